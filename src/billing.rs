@@ -54,7 +54,11 @@ struct CachedVerdict {
 
 impl CachedVerdict {
     fn is_fresh(&self, now: Duration) -> bool {
-        let ttl = if self.result.is_ok() { VERDICT_TTL } else { FAILURE_TTL };
+        let ttl = if self.result.is_ok() {
+            VERDICT_TTL
+        } else {
+            FAILURE_TTL
+        };
         now.saturating_sub(self.at) < ttl
     }
 }
@@ -80,8 +84,16 @@ impl BillingClient {
             .max_response_header_size(MAX_RESPONSE_BYTES)
             .max_idle_connections(0)
             .build();
-        let service = Arc::new(Service { client: Client::new(config, MAX_RESPONSE_BYTES as u64), url, token });
-        Self { service, clock, cache: Mutex::default() }
+        let service = Arc::new(Service {
+            client: Client::new(config, MAX_RESPONSE_BYTES as u64),
+            url,
+            token,
+        });
+        Self {
+            service,
+            clock,
+            cache: Mutex::default(),
+        }
     }
 
     /// Returns the service's verdict on a project, from the cache if it is at most 30 s old.
@@ -91,7 +103,10 @@ impl BillingClient {
     pub async fn verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
         let entry = self.cache_entry(project);
         let mut entry = entry.lock().await;
-        if let Some(cached) = entry.as_ref().filter(|cached| cached.is_fresh(self.clock.monotonic())) {
+        if let Some(cached) = entry
+            .as_ref()
+            .filter(|cached| cached.is_fresh(self.clock.monotonic()))
+        {
             return cached.result.clone();
         }
         let result = self.fetch(project.clone()).await;
@@ -102,7 +117,10 @@ impl BillingClient {
         {
             log::warn!(project = project.as_str(); "{error}; decisions that do not need it use the local wallet");
         }
-        *entry = Some(CachedVerdict { at: self.clock.monotonic(), result: result.clone() });
+        *entry = Some(CachedVerdict {
+            at: self.clock.monotonic(),
+            result: result.clone(),
+        });
         result
     }
 
@@ -135,7 +153,8 @@ struct StandingResponse {
 impl Service {
     /// Sends the request. Blocks for [`TIMEOUT`] at most.
     fn fetch_verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
-        let mut request = Request::get(self.standing_url(project).as_str()).header("Accept", "application/json");
+        let mut request =
+            Request::get(self.standing_url(project).as_str()).header("Accept", "application/json");
         request = request.header("Connection", "close");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {}", token.reveal()));
@@ -152,7 +171,9 @@ impl Service {
         let mut url = self.url.clone();
         // An http URL always has path segments.
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(["v1", "projects", project.as_str(), "standing"]);
+            segments
+                .pop_if_empty()
+                .extend(["v1", "projects", project.as_str(), "standing"]);
         }
         url
     }
@@ -163,12 +184,13 @@ impl From<Error> for BillingError {
         match Failure::from(&error) {
             Failure::TimedOut => Self::TimedOut,
             Failure::NameNotResolved => Self::Unreachable("its host name cannot be resolved"),
-            Failure::Refused | Failure::Unreachable | Failure::Closed | Failure::ConnectionFailed => {
-                Self::Unreachable("the connection failed")
-            }
-            Failure::UnknownIssuer => {
-                Self::Unreachable("its certificate is of an issuer that is not trusted (SSL_CERT_FILE)")
-            }
+            Failure::Refused
+            | Failure::Unreachable
+            | Failure::Closed
+            | Failure::ConnectionFailed => Self::Unreachable("the connection failed"),
+            Failure::UnknownIssuer => Self::Unreachable(
+                "its certificate is of an issuer that is not trusted (SSL_CERT_FILE)",
+            ),
             Failure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
             Failure::LargeBody => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),
@@ -188,18 +210,39 @@ mod tests {
             billing.service.standing_url(&project).to_string()
         };
         let path = "v1/projects/prj_5f2a9c01be34/standing";
-        assert_eq!(address("https://pay.example.org"), format!("https://pay.example.org/{path}"));
-        assert_eq!(address("http://pay.example.org:81/"), format!("http://pay.example.org:81/{path}"));
-        assert_eq!(address("https://example.org/pay/"), format!("https://example.org/pay/{path}"));
+        assert_eq!(
+            address("https://pay.example.org"),
+            format!("https://pay.example.org/{path}")
+        );
+        assert_eq!(
+            address("http://pay.example.org:81/"),
+            format!("http://pay.example.org:81/{path}")
+        );
+        assert_eq!(
+            address("https://example.org/pay/"),
+            format!("https://example.org/pay/{path}")
+        );
     }
 
     #[test]
     fn a_verdict_is_cached_for_30_s_and_a_failure_for_1_s() {
-        let cached = |result| CachedVerdict { at: Duration::from_secs(100), result };
-        let (verdict, failure) = (cached(Ok(BillingVerdict::Suspended)), cached(Err(BillingError::TimedOut)));
+        let cached = |result| CachedVerdict {
+            at: Duration::from_secs(100),
+            result,
+        };
+        let (verdict, failure) = (
+            cached(Ok(BillingVerdict::Suspended)),
+            cached(Err(BillingError::TimedOut)),
+        );
         let at = |millis: u64| Duration::from_millis(100_000 + millis);
-        assert_eq!((verdict.is_fresh(at(29_999)), verdict.is_fresh(at(30_000))), (true, false));
-        assert_eq!((failure.is_fresh(at(999)), failure.is_fresh(at(1_000))), (true, false));
+        assert_eq!(
+            (verdict.is_fresh(at(29_999)), verdict.is_fresh(at(30_000))),
+            (true, false)
+        );
+        assert_eq!(
+            (failure.is_fresh(at(999)), failure.is_fresh(at(1_000))),
+            (true, false)
+        );
     }
 
     #[test]
@@ -208,15 +251,24 @@ mod tests {
         let url = format!("https://{}", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || drop(listener.accept()));
         let billing = BillingClient::new(url.parse().unwrap(), None, Clock::system());
-        let verdict = billing.service.fetch_verdict(&"prj_5f2a9c01be34".parse().unwrap());
-        assert!(matches!(verdict, Err(BillingError::Unreachable(_))), "{verdict:?}");
+        let verdict = billing
+            .service
+            .fetch_verdict(&"prj_5f2a9c01be34".parse().unwrap());
+        assert!(
+            matches!(verdict, Err(BillingError::Unreachable(_))),
+            "{verdict:?}"
+        );
         server.join().unwrap();
     }
 
     #[test]
     fn debug_output_does_not_contain_the_token() {
         let token = Some(Secret::new("tell-nobody"));
-        let billing = BillingClient::new("http://127.0.0.1:1".parse().unwrap(), token, Clock::system());
+        let billing = BillingClient::new(
+            "http://127.0.0.1:1".parse().unwrap(),
+            token,
+            Clock::system(),
+        );
         assert!(!format!("{billing:?}").contains("tell-nobody"));
     }
 }

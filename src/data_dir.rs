@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use conclave_db::{
-    CommitHook, FilePlace, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault, private_file,
+    CommitHook, FilePlace, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault,
+    private_file,
 };
 use conclave_model::{Clock, NodeId};
 
@@ -74,7 +75,9 @@ impl DirectoryLock {
     /// # Errors
     /// The file cannot be read.
     pub fn place(&self) -> io::Result<FilePlace> {
-        self.file.metadata().map(|metadata| FilePlace::new(self.path.clone(), &metadata))
+        self.file
+            .metadata()
+            .map(|metadata| FilePlace::new(self.path.clone(), &metadata))
     }
 }
 
@@ -102,17 +105,28 @@ pub fn lock_for_server(data: &Path) -> Result<DirectoryLock, CliError> {
 /// # Errors
 /// Another rotation holds the lock, or the directory cannot be locked.
 pub fn lock_for_key_rotation(data: &Path) -> Result<DirectoryLock, CliError> {
-    lock(data, "key-rotate.lock", "another conclave key-rotate is running")
+    lock(
+        data,
+        "key-rotate.lock",
+        "another conclave key-rotate is running",
+    )
 }
 
 fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliError> {
     let path = data.join(file_name);
-    let file = File::options().create(true).read(true).append(true).open(&path);
+    let file = File::options()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(&path);
     let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
     match file.try_lock() {
         Ok(()) => Ok(DirectoryLock { file, path }),
         Err(TryLockError::WouldBlock) => Err(CliError::data_dir(data, held)),
-        Err(TryLockError::Error(error)) => Err(CliError::data_dir(data, format!("cannot be locked: {error}"))),
+        Err(TryLockError::Error(error)) => Err(CliError::data_dir(
+            data,
+            format!("cannot be locked: {error}"),
+        )),
     }
 }
 
@@ -129,7 +143,9 @@ pub fn node_id(data: &Path) -> Result<NodeId, CliError> {
         private_file::read(&path)
     };
     let text = read().map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
-    text.trim().parse().map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+    text.trim()
+        .parse()
+        .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
 }
 
 /// Opens the store of a deployment. Creates what is missing: the data directory, the media credentials, the encryption key
@@ -142,9 +158,24 @@ pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Sto
     let media = MediaCredentials::load_or_create(config, data)?;
     let key_file = config.encryption.key_path(data);
     let vault = Vault::open(key_file.as_deref(), &media.api_secret)?;
-    let StoreSetup { older_schema, clock, on_commit, metrics, readers, epoch } = setup;
+    let StoreSetup {
+        older_schema,
+        clock,
+        on_commit,
+        metrics,
+        readers,
+        epoch,
+    } = setup;
     let location = location(config, data, epoch)?;
-    Ok(Store::open(StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics })?)
+    Ok(Store::open(StoreOptions {
+        location,
+        older_schema,
+        clock,
+        vault,
+        on_commit,
+        readers,
+        metrics,
+    })?)
 }
 
 /// Returns where the records of a deployment are.
@@ -167,7 +198,12 @@ mod tests {
         assert_eq!(node_id(data.path()).unwrap(), id);
         assert_ne!(node_id(other.path()).unwrap(), id);
         std::fs::write(data.path().join(NODE_FILE), "a name\n").unwrap();
-        assert!(node_id(data.path()).unwrap_err().to_string().contains("node.id"));
+        assert!(
+            node_id(data.path())
+                .unwrap_err()
+                .to_string()
+                .contains("node.id")
+        );
     }
 
     #[test]

@@ -55,14 +55,20 @@ impl CliError {
 
     /// Creates the error of a data directory that cannot be used.
     pub fn data_dir(path: &Path, problem: impl Into<String>) -> Self {
-        Self::DataDir { path: path.display().to_string(), problem: problem.into() }
+        Self::DataDir {
+            path: path.display().to_string(),
+            problem: problem.into(),
+        }
     }
 
     /// Returns 2 for an invalid setting or argument, 1 for a failed operation.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),
-            Self::DataDir { .. } | Self::OlderSchema { .. } | Self::Damaged(_) | Self::Failed(_) => ExitCode::from(1),
+            Self::DataDir { .. }
+            | Self::OlderSchema { .. }
+            | Self::Damaged(_)
+            | Self::Failed(_) => ExitCode::from(1),
         }
     }
 }

@@ -26,7 +26,10 @@ impl LivekitConfigMonitor {
     /// Spawns the task on the current runtime. It runs until that runtime ends.
     pub fn spawn(plane: LivekitPlane, clock: Clock) -> Self {
         let ((results, latest), requested) = (watch::channel(None), Arc::new(Notify::new()));
-        let monitor = Self { latest, requested: Arc::clone(&requested) };
+        let monitor = Self {
+            latest,
+            requested: Arc::clone(&requested),
+        };
         tokio::spawn(async move {
             loop {
                 let delay = match plane.check_config().await {
@@ -53,7 +56,10 @@ impl LivekitConfigMonitor {
 
     /// Returns `ok`, or the mismatches and how to correct them, or `unknown` until LiveKit has answered once.
     pub fn status(&self) -> String {
-        self.latest.borrow().as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string)
+        self.latest
+            .borrow()
+            .as_ref()
+            .map_or_else(|| "unknown".to_owned(), ToString::to_string)
     }
 }
 

@@ -1,6 +1,11 @@
 //! The checks of a change: what `.ci/run` and `scripts/nightly` say of sections that fail, are flaky or are skipped, and of slow tests.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,8 +16,7 @@ fn root() -> PathBuf {
 }
 
 /// A section that fails at first, and then passes.
-const FLAKY: &str =
-    "flaky() { [[ ! -e seen ]] || { echo second output; return 0; }; touch seen; echo first output; return 9; }";
+const FLAKY: &str = "flaky() { [[ ! -e seen ]] || { echo second output; return 0; }; touch seen; echo first output; return 9; }";
 
 /// What a check has printed, and its exit code.
 struct Outcome {
@@ -30,15 +34,27 @@ impl Outcome {
         let script = format!("set -euo pipefail\nsource scripts/sections.sh\n{commands}\nend\n");
         fs::write(folder.path().join("check"), script).unwrap();
         let mut bash = Command::new("bash");
-        bash.arg("check").current_dir(folder.path()).env_remove("CARGO_TARGET_DIR").env_remove("RUST_TEST_THREADS");
+        bash.arg("check")
+            .current_dir(folder.path())
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("RUST_TEST_THREADS");
         let output = bash.output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-        Self { folder, code: output.status.code().unwrap(), printed }
+        let printed =
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        Self {
+            folder,
+            code: output.status.code().unwrap(),
+            printed,
+        }
     }
 
     /// The result of a section, which the table has.
     fn result(&self, section: &str) -> &str {
-        let row = self.printed.lines().rev().find(|line| line.ends_with(&format!("  {section}")));
+        let row = self
+            .printed
+            .lines()
+            .rev()
+            .find(|line| line.ends_with(&format!("  {section}")));
         let row = row.unwrap_or_else(|| panic!("no {section}: {}", self.printed));
         row.split_whitespace().nth(2).unwrap()
     }
@@ -50,57 +66,131 @@ impl Outcome {
 
 #[test]
 fn a_real_time_section_that_holds_when_it_is_repeated_is_flaky_and_passes() {
-    let outcome = Outcome::of(&format!("{FLAKY}\nrun before true\nrealtime 'a call' flaky\nrealtime after true"));
-    assert_eq!((outcome.code, outcome.result("a call")), (0, "flaky"), "{}", outcome.printed);
-    assert_eq!((outcome.result("before"), outcome.result("after")), ("passed", "passed"));
-    assert_eq!(outcome.kept("a-call.first.log").as_deref(), Some("first output\n"));
-    assert_eq!(outcome.kept("a-call.second.log").as_deref(), Some("second output\n"));
-    assert!(outcome.printed.contains("3 sections, 0 failed, 1 flaky"), "{}", outcome.printed);
+    let outcome = Outcome::of(&format!(
+        "{FLAKY}\nrun before true\nrealtime 'a call' flaky\nrealtime after true"
+    ));
+    assert_eq!(
+        (outcome.code, outcome.result("a call")),
+        (0, "flaky"),
+        "{}",
+        outcome.printed
+    );
+    assert_eq!(
+        (outcome.result("before"), outcome.result("after")),
+        ("passed", "passed")
+    );
+    assert_eq!(
+        outcome.kept("a-call.first.log").as_deref(),
+        Some("first output\n")
+    );
+    assert_eq!(
+        outcome.kept("a-call.second.log").as_deref(),
+        Some("second output\n")
+    );
+    assert!(
+        outcome.printed.contains("3 sections, 0 failed, 1 flaky"),
+        "{}",
+        outcome.printed
+    );
 }
 
 #[test]
 fn a_strict_check_fails_if_a_section_is_flaky_and_passes_if_none_is() {
     let flaky = Outcome::of(&format!("STRICT=1\n{FLAKY}\nrealtime call flaky"));
-    assert_eq!((flaky.code, flaky.result("call")), (1, "flaky"), "{}", flaky.printed);
+    assert_eq!(
+        (flaky.code, flaky.result("call")),
+        (1, "flaky"),
+        "{}",
+        flaky.printed
+    );
     let good = Outcome::of("STRICT=1\nrealtime call true");
-    assert_eq!((good.code, good.result("call")), (0, "passed"), "{}", good.printed);
+    assert_eq!(
+        (good.code, good.result("call")),
+        (0, "passed"),
+        "{}",
+        good.printed
+    );
 }
 
 #[test]
 fn a_section_that_fails_twice_fails_and_one_of_logic_is_not_repeated() {
-    let twice = Outcome::of("broken() { echo tried; return 3; }\nrealtime call broken\nrealtime after true");
-    assert_eq!((twice.code, twice.result("call"), twice.result("after")), (1, "FAILED", "passed"), "{}", twice.printed);
+    let twice = Outcome::of(
+        "broken() { echo tried; return 3; }\nrealtime call broken\nrealtime after true",
+    );
+    assert_eq!(
+        (twice.code, twice.result("call"), twice.result("after")),
+        (1, "FAILED", "passed"),
+        "{}",
+        twice.printed
+    );
     assert!(twice.kept("call.first.log").is_some() && twice.kept("call.second.log").is_some());
     let logic = Outcome::of(&format!("{FLAKY}\nrun logic flaky"));
-    assert_eq!((logic.code, logic.result("logic")), (1, "FAILED"), "{}", logic.printed);
-    assert!(!logic.printed.contains("second output"), "{}", logic.printed);
+    assert_eq!(
+        (logic.code, logic.result("logic")),
+        (1, "FAILED"),
+        "{}",
+        logic.printed
+    );
+    assert!(
+        !logic.printed.contains("second output"),
+        "{}",
+        logic.printed
+    );
 }
 
 #[test]
 fn a_section_is_skipped_if_something_is_missing_also_when_it_is_repeated() {
     let skipped = Outcome::of("lacks() { return 77; }\nrealtime call lacks");
-    assert_eq!((skipped.code, skipped.result("call"), skipped.kept("call.first.log")), (0, "skipped", None));
+    assert_eq!(
+        (
+            skipped.code,
+            skipped.result("call"),
+            skipped.kept("call.first.log")
+        ),
+        (0, "skipped", None)
+    );
     let lost = "lost() { [[ ! -e seen ]] || return 77; touch seen; return 1; }\nrealtime call lost";
     let outcome = Outcome::of(lost);
-    assert_eq!((outcome.code, outcome.result("call")), (1, "FAILED"), "a skipped repetition proves nothing");
+    assert_eq!(
+        (outcome.code, outcome.result("call")),
+        (1, "FAILED"),
+        "a skipped repetition proves nothing"
+    );
 }
 
 #[test]
 fn sections_in_real_time_come_last() {
     let script = fs::read_to_string(root().join(".ci/run")).unwrap();
     let calls = |word: &str| -> Vec<_> {
-        let lines = script.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
-        lines.map(|(number, line)| (number, line.to_owned())).collect()
+        let lines = script
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.trim_start().starts_with(word));
+        lines
+            .map(|(number, line)| (number, line.to_owned()))
+            .collect()
     };
     let in_real_time = calls("realtime ");
     let (first, _) = in_real_time.first().unwrap();
     for word in ["run '", "run \"", "start '", "start \"", "finish "] {
-        assert!(calls(word).iter().all(|(number, _)| number < first), "{word}");
+        assert!(
+            calls(word).iter().all(|(number, _)| number < first),
+            "{word}"
+        );
     }
     for check in ["clients", "console", "files", "guide", "ingress"] {
-        assert!(in_real_time.iter().any(|(_, line)| line.contains(&format!("scripts/check-{check}"))), "{check}");
+        assert!(
+            in_real_time
+                .iter()
+                .any(|(_, line)| line.contains(&format!("scripts/check-{check}"))),
+            "{check}"
+        );
     }
-    assert!(fs::read_to_string(root().join("scripts/nightly")).unwrap().contains(".ci/run --strict"));
+    assert!(
+        fs::read_to_string(root().join("scripts/nightly"))
+            .unwrap()
+            .contains(".ci/run --strict")
+    );
 }
 
 /// Runs Python with `tool`, which is `scripts/test-times` as a module.
@@ -113,11 +203,18 @@ fn python(program: &str) -> Option<String> {
          loader.exec_module(tool)\n",
         tool.display().to_string()
     );
-    let Ok(output) = Command::new("python3").args(["-c", &format!("{load}{program}")]).output() else {
+    let Ok(output) = Command::new("python3")
+        .args(["-c", &format!("{load}{program}")])
+        .output()
+    else {
         println!("skipped: python3 is not on this machine");
         return None;
     };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
@@ -133,14 +230,33 @@ for found in tool.watch(lines, 2, lambda: next(clock)):
     print("found", found)
 print(tool.slowest(["1.5\tone\ta\n", "30\ttwo\tb\n", "2\tone\tc\n"], 2))
 "#;
-    let Some(printed) = python(program) else { return };
-    let found: Vec<_> = printed.lines().filter(|line| line.starts_with("found")).collect();
+    let Some(printed) = python(program) else {
+        return;
+    };
+    let found: Vec<_> = printed
+        .lines()
+        .filter(|line| line.starts_with("found"))
+        .collect();
     // Of the second program a line is not understood, so its times are not known.
-    let expected =
-        ["(2, 'src/lib.rs', 'b')", "(3, 'src/lib.rs', 'a')", "(5, 'src/lib.rs', 'd')", "(8, 'src/lib.rs', 'c')"];
-    assert_eq!(found, expected.map(|one| format!("found {one}")), "{printed}");
-    assert!(printed.contains("test d ... FAILED\n") && printed.contains("a line of a program\n"), "{printed}");
-    assert!(printed.ends_with("['   30.0 s  two  b', '    2.0 s  one  c']\n"), "{printed}");
+    let expected = [
+        "(2, 'src/lib.rs', 'b')",
+        "(3, 'src/lib.rs', 'a')",
+        "(5, 'src/lib.rs', 'd')",
+        "(8, 'src/lib.rs', 'c')",
+    ];
+    assert_eq!(
+        found,
+        expected.map(|one| format!("found {one}")),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("test d ... FAILED\n") && printed.contains("a line of a program\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.ends_with("['   30.0 s  two  b', '    2.0 s  one  c']\n"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -155,16 +271,37 @@ fn a_check_names_the_slowest_tests_and_keeps_the_status_of_what_it_times() {
         )
     };
     let good = Outcome::of(&tests(0));
-    assert_eq!((good.code, good.result("tests")), (0, "passed"), "{}", good.printed);
+    assert_eq!(
+        (good.code, good.result("tests")),
+        (0, "passed"),
+        "{}",
+        good.printed
+    );
     let (_, slowest) = good.printed.split_once("the slowest tests\n").unwrap();
-    assert!(slowest.lines().next().unwrap().ends_with(" s  tests/it.rs  slow"), "{}", good.printed);
+    assert!(
+        slowest
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with(" s  tests/it.rs  slow"),
+        "{}",
+        good.printed
+    );
     assert_eq!(Outcome::of(&tests(101)).result("tests"), "FAILED");
 }
 
 #[test]
 fn scripts_of_checks_are_read_by_bash() {
     for script in [".ci/run", "scripts/nightly", "scripts/sections.sh"] {
-        let output = Command::new("bash").arg("-n").arg(root().join(script)).output().unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new("bash")
+            .arg("-n")
+            .arg(root().join(script))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{script}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

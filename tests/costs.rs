@@ -5,7 +5,12 @@
 //! so the numbers are exact; an operation that needs one more has to say why here. Allocations vary by a few with the state of
 //! hash tables, so they have a bound.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -77,11 +82,19 @@ impl Log for Counter {
             return;
         }
         match record.target() {
-            "conclave_db::sql::sqlite" | "conclave_db::sql::postgres::session" => self.statements.fetch_add(1, Relaxed),
+            "conclave_db::sql::sqlite" | "conclave_db::sql::postgres::session" => {
+                self.statements.fetch_add(1, Relaxed)
+            }
             "conclave_actors::info" => self.messages.fetch_add(1, Relaxed),
-            "conclave_db::sqlite::writer" if is("a batch has ended") => self.batches.fetch_add(1, Relaxed),
-            "conclave_db::postgres::lanes" if is("a transaction has ended") => self.batches.fetch_add(1, Relaxed),
-            "conclave_db::writer" if is("a write is handed to the writer") => self.jobs.fetch_add(1, Relaxed),
+            "conclave_db::sqlite::writer" if is("a batch has ended") => {
+                self.batches.fetch_add(1, Relaxed)
+            }
+            "conclave_db::postgres::lanes" if is("a transaction has ended") => {
+                self.batches.fetch_add(1, Relaxed)
+            }
+            "conclave_db::writer" if is("a write is handed to the writer") => {
+                self.jobs.fetch_add(1, Relaxed)
+            }
             "conclave_db::sqlite::reader::threads" | "conclave_db::postgres::readers"
                 if is("a read is handed to a thread") =>
             {
@@ -97,7 +110,8 @@ impl Log for Counter {
 impl Counter {
     /// Returns what was counted since the last call.
     fn take(&self) -> [usize; 4] {
-        [&self.statements, &self.jobs, &self.messages, &self.batches].map(|count| count.swap(0, Relaxed))
+        [&self.statements, &self.jobs, &self.messages, &self.batches]
+            .map(|count| count.swap(0, Relaxed))
     }
 }
 
@@ -111,7 +125,10 @@ impl Connection {
     fn open(url: &str) -> Self {
         let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, buffer: [0; 16 * 1024] }
+        Self {
+            stream,
+            buffer: [0; 16 * 1024],
+        }
     }
 
     /// Sends a request, and returns the body of its response.
@@ -122,8 +139,12 @@ impl Connection {
             received += self.stream.read(&mut self.buffer[received..]).unwrap();
             let seen = std::str::from_utf8(&self.buffer[..received]).unwrap();
             assert!(seen.starts_with("HTTP/1.1 20"), "{seen}");
-            let Some(head) = seen.find("\r\n\r\n") else { continue };
-            let length = seen[..head].lines().find_map(|line| line.strip_prefix("content-length: "));
+            let Some(head) = seen.find("\r\n\r\n") else {
+                continue;
+            };
+            let length = seen[..head]
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
             let length = length.map_or(0, |length| length.parse().unwrap());
             if received >= head + 4 + length {
                 return &self.buffer[head + 4..received];
@@ -149,46 +170,78 @@ impl Bench {
     fn start() -> Self {
         let app = TestApp::start();
         app.room_with_roles("stage", &json!({"host": {}}));
-        Self { app, differences: Vec::new() }
+        Self {
+            app,
+            differences: Vec::new(),
+        }
     }
 
     fn request(&self, head: &str, body: &Value) -> Vec<u8> {
-        let (key, body) = (&self.app.key, if body.is_null() { String::new() } else { body.to_string() });
+        let (key, body) = (
+            &self.app.key,
+            if body.is_null() {
+                String::new()
+            } else {
+                body.to_string()
+            },
+        );
         let length = body.len();
         let head = format!("{head} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}");
-        format!("{head}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+        format!(
+            "{head}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .into_bytes()
     }
 
     /// Sends the requests of an operation, numbered, first to warm up and then to count, and compares their costs with those that
     /// are expected. Returns the bodies of the responses.
-    fn check(&mut self, name: &str, listener: Listener, request: impl Fn(&Self, usize) -> Vec<u8>) -> Vec<Value> {
-        let requests: Vec<_> = (0..(1 + COUNTS) * RUNS).map(|number| request(self, number)).collect();
+    fn check(
+        &mut self,
+        name: &str,
+        listener: Listener,
+        request: impl Fn(&Self, usize) -> Vec<u8>,
+    ) -> Vec<Value> {
+        let requests: Vec<_> = (0..(1 + COUNTS) * RUNS)
+            .map(|number| request(self, number))
+            .collect();
         // Opened now: the server closes one whose first request takes long.
         let mut connection = Connection::open(match listener {
             Listener::Api => &self.app.api,
             Listener::Admin => &self.app.admin,
         });
         let mut bodies = Vec::with_capacity(requests.len());
-        requests[..RUNS].iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
+        requests[..RUNS]
+            .iter()
+            .for_each(|request| bodies.push(connection.exchange(request).to_vec()));
         COUNTER.take();
         let (mut costs, mut allocations) = (Vec::new(), usize::MAX);
         for counted in requests[RUNS..].chunks(RUNS) {
             for round in counted.chunks(RUNS / 4) {
                 let region = Region::new(ALLOCATOR);
-                round.iter().for_each(|request| bodies.push(connection.exchange(request).to_vec()));
+                round
+                    .iter()
+                    .for_each(|request| bodies.push(connection.exchange(request).to_vec()));
                 // The least of some rounds, since other threads allocate, too, now and then. One is the body that is kept here.
                 allocations = allocations.min(region.change().allocations / round.len() - 1);
             }
             costs.push(COUNTER.take());
         }
-        let of_engine = if Engine::chosen() == Engine::Sqlite { EXPECTED } else { EXPECTED_OF_POSTGRES };
+        let of_engine = if Engine::chosen() == Engine::Sqlite {
+            EXPECTED
+        } else {
+            EXPECTED_OF_POSTGRES
+        };
         let (_, expected, most) = of_engine.into_iter().find(|row| row.0 == name).unwrap();
         println!("{name}: {costs:?} for {RUNS} requests, {allocations} allocations for each");
         if !costs.contains(&expected.map(|each| each * RUNS)) || allocations > most {
-            self.differences
-                .push(format!("{name}: {costs:?} instead of {RUNS} times {expected:?}, {allocations} of {most}"));
+            self.differences.push(format!(
+                "{name}: {costs:?} instead of {RUNS} times {expected:?}, {allocations} of {most}"
+            ));
         }
-        bodies.iter().map(|body| serde_json::from_slice(body).unwrap_or_default()).collect()
+        bodies
+            .iter()
+            .map(|body| serde_json::from_slice(body).unwrap_or_default())
+            .collect()
     }
 }
 
@@ -197,7 +250,9 @@ fn hot_operations_cost_what_they_did() {
     log::set_logger(&COUNTER).unwrap();
     log::set_max_level(LevelFilter::Trace);
     let mut bench = Bench::start();
-    bench.check("get_room", Listener::Api, |bench, _| bench.request("GET /v1/rooms/stage", &Value::Null));
+    bench.check("get_room", Listener::Api, |bench, _| {
+        bench.request("GET /v1/rooms/stage", &Value::Null)
+    });
     bench.check("create_token", Listener::Api, |bench, number| {
         let token = json!({"room": "stage", "identity": format!("user-{number}"), "role": "host"});
         bench.request("POST /v1/tokens", &token)
@@ -213,7 +268,10 @@ fn hot_operations_cost_what_they_did() {
     });
     bench.check("leave", Listener::Admin, |bench, number| {
         let sid = joined[number]["sid"].as_str().unwrap();
-        bench.request(&format!("POST /sandbox/participants/{sid}/leave"), &json!({"clean": true}))
+        bench.request(
+            &format!("POST /sandbox/participants/{sid}/leave"),
+            &json!({"clean": true}),
+        )
     });
     assert!(bench.differences.is_empty(), "{:#?}", bench.differences);
 }

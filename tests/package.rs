@@ -1,6 +1,11 @@
 //! The Debian package: who may read the settings, which can hold secrets.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,10 +22,20 @@ fn root() -> &'static Path {
 fn configure(old_version: &str, has_own_mode: bool) -> String {
     let folder = tempfile::tempdir().unwrap();
     let calls = folder.path().join("calls");
-    for program in ["adduser", "getent", "install", "chown", "chmod", "dpkg-statoverride"] {
+    for program in [
+        "adduser",
+        "getent",
+        "install",
+        "chown",
+        "chmod",
+        "dpkg-statoverride",
+    ] {
         let fails = program == "dpkg-statoverride" && !has_own_mode;
-        let script =
-            format!("#!/bin/sh\necho {program} \"$@\" >>{}\n{}", calls.display(), if fails { "exit 1" } else { "" });
+        let script = format!(
+            "#!/bin/sh\necho {program} \"$@\" >>{}\n{}",
+            calls.display(),
+            if fails { "exit 1" } else { "" }
+        );
         let path = folder.path().join(program);
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -31,21 +46,43 @@ fn configure(old_version: &str, has_own_mode: bool) -> String {
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
     let script = root().join("config/debian/postinst");
     let mut shell = Command::new("sh");
-    shell.arg(script).args(["configure", old_version]).env("PATH", path).env("DPKG_ROOT", folder.path());
+    shell
+        .arg(script)
+        .args(["configure", old_version])
+        .env("PATH", path)
+        .env("DPKG_ROOT", folder.path());
     assert!(shell.status().unwrap().success());
-    fs::read_to_string(calls).unwrap().replace(folder.path().to_str().unwrap(), "")
+    fs::read_to_string(calls)
+        .unwrap()
+        .replace(folder.path().to_str().unwrap(), "")
 }
 
 #[test]
 fn only_the_server_reads_the_settings_of_the_package() {
-    let manifest: toml::Table = fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
-    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().unwrap();
-    let settings = assets.iter().find(|asset| asset[1].as_str() == Some(&SETTINGS[1..])).unwrap();
+    let manifest: toml::Table = fs::read_to_string(root().join("Cargo.toml"))
+        .unwrap()
+        .parse()
+        .unwrap();
+    let assets = manifest["package"]["metadata"]["deb"]["assets"]
+        .as_array()
+        .unwrap();
+    let settings = assets
+        .iter()
+        .find(|asset| asset[1].as_str() == Some(&SETTINGS[1..]))
+        .unwrap();
     assert_eq!(settings[2].as_str(), Some("640"));
     for old_version in ["", "0.1.0-1"] {
         let calls = configure(old_version, false);
-        assert!(calls.contains(&format!("chown root:conclave {SETTINGS}\nchmod 0640 {SETTINGS}\n")), "{calls}");
+        assert!(
+            calls.contains(&format!(
+                "chown root:conclave {SETTINGS}\nchmod 0640 {SETTINGS}\n"
+            )),
+            "{calls}"
+        );
         let of_operator = configure(old_version, true);
-        assert!(!of_operator.contains("chown") && !of_operator.contains("chmod"), "{of_operator}");
+        assert!(
+            !of_operator.contains("chown") && !of_operator.contains("chmod"),
+            "{of_operator}"
+        );
     }
 }

@@ -1,7 +1,12 @@
 //! The root of the actors panics in each of its handlers in turn. No supervisor restarts it, so the server ends, and the next start
 //! has everything that was acknowledged. In a program of its own: its faults would reach the roots of other tests' servers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "api/faults/messages.rs"]
 mod messages;
@@ -25,18 +30,39 @@ fn is_done(request: Request) -> bool {
 fn provoke(app: &TestApp, receiver: &Receiver) -> bool {
     // The project fails too, so that it is rebuilt.
     arm(&app.project, "project.reconcile", Fault::Panic);
-    is_done(app.post("/v1/webhook-endpoints").json(json!({"url": receiver.url})));
-    let has_room = is_done(app.post("/v1/rooms").json(json!({"name": "stage", "empty_timeout_seconds": 86_400})));
-    let token = app.post("/v1/tokens").json(json!({"room": "stage", "identity": "alice"})).try_send();
+    is_done(
+        app.post("/v1/webhook-endpoints")
+            .json(json!({"url": receiver.url})),
+    );
+    let has_room = is_done(
+        app.post("/v1/rooms")
+            .json(json!({"name": "stage", "empty_timeout_seconds": 86_400})),
+    );
+    let token = app
+        .post("/v1/tokens")
+        .json(json!({"room": "stage", "identity": "alice"}))
+        .try_send();
     if let Some(token) = token.filter(|token| token.status == 201) {
-        is_done(app.admin("POST", "/sandbox/join").json(json!({"token": token.json()["token"]})));
+        is_done(
+            app.admin("POST", "/sandbox/join")
+                .json(json!({"token": token.json()["token"]})),
+        );
     }
-    let recording = app.post("/v1/rooms/stage/recordings").json(json!({"type": "room_composite"})).try_send();
+    let recording = app
+        .post("/v1/rooms/stage/recordings")
+        .json(json!({"type": "room_composite"}))
+        .try_send();
     if let Some(recording) = recording.filter(|recording| recording.status == 201) {
         let id = recording.json()["egress_id"].as_str().unwrap().to_owned();
-        is_done(app.admin("POST", &format!("/sandbox/egress/{id}")).json(json!({"status": "complete"})));
+        is_done(
+            app.admin("POST", &format!("/sandbox/egress/{id}"))
+                .json(json!({"status": "complete"})),
+        );
     }
-    is_done(app.admin("POST", "/sandbox/outage").json(json!({"seconds": 30})));
+    is_done(
+        app.admin("POST", "/sandbox/outage")
+            .json(json!({"seconds": 30})),
+    );
     // Which the media plane does not answer: an outage begins.
     is_done(app.get("/v1/rooms/stage/participants"));
     is_done(app.admin("GET", "/debug/actors/system"));
@@ -65,7 +91,8 @@ fn fail_at(message: &str) {
 }
 
 #[test]
-fn a_root_that_panics_in_any_handler_ends_the_server_and_the_next_start_has_what_was_acknowledged() {
+fn a_root_that_panics_in_any_handler_ends_the_server_and_the_next_start_has_what_was_acknowledged()
+{
     for message in messages_of("system") {
         fail_at(message);
     }

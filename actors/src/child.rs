@@ -44,8 +44,13 @@ pub enum Sent {
 
 enum Process<M> {
     Running(Mailbox<M>),
-    Hibernating { until: Timestamp },
-    Waiting { messages: Vec<M>, retry: Option<Timer> },
+    Hibernating {
+        until: Timestamp,
+    },
+    Waiting {
+        messages: Vec<M>,
+        retry: Option<Timer>,
+    },
 }
 
 /// Why a child has to be rebuilt.
@@ -81,17 +86,32 @@ impl fmt::Display for RestartCause<'_> {
 impl<M: Message> Child<M> {
     /// Returns a child that runs.
     pub fn running(mailbox: Mailbox<M>) -> Self {
-        Self { info: Arc::clone(mailbox.info()), failures: 0, process: Process::Running(mailbox) }
+        Self {
+            info: Arc::clone(mailbox.info()),
+            failures: 0,
+            process: Process::Running(mailbox),
+        }
     }
 
     /// Returns a child that could not be started.
     pub fn failed_to_start(info: Arc<ActorInfo>) -> Self {
-        Self { info, failures: 0, process: Process::Waiting { messages: Vec::new(), retry: None } }
+        Self {
+            info,
+            failures: 0,
+            process: Process::Waiting {
+                messages: Vec::new(),
+                retry: None,
+            },
+        }
     }
 
     /// Returns a child that hibernates until its deadline.
     pub fn hibernating(info: Arc<ActorInfo>, until: Timestamp) -> Self {
-        Self { info, failures: 0, process: Process::Hibernating { until } }
+        Self {
+            info,
+            failures: 0,
+            process: Process::Hibernating { until },
+        }
     }
 
     /// Whether the child has failed since it last ran for a minute.
@@ -123,17 +143,25 @@ impl<M: Message> Child<M> {
         match &mut self.process {
             Process::Hibernating { until } => {
                 let until = *until;
-                self.process = Process::Waiting { messages: vec![message], retry: None };
+                self.process = Process::Waiting {
+                    messages: vec![message],
+                    retry: None,
+                };
                 return Sent::Wake(until);
             }
             Process::Running(mailbox) => {
                 // The child has just ended, and its supervisor has not been notified yet.
                 if let Err(Some(message)) = mailbox.cast(message) {
-                    self.process = Process::Waiting { messages: vec![message], retry: None };
+                    self.process = Process::Waiting {
+                        messages: vec![message],
+                        retry: None,
+                    };
                 }
             }
             Process::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
-            Process::Waiting { .. } => log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor"),
+            Process::Waiting { .. } => {
+                log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor");
+            }
         }
         Sent::Done
     }
@@ -141,7 +169,8 @@ impl<M: Message> Child<M> {
     /// Lets a child hibernate that has stopped because it has nothing to do. Returns false if messages wait for it, so that
     /// it must be rebuilt.
     pub fn hibernate(&mut self, until: Timestamp) -> bool {
-        let has_messages = matches!(&self.process, Process::Waiting { messages, .. } if !messages.is_empty());
+        let has_messages =
+            matches!(&self.process, Process::Waiting { messages, .. } if !messages.is_empty());
         if !has_messages {
             self.process = Process::Hibernating { until };
         }
@@ -179,12 +208,17 @@ impl<M: Message> Supervised for Child<M> {
         }
         self.info.record_failure(now, cause.to_string());
         if !matches!(self.process, Process::Waiting { .. }) {
-            self.process = Process::Waiting { messages: Vec::new(), retry: None };
+            self.process = Process::Waiting {
+                messages: Vec::new(),
+                retry: None,
+            };
         }
         if let RestartCause::Store(StoreError::Unavailable(_)) = cause {
             return UNAVAILABLE_DELAY;
         }
-        let delay = FIRST_DELAY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_DELAY);
+        let delay = FIRST_DELAY
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LONGEST_DELAY);
         self.failures += 1;
         delay
     }
@@ -203,19 +237,34 @@ mod tests {
 
     fn delays(child: &mut Child<()>, cause: RestartCause<'_>) -> [u64; 10] {
         let now = child.info.started_at();
-        [(); 10].map(|()| child.record_failure(now, cause).as_millis().try_into().unwrap())
+        [(); 10].map(|()| {
+            child
+                .record_failure(now, cause)
+                .as_millis()
+                .try_into()
+                .unwrap()
+        })
     }
 
     #[test]
     fn the_delay_grows_with_failures_of_the_child_and_not_while_the_store_is_unavailable() {
-        let mut child = Child::failed_to_start(ActorInfo::new("room".into(), ActorKind::Room, None, None));
+        let mut child =
+            Child::failed_to_start(ActorInfo::new("room".into(), ActorKind::Room, None, None));
         let unavailable = StoreError::Unavailable("away".into());
-        assert_eq!(delays(&mut child, RestartCause::Store(&unavailable)), [1_000; 10]);
+        assert_eq!(
+            delays(&mut child, RestartCause::Store(&unavailable)),
+            [1_000; 10]
+        );
         assert!(!child.has_failed());
-        let growing = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000];
+        let growing = [
+            100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000,
+        ];
         assert_eq!(delays(&mut child, RestartCause::Actor("broken")), growing);
         let fault = StoreError::Fault("no such table".into());
-        assert_eq!(delays(&mut child, RestartCause::Store(&fault)), [30_000; 10]);
+        assert_eq!(
+            delays(&mut child, RestartCause::Store(&fault)),
+            [30_000; 10]
+        );
         assert!(child.has_failed());
     }
 }

@@ -24,7 +24,10 @@ type NewInfo<K> = Box<dyn Fn(&K) -> Arc<ActorInfo> + Send>;
 impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
     /// Returns an empty set, whose children get their infos from `new_info`.
     pub fn new(new_info: impl Fn(&K) -> Arc<ActorInfo> + Send + 'static) -> Self {
-        Self { children: HashMap::new(), new_info: Box::new(new_info) }
+        Self {
+            children: HashMap::new(),
+            new_info: Box::new(new_info),
+        }
     }
 
     /// Returns the number of children, whether or not they have a process.
@@ -50,7 +53,9 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
     /// Returns a child for its restart; a new one that failed to start if there is none.
     pub fn supervised(&mut self, name: &K) -> &mut Child<M> {
         let Self { children, new_info } = self;
-        children.entry(name.clone()).or_insert_with_key(|name| Child::failed_to_start(new_info(name)))
+        children
+            .entry(name.clone())
+            .or_insert_with_key(|name| Child::failed_to_start(new_info(name)))
     }
 
     /// Adds a child without a process.
@@ -80,12 +85,16 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
 
     /// Returns the info of a child, or a new one if there is no such child.
     pub fn info(&self, name: &K) -> Arc<ActorInfo> {
-        self.get(name).map_or_else(|| (self.new_info)(name), |child| Arc::clone(child.info()))
+        self.get(name)
+            .map_or_else(|| (self.new_info)(name), |child| Arc::clone(child.info()))
     }
 
     /// Adds a child that was spawned, for the first time or again.
     pub fn spawned(&mut self, context: &ActorContext, name: K, mailbox: Mailbox<M>) {
-        context.registry.register(mailbox.info(), ActorStatus::Running(Arc::new(mailbox.clone())));
+        context.registry.register(
+            mailbox.info(),
+            ActorStatus::Running(Arc::new(mailbox.clone())),
+        );
         match self.children.get_mut(&name) {
             Some(child) => child.restored(mailbox),
             None => self.insert(name, Child::running(mailbox)),

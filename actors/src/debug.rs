@@ -86,8 +86,13 @@ impl ActorFilter {
     fn matches(&self, entry: &RegistryEntry) -> bool {
         let info = &entry.info;
         self.kind.is_none_or(|kind| info.kind == kind)
-            && self.project.as_ref().is_none_or(|project| info.project_id.as_ref() == Some(project))
-            && (!self.failed || info.restarts() > 0 || matches!(entry.status, ActorStatus::Restarting))
+            && self
+                .project
+                .as_ref()
+                .is_none_or(|project| info.project_id.as_ref() == Some(project))
+            && (!self.failed
+                || info.restarts() > 0
+                || matches!(entry.status, ActorStatus::Restarting))
             && self.q.as_ref().is_none_or(|q| info.id.contains(q.as_str()))
     }
 }
@@ -97,7 +102,10 @@ impl Tree {
     pub async fn actors(&self, filter: &ActorFilter, page: PageRequest) -> ActorList {
         let mut totals = BTreeMap::new();
         let mut shown = Vec::new();
-        let (skip, take) = (usize::try_from(page.offset).unwrap_or(usize::MAX), page.limit as usize + 1);
+        let (skip, take) = (
+            usize::try_from(page.offset).unwrap_or(usize::MAX),
+            page.limit as usize + 1,
+        );
         let mut seen = 0;
         let mut visit = |entry: &RegistryEntry| {
             if filter.matches(entry) {
@@ -120,7 +128,14 @@ impl Tree {
         let entries = Page::from_fetched(shown, page);
         let (request, has_more) = (entries.request, entries.has_more);
         let items = join_all(entries.items.into_iter().map(|entry| view(entry, false))).await;
-        ActorList { page: Page { items, request, has_more }, totals }
+        ActorList {
+            page: Page {
+                items,
+                request,
+                has_more,
+            },
+            totals,
+        }
     }
 
     /// Returns one actor with its recent messages.
@@ -133,7 +148,10 @@ impl Tree {
     /// Asks the media plane about the participants of a room.
     async fn inspect_media(&self, entry: &RegistryEntry) -> Option<serde_json::Value> {
         let info = &entry.info;
-        let project = info.project_id.as_ref().filter(|_| info.kind == ActorKind::Room)?;
+        let project = info
+            .project_id
+            .as_ref()
+            .filter(|_| info.kind == ActorKind::Room)?;
         let room = NamespacedRoom::new(project, &info.name().parse().ok()?);
         let answered = timeout(INSPECT_TIMEOUT, self.media().inspect_room(&room)).await;
         answered.unwrap_or(Some(serde_json::Value::Null))

@@ -21,7 +21,12 @@ pub(crate) struct Flooders {
 impl Flooders {
     /// Creates what removes participants, in tasks on this runtime.
     pub fn new(media: Arc<dyn MediaPlane>, clock: Clock, runtime: Handle) -> Self {
-        Self { media, clock, runtime, warnings: Throttle::new(WARN_INTERVAL) }
+        Self {
+            media,
+            clock,
+            runtime,
+            warnings: Throttle::new(WARN_INTERVAL),
+        }
     }
 
     /// Removes a participant from the media plane, in a spawned task.

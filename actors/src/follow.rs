@@ -49,7 +49,9 @@ pub(crate) trait Follower: Actor {
     fn info(&self) -> &ActorInfo;
 
     /// Returns the place for the media plane's last answer.
-    fn last_answer(state: &mut Self::State) -> &mut Option<LastAnswer<<Self::Observation as Observation>::Status>>;
+    fn last_answer(
+        state: &mut Self::State,
+    ) -> &mut Option<LastAnswer<<Self::Observation as Observation>::Status>>;
 
     /// Writes a state to the record if it changes it.
     fn record(
@@ -66,7 +68,11 @@ pub(crate) trait Follower: Actor {
             Ok(None) => (None, Some("not known there".into())),
             Err(error) => (None, Some(error.to_string())),
         };
-        *Self::last_answer(state) = Some(LastAnswer { at: self.context().clock.now(), status, error });
+        *Self::last_answer(state) = Some(LastAnswer {
+            at: self.context().clock.now(),
+            status,
+            error,
+        });
     }
 
     /// Writes a reported state. It is durable when this returns `Ok`.

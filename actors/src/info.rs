@@ -36,8 +36,14 @@ pub enum ActorKind {
 
 impl ActorKind {
     /// Every kind, the root first.
-    pub const ALL: [Self; 6] =
-        [Self::System, Self::Project, Self::Room, Self::Egress, Self::Ingress, Self::WebhookEndpoint];
+    pub const ALL: [Self; 6] = [
+        Self::System,
+        Self::Project,
+        Self::Room,
+        Self::Egress,
+        Self::Ingress,
+        Self::WebhookEndpoint,
+    ];
 
     /// Returns the kind's name in the debug endpoint and in metrics.
     pub const fn as_str(self) -> &'static str {
@@ -96,7 +102,12 @@ pub struct HandledMessage {
 
 impl ActorInfo {
     /// Returns the info of an actor that has not been started.
-    pub fn new(id: String, kind: ActorKind, parent: Option<Arc<str>>, project_id: Option<ProjectId>) -> Arc<Self> {
+    pub fn new(
+        id: String,
+        kind: ActorKind,
+        parent: Option<Arc<str>>,
+        project_id: Option<ProjectId>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id: id.into(),
             kind,
@@ -124,7 +135,8 @@ impl ActorInfo {
     pub fn record_failure(&self, at: Timestamp, reason: String) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         // The messages in a failed actor's mailbox are lost.
-        self.handled.store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.handled
+            .store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);
         self.diagnostics.lock().last_failure = Some(Failure { at, reason });
     }
 
@@ -144,7 +156,9 @@ impl ActorInfo {
             if diagnostics.history.len() == HISTORY {
                 diagnostics.history.pop_front();
             }
-            diagnostics.history.push_back(HandledMessage { at, message });
+            diagnostics
+                .history
+                .push_back(HandledMessage { at, message });
         }
         #[cfg(feature = "faults")]
         self.reach_fault(message);
@@ -174,7 +188,9 @@ impl ActorInfo {
 
     /// Returns the number of messages that wait in the mailbox.
     pub fn mailbox(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed).saturating_sub(self.handled())
+        self.sent
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.handled())
     }
 
     /// Returns the last failure, if there was one.

@@ -17,7 +17,10 @@ pub struct Mailbox<M> {
 
 impl<M> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
-        Self { actor: self.actor.clone(), info: Arc::clone(&self.info) }
+        Self {
+            actor: self.actor.clone(),
+            info: Arc::clone(&self.info),
+        }
     }
 }
 
@@ -48,10 +51,14 @@ impl<M: Message> Mailbox<M> {
     /// The actor has stopped; holds the message, if ractor gives it back.
     pub fn cast(&self, message: M) -> Result<(), Option<M>> {
         self.info.record_sent();
-        self.actor.send_message(message).map_err(|error| match error {
-            ractor::MessagingErr::SendErr(message) => Some(message),
-            ractor::MessagingErr::ChannelClosed | ractor::MessagingErr::InvalidActorType => None,
-        })
+        self.actor
+            .send_message(message)
+            .map_err(|error| match error {
+                ractor::MessagingErr::SendErr(message) => Some(message),
+                ractor::MessagingErr::ChannelClosed | ractor::MessagingErr::InvalidActorType => {
+                    None
+                }
+            })
     }
 
     /// Sends a message and waits for its reply.

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use conclave_outbound::upload::Uploader;
-use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Error, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
+};
 
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
@@ -41,29 +44,55 @@ impl ActorMetrics {
         );
         let metrics = Self {
             deliveries: IntCounterVec::new(
-                Opts::new("conclave_webhook_attempts_total", "Attempts to deliver a webhook, by outcome"),
+                Opts::new(
+                    "conclave_webhook_attempts_total",
+                    "Attempts to deliver a webhook, by outcome",
+                ),
                 &["outcome"],
             )?,
-            delivery_lag: Histogram::with_opts(lag.buckets(vec![0.1, 0.5, 1., 2.5, 5., 10., 30., 60., 300., 1800.]))?,
+            delivery_lag: Histogram::with_opts(
+                lag.buckets(vec![0.1, 0.5, 1., 2.5, 5., 10., 30., 60., 300., 1800.]),
+            )?,
             uploads: IntCounterVec::new(
-                Opts::new("conclave_upload_attempts_total", "Attempts to upload a recording, by outcome"),
+                Opts::new(
+                    "conclave_upload_attempts_total",
+                    "Attempts to upload a recording, by outcome",
+                ),
                 &["outcome"],
             )?,
             upload_sent: IntGaugeVec::new(
-                Opts::new("conclave_upload_sent_bytes", "Bytes of a recording that its running upload has sent"),
+                Opts::new(
+                    "conclave_upload_sent_bytes",
+                    "Bytes of a recording that its running upload has sent",
+                ),
                 &["egress_id"],
             )?,
             upload_size: IntGaugeVec::new(
-                Opts::new("conclave_upload_size_bytes", "The size of a recording that is uploaded"),
+                Opts::new(
+                    "conclave_upload_size_bytes",
+                    "The size of a recording that is uploaded",
+                ),
                 &["egress_id"],
             )?,
-            actors: IntGaugeVec::new(Opts::new("conclave_actors", "Actors, by kind and status"), &["kind", "status"])?,
-            mailbox: IntGaugeVec::new(Opts::new("conclave_actor_mailbox", "Messages that wait, by kind"), &["kind"])?,
-            restarts: IntCounterVec::new(
-                Opts::new("conclave_actor_restarts_total", "Actors that failed and were rebuilt, by kind"),
+            actors: IntGaugeVec::new(
+                Opts::new("conclave_actors", "Actors, by kind and status"),
+                &["kind", "status"],
+            )?,
+            mailbox: IntGaugeVec::new(
+                Opts::new("conclave_actor_mailbox", "Messages that wait, by kind"),
                 &["kind"],
             )?,
-            reports: IntGauge::new("conclave_reports_waiting", "Reports of the media plane that wait for their rooms")?,
+            restarts: IntCounterVec::new(
+                Opts::new(
+                    "conclave_actor_restarts_total",
+                    "Actors that failed and were rebuilt, by kind",
+                ),
+                &["kind"],
+            )?,
+            reports: IntGauge::new(
+                "conclave_reports_waiting",
+                "Reports of the media plane that wait for their rooms",
+            )?,
             reports_refused: IntCounter::new(
                 "conclave_reports_refused_total",
                 "Reports refused because too many about the same participant wait, who is removed",
@@ -102,7 +131,9 @@ impl ActorMetrics {
             AttemptResult::Uploaded => "uploaded",
             AttemptResult::Retried => "retried",
             AttemptResult::Failed { .. } => "failed",
-            AttemptResult::NoFile | AttemptResult::Awaited { .. } | AttemptResult::Lost { .. } => return,
+            AttemptResult::NoFile | AttemptResult::Awaited { .. } | AttemptResult::Lost { .. } => {
+                return;
+            }
         };
         self.uploads.with_label_values(&[outcome]).inc();
     }
@@ -113,14 +144,19 @@ impl ActorMetrics {
         self.upload_size.reset();
         let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         for upload in uploads.running() {
-            self.upload_sent.with_label_values(&[upload.egress.as_str()]).set(gauge(upload.sent()));
-            self.upload_size.with_label_values(&[upload.egress.as_str()]).set(gauge(upload.size()));
+            self.upload_sent
+                .with_label_values(&[upload.egress.as_str()])
+                .set(gauge(upload.sent()));
+            self.upload_size
+                .with_label_values(&[upload.egress.as_str()])
+                .set(gauge(upload.size()));
         }
     }
 
     /// Sets the gauge of the reports that wait.
     pub fn update_report_gauge(&self, reports: &ReportQueues) {
-        self.reports.set(i64::try_from(reports.waiting()).unwrap_or(i64::MAX));
+        self.reports
+            .set(i64::try_from(reports.waiting()).unwrap_or(i64::MAX));
     }
 
     /// Sets the gauges to the current number of actors and of waiting messages.
@@ -134,12 +170,15 @@ impl ActorMetrics {
                 ActorStatus::Running(_) => "running",
             };
             *alive.entry((entry.info.kind, status)).or_default() += 1;
-            *waiting.entry(entry.info.kind).or_default() += i64::try_from(entry.info.mailbox()).unwrap_or(i64::MAX);
+            *waiting.entry(entry.info.kind).or_default() +=
+                i64::try_from(entry.info.mailbox()).unwrap_or(i64::MAX);
         });
         for kind in ActorKind::ALL {
             for status in ["running", "hibernating", "restarting"] {
                 let count = alive.get(&(kind, status)).copied().unwrap_or(0);
-                self.actors.with_label_values(&[kind.as_str(), status]).set(count);
+                self.actors
+                    .with_label_values(&[kind.as_str(), status])
+                    .set(count);
             }
         }
         for (kind, count) in waiting {

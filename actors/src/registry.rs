@@ -36,7 +36,10 @@ pub struct ActorRegistry(Mutex<BTreeMap<Arc<str>, RegistryEntry>>);
 impl ActorRegistry {
     /// Adds an actor, or replaces its status.
     pub fn register(&self, info: &Arc<ActorInfo>, status: ActorStatus) {
-        let entry = RegistryEntry { info: Arc::clone(info), status };
+        let entry = RegistryEntry {
+            info: Arc::clone(info),
+            status,
+        };
         self.0.lock().insert(Arc::clone(&info.id), entry);
     }
 
@@ -49,7 +52,9 @@ impl ActorRegistry {
     pub fn deregister_children(&self, parent: &ActorInfo) {
         let (mut entries, folder) = (self.0.lock(), format!("{}/", parent.id));
         let children = entries.range::<str, _>((Bound::Included(&*folder), Bound::Unbounded));
-        let paths = children.map(|(path, _)| Arc::clone(path)).take_while(|path| path.starts_with(&folder));
+        let paths = children
+            .map(|(path, _)| Arc::clone(path))
+            .take_while(|path| path.starts_with(&folder));
         for path in paths.collect::<Vec<_>>() {
             entries.remove(&path);
         }

@@ -21,7 +21,10 @@ pub struct EventRelay {
 
 impl Default for EventRelay {
     fn default() -> Self {
-        Self { system: Arc::default(), subscribers: broadcast::Sender::new(SUBSCRIBER_LAG) }
+        Self {
+            system: Arc::default(),
+            subscribers: broadcast::Sender::new(SUBSCRIBER_LAG),
+        }
     }
 }
 
@@ -49,7 +52,9 @@ impl EventRelay {
                 let _ = self.subscribers.send(event.clone());
             }
         }
-        let Some(system) = self.system.get() else { return };
+        let Some(system) = self.system.get() else {
+            return;
+        };
         for event in events.iter().filter(|event| !event.endpoints.is_empty()) {
             let (project, endpoints) = (event.project_id.clone(), event.endpoints.clone());
             // A tree that is stopping leaves the deliveries to the next start.

@@ -22,7 +22,10 @@ impl<M: 'static> ReportPath<M> {
     }
 
     /// Returns the path to a child: what is sent on it becomes a message to the parent by `wrap`.
-    pub fn narrow<C: 'static>(&self, wrap: impl Fn(C) -> M + Send + Sync + 'static) -> ReportPath<C> {
+    pub fn narrow<C: 'static>(
+        &self,
+        wrap: impl Fn(C) -> M + Send + Sync + 'static,
+    ) -> ReportPath<C> {
         let path = self.clone();
         ReportPath::new(move |message| path.send(wrap(message)))
     }

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use conclave_media::{MediaEvent, Report, ReportError};
-use conclave_model::{Counts, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoomName, TrackSid};
+use conclave_model::{
+    Counts, Identity, NamespacedRoom, ParticipantSid, ProjectId, RoomName, TrackSid,
+};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -107,7 +109,10 @@ impl Answers {
 impl RoomQueue {
     fn push(&mut self, report: Report, answer: Answer) -> Pushed {
         let mute = mute_key(&report.event);
-        let replaced = mute.as_ref().and_then(|key| self.mutes.get(key)).and_then(|at| self.waiting.get_mut(at));
+        let replaced = mute
+            .as_ref()
+            .and_then(|key| self.mutes.get(key))
+            .and_then(|at| self.waiting.get_mut(at));
         if let Some(Waiting::Report(waiting)) = replaced {
             waiting.report = report;
             waiting.answers.add(answer);
@@ -120,8 +125,13 @@ impl RoomQueue {
             }
             self.by_identity.add(identity.clone());
         }
-        let at =
-            self.append(Waiting::Report(WaitingReport { report, answers: Answers { answer, replaced: Vec::new() } }));
+        let at = self.append(Waiting::Report(WaitingReport {
+            report,
+            answers: Answers {
+                answer,
+                replaced: Vec::new(),
+            },
+        }));
         if let Some(key) = mute {
             self.mutes.insert(key, at);
         }
@@ -136,11 +146,19 @@ impl RoomQueue {
     }
 
     fn pushed(&mut self) -> Pushed {
-        if std::mem::replace(&mut self.has_ticket, true) { Pushed::Waits } else { Pushed::NeedsTicket }
+        if std::mem::replace(&mut self.has_ticket, true) {
+            Pushed::Waits
+        } else {
+            Pushed::NeedsTicket
+        }
     }
 
     fn refused(&mut self, event: &MediaEvent) -> Pushed {
-        Pushed::Refused(publisher(event).filter(|sid| self.removing.insert((*sid).clone())).cloned())
+        Pushed::Refused(
+            publisher(event)
+                .filter(|sid| self.removing.insert((*sid).clone()))
+                .cloned(),
+        )
     }
 
     /// Takes the first that may be handled. Keeps the ticket if another one may be handled too.
@@ -155,7 +173,10 @@ impl RoomQueue {
         let first = self.waiting.keys().next().copied();
         let can = |(at, waiting): (&u64, &Waiting)| may_handle(waiting, Some(*at) == first);
         self.has_ticket = taken.is_some() && self.waiting.iter().any(can);
-        taken.map(|next| Taken { next, goes_on: self.has_ticket })
+        taken.map(|next| Taken {
+            next,
+            goes_on: self.has_ticket,
+        })
     }
 
     /// Forgets that a report waits.
@@ -176,7 +197,10 @@ impl ReportQueues {
         if let Some(queue) = queues.get_mut(&report.room) {
             return queue.push(report, answer);
         }
-        queues.entry(report.room.clone()).or_default().push(report, answer)
+        queues
+            .entry(report.room.clone())
+            .or_default()
+            .push(report, answer)
     }
 
     /// Marks the end of a room's queue, for a message that has to wait behind the reports. Returns the mark's number.
@@ -189,7 +213,11 @@ impl ReportQueues {
 
     /// Takes the first of what waits that may be handled now, which `may_handle` decides; its second argument is whether nothing
     /// waits before it.
-    pub(crate) fn take(&self, room: &NamespacedRoom, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
+    pub(crate) fn take(
+        &self,
+        room: &NamespacedRoom,
+        may_handle: impl Fn(&Waiting, bool) -> bool,
+    ) -> Option<Taken> {
         let mut queues = self.0.lock();
         let queue = queues.get_mut(room)?;
         let taken = queue.take(may_handle);
@@ -202,7 +230,11 @@ impl ReportQueues {
     /// Takes everything that waits for a room. Marks are dropped.
     pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<WaitingReport> {
         let queue = self.0.lock().remove(room);
-        queue.into_iter().flat_map(|queue| queue.waiting.into_values()).filter_map(Waiting::into_report).collect()
+        queue
+            .into_iter()
+            .flat_map(|queue| queue.waiting.into_values())
+            .filter_map(Waiting::into_report)
+            .collect()
     }
 
     /// Whether something waits for a room.
@@ -212,12 +244,19 @@ impl ReportQueues {
 
     /// Returns whether a ticket has to be sent to a room, because something may have become ready and none is on its way.
     pub(crate) fn claim_ticket(&self, room: &NamespacedRoom) -> bool {
-        self.0.lock().get_mut(room).is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
+        self.0
+            .lock()
+            .get_mut(room)
+            .is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
     }
 
     /// Returns whether a ticket has to be sent to a room whose last one may be lost.
     pub(crate) fn renew_ticket(&self, room: &NamespacedRoom) -> bool {
-        self.0.lock().get_mut(room).map(|queue| queue.has_ticket = true).is_some()
+        self.0
+            .lock()
+            .get_mut(room)
+            .map(|queue| queue.has_ticket = true)
+            .is_some()
     }
 
     /// Returns the rooms of a project for which something waits, whose tickets may be lost.
@@ -240,7 +279,11 @@ impl ReportQueues {
 
     /// Returns the number of reports that wait.
     pub fn waiting(&self) -> usize {
-        self.0.lock().values().map(|queue| queue.waiting.len()).sum()
+        self.0
+            .lock()
+            .values()
+            .map(|queue| queue.waiting.len())
+            .sum()
     }
 }
 
@@ -276,7 +319,9 @@ const fn publisher(event: &MediaEvent) -> Option<&ParticipantSid> {
 
 fn mute_key(event: &MediaEvent) -> Option<(ParticipantSid, TrackSid)> {
     match event {
-        MediaEvent::TrackMuted { participant, track } => Some((participant.sid.clone(), track.sid.clone())),
+        MediaEvent::TrackMuted { participant, track } => {
+            Some((participant.sid.clone(), track.sid.clone()))
+        }
         _ => None,
     }
 }

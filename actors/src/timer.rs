@@ -52,12 +52,19 @@ impl Timer {
     /// Returns how far the clock was set back since the timer was armed: how long before its instant it has fired. Zero if it
     /// has not fired, or at its instant.
     pub fn set_back(&self, clock: &Clock) -> Duration {
-        if clock.monotonic() < self.alarm.latest { Duration::ZERO } else { self.alarm.at.since(clock.now()) }
+        if clock.monotonic() < self.alarm.latest {
+            Duration::ZERO
+        } else {
+            self.alarm.at.since(clock.now())
+        }
     }
 
     /// Returns the timer for the debug endpoint.
     pub fn view(&self) -> TimerView {
-        TimerView { name: self.name, fires_at: self.alarm.at }
+        TimerView {
+            name: self.name,
+            fires_at: self.alarm.at,
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use conclave_db::NewRoom;
-use conclave_media::{MediaEvent, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, ServerData};
+use conclave_media::{
+    MediaEvent, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, ServerData,
+};
 use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
@@ -56,19 +58,37 @@ impl Tree {
     pub async fn start(context: ActorContext, relay: &EventRelay) -> Result<Self, TreeError> {
         let (context, projects) = (Arc::new(context), ProjectMailboxes::default());
         let info = ActorInfo::new("system".into(), ActorKind::System, None, None);
-        let actor = SystemActor { context: Arc::clone(&context), info: Arc::clone(&info), projects: projects.clone() };
-        let (actor, _) = Actor::spawn(None, actor, ()).await.map_err(|_| TreeError::NoAnswer)?;
+        let actor = SystemActor {
+            context: Arc::clone(&context),
+            info: Arc::clone(&info),
+            projects: projects.clone(),
+        };
+        let (actor, _) = Actor::spawn(None, actor, ())
+            .await
+            .map_err(|_| TreeError::NoAnswer)?;
         let system = Mailbox::new(actor, info);
-        context.registry.register(system.info(), ActorStatus::Running(Arc::new(system.clone())));
+        context.registry.register(
+            system.info(),
+            ActorStatus::Running(Arc::new(system.clone())),
+        );
         relay.connect(system.clone());
-        let flooders = Flooders::new(Arc::clone(&context.media), context.clock.clone(), Handle::current());
+        let flooders = Flooders::new(
+            Arc::clone(&context.media),
+            context.clock.clone(),
+            Handle::current(),
+        );
         let (root, reports) = (system.actor().clone(), context.reports.clone());
         tokio::spawn(async move {
             // No actor takes the reports that wait when the root has ended by itself. Without a timeout it cannot time out.
             let _ = root.wait(None).await;
             reports.clear();
         });
-        Ok(Self { system, projects, flooders: Arc::new(flooders), context })
+        Ok(Self {
+            system,
+            projects,
+            flooders: Arc::new(flooders),
+            context,
+        })
     }
 
     /// Announces the stop. The leaves that the media plane reports from now on are the server's doing: the participants have the whole
@@ -79,7 +99,11 @@ impl Tree {
 
     /// Stops every actor, children first, each after the message that it is handling.
     pub async fn stop(&self) {
-        let stopped = self.system.actor().stop_and_wait(None, Some(self.context.settings.stop_timeout(3))).await;
+        let stopped = self
+            .system
+            .actor()
+            .stop_and_wait(None, Some(self.context.settings.stop_timeout(3)))
+            .await;
         if stopped.is_err() {
             log::warn!("the actors did not stop in time");
         }
@@ -132,7 +156,13 @@ impl Tree {
         recorder: Option<ResponseRecorder<Room>>,
     ) -> Result<Room, TreeError> {
         let (project, new) = (new.project_id.clone(), Box::new(new));
-        self.call(project, |reply| ProjectMsg::CreateRoom { new, limit, recorder, reply }).await
+        self.call(project, |reply| ProjectMsg::CreateRoom {
+            new,
+            limit,
+            recorder,
+            reply,
+        })
+        .await
     }
 
     /// Ends a room. A room that has ended stays so.
@@ -155,7 +185,12 @@ impl Tree {
         recorder: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, TreeError> {
         let request = Box::new(request);
-        self.call_room(project, name, |reply| RoomMsg::ChangeRole { request, recorder, reply }).await
+        self.call_room(project, name, |reply| RoomMsg::ChangeRole {
+            request,
+            recorder,
+            reply,
+        })
+        .await
     }
 
     /// Disconnects a participant. Returns false if the participant is not connected.
@@ -168,7 +203,11 @@ impl Tree {
         name: RoomName,
         identity: Identity,
     ) -> Result<bool, TreeError> {
-        self.call_room(project, name, |reply| RoomMsg::RemoveParticipant { identity, reply }).await
+        self.call_room(project, name, |reply| RoomMsg::RemoveParticipant {
+            identity,
+            reply,
+        })
+        .await
     }
 
     /// Mutes or unmutes a participant's track.
@@ -182,16 +221,23 @@ impl Tree {
         request: MuteTrackRequest,
     ) -> Result<MuteOutcome, TreeError> {
         let request = Box::new(request);
-        self.call_room(project, name, |reply| RoomMsg::MuteTrack { request, reply }).await
+        self.call_room(project, name, |reply| RoomMsg::MuteTrack { request, reply })
+            .await
     }
 
     /// Sends data to the participants of a room.
     ///
     /// # Errors
     /// Refused if the room has ended; the media plane's.
-    pub async fn send_data(&self, project: ProjectId, name: RoomName, data: ServerData) -> Result<(), TreeError> {
+    pub async fn send_data(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        data: ServerData,
+    ) -> Result<(), TreeError> {
         let data = Box::new(data);
-        self.call_room(project, name, |reply| RoomMsg::SendData { data, reply }).await
+        self.call_room(project, name, |reply| RoomMsg::SendData { data, reply })
+            .await
     }
 
     /// Starts a recording or a broadcast: on the media plane first, then in the records.
@@ -204,7 +250,11 @@ impl Tree {
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
         let (project, plan) = (plan.room.split().0, Arc::new(plan));
-        let message = |reply| ProjectMsg::StartEgress { plan, recorder, reply };
+        let message = |reply| ProjectMsg::StartEgress {
+            plan,
+            recorder,
+            reply,
+        };
         self.call_within(START_TIMEOUT, project, message).await
     }
 
@@ -212,8 +262,16 @@ impl Tree {
     ///
     /// # Errors
     /// The media plane's.
-    pub async fn refresh_egress(&self, project: ProjectId, id: EgressId) -> Result<Egress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Egress { id, msg: EgressMsg::Refresh(reply) }).await
+    pub async fn refresh_egress(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Egress, TreeError> {
+        self.call(project, |reply| ProjectMsg::Egress {
+            id,
+            msg: EgressMsg::Refresh(reply),
+        })
+        .await
     }
 
     /// Stops a recording or a broadcast. A final one is returned as it is.
@@ -226,7 +284,11 @@ impl Tree {
         id: EgressId,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Egress { id, msg: EgressMsg::Stop { recorder, reply } }).await
+        self.call(project, |reply| ProjectMsg::Egress {
+            id,
+            msg: EgressMsg::Stop { recorder, reply },
+        })
+        .await
     }
 
     /// Creates an ingress endpoint: on the media plane first, then in the records.
@@ -239,23 +301,43 @@ impl Tree {
         request: CreateIngressRequest,
     ) -> Result<CreatedIngress, TreeError> {
         let request = Box::new(request);
-        self.call_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress { request, reply }).await
+        self.call_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress {
+            request,
+            reply,
+        })
+        .await
     }
 
     /// Polls the media plane for an ingress endpoint, and returns the record. A final one is returned as it is.
     ///
     /// # Errors
     /// The media plane's.
-    pub async fn refresh_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Ingress { id, msg: IngressMsg::Refresh(reply) }).await
+    pub async fn refresh_ingress(
+        &self,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Ingress, TreeError> {
+        self.call(project, |reply| ProjectMsg::Ingress {
+            id,
+            msg: IngressMsg::Refresh(reply),
+        })
+        .await
     }
 
     /// Deletes an ingress endpoint: on the media plane first, so that its key admits no encoder, then in the records.
     ///
     /// # Errors
     /// The media plane's.
-    pub async fn delete_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Ingress { id, msg: IngressMsg::Delete(reply) }).await
+    pub async fn delete_ingress(
+        &self,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Ingress, TreeError> {
+        self.call(project, |reply| ProjectMsg::Ingress {
+            id,
+            msg: IngressMsg::Delete(reply),
+        })
+        .await
     }
 
     /// Reconciles all projects, because the media plane answers again after an outage.
@@ -266,7 +348,13 @@ impl Tree {
 
     /// Lets a webhook endpoint look for deliveries: it is new, or a failed delivery was queued again.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
-        self.cast(project, ProjectMsg::WebhookEndpoint { id: endpoint, msg: WebhookEndpointMsg::Queued });
+        self.cast(
+            project,
+            ProjectMsg::WebhookEndpoint {
+                id: endpoint,
+                msg: WebhookEndpointMsg::Queued,
+            },
+        );
     }
 
     /// Stops the actor of a webhook endpoint that was deleted.
@@ -282,9 +370,15 @@ impl Tree {
             Pushed::NeedsTicket => {
                 let (project, name) = room.split();
                 let ticket = || ProjectMsg::Reports(name.clone());
-                let is_sent = self.projects.get(&project).is_some_and(|running| running.cast(ticket()).is_ok());
+                let is_sent = self
+                    .projects
+                    .get(&project)
+                    .is_some_and(|running| running.cast(ticket()).is_ok());
                 // The root starts a project that does not run.
-                let start = || SystemMsg::Project { id: project, msg: Box::new(ticket()) };
+                let start = || SystemMsg::Project {
+                    id: project,
+                    msg: Box::new(ticket()),
+                };
                 if !is_sent && self.system.cast(start()).is_err() {
                     reports.clear();
                 }
@@ -300,15 +394,27 @@ impl Tree {
 
     fn cast(&self, project: ProjectId, message: ProjectMsg) {
         // A tree that is stopping finds it in the database when it starts again.
-        let _ = self.system.cast(SystemMsg::Project { id: project, msg: Box::new(message) });
+        let _ = self.system.cast(SystemMsg::Project {
+            id: project,
+            msg: Box::new(message),
+        });
     }
 
-    async fn call_room<T, F>(&self, project: ProjectId, name: RoomName, message: F) -> Result<T, TreeError>
+    async fn call_room<T, F>(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        message: F,
+    ) -> Result<T, TreeError>
     where
         T: Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> RoomMsg,
     {
-        self.call(project, |reply| ProjectMsg::Room { name, msg: message(reply) }).await
+        self.call(project, |reply| ProjectMsg::Room {
+            name,
+            msg: message(reply),
+        })
+        .await
     }
 
     async fn call<T, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
@@ -319,7 +425,12 @@ impl Tree {
         self.call_within(CALL_TIMEOUT, project, message).await
     }
 
-    async fn call_within<T, F>(&self, timeout: Duration, project: ProjectId, message: F) -> Result<T, TreeError>
+    async fn call_within<T, F>(
+        &self,
+        timeout: Duration,
+        project: ProjectId,
+        message: F,
+    ) -> Result<T, TreeError>
     where
         T: Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> ProjectMsg,
@@ -328,7 +439,10 @@ impl Tree {
             Some(running) => running.call(message, timeout).await,
             // The root starts a project that does not run.
             None => {
-                let wrap = |reply| SystemMsg::Project { id: project, msg: Box::new(message(reply)) };
+                let wrap = |reply| SystemMsg::Project {
+                    id: project,
+                    msg: Box::new(message(reply)),
+                };
                 self.system.call(wrap, timeout).await
             }
         };
@@ -341,7 +455,9 @@ impl ReportSink for Tree {
         let (answer, result) = oneshot::channel();
         // If the tree has stopped the answer is dropped, which the media plane reads as unavailable.
         if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
-            let _ = self.system.cast(SystemMsg::FollowedReport { report, answer });
+            let _ = self
+                .system
+                .cast(SystemMsg::FollowedReport { report, answer });
         } else {
             self.queue(report, answer);
         }

@@ -9,8 +9,12 @@ use conclave_outbound::upload::UploadFailure;
 use serde_json::{Value, json};
 
 /// The delays before further attempts, as long as the server runs. The last one is that of all that follow.
-const DELAYS: [Duration; 4] =
-    [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
+const DELAYS: [Duration; 4] = [
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+    Duration::from_secs(600),
+];
 /// The delay before a file on another server's disk is looked for again: the disk may be shared, and reached later.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Interrupted attempts after which a recording has failed, although its file may still be uploaded.
@@ -46,9 +50,11 @@ impl FilePlace {
     /// Returns the place of a file.
     pub fn of(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
         match &pending.node {
-            Some(node) if node != here => {
-                Self::Elsewhere { node: node.clone(), missing_since: pending.missing_since, lost_after }
-            }
+            Some(node) if node != here => Self::Elsewhere {
+                node: node.clone(),
+                missing_since: pending.missing_since,
+                lost_after,
+            },
             _ => Self::Here,
         }
     }
@@ -99,8 +105,17 @@ pub(crate) enum AttemptResult {
 impl UploadMachine {
     /// Returns the upload of a recording that runs, or that has ended already, maybe in an earlier run of the server.
     pub fn new(has_recording_ended: bool, file: FilePlace, now: Timestamp) -> Self {
-        let phase = if has_recording_ended { Phase::Waiting(now) } else { Phase::Recording };
-        Self { phase, failures: 0, last_failure: None, file }
+        let phase = if has_recording_ended {
+            Phase::Waiting(now)
+        } else {
+            Phase::Recording
+        };
+        Self {
+            phase,
+            failures: 0,
+            last_failure: None,
+            file,
+        }
     }
 
     /// Returns whether the recording runs, so that there is no file yet.
@@ -122,7 +137,11 @@ impl UploadMachine {
 
     /// Returns when the next attempt is due, if one waits.
     pub fn due(&self) -> Option<Timestamp> {
-        if let Phase::Waiting(at) = self.phase { Some(at) } else { None }
+        if let Phase::Waiting(at) = self.phase {
+            Some(at)
+        } else {
+            None
+        }
     }
 
     /// Begins an attempt, if one is due.
@@ -135,7 +154,11 @@ impl UploadMachine {
     }
 
     /// Takes the result of the attempt.
-    pub fn end_attempt(&mut self, result: Result<(), UploadFailure>, now: Timestamp) -> AttemptResult {
+    pub fn end_attempt(
+        &mut self,
+        result: Result<(), UploadFailure>,
+        now: Timestamp,
+    ) -> AttemptResult {
         self.phase = Phase::Ended;
         let (reason, may_recover) = match result {
             Ok(()) => return AttemptResult::Uploaded,
@@ -150,25 +173,40 @@ impl UploadMachine {
             Err(UploadFailure::Interrupted(reason)) => (reason, true),
         };
         self.last_failure = Some(reason.clone());
-        let delay = DELAYS.get(self.failures).or(DELAYS.last()).copied().unwrap_or_default();
+        let delay = DELAYS
+            .get(self.failures)
+            .or(DELAYS.last())
+            .copied()
+            .unwrap_or_default();
         self.failures += 1;
         self.phase = Phase::Waiting(now.after(delay));
         if may_recover && self.failures < PATIENCE {
             AttemptResult::Retried
         } else {
-            AttemptResult::Failed { reason, rest: UploadRest::Attempts }
+            AttemptResult::Failed {
+                reason,
+                rest: UploadRest::Attempts,
+            }
         }
     }
 
     /// Waits for a file that is on the disk of another server.
     fn miss_file(&mut self, now: Timestamp) -> AttemptResult {
-        let FilePlace::Elsewhere { node, missing_since, lost_after } = &mut self.file else {
+        let FilePlace::Elsewhere {
+            node,
+            missing_since,
+            lost_after,
+        } = &mut self.file
+        else {
             return AttemptResult::NoFile;
         };
         let since = *missing_since.get_or_insert(now);
         let lost_at = since.after(*lost_after);
         if lost_at <= now {
-            return AttemptResult::Lost { node: node.clone(), waited: *lost_after };
+            return AttemptResult::Lost {
+                node: node.clone(),
+                waited: *lost_after,
+            };
         }
         self.phase = Phase::Waiting(lost_at.min(now.after(LOOK_AGAIN)));
         AttemptResult::Awaited { since }
@@ -188,7 +226,12 @@ impl UploadMachine {
             Phase::Ended => "ended",
         };
         let mut state = json!({"phase": phase, "failed_attempts": self.failures, "last_failure": self.last_failure});
-        if let FilePlace::Elsewhere { node, missing_since, .. } = &self.file {
+        if let FilePlace::Elsewhere {
+            node,
+            missing_since,
+            ..
+        } = &self.file
+        {
             (state["node"], state["missing_since"]) = (json!(node), json!(missing_since));
         }
         state
@@ -197,9 +240,22 @@ impl UploadMachine {
 
 /// Returns the end of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
 /// earlier attempt has made it fail: its status stays, and only the error can change.
-pub(crate) fn final_state(end: &RecordingEnd, result: &AttemptResult, has_failed_before: bool) -> Option<RecordingEnd> {
-    let failed = |error: String| Some(RecordingEnd { status: EgressStatus::Failed, error: Some(error) });
-    let cause = end.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
+pub(crate) fn final_state(
+    end: &RecordingEnd,
+    result: &AttemptResult,
+    has_failed_before: bool,
+) -> Option<RecordingEnd> {
+    let failed = |error: String| {
+        Some(RecordingEnd {
+            status: EgressStatus::Failed,
+            error: Some(error),
+        })
+    };
+    let cause = end
+        .error
+        .as_ref()
+        .map(|error| format!("{error}; "))
+        .unwrap_or_default();
     match result {
         AttemptResult::Retried | AttemptResult::Awaited { .. } => None,
         AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
@@ -207,7 +263,9 @@ pub(crate) fn final_state(end: &RecordingEnd, result: &AttemptResult, has_failed
         }
         AttemptResult::Uploaded => Some(end.clone()),
         // The recording ended before anything was in its file.
-        AttemptResult::NoFile if matches!(end.status, EgressStatus::Failed | EgressStatus::Aborted) => {
+        AttemptResult::NoFile
+            if matches!(end.status, EgressStatus::Failed | EgressStatus::Aborted) =>
+        {
             Some(end.clone())
         }
         AttemptResult::NoFile => failed("the recorded file is gone".into()),
@@ -220,7 +278,9 @@ pub(crate) fn final_state(end: &RecordingEnd, result: &AttemptResult, has_failed
                 UploadRest::Attempts => ", which tries again",
                 UploadRest::Nothing => "",
             };
-            failed(format!("{cause}the upload failed: {reason}; the file stays on the server{rest}"))
+            failed(format!(
+                "{cause}the upload failed: {reason}; the file stays on the server{rest}"
+            ))
         }
     }
 }
@@ -238,7 +298,10 @@ mod tests {
     }
 
     fn failed(reason: &str, rest: UploadRest) -> AttemptResult {
-        AttemptResult::Failed { reason: reason.into(), rest }
+        AttemptResult::Failed {
+            reason: reason.into(),
+            rest,
+        }
     }
 
     #[test]
@@ -259,15 +322,23 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_attempt_is_made_again_with_growing_delays_up_to_ten_minutes_as_long_as_the_server_runs() {
+    fn a_failed_attempt_is_made_again_with_growing_delays_up_to_ten_minutes_as_long_as_the_server_runs()
+     {
         let refused = || Err(UploadFailure::Refused("403".into()));
         for (failure, patience) in [(interrupted as fn() -> _, 4), (refused as fn() -> _, 1)] {
             let (mut upload, mut at) = (UploadMachine::new(true, FilePlace::Here, now()), now());
             for (number, seconds) in [10, 60, 300, 600, 600, 600, 600].into_iter().enumerate() {
                 assert!(upload.begin(at));
                 let result = upload.end_attempt(failure(), at);
-                assert_eq!(result == AttemptResult::Retried, number + 1 < patience, "{number}: {result:?}");
-                assert!(!upload.begin(at.after(Duration::from_secs(seconds - 1))) && !upload.has_ended());
+                assert_eq!(
+                    result == AttemptResult::Retried,
+                    number + 1 < patience,
+                    "{number}: {result:?}"
+                );
+                assert!(
+                    !upload.begin(at.after(Duration::from_secs(seconds - 1)))
+                        && !upload.has_ended()
+                );
                 at = at.after(Duration::from_secs(seconds));
                 assert_eq!(upload.due(), Some(at));
             }
@@ -280,7 +351,10 @@ mod tests {
     #[test]
     fn an_attempt_without_a_destination_or_a_file_is_the_last_one() {
         for (failure, result) in [
-            (UploadFailure::NoDestination, failed("the destination was deleted", UploadRest::Nothing)),
+            (
+                UploadFailure::NoDestination,
+                failed("the destination was deleted", UploadRest::Nothing),
+            ),
             (UploadFailure::NoFile, AttemptResult::NoFile),
         ] {
             let mut upload = UploadMachine::new(true, FilePlace::Here, now());
@@ -296,7 +370,11 @@ mod tests {
 
     fn elsewhere(missing_since: Option<Timestamp>) -> FilePlace {
         let (node, lost_after) = (NodeId::new(), Duration::from_secs(24 * 3_600));
-        FilePlace::Elsewhere { node, missing_since, lost_after }
+        FilePlace::Elsewhere {
+            node,
+            missing_since,
+            lost_after,
+        }
     }
 
     #[test]
@@ -322,7 +400,10 @@ mod tests {
         let missed = upload.end_attempt(Err(UploadFailure::NoFile), at_hour(23));
         assert_eq!(missed, AttemptResult::Awaited { since: now() });
         assert!(upload.begin(at_hour(24)));
-        assert_eq!(upload.end_attempt(Ok(()), at_hour(24)), AttemptResult::Uploaded);
+        assert_eq!(
+            upload.end_attempt(Ok(()), at_hour(24)),
+            AttemptResult::Uploaded
+        );
         assert!(upload.has_ended());
     }
 
@@ -330,24 +411,43 @@ mod tests {
     fn a_file_is_here_if_this_server_recorded_it_or_an_earlier_version() {
         let (here, day) = (NodeId::new(), Duration::from_secs(24 * 3_600));
         let place = |node: Option<&NodeId>| {
-            let pending = PendingUpload { node: node.cloned(), ..PendingUpload::default() };
+            let pending = PendingUpload {
+                node: node.cloned(),
+                ..PendingUpload::default()
+            };
             FilePlace::of(&pending, &here, day)
         };
-        assert_eq!((place(None), place(Some(&here))), (FilePlace::Here, FilePlace::Here));
-        assert!(matches!(place(Some(&NodeId::new())), FilePlace::Elsewhere { .. }));
+        assert_eq!(
+            (place(None), place(Some(&here))),
+            (FilePlace::Here, FilePlace::Here)
+        );
+        assert!(matches!(
+            place(Some(&NodeId::new())),
+            FilePlace::Elsewhere { .. }
+        ));
     }
 
     #[test]
     fn the_final_state_is_that_of_the_recording_unless_the_upload_failed() {
-        let end = |status, error: Option<&str>| RecordingEnd { status, error: error.map(Into::into) };
-        let (complete, limit) = (end(EgressStatus::Complete, None), end(EgressStatus::LimitReached, None));
+        let end = |status, error: Option<&str>| RecordingEnd {
+            status,
+            error: error.map(Into::into),
+        };
+        let (complete, limit) = (
+            end(EgressStatus::Complete, None),
+            end(EgressStatus::LimitReached, None),
+        );
         let crashed = end(EgressStatus::Failed, Some("restarted"));
         for end in [&complete, &limit, &crashed] {
             assert_eq!(final_state(end, &AttemptResult::Retried, false), None);
             let uploaded = final_state(end, &AttemptResult::Uploaded, false);
             assert_eq!(uploaded.as_ref(), Some(end));
         }
-        let error = |end, result, before| final_state(end, &result, before).and_then(|end| end.error).unwrap();
+        let error = |end, result, before| {
+            final_state(end, &result, before)
+                .and_then(|end| end.error)
+                .unwrap()
+        };
         let stays = "the file stays on the server";
         assert_eq!(
             error(&limit, failed("403", UploadRest::Attempts), false),
@@ -360,14 +460,22 @@ mod tests {
         assert!(error(&complete, AttemptResult::Uploaded, true).contains("a later attempt"));
         assert_eq!(error(&crashed, AttemptResult::Uploaded, true), "restarted");
         assert_eq!(error(&crashed, AttemptResult::NoFile, false), "restarted");
-        let lost =
-            AttemptResult::Lost { node: "node_0123456789ab".parse().unwrap(), waited: Duration::from_secs(86_400) };
+        let lost = AttemptResult::Lost {
+            node: "node_0123456789ab".parse().unwrap(),
+            waited: Duration::from_secs(86_400),
+        };
         assert_eq!(
             error(&crashed, lost, false),
             "restarted; the recorded file is on the disk of another server, node_0123456789ab, which was not active for 1day"
         );
         let aborted = end(EgressStatus::Aborted, None);
-        assert_eq!(final_state(&aborted, &AttemptResult::NoFile, false), Some(aborted));
-        assert_eq!(error(&complete, AttemptResult::NoFile, false), "the recorded file is gone");
+        assert_eq!(
+            final_state(&aborted, &AttemptResult::NoFile, false),
+            Some(aborted)
+        );
+        assert_eq!(
+            error(&complete, AttemptResult::NoFile, false),
+            "the recorded file is gone"
+        );
     }
 }

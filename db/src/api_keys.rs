@@ -22,7 +22,10 @@ pub struct CreatedApiKey {
 
 macro_rules! select {
     ($rest:literal) => {
-        concat!("SELECT project_id, prefix, label, created_at, revoked_at FROM api_keys WHERE ", $rest)
+        concat!(
+            "SELECT project_id, prefix, label, created_at, revoked_at FROM api_keys WHERE ",
+            $rest
+        )
     };
 }
 
@@ -46,7 +49,12 @@ fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<ApiKeyRecord>, Sto
 }
 
 fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
-    let not_found = || Problem::new(ErrorCode::NotFound, format!("no key with the prefix {prefix}"));
+    let not_found = || {
+        Problem::new(
+            ErrorCode::NotFound,
+            format!("no key with the prefix {prefix}"),
+        )
+    };
     Ok(find(sql, prefix)?.ok_or_else(not_found)?)
 }
 
@@ -59,7 +67,9 @@ impl Store {
         self.read_snapshot(move |snapshot| {
             let found = snapshot.key(&key.prefix())?;
             // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
-            Ok(found.filter(|found| found.hash == key.hash()).map(|found| found.credential))
+            Ok(found
+                .filter(|found| found.hash == key.hash())
+                .map(|found| found.credential))
         })
         .await
     }
@@ -68,7 +78,11 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn create_api_key(&self, project: ProjectId, label: String) -> Result<CreatedApiKey, StoreError> {
+    pub async fn create_api_key(
+        &self,
+        project: ProjectId,
+        label: String,
+    ) -> Result<CreatedApiKey, StoreError> {
         let Some(owner) = self.project(project.clone()).await? else {
             return Err(no_such_project(&project));
         };
@@ -78,8 +92,14 @@ impl Store {
             while find(tx.sql, &key.prefix())?.is_some() {
                 key = ApiKey::generate(owner.env);
             }
-            tx.sql.put(INSERT, args![&key.prefix(), &project, &key.hash(), &label, tx.now])?;
-            Ok(CreatedApiKey { record: existing(tx.sql, &key.prefix())?, key })
+            tx.sql.put(
+                INSERT,
+                args![&key.prefix(), &project, &key.hash(), &label, tx.now],
+            )?;
+            Ok(CreatedApiKey {
+                record: existing(tx.sql, &key.prefix())?,
+                key,
+            })
         })
         .await
     }
@@ -89,7 +109,8 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn api_keys(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record)).await
+        self.bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record))
+            .await
     }
 
     /// Revokes a key; requests with it fail from then on. A revoked key does not change.
@@ -99,7 +120,8 @@ impl Store {
     pub async fn revoke_api_key(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
         self.write(Queue::SERVER, move |tx| {
             let key = existing(tx.sql, &prefix)?;
-            tx.sql.put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
+            tx.sql
+                .put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
             existing(tx.sql, &prefix)
         })
         .await

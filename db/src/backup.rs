@@ -28,7 +28,9 @@ impl Store {
     /// Nothing has the name `to` then.
     pub async fn backup(&self, to: PathBuf) -> Result<Contents, StoreError> {
         let Location::File(from) = self.location().clone() else {
-            return Err(StoreError::Unavailable("the records are in PostgreSQL, which pg_dump copies".into()));
+            return Err(StoreError::Unavailable(
+                "the records are in PostgreSQL, which pg_dump copies".into(),
+            ));
         };
         let vault = Arc::clone(self.vault());
         let (reply, answer) = oneshot::channel();
@@ -36,14 +38,25 @@ impl Store {
             // Of this thread alone. It keeps the usual priority if the system refuses.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             let copied = catch_panic("a backup", || {
-                copy_checked(&from, &to, || !reply.is_closed(), |draft| inspect(draft, &vault))
+                copy_checked(
+                    &from,
+                    &to,
+                    || !reply.is_closed(),
+                    |draft| inspect(draft, &vault),
+                )
             });
             // The caller may have stopped waiting.
             let _ = reply.send(copied);
         };
-        let started = thread::Builder::new().name("store-backup".into()).spawn(run);
-        started.map_err(|error| StoreError::Unavailable(format!("a thread cannot be started: {error}")))?;
-        answer.await.map_err(|_| StoreError::Fault("a backup did not finish".into()))?
+        let started = thread::Builder::new()
+            .name("store-backup".into())
+            .spawn(run);
+        started.map_err(|error| {
+            StoreError::Unavailable(format!("a thread cannot be started: {error}"))
+        })?;
+        answer
+            .await
+            .map_err(|_| StoreError::Fault("a backup did not finish".into()))?
     }
 }
 

@@ -7,7 +7,9 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::ProjectStatus;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::usage::MonthUse;
-use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomId, RoomName, Timestamp};
+use conclave_model::{
+    CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomId, RoomName, Timestamp,
+};
 
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
@@ -93,8 +95,7 @@ const INSERT: &str =
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)";
 const USE: &str = "UPDATE codes SET uses = uses + 1, updated_at = ?3
      WHERE id = ?1 AND project_id = ?2 AND disabled = 0 AND expires_at > ?3 AND (max_uses IS NULL OR uses < max_uses)";
-const DISABLE: &str =
-    "UPDATE codes SET disabled = 1, updated_at = ?3 WHERE hash = ?1 AND project_id = ?2 AND disabled = 0";
+const DISABLE: &str = "UPDATE codes SET disabled = 1, updated_at = ?3 WHERE hash = ?1 AND project_id = ?2 AND disabled = 0";
 
 fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
     Ok(RoomCodeRecord {
@@ -115,7 +116,12 @@ fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
 
 /// Finds a code. It is secret, so it is looked up in all projects.
 fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<StoredCode>, StoreError> {
-    sql.one(SELECT_BY_HASH, args![hash], |row| Ok(StoredCode { record: record(row)?, room: row.get("room_id")? }))
+    sql.one(SELECT_BY_HASH, args![hash], |row| {
+        Ok(StoredCode {
+            record: record(row)?,
+            room: row.get("room_id")?,
+        })
+    })
 }
 
 /// Finds a code that can be exchanged now. Refuses alike one that is unknown, disabled, expired or used up.
@@ -143,7 +149,12 @@ fn open_room(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Room,
     Ok(room)
 }
 
-fn insert(tx: &Tx<'_>, room: RoomId, code: &RoomCode, record: &RoomCodeRecord) -> Result<(), StoreError> {
+fn insert(
+    tx: &Tx<'_>,
+    room: RoomId,
+    code: &RoomCode,
+    record: &RoomCodeRecord,
+) -> Result<(), StoreError> {
     let hash = code.hash();
     let row = args![
         record.id,
@@ -169,11 +180,17 @@ fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreEr
     Ok(())
 }
 
-fn exchange(tx: &Tx<'_>, found: &StoredCode, requested: Option<&Identity>) -> Result<CodeExchange, StoreError> {
+fn exchange(
+    tx: &Tx<'_>,
+    found: &StoredCode,
+    requested: Option<&Identity>,
+) -> Result<CodeExchange, StoreError> {
     let (sql, code) = (tx.sql, &found.record);
     let project = &code.project_id;
     let read = |row: &Row<'_>| Ok((row.get("status")?, row.get("plan")?));
-    let (project_status, plan) = sql.one(SELECT_PROJECT, args![project], read)?.ok_or_else(no_row)?;
+    let (project_status, plan) = sql
+        .one(SELECT_PROJECT, args![project], read)?
+        .ok_or_else(no_row)?;
     let month = month_use(sql, project, tx.now)?;
     let room = by_id(sql, project, found.room)?;
     let role = match &room.template_id {
@@ -186,18 +203,33 @@ fn exchange(tx: &Tx<'_>, found: &StoredCode, requested: Option<&Identity>) -> Re
         None => None,
     };
     let is_identity_taken = match requested.filter(|_| code.identity.is_none()) {
-        Some(identity) => changed.is_some() || connected_participant(sql, project, room.id, identity)?.is_some(),
+        Some(identity) => {
+            changed.is_some() || connected_participant(sql, project, room.id, identity)?.is_some()
+        }
         None => false,
     };
     // A code of before the change may be the one with which the participant came.
-    let role_change = changed.filter(|changed| changed.created_at < code.created_at).map(|changed| changed.id);
-    let context = TokenContext { role_change, ..token_context(sql, room, role, identity)? };
-    Ok(CodeExchange { identity: code.identity.clone(), project_status, plan, month, context, is_identity_taken })
+    let role_change = changed
+        .filter(|changed| changed.created_at < code.created_at)
+        .map(|changed| changed.id);
+    let context = TokenContext {
+        role_change,
+        ..token_context(sql, room, role, identity)?
+    };
+    Ok(CodeExchange {
+        identity: code.identity.clone(),
+        project_status,
+        plan,
+        month,
+        context,
+        is_identity_taken,
+    })
 }
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC").and("room_id =", Some(room))
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
+        .and("room_id =", Some(room))
 }
 
 impl Store {
@@ -255,7 +287,11 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has no such code.
-    pub async fn disable_code(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
+    pub async fn disable_code(
+        &self,
+        project: ProjectId,
+        code: RoomCodeHash,
+    ) -> Result<(), StoreError> {
         self.write(Queue::of(&project), move |tx| {
             let known = by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
             known.ok_or_else(Problem::code_not_found)?;
@@ -270,7 +306,8 @@ impl Store {
     /// Refused alike for a code that is unknown, disabled, expired or used up.
     pub async fn project_of_code(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
         let now = self.clock().now();
-        self.read(move |sql| usable(sql, &code, now).map(|code| code.record.project_id)).await
+        self.read(move |sql| usable(sql, &code, now).map(|code| code.record.project_id))
+            .await
     }
 
     /// Counts one use of a project's code for an identity, if it requests one, if a use is left and `admit` returns no problem. A

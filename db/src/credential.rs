@@ -43,6 +43,9 @@ pub(crate) fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<StoredK
             project_status: row.get("status")?,
             plan: row.get("plan")?,
         };
-        Ok(StoredKey { hash: row.get("hash")?, credential })
+        Ok(StoredKey {
+            hash: row.get("hash")?,
+            credential,
+        })
     })
 }

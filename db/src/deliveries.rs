@@ -57,7 +57,11 @@ impl EndpointQueue {
     /// Returns the time at which the next delivery is due; `None` when none is pending.
     #[must_use]
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.has_first_attempts { Some(now) } else { self.next_retry }
+        if self.has_first_attempts {
+            Some(now)
+        } else {
+            self.next_retry
+        }
     }
 }
 
@@ -80,8 +84,7 @@ const NEXT_RETRY: &str = "SELECT min(next_attempt_at) FROM webhook_deliveries
      WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
 const LAST_RETRY: &str = "SELECT max(next_attempt_at) FROM webhook_deliveries
      WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
-const HAS_DELIVERED: &str =
-    "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'delivered')";
+const HAS_DELIVERED: &str = "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'delivered')";
 const BRING_FORWARD: &str = "UPDATE webhook_deliveries SET next_attempt_at = ?3 WHERE seq IN
      (SELECT seq FROM webhook_deliveries
       WHERE endpoint_id = ?1 AND project_id = ?5 AND status = 'pending' AND attempts > 0 AND next_attempt_at > ?2
@@ -99,7 +102,8 @@ pub(crate) const QUEUE: [(&str, &str); 7] = [
 ];
 /// The most deliveries that one write changes.
 const STEP: u32 = 1_000;
-const REQUEUE: &str = "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
+const REQUEUE: &str =
+    "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
      WHERE id = ?1 AND project_id = ?2 AND status = 'failed'
        AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
 const RECORD_ATTEMPT: &str = "UPDATE webhook_deliveries
@@ -142,7 +146,9 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: DeliveryId) -> Result<Deliver
     let query = format!("{SELECT} WHERE d.id = ?1 AND d.project_id = ?2 AND {NOT_DELETED}");
     let message = "no webhook delivery by that id in this project";
     let not_found = || Problem::new(ErrorCode::DeliveryNotFound, message);
-    Ok(sql.one(&query, args![id, project], delivery)?.ok_or_else(not_found)?)
+    Ok(sql
+        .one(&query, args![id, project], delivery)?
+        .ok_or_else(not_found)?)
 }
 
 fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
@@ -150,12 +156,20 @@ fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
 }
 
 /// The query of a list.
-pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a DeliveryFilter) -> QueryBuilder<'a> {
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a DeliveryFilter,
+) -> QueryBuilder<'a> {
     QueryBuilder::new(SELECT, "d.project_id", project, "d.seq DESC")
         .and("d.status =", filter.status)
         .and("d.event_type =", filter.event_type.as_deref())
         .and("d.endpoint_id =", filter.endpoint_id)
-        .and_condition(filter.status.is_none_or(|status| status == DeliveryStatus::Pending).then_some(NOT_DELETED))
+        .and_condition(
+            filter
+                .status
+                .is_none_or(|status| status == DeliveryStatus::Pending)
+                .then_some(NOT_DELETED),
+        )
 }
 
 impl Store {
@@ -169,14 +183,21 @@ impl Store {
         filter: DeliveryFilter,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, delivery)).await
+        self.list(project, move |sql, project| {
+            list_query(project, &filter).page(sql, page, delivery)
+        })
+        .await
     }
 
     /// Reads a delivery.
     ///
     /// # Errors
     /// Refused when the project has no such delivery.
-    pub async fn delivery(&self, project: ProjectId, id: DeliveryId) -> Result<Delivery, StoreError> {
+    pub async fn delivery(
+        &self,
+        project: ProjectId,
+        id: DeliveryId,
+    ) -> Result<Delivery, StoreError> {
         self.read(move |sql| existing(sql, &project, id)).await
     }
 
@@ -216,7 +237,11 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError> {
         self.read(move |sql| {
-            let retries = sql.many(SELECT_RETRIES, args![endpoint, &project, now, limit / 2], due)?;
+            let retries = sql.many(
+                SELECT_RETRIES,
+                args![endpoint, &project, now, limit / 2],
+                due,
+            )?;
             let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
             let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
             found.extend(retries);
@@ -253,7 +278,10 @@ impl Store {
         latest: Timestamp,
     ) -> Result<usize, StoreError> {
         self.write(Queue::of(&project), move |tx| {
-            tx.sql.change(BRING_FORWARD, args![endpoint, latest, tx.now, STEP, &project])
+            tx.sql.change(
+                BRING_FORWARD,
+                args![endpoint, latest, tx.now, STEP, &project],
+            )
         })
         .await
     }
@@ -271,7 +299,9 @@ impl Store {
                 &attempt.project_id,
                 status,
                 attempt.number,
-                attempt.retry_at.filter(|_| status == DeliveryStatus::Pending),
+                attempt
+                    .retry_at
+                    .filter(|_| status == DeliveryStatus::Pending),
                 (status == DeliveryStatus::Delivered).then_some(attempt.at),
                 attempt.outcome.error.as_deref().unwrap_or(""),
                 attempt.outcome.response_status,

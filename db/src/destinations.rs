@@ -10,7 +10,9 @@ use conclave_model::egress::UsedDestination;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::plan::PlanFeatures;
 use conclave_model::rtmp::RtmpUrl;
-use conclave_model::{DestinationId, DestinationName, ErrorCode, Problem, ProjectId, Secret, TemplateId};
+use conclave_model::{
+    DestinationId, DestinationName, ErrorCode, Problem, ProjectId, Secret, TemplateId,
+};
 
 use crate::error::StoreError;
 use crate::sql::{Row, Sql};
@@ -64,10 +66,10 @@ const UPDATE: &str = "UPDATE destinations SET config = ?4, sealed = ?5, key_id =
      WHERE name = ?3 AND template_id = (SELECT id FROM templates WHERE project_id = ?1 AND id = ?2)";
 const DELETE: &str = "DELETE FROM destinations
      WHERE name = ?3 AND template_id = (SELECT id FROM templates WHERE project_id = ?1 AND id = ?2)";
-const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM destinations d JOIN templates t ON t.id = d.template_id
+const EXISTS: &str =
+    "SELECT EXISTS (SELECT 1 FROM destinations d JOIN templates t ON t.id = d.template_id
                     WHERE d.id = ?1 AND t.project_id = ?2)";
-const IN_USE: &str =
-    "SELECT EXISTS (SELECT 1 FROM egresses WHERE destination_id = ?1 AND project_id = ?2 AND ended_at IS NULL)";
+const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM egresses WHERE destination_id = ?1 AND project_id = ?2 AND ended_at IS NULL)";
 
 /// A destination of broadcasts, opened.
 #[derive(Debug, Clone)]
@@ -94,32 +96,47 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     };
-    Ok(Stored { redacted, sealed: Sealed { bytes: row.get("sealed")?, key_id: row.get("key_id")? } })
+    Ok(Stored {
+        redacted,
+        sealed: Sealed {
+            bytes: row.get("sealed")?,
+            key_id: row.get("key_id")?,
+        },
+    })
 }
 
 impl Stored {
     fn used(self) -> UsedDestination {
-        UsedDestination { id: self.redacted.id, name: self.redacted.name }
+        UsedDestination {
+            id: self.redacted.id,
+            name: self.redacted.name,
+        }
     }
 
     /// Decrypts the whole configuration.
     fn open(&self, vault: &Vault) -> Result<DestinationConfig, StoreError> {
-        let unusable = |cause: String| StoreError::Refused(unusable(&self.redacted.name).because(cause));
-        let plain = vault.open_sealed(&self.sealed, PURPOSE).map_err(|error| unusable(error.to_string()))?;
-        let plain = String::from_utf8(plain).map_err(|_| unusable("the sealed configuration is not text".into()))?;
+        let unusable =
+            |cause: String| StoreError::Refused(unusable(&self.redacted.name).because(cause));
+        let plain = vault
+            .open_sealed(&self.sealed, PURPOSE)
+            .map_err(|error| unusable(error.to_string()))?;
+        let plain = String::from_utf8(plain)
+            .map_err(|_| unusable("the sealed configuration is not text".into()))?;
         let config = DestinationConfig::from_secret(self.redacted.kind, &Secret::new(plain));
         config.map_err(|error| unusable(error.to_string()))
     }
 }
 
 fn unusable(name: &DestinationName) -> Problem {
-    let message =
-        format!("the stored credentials of the destination {name} cannot be decrypted; send all of them anew");
+    let message = format!(
+        "the stored credentials of the destination {name} cannot be decrypted; send all of them anew"
+    );
     Problem::new(ErrorCode::DestinationUnusable, message)
 }
 
 fn no_key() -> Problem {
-    let message = "this deployment has no encryption key (encryption.key_file), so it stores no destinations";
+    let message =
+        "this deployment has no encryption key (encryption.key_file), so it stores no destinations";
     Problem::new(ErrorCode::EncryptionUnavailable, message)
 }
 
@@ -140,7 +157,9 @@ pub(crate) fn open_by_id(
     kind: DestinationKind,
     vault: &Vault,
 ) -> Result<Option<DestinationConfig>, StoreError> {
-    let found = sql.one(SELECT_BY_ID, args![project, id], stored)?.filter(|stored| stored.redacted.kind == kind);
+    let found = sql
+        .one(SELECT_BY_ID, args![project, id], stored)?
+        .filter(|stored| stored.redacted.kind == kind);
     found.map(|stored| stored.open(vault)).transpose()
 }
 
@@ -167,7 +186,11 @@ fn existing(
 }
 
 /// Whether a destination still exists: it may have been deleted since it was looked up.
-pub(crate) fn exists(sql: Sql<'_>, project: &ProjectId, id: &DestinationId) -> Result<bool, StoreError> {
+pub(crate) fn exists(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &DestinationId,
+) -> Result<bool, StoreError> {
     sql.value(EXISTS, args![id, project])
 }
 
@@ -180,7 +203,11 @@ fn refuse_taken_name(sql: Sql<'_>, new: &NewDestination) -> Result<(), StoreErro
 }
 
 /// Refuses a destination that an egress which is not final may still write to.
-fn refuse_if_in_use(sql: Sql<'_>, project: &ProjectId, id: &DestinationId) -> Result<(), StoreError> {
+fn refuse_if_in_use(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &DestinationId,
+) -> Result<(), StoreError> {
     if sql.value(IN_USE, args![id, project])? {
         let message = "a recording or a broadcast still runs against the destination";
         return StoreError::refuse(Problem::new(ErrorCode::DestinationInUse, message));
@@ -190,10 +217,16 @@ fn refuse_if_in_use(sql: Sql<'_>, project: &ProjectId, id: &DestinationId) -> Re
 
 /// Seals a whole configuration for the file.
 fn seal(tx: &Tx<'_>, config: &DestinationConfig) -> Result<Sealed, StoreError> {
-    Ok(tx.seal(config.to_secret().reveal().as_bytes(), PURPOSE)?.ok_or_else(no_key)?)
+    Ok(tx
+        .seal(config.to_secret().reveal().as_bytes(), PURPOSE)?
+        .ok_or_else(no_key)?)
 }
 
-fn insert(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Result<Destination, StoreError> {
+fn insert(
+    tx: &Tx<'_>,
+    new: &NewDestination,
+    config: &DestinationConfig,
+) -> Result<Destination, StoreError> {
     let sealed = seal(tx, config)?;
     let redacted = Destination {
         id: DestinationId::new(),
@@ -205,14 +238,36 @@ fn insert(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Resu
         updated_at: tx.now,
     };
     let text = redacted.config.to_string();
-    let Destination { id, template_id, name, kind, .. } = &redacted;
-    tx.sql.put(INSERT, args![id, template_id, name, *kind, &text, &sealed.bytes, &sealed.key_id, tx.now])?;
+    let Destination {
+        id,
+        template_id,
+        name,
+        kind,
+        ..
+    } = &redacted;
+    tx.sql.put(
+        INSERT,
+        args![
+            id,
+            template_id,
+            name,
+            *kind,
+            &text,
+            &sealed.bytes,
+            &sealed.key_id,
+            tx.now
+        ],
+    )?;
     Ok(redacted)
 }
 
 /// The configuration after a change. Whether a credential is missing can be seen without a key; only credentials that are kept
 /// have to be decrypted.
-fn changed(tx: &Tx<'_>, found: &Stored, new: &NewDestination) -> Result<DestinationConfig, StoreError> {
+fn changed(
+    tx: &Tx<'_>,
+    found: &Stored,
+    new: &NewDestination,
+) -> Result<DestinationConfig, StoreError> {
     let kind = found.redacted.kind;
     if new.config.kind() != kind {
         let field = if new.kind.is_some() { "kind" } else { "config" };
@@ -234,7 +289,15 @@ fn update(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Resu
     let sealed = seal(tx, config)?;
     let redacted = config.redacted().to_string();
     let (project, template) = (&new.project_id, &new.template_id);
-    let row = args![project, template, &new.name, &redacted, &sealed.bytes, &sealed.key_id, tx.now];
+    let row = args![
+        project,
+        template,
+        &new.name,
+        &redacted,
+        &sealed.bytes,
+        &sealed.key_id,
+        tx.now
+    ];
     tx.sql.put(UPDATE, row)
 }
 
@@ -263,10 +326,16 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such template.
-    pub async fn destinations(&self, project: ProjectId, id: TemplateId) -> Result<Vec<Destination>, StoreError> {
+    pub async fn destinations(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+    ) -> Result<Vec<Destination>, StoreError> {
         self.read(move |sql| {
             refuse_unknown_template(sql, &project, &id)?;
-            sql.many(SELECT, args![&project, &id], |row| stored(row).map(|stored| stored.redacted))
+            sql.many(SELECT, args![&project, &id], |row| {
+                stored(row).map(|stored| stored.redacted)
+            })
         })
         .await
     }
@@ -281,7 +350,8 @@ impl Store {
         id: TemplateId,
         name: DestinationName,
     ) -> Result<Destination, StoreError> {
-        self.read(move |sql| existing(sql, &project, &id, &name).map(|stored| stored.redacted)).await
+        self.read(move |sql| existing(sql, &project, &id, &name).map(|stored| stored.redacted))
+            .await
     }
 
     /// Replaces a destination's configuration. Credentials that are left out are kept.
@@ -350,10 +420,13 @@ impl Store {
         self.read(move |sql| {
             let found = usable(sql, &project, &template, &name, DestinationKind::Rtmp)?;
             match found.open(&vault)? {
-                DestinationConfig::Rtmp(rtmp) => Ok(BroadcastDestination { used: found.used(), urls: rtmp.urls }),
-                DestinationConfig::Recording(_) => {
-                    Err(StoreError::Fault("a destination's configuration is not of its kind".into()))
-                }
+                DestinationConfig::Rtmp(rtmp) => Ok(BroadcastDestination {
+                    used: found.used(),
+                    urls: rtmp.urls,
+                }),
+                DestinationConfig::Recording(_) => Err(StoreError::Fault(
+                    "a destination's configuration is not of its kind".into(),
+                )),
             }
         })
         .await

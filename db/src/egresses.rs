@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use conclave_model::destination::Destination;
-use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress};
+use conclave_model::egress::{
+    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
+};
 use conclave_model::event::Event;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
@@ -12,7 +14,8 @@ use conclave_model::{EgressId, NodeId, ProjectId, RoomId, RoomName, Timestamp};
 
 use crate::destinations;
 use crate::egress_rows::{
-    SELECT, SELECT_ENDED_WITH_UPLOAD, SELECT_ONE_RUNNING, SELECT_RUNNING, advance, egress, existing, find,
+    SELECT, SELECT_ENDED_WITH_UPLOAD, SELECT_ONE_RUNNING, SELECT_RUNNING, advance, egress,
+    existing, find,
 };
 use crate::error::StoreError;
 use crate::open_sessions::event_context;
@@ -58,12 +61,19 @@ const INSERT: &str =
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     let is_uploaded: bool = row.get("is_uploaded")?;
     let upload = is_uploaded.then(|| uploads::pending(row)).transpose()?;
-    Ok(RunningEgress { egress: egress(row)?, room_open: row.get("room_open")?, upload })
+    Ok(RunningEgress {
+        egress: egress(row)?,
+        room_open: row.get("room_open")?,
+        upload,
+    })
 }
 
 fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
     let (recording_type, filepath, urls) = match &egress.detail {
-        EgressDetail::Recording { recording_type, filepath } => (Some(*recording_type), Some(filepath), None),
+        EgressDetail::Recording {
+            recording_type,
+            filepath,
+        } => (Some(*recording_type), Some(filepath), None),
         EgressDetail::Broadcast { urls } => (None, None, Some(serde_json::to_string(urls)?)),
     };
     let destination = egress.destination.as_ref();
@@ -83,7 +93,11 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
         egress.started_at,
         egress.created_at,
     ];
-    if tx.sql.change(INSERT, row)? == 0 { StoreError::refuse(egress.kind().already_exists()) } else { Ok(()) }
+    if tx.sql.change(INSERT, row)? == 0 {
+        StoreError::refuse(egress.kind().already_exists())
+    } else {
+        Ok(())
+    }
 }
 
 fn start(
@@ -104,27 +118,49 @@ fn start(
         uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
     }
     let context = event_context(&room, egress.started_at);
-    tx.emit(&Event::egress_started(context, egress.kind(), egress.egress_id.clone()))?;
-    let upload =
-        started.is_uploaded_by_server.then(|| PendingUpload { node: Some(node.clone()), ..PendingUpload::default() });
-    Ok(RunningEgress { egress, room_open: true, upload })
+    tx.emit(&Event::egress_started(
+        context,
+        egress.kind(),
+        egress.egress_id.clone(),
+    ))?;
+    let upload = started.is_uploaded_by_server.then(|| PendingUpload {
+        node: Some(node.clone()),
+        ..PendingUpload::default()
+    });
+    Ok(RunningEgress {
+        egress,
+        room_open: true,
+        upload,
+    })
 }
 
 /// Reads a project's egresses that are not final, or whose file has to be uploaded.
-pub(crate) fn running_egresses(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
+pub(crate) fn running_egresses(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<RunningEgress>, StoreError> {
     let mut found = sql.many(SELECT_RUNNING, args![project], running)?;
     found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![project], running)?);
     Ok(found)
 }
 
 /// The query of a list.
-pub(crate) fn list_query<'a>(project: &'a ProjectId, kind: EgressKind, filter: &'a EgressFilter) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT, "e.project_id", project, "e.started_at DESC, e.id DESC")
-        .and("e.kind =", Some(kind))
-        .and("e.room =", filter.room.as_ref())
-        .and("e.status =", filter.status)
-        .and("e.started_at >=", filter.after)
-        .and("e.started_at <=", filter.before)
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    kind: EgressKind,
+    filter: &'a EgressFilter,
+) -> QueryBuilder<'a> {
+    QueryBuilder::new(
+        SELECT,
+        "e.project_id",
+        project,
+        "e.started_at DESC, e.id DESC",
+    )
+    .and("e.kind =", Some(kind))
+    .and("e.room =", filter.room.as_ref())
+    .and("e.status =", filter.status)
+    .and("e.started_at >=", filter.after)
+    .and("e.started_at <=", filter.before)
 }
 
 impl Store {
@@ -159,14 +195,22 @@ impl Store {
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write_recorded(Queue::of(&project), record, move |tx| advance(tx, &project, &state, at)).await
+        self.write_recorded(Queue::of(&project), record, move |tx| {
+            advance(tx, &project, &state, at)
+        })
+        .await
     }
 
     /// Reads an egress of one kind.
     ///
     /// # Errors
     /// Refused when the project has no egress of that kind by that id.
-    pub async fn egress(&self, project: ProjectId, kind: EgressKind, id: EgressId) -> Result<Egress, StoreError> {
+    pub async fn egress(
+        &self,
+        project: ProjectId,
+        kind: EgressKind,
+        id: EgressId,
+    ) -> Result<Egress, StoreError> {
         self.read(move |sql| {
             let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
             Ok(found.ok_or_else(|| kind.not_found())?)
@@ -185,30 +229,49 @@ impl Store {
         filter: EgressFilter,
         page: PageRequest,
     ) -> Result<Page<Egress>, StoreError> {
-        self.list(project, move |sql, project| list_query(project, kind, &filter).page(sql, page, egress)).await
+        self.list(project, move |sql, project| {
+            list_query(project, kind, &filter).page(sql, page, egress)
+        })
+        .await
     }
 
     /// Reads an egress that is not final, or whose file has to be uploaded; `None` when the project has none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn running_egress(&self, project: ProjectId, id: EgressId) -> Result<Option<RunningEgress>, StoreError> {
-        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running)).await
+    pub async fn running_egress(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Option<RunningEgress>, StoreError> {
+        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running))
+            .await
     }
 
     /// Reads an egress that is final; `None` when the project has none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn ended_egress(&self, project: ProjectId, id: EgressId) -> Result<Option<Egress>, StoreError> {
-        self.read(move |sql| Ok(find(sql, &project, &id)?.filter(|egress| egress.status.is_final()))).await
+    pub async fn ended_egress(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Option<Egress>, StoreError> {
+        self.read(
+            move |sql| Ok(find(sql, &project, &id)?.filter(|egress| egress.status.is_final())),
+        )
+        .await
     }
 
     /// Reads an egress of either kind that is known to exist.
     ///
     /// # Errors
     /// Fails when there is no such record, or the database cannot be read.
-    pub async fn egress_by_id(&self, project: ProjectId, id: EgressId) -> Result<Egress, StoreError> {
+    pub async fn egress_by_id(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Egress, StoreError> {
         self.read(move |sql| existing(sql, &project, &id)).await
     }
 }

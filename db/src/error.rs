@@ -74,7 +74,10 @@ impl From<serde_json::Error> for StoreError {
 
 /// Returns what was read or written; `None`, with a line in the log that says what is missing, if damage of the file has kept it from
 /// that. It serves a start, which goes on with what is whole.
-pub(crate) fn left_out<T>(missing: &str, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(crate) fn left_out<T>(
+    missing: &str,
+    result: Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
     match result {
         Err(error @ StoreError::Damaged(_)) => {
             log::error!("{missing}: {error}");
@@ -85,7 +88,10 @@ pub(crate) fn left_out<T>(missing: &str, result: Result<T, StoreError>) -> Resul
 }
 
 /// Runs a read or a write job. If it panics, it has failed, and its thread goes on.
-pub(crate) fn catch_panic<T>(what: &str, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) fn catch_panic<T>(
+    what: &str,
+    run: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
         let fault = format!("{what} panicked");
         log::error!("{fault}");

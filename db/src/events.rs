@@ -47,8 +47,7 @@ pub struct EventPage {
 
 const DELETED: &str = "SELECT events_deleted FROM projects WHERE id = ?1";
 const NEWEST: &str = "SELECT max(id) FROM events WHERE project_id = ?1";
-pub(crate) const SELECT_AFTER: &str =
-    "SELECT id, type, room, payload FROM events WHERE project_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+pub(crate) const SELECT_AFTER: &str = "SELECT id, type, room, payload FROM events WHERE project_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
 fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     Ok(StoredEvent {
@@ -62,7 +61,9 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
 /// Returns the id of the last event that was deleted, and that of the newest one, whether it was deleted or not.
 fn bounds(sql: Sql<'_>, project: &ProjectId) -> Result<(i64, i64), StoreError> {
     let not_found = || Problem::new(ErrorCode::NotFound, "no project by that id");
-    let deleted: i64 = sql.one(DELETED, args![project], |row| row.read(0))?.ok_or_else(not_found)?;
+    let deleted: i64 = sql
+        .one(DELETED, args![project], |row| row.read(0))?
+        .ok_or_else(not_found)?;
     let newest: Option<i64> = sql.value(NEWEST, args![project])?;
     Ok((deleted, newest.unwrap_or_default().max(deleted)))
 }
@@ -73,7 +74,8 @@ impl Store {
     /// # Errors
     /// Refused when there is no such project.
     pub async fn newest_event(&self, project: ProjectId) -> Result<i64, StoreError> {
-        self.read(move |sql| bounds(sql, &project).map(|(_, newest)| newest)).await
+        self.read(move |sql| bounds(sql, &project).map(|(_, newest)| newest))
+            .await
     }
 
     /// Reads up to `limit` events of a project after a position. The events `webhook.test`, each of which only one webhook endpoint has,
@@ -81,16 +83,29 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn events_after(&self, project: ProjectId, position: i64, limit: u32) -> Result<EventPage, StoreError> {
+    pub async fn events_after(
+        &self,
+        project: ProjectId,
+        position: i64,
+        limit: u32,
+    ) -> Result<EventPage, StoreError> {
         self.read(move |sql| {
             let (deleted, newest) = bounds(sql, &project)?;
             if position > newest {
-                return Ok(EventPage { events: Vec::new(), position: newest, gap: Some(EventGap::Restored) });
+                return Ok(EventPage {
+                    events: Vec::new(),
+                    position: newest,
+                    gap: Some(EventGap::Restored),
+                });
             }
             let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
             let last = events.last().map_or(newest, |event| event.id);
             events.retain(|event| event.event_type != TEST_EVENT);
-            Ok(EventPage { events, position: last, gap: (position < deleted).then_some(EventGap::Deleted) })
+            Ok(EventPage {
+                events,
+                position: last,
+                gap: (position < deleted).then_some(EventGap::Deleted),
+            })
         })
         .await
     }

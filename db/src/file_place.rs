@@ -26,7 +26,10 @@ impl FilePlace {
     /// Remembers the file with this metadata, which is at this path.
     #[must_use]
     pub fn new(path: PathBuf, metadata: &Metadata) -> Self {
-        Self { path, id: id(metadata) }
+        Self {
+            path,
+            id: id(metadata),
+        }
     }
 
     /// Whether the file is still there. Blocks.

@@ -14,7 +14,8 @@ use crate::values::args;
 use crate::writer::Queue;
 
 const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
-const WRITE: &str = "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
+const WRITE: &str =
+    "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
 const RENEW: &str = "UPDATE heartbeat SET at = ?1 WHERE id = 1";
 /// The interval of heartbeats in a file: the disk may be idle otherwise.
 const INTERVAL_OF_FILE: Duration = Duration::from_secs(60);
@@ -39,7 +40,10 @@ pub(crate) fn renew_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
 }
 
 fn first_heartbeat(tx: &mut Tx<'_>) -> Result<Option<Crash>, StoreError> {
-    let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
+    let crash = last_heartbeat(tx.sql)?.map(|at| Crash {
+        last_heartbeat: at,
+        restarted_at: tx.now,
+    });
     tx.sql.put(WRITE, args![tx.now])?;
     Ok(crash)
 }
@@ -66,7 +70,8 @@ impl Store {
     pub async fn begin_run(&self) -> Result<(), StoreError> {
         self.note_server()?;
         let begun = self.write(Queue::SERVER, |tx| {
-            tx.sql.prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
+            tx.sql
+                .prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
             let crash = first_heartbeat(tx)?;
             start_timers(tx)?;
             count_rooms(tx)?;
@@ -75,8 +80,14 @@ impl Store {
         let crash = match begun.await {
             Err(StoreError::Damaged(_)) => {
                 // Each part by itself, so that a damaged table keeps only what needs it from being done.
-                left_out("the timers of empty rooms were not started", self.write(Queue::SERVER, start_timers).await)?;
-                left_out("open rooms were not counted", self.write(Queue::SERVER, count_rooms).await)?;
+                left_out(
+                    "the timers of empty rooms were not started",
+                    self.write(Queue::SERVER, start_timers).await,
+                )?;
+                left_out(
+                    "open rooms were not counted",
+                    self.write(Queue::SERVER, count_rooms).await,
+                )?;
                 let begun = self.write(Queue::SERVER, first_heartbeat).await;
                 left_out("it is not known whether the server crashed", begun)?.flatten()
             }
@@ -110,7 +121,8 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn end_run(&self) -> Result<(), StoreError> {
-        self.write(Queue::SERVER, |tx| tx.sql.put(DELETE, args![])).await
+        self.write(Queue::SERVER, |tx| tx.sql.put(DELETE, args![]))
+            .await
     }
 
     /// Returns the crash before this server's start; `None` if the server before it stopped well, or there was none.

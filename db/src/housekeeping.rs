@@ -25,7 +25,8 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
         (SELECT id FROM events e WHERE created_at <= ?1
            AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE event_id = e.id) LIMIT ?2)
      RETURNING project_id, id";
-const NOTE_DELETED: &str = "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
+const NOTE_DELETED: &str =
+    "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
 
 impl Store {
     /// Deletes stored responses older than 24 hours, and final deliveries and their events older than `retention`, in every
@@ -36,8 +37,12 @@ impl Store {
     pub async fn delete_expired(&self, retention: Duration) -> Result<usize, StoreError> {
         self.write(Queue::SERVER, move |tx| {
             let oldest_event = tx.now.before(retention);
-            let responses = tx.sql.change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
-            let deliveries = tx.sql.change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;
+            let responses = tx
+                .sql
+                .change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
+            let deliveries = tx
+                .sql
+                .change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;
             Ok(responses + deliveries + delete_events(tx, oldest_event)?)
         })
         .await
@@ -51,8 +56,11 @@ fn delete_events(tx: &Tx<'_>, oldest: Timestamp) -> Result<usize, StoreError> {
     let count = deleted.len();
     let mut last = BTreeMap::new();
     for (project, id) in deleted {
-        last.entry(project).and_modify(|last: &mut i64| *last = id.max(*last)).or_insert(id);
+        last.entry(project)
+            .and_modify(|last: &mut i64| *last = id.max(*last))
+            .or_insert(id);
     }
-    last.iter().try_for_each(|(project, id)| tx.sql.put(NOTE_DELETED, args![project, *id]))?;
+    last.iter()
+        .try_for_each(|(project, id)| tx.sql.put(NOTE_DELETED, args![project, *id]))?;
     Ok(count)
 }

@@ -39,8 +39,7 @@ const PUT: &str = "INSERT INTO idempotency
 const SELECT: &str = "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
      WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5 AND status < 500";
 /// What a reservation has in place of a response. It is never replayed: no 5xx is.
-const RESERVED: &str =
-    r#"{"error":{"code":"database_unavailable","message":"the outcome of this request was not stored"}}"#;
+const RESERVED: &str = r#"{"error":{"code":"database_unavailable","message":"the outcome of this request was not stored"}}"#;
 /// The length of a reservation, in bytes. Most responses that replace one are shorter.
 const RESERVED_BYTES: usize = 1_024;
 
@@ -58,7 +57,11 @@ impl Tx<'_> {
     }
 
     /// Stores a response for a request, in place of its reservation if there is one.
-    fn put_response(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
+    fn put_response(
+        &self,
+        record: &IdempotencyRecord,
+        response: &Response,
+    ) -> Result<(), StoreError> {
         self.put_row(record, response)?;
         record.mark_stored();
         Ok(())
@@ -66,7 +69,10 @@ impl Tx<'_> {
 
     fn put_row(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
         let slot = &record.slot;
-        let sealed = record.secret.then(|| self.seal_always(&response.body, PURPOSE)).transpose()?;
+        let sealed = record
+            .secret
+            .then(|| self.seal_always(&response.body, PURPOSE))
+            .transpose()?;
         let row = args![
             &slot.project_id,
             slot.operation,
@@ -75,7 +81,9 @@ impl Tx<'_> {
             record.made_by.as_ref().map(ParticipantCaller::as_str),
             &record.fingerprint,
             response.code,
-            sealed.as_ref().map_or(&response.body, |sealed| &sealed.bytes),
+            sealed
+                .as_ref()
+                .map_or(&response.body, |sealed| &sealed.bytes),
             sealed.as_ref().map(|sealed| &sealed.key_id),
             self.now,
         ];
@@ -107,21 +115,44 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
     })
 }
 
-fn find(sql: Sql<'_>, slot: &IdempotencySlot, oldest: Timestamp) -> Result<Option<Stored>, StoreError> {
-    sql.one(SELECT, args![&slot.project_id, slot.operation, slot.key.as_str(), caller(slot), oldest], stored)
+fn find(
+    sql: Sql<'_>,
+    slot: &IdempotencySlot,
+    oldest: Timestamp,
+) -> Result<Option<Stored>, StoreError> {
+    sql.one(
+        SELECT,
+        args![
+            &slot.project_id,
+            slot.operation,
+            slot.key.as_str(),
+            caller(slot),
+            oldest
+        ],
+        stored,
+    )
 }
 
 fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     let body = match stored.key_id {
         None => stored.body,
         Some(key_id) => vault
-            .open_sealed(&Sealed { key_id, bytes: stored.body }, PURPOSE)
+            .open_sealed(
+                &Sealed {
+                    key_id,
+                    bytes: stored.body,
+                },
+                PURPOSE,
+            )
             .map_err(|error| StoreError::Fault(format!("a stored response: {error}")))?,
     };
     Ok(StoredResponse {
         fingerprint: stored.fingerprint,
         made_by: stored.made_by,
-        response: Response { code: stored.code, body },
+        response: Response {
+            code: stored.code,
+            body,
+        },
     })
 }
 
@@ -130,9 +161,20 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read or the response cannot be decrypted.
-    pub async fn stored_response(&self, slot: IdempotencySlot) -> Result<Option<StoredResponse>, StoreError> {
-        let (vault, oldest) = (Arc::clone(self.vault()), self.clock().now().before(RETENTION));
-        self.read(move |sql| find(sql, &slot, oldest)?.map(|stored| unseal(&vault, stored)).transpose()).await
+    pub async fn stored_response(
+        &self,
+        slot: IdempotencySlot,
+    ) -> Result<Option<StoredResponse>, StoreError> {
+        let (vault, oldest) = (
+            Arc::clone(self.vault()),
+            self.clock().now().before(RETENTION),
+        );
+        self.read(move |sql| {
+            find(sql, &slot, oldest)?
+                .map(|stored| unseal(&vault, stored))
+                .transpose()
+        })
+        .await
     }
 
     /// Makes a change, and stores the response to it in the same transaction, if the request asked for that.
@@ -163,14 +205,24 @@ impl Store {
         let mut body = RESERVED.as_bytes().to_vec();
         body.resize(RESERVED_BYTES, b' ');
         let reserved = Response { code: 503, body };
-        self.write(Queue::of(&record.slot.project_id), move |tx| tx.put_row(&record, &reserved)).await
+        self.write(Queue::of(&record.slot.project_id), move |tx| {
+            tx.put_row(&record, &reserved)
+        })
+        .await
     }
 
     /// Stores a response that no change of the records stores.
     ///
     /// # Errors
     /// Fails when the database cannot be written or the response cannot be sealed.
-    pub async fn store_response(&self, record: IdempotencyRecord, response: Response) -> Result<(), StoreError> {
-        self.write(Queue::of(&record.slot.project_id), move |tx| tx.put_response(&record, &response)).await
+    pub async fn store_response(
+        &self,
+        record: IdempotencyRecord,
+        response: Response,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&record.slot.project_id), move |tx| {
+            tx.put_response(&record, &response)
+        })
+        .await
     }
 }

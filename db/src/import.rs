@@ -51,7 +51,13 @@ pub fn import_file(
     let target = Import::begin(server)?;
     let (mut imported, mut contents) = (Imported::default(), Vec::new());
     for table in TABLES {
-        let copied = copy_table(&source, &target, table, &mut imported.shortened_texts, &mut progress);
+        let copied = copy_table(
+            &source,
+            &target,
+            table,
+            &mut imported.shortened_texts,
+            &mut progress,
+        );
         contents.push(copied.map_err(|source| ImportError::Table { table, source })?);
     }
     for (table, column) in NUMBERED {
@@ -81,11 +87,18 @@ fn copy_table(
     let mut content = Content::default();
     source.batches(table, &columns, |batch| {
         for row in batch.iter_mut() {
-            *shortened_texts += row.iter_mut().map(|cell| u64::from(cell.remove_nul())).sum::<u64>();
+            *shortened_texts += row
+                .iter_mut()
+                .map(|cell| u64::from(cell.remove_nul()))
+                .sum::<u64>();
             content.add(row);
         }
         target.insert(table, &columns, batch)?;
-        progress(ImportProgress { table, rows: content.rows(), total });
+        progress(ImportProgress {
+            table,
+            rows: content.rows(),
+            total,
+        });
         Ok(())
     })?;
     Ok(content)

@@ -5,7 +5,9 @@ use conclave_model::event::{Event, EventContext};
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::Room;
-use conclave_model::{ErrorCode, Identity, IngressId, IngressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{
+    ErrorCode, Identity, IngressId, IngressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp,
+};
 
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
@@ -84,9 +86,15 @@ macro_rules! update {
 const SELECT: &str = select!();
 const SELECT_ONE: &str = select!(" WHERE project_id = ?1 AND ingress_id = ?2");
 const SELECT_LIVE: &str = select!(" WHERE project_id = ?1 AND status ", not_final!());
-const SELECT_ONE_LIVE: &str = select!(" WHERE project_id = ?1 AND ingress_id = ?2 AND status ", not_final!());
-const SELECT_LIVE_OF_ROOM: &str =
-    select!(" WHERE room_id = ?1 AND project_id = ?2 AND status ", not_final!(), " ORDER BY id");
+const SELECT_ONE_LIVE: &str = select!(
+    " WHERE project_id = ?1 AND ingress_id = ?2 AND status ",
+    not_final!()
+);
+const SELECT_LIVE_OF_ROOM: &str = select!(
+    " WHERE room_id = ?1 AND project_id = ?2 AND status ",
+    not_final!(),
+    " ORDER BY id"
+);
 const INSERT: &str =
     "INSERT INTO ingresses (id, project_id, room_id, room, ingress_id, input_type, participant_identity,
                             participant_name, url, key_hash, status, created_at, updated_at)
@@ -116,7 +124,9 @@ fn ingress(row: &Row<'_>) -> Result<Ingress, StoreError> {
 
 fn existing(sql: Sql<'_>, project: &ProjectId, id: &IngressId) -> Result<Ingress, StoreError> {
     let not_found = || Problem::new(ErrorCode::IngressNotFound, "no ingress by that id");
-    Ok(sql.one(SELECT_ONE, args![project, id], ingress)?.ok_or_else(not_found)?)
+    Ok(sql
+        .one(SELECT_ONE, args![project, id], ingress)?
+        .ok_or_else(not_found)?)
 }
 
 fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> {
@@ -136,7 +146,10 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> 
     if tx.sql.change(INSERT, row)? > 0 {
         return Ok(());
     }
-    StoreError::refuse(Problem::new(ErrorCode::IngressExists, "that ingress is already registered"))
+    StoreError::refuse(Problem::new(
+        ErrorCode::IngressExists,
+        "that ingress is already registered",
+    ))
 }
 
 /// Changes the status of an endpoint, and emits the event of the change if there is one.
@@ -150,19 +163,46 @@ fn advance(
     let deleted = next == IngressStatus::Deleted;
     let update = if deleted { UPDATE_TO_DELETED } else { UPDATE };
     let deleted_at = deleted.then_some(at);
-    tx.sql.put(update, args![before.id, &before.project_id, next, error, tx.now, deleted_at])?;
-    let Some(status) = before.status.event_status(next) else { return Ok(()) };
-    let context = EventContext { project_id: before.project_id.clone(), room: before.room.clone(), occurred_at: at };
-    tx.emit(&Event::ingress(context, before.ingress_id.clone(), before.participant_identity.clone(), status))
+    tx.sql.put(
+        update,
+        args![
+            before.id,
+            &before.project_id,
+            next,
+            error,
+            tx.now,
+            deleted_at
+        ],
+    )?;
+    let Some(status) = before.status.event_status(next) else {
+        return Ok(());
+    };
+    let context = EventContext {
+        project_id: before.project_id.clone(),
+        room: before.room.clone(),
+        occurred_at: at,
+    };
+    tx.emit(&Event::ingress(
+        context,
+        before.ingress_id.clone(),
+        before.participant_identity.clone(),
+        status,
+    ))
 }
 
 /// Records a reported state, unless it is known already or the endpoint is final.
-fn record(tx: &mut Tx<'_>, project: &ProjectId, state: &IngressState, at: Timestamp) -> Result<Ingress, StoreError> {
+fn record(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    state: &IngressState,
+    at: Timestamp,
+) -> Result<Ingress, StoreError> {
     let before = existing(tx.sql, project, &state.ingress_id)?;
     // Only a failed endpoint has an error, and it always has one.
     let failed = state.status == IngressStatus::Error;
     let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
-    if before.status.is_final() || (before.status, before.error.as_deref()) == (state.status, error) {
+    if before.status.is_final() || (before.status, before.error.as_deref()) == (state.status, error)
+    {
         return Ok(before);
     }
     advance(tx, &before, state.status, error, at)?;
@@ -176,12 +216,18 @@ pub(crate) fn complete_ingresses_of_room(
     room: RoomId,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let live = tx.sql.many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
-    live.iter().try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
+    let live = tx
+        .sql
+        .many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
+    live.iter()
+        .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
 /// The query of a list.
-pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a IngressFilter) -> QueryBuilder<'a> {
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a IngressFilter,
+) -> QueryBuilder<'a> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room =", filter.room.as_ref())
         .and("status =", filter.status)
@@ -189,7 +235,10 @@ pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a IngressFilter) 
 }
 
 /// Reads a project's endpoints that are not final.
-pub(crate) fn live_ingresses(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<Ingress>, StoreError> {
+pub(crate) fn live_ingresses(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<Ingress>, StoreError> {
     sql.many(SELECT_LIVE, args![project], ingress)
 }
 
@@ -218,14 +267,21 @@ impl Store {
         state: IngressState,
         at: Timestamp,
     ) -> Result<Ingress, StoreError> {
-        self.write(Queue::of(&project), move |tx| record(tx, &project, &state, at)).await
+        self.write(Queue::of(&project), move |tx| {
+            record(tx, &project, &state, at)
+        })
+        .await
     }
 
     /// Records that an endpoint was deleted. A deleted endpoint does not change.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
-    pub async fn delete_ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
+    pub async fn delete_ingress(
+        &self,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Ingress, StoreError> {
         self.write(Queue::of(&project), move |tx| {
             let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
             if before.status == IngressStatus::Deleted {
@@ -255,14 +311,22 @@ impl Store {
         filter: IngressFilter,
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
-        self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, ingress)).await
+        self.list(project, move |sql, project| {
+            list_query(project, &filter).page(sql, page, ingress)
+        })
+        .await
     }
 
     /// Reads an endpoint that is not final; `None` when the project has none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn live_ingress(&self, project: ProjectId, id: IngressId) -> Result<Option<Ingress>, StoreError> {
-        self.read(move |sql| sql.one(SELECT_ONE_LIVE, args![&project, &id], ingress)).await
+    pub async fn live_ingress(
+        &self,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Option<Ingress>, StoreError> {
+        self.read(move |sql| sql.one(SELECT_ONE_LIVE, args![&project, &id], ingress))
+            .await
     }
 }

@@ -7,7 +7,9 @@ use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 
 use crate::error::StoreError;
 use crate::open_sessions::{close_sessions, event_context, find_session};
-use crate::room_rows::{ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id};
+use crate::room_rows::{
+    ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id,
+};
 use crate::sql::Row;
 use crate::store::Store;
 use crate::tracks::reopen_tracks;
@@ -15,8 +17,10 @@ use crate::tx::Tx;
 use crate::values::args;
 use crate::writer::Queue;
 
-const SET_DEADLINE: &str = "UPDATE rooms SET empty_deadline = ?3 WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
-const SET_STARTED: &str = "UPDATE rooms SET started_at = ?3 WHERE id = ?1 AND project_id = ?2 AND started_at IS NULL";
+const SET_DEADLINE: &str =
+    "UPDATE rooms SET empty_deadline = ?3 WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
+const SET_STARTED: &str =
+    "UPDATE rooms SET started_at = ?3 WHERE id = ?1 AND project_id = ?2 AND started_at IS NULL";
 const INSERT_SESSION: &str =
     "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role, joined_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -33,7 +37,9 @@ fn start_timer_if_empty(
     connected: &[ConnectedParticipant],
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let occupied = connected.iter().any(|participant| participant.kind.keeps_room());
+    let occupied = connected
+        .iter()
+        .any(|participant| participant.kind.keeps_room());
     if occupied || room.empty_deadline.is_some() {
         return Ok(());
     }
@@ -41,8 +47,13 @@ fn start_timer_if_empty(
     set_deadline(tx, room, Some(deadline))
 }
 
-fn set_deadline(tx: &Tx<'_>, room: &mut Room, deadline: Option<Timestamp>) -> Result<(), StoreError> {
-    tx.sql.put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
+fn set_deadline(
+    tx: &Tx<'_>,
+    room: &mut Room,
+    deadline: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    tx.sql
+        .put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
     room.empty_deadline = deadline;
     Ok(())
 }
@@ -52,7 +63,8 @@ fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), Sto
     if room.started_at.is_some() {
         return Ok(());
     }
-    tx.sql.put(SET_STARTED, args![room.id, &room.project_id, at])?;
+    tx.sql
+        .put(SET_STARTED, args![room.id, &room.project_id, at])?;
     room.started_at = Some(at);
     tx.emit(&Event::room_started(event_context(room, at)))
 }
@@ -92,11 +104,23 @@ fn insert_session(
 
 /// Reopens the session of a join that was closed at `before` or earlier. Its time until then is no longer counted as used, since
 /// its next end counts it. Returns false when there is no such session.
-fn reopen_session(tx: &Tx<'_>, room: &Room, participant: &Participant, before: Timestamp) -> Result<bool, StoreError> {
-    let (project, times) =
-        (&room.project_id, |row: &Row<'_>| Ok((row.get("id")?, row.get("joined_at")?, row.get("left_at")?)));
-    let closed = tx.sql.one(SELECT_CLOSED, args![room.id, &participant.sid, project, before], times)?;
-    let Some((session, joined_at, left_at)): Option<(SessionId, _, _)> = closed else { return Ok(false) };
+fn reopen_session(
+    tx: &Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    before: Timestamp,
+) -> Result<bool, StoreError> {
+    let (project, times) = (&room.project_id, |row: &Row<'_>| {
+        Ok((row.get("id")?, row.get("joined_at")?, row.get("left_at")?))
+    });
+    let closed = tx.sql.one(
+        SELECT_CLOSED,
+        args![room.id, &participant.sid, project, before],
+        times,
+    )?;
+    let Some((session, joined_at, left_at)): Option<(SessionId, _, _)> = closed else {
+        return Ok(false);
+    };
     tx.sql.put(REOPEN, args![session, project])?;
     tx.uncount_time(project, joined_at, left_at)?;
     Ok(true)
@@ -117,7 +141,8 @@ fn record_join(
     {
         joined(tx, &mut room, participant, at)?;
         participants.push(session);
-        participants.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
+        participants
+            .sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
     }
     Ok(RoomSnapshot { room, participants })
 }
@@ -130,7 +155,8 @@ fn close_stale(
     participant: &Participant,
     at: Timestamp,
 ) -> Result<Vec<ConnectedParticipant>, StoreError> {
-    let is_stale = |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
+    let is_stale =
+        |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
     let connected = connected_participants(tx.sql, &room.project_id, room.id)?;
     let (stale, connected): (Vec<_>, Vec<_>) = connected.into_iter().partition(is_stale);
     close_sessions(tx, room, &stale, at, Departure::Lost)?;
@@ -138,12 +164,20 @@ fn close_stale(
 }
 
 /// Starts the room at its first session, stops its empty timer, and emits the event of a session that was opened.
-fn joined(tx: &mut Tx<'_>, room: &mut Room, participant: &Participant, at: Timestamp) -> Result<(), StoreError> {
+fn joined(
+    tx: &mut Tx<'_>,
+    room: &mut Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     if participant.kind.keeps_room() {
         start_room(tx, room, at)?;
         set_deadline(tx, room, None)?;
     }
-    tx.emit(&Event::participant_joined(event_context(room, at), ParticipantRef::from(participant)))
+    tx.emit(&Event::participant_joined(
+        event_context(room, at),
+        ParticipantRef::from(participant),
+    ))
 }
 
 /// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.
@@ -160,7 +194,10 @@ fn record_return(
         joined(tx, &mut room, participant, at)?;
         reopen_tracks(tx, &room, participant, at)?;
     }
-    Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, project, id)? })
+    Ok(RoomSnapshot {
+        room,
+        participants: connected_participants(tx.sql, project, id)?,
+    })
 }
 
 /// How sessions end that are closed together.
@@ -178,7 +215,11 @@ fn record_leaves(
     project: &ProjectId,
     id: RoomId,
     has_left: impl Fn(&ConnectedParticipant) -> bool,
-    Leave { at, departure, empty_since }: Leave,
+    Leave {
+        at,
+        departure,
+        empty_since,
+    }: Leave,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = by_id(tx.sql, project, id)?;
     let before = connected_participants(tx.sql, project, id)?;
@@ -187,7 +228,10 @@ fn record_leaves(
     if let Some(since) = empty_since.filter(|_| !left.is_empty()) {
         start_timer_if_empty(tx, &mut room, &connected, since)?;
     }
-    Ok(RoomSnapshot { room, participants: connected })
+    Ok(RoomSnapshot {
+        room,
+        participants: connected,
+    })
 }
 
 impl Store {
@@ -203,7 +247,10 @@ impl Store {
         participant: Participant,
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| record_join(tx, &project, room, &participant, at)).await
+        self.write(Queue::of(&project), move |tx| {
+            record_join(tx, &project, room, &participant, at)
+        })
+        .await
     }
 
     /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
@@ -218,7 +265,10 @@ impl Store {
         participant: Participant,
         before: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| record_return(tx, &project, room, &participant, before)).await
+        self.write(Queue::of(&project), move |tx| {
+            record_return(tx, &project, room, &participant, before)
+        })
+        .await
     }
 
     /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
@@ -233,7 +283,17 @@ impl Store {
         at: Timestamp,
         departure: Departure,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.record_one(project, room, sid, Leave { at, departure, empty_since: Some(at) }).await
+        self.record_one(
+            project,
+            room,
+            sid,
+            Leave {
+                at,
+                departure,
+                empty_since: Some(at),
+            },
+        )
+        .await
     }
 
     /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
@@ -249,7 +309,17 @@ impl Store {
         at: Timestamp,
         departure: Departure,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.record_one(project, room, sid, Leave { at, departure, empty_since: None }).await
+        self.record_one(
+            project,
+            room,
+            sid,
+            Leave {
+                at,
+                departure,
+                empty_since: None,
+            },
+        )
+        .await
     }
 
     async fn record_one(
@@ -259,7 +329,10 @@ impl Store {
         sid: ParticipantSid,
         leave: Leave,
     ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| p.sid == sid, leave)).await
+        self.write(Queue::of(&project), move |tx| {
+            record_leaves(tx, &project, room, |p| p.sid == sid, leave)
+        })
+        .await
     }
 
     /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
@@ -273,9 +346,15 @@ impl Store {
         lost: Vec<ParticipantSid>,
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, departure: Departure::Lost, empty_since: Some(at) };
-        self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave))
-            .await
+        let leave = Leave {
+            at,
+            departure: Departure::Lost,
+            empty_since: Some(at),
+        };
+        self.write(Queue::of(&project), move |tx| {
+            record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
+        })
+        .await
     }
 
     /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
@@ -291,7 +370,11 @@ impl Store {
         last_heartbeat: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.write(Queue::of(&project), move |tx| {
-            let leave = Leave { at: last_heartbeat, departure: Departure::Lost, empty_since: Some(tx.now) };
+            let leave = Leave {
+                at: last_heartbeat,
+                departure: Departure::Lost,
+                empty_since: Some(tx.now),
+            };
             record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
         })
         .await
@@ -313,7 +396,11 @@ impl Store {
                 return Ok(());
             }
             let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::participant_gone(event_context(&room, at), participant, Departure::Lost))
+            tx.emit(&Event::participant_gone(
+                event_context(&room, at),
+                participant,
+                Departure::Lost,
+            ))
         })
         .await
     }

@@ -18,5 +18,7 @@ pub(crate) fn too_slow() -> StoreError {
         "the list took longer than {} s; retry with backoff, with a smaller offset or with filters",
         DEADLINE.as_secs()
     );
-    Problem::new(ErrorCode::DatabaseUnavailable, message).after(Duration::from_secs(1)).into()
+    Problem::new(ErrorCode::DatabaseUnavailable, message)
+        .after(Duration::from_secs(1))
+        .into()
 }

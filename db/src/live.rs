@@ -41,13 +41,25 @@ pub struct LiveRecords {
 }
 
 fn live_records(sql: Sql<'_>, project: &ProjectId) -> Result<LiveRecords, StoreError> {
-    let rooms = left_out("the rooms of a project were not loaded", rooms::open_rooms(sql, project))?;
+    let rooms = left_out(
+        "the rooms of a project were not loaded",
+        rooms::open_rooms(sql, project),
+    )?;
     let egresses = egresses::running_egresses(sql, project);
-    let egresses = left_out("the recordings and broadcasts of a project were not loaded", egresses)?;
+    let egresses = left_out(
+        "the recordings and broadcasts of a project were not loaded",
+        egresses,
+    )?;
     let ingresses = ingresses::live_ingresses(sql, project);
-    let ingresses = left_out("the ingress endpoints of a project were not loaded", ingresses)?;
+    let ingresses = left_out(
+        "the ingress endpoints of a project were not loaded",
+        ingresses,
+    )?;
     let webhook_endpoints = webhook_endpoints::active_ids(sql, project);
-    let webhook_endpoints = left_out("the webhook endpoints of a project were not loaded", webhook_endpoints)?;
+    let webhook_endpoints = left_out(
+        "the webhook endpoints of a project were not loaded",
+        webhook_endpoints,
+    )?;
     Ok(LiveRecords {
         lacks_rooms: rooms.is_none(),
         rooms: rooms.unwrap_or_default(),

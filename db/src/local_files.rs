@@ -33,22 +33,35 @@ pub struct RecordingPosition {
 
 impl RecordingPosition {
     /// The place before all recordings.
-    pub const START: Self = Self { ended_at: Timestamp::from_millis(0), id: EgressRowId(Uuid::nil()) };
+    pub const START: Self = Self {
+        ended_at: Timestamp::from_millis(0),
+        id: EgressRowId(Uuid::nil()),
+    };
 }
 
 pub(crate) const SELECT_DUE: &str = "SELECT id, project_id, egress_id, filepath, ended_at FROM egresses
      WHERE kind = 'recording' AND destination_id IS NULL AND ended_at IS NOT NULL AND file_removed_at IS NULL
        AND ended_at <= ?1 AND (ended_at, id) > (?2, ?3)
      ORDER BY ended_at, id LIMIT ?4";
-const REMOVED_AT: &str = "SELECT file_removed_at FROM egresses WHERE project_id = ?1 AND egress_id = ?2";
+const REMOVED_AT: &str =
+    "SELECT file_removed_at FROM egresses WHERE project_id = ?1 AND egress_id = ?2";
 const PROJECT: &str = "SELECT project_id FROM egresses WHERE egress_id = ?1 AND kind = 'recording'";
 const SET_REMOVED: &str = "UPDATE egresses SET file_removed_at = ?3
      WHERE project_id = ?1 AND egress_id = ?2 AND file_removed_at IS NULL";
 
 fn local(row: &Row<'_>) -> Result<LocalRecording, StoreError> {
-    let (id, project_id, egress_id) = (row.get("id")?, row.get("project_id")?, row.get("egress_id")?);
+    let (id, project_id, egress_id) = (
+        row.get("id")?,
+        row.get("project_id")?,
+        row.get("egress_id")?,
+    );
     let (filepath, ended_at) = (row.get("filepath")?, row.get("ended_at")?);
-    Ok(LocalRecording { position: RecordingPosition { ended_at, id }, project_id, egress_id, filepath })
+    Ok(LocalRecording {
+        position: RecordingPosition { ended_at, id },
+        project_id,
+        egress_id,
+        filepath,
+    })
 }
 
 impl Store {
@@ -63,23 +76,41 @@ impl Store {
         latest: Timestamp,
         limit: u32,
     ) -> Result<Vec<LocalRecording>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_DUE, args![latest, after.ended_at, after.id, limit], local)).await
+        self.bulk_read(move |sql| {
+            sql.many(
+                SELECT_DUE,
+                args![latest, after.ended_at, after.id, limit],
+                local,
+            )
+        })
+        .await
     }
 
     /// Reads which project a recording is of; `None` if there is no such recording.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn project_of_recording(&self, id: EgressId) -> Result<Option<ProjectId>, StoreError> {
-        self.read(move |sql| sql.one(PROJECT, args![&id], |row| row.read(0))).await
+    pub async fn project_of_recording(
+        &self,
+        id: EgressId,
+    ) -> Result<Option<ProjectId>, StoreError> {
+        self.read(move |sql| sql.one(PROJECT, args![&id], |row| row.read(0)))
+            .await
     }
 
     /// Records that the file of a recording was removed.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn record_file_removed(&self, project: ProjectId, id: EgressId) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| tx.sql.put(SET_REMOVED, args![&project, &id, tx.now])).await
+    pub async fn record_file_removed(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.put(SET_REMOVED, args![&project, &id, tx.now])
+        })
+        .await
     }
 
     /// Reads when the file of a recording was removed; `None` if it was not, or there is no such recording.
@@ -91,6 +122,11 @@ impl Store {
         project: ProjectId,
         id: EgressId,
     ) -> Result<Option<Timestamp>, StoreError> {
-        self.read(move |sql| Ok(sql.one(REMOVED_AT, args![&project, &id], |row| row.read(0))?.flatten())).await
+        self.read(move |sql| {
+            Ok(sql
+                .one(REMOVED_AT, args![&project, &id], |row| row.read(0))?
+                .flatten())
+        })
+        .await
     }
 }

@@ -1,6 +1,8 @@
 //! The metrics of the store.
 
-use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Error, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 /// The metrics of one store.
 #[derive(Clone)]
@@ -37,15 +39,26 @@ impl StoreMetrics {
             commit: histogram(
                 "conclave_store_commit_seconds",
                 "From a batch's first statement until it is on disk",
-                &[0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1., 5.],
+                &[
+                    0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1., 5.,
+                ],
             )?,
-            writes_waiting: IntGauge::new("conclave_store_writes_waiting", "Writes that wait for the writer")?,
-            reads_waiting: IntGauge::new("conclave_store_reads_waiting", "Reads that wait for a reader")?,
+            writes_waiting: IntGauge::new(
+                "conclave_store_writes_waiting",
+                "Writes that wait for the writer",
+            )?,
+            reads_waiting: IntGauge::new(
+                "conclave_store_reads_waiting",
+                "Reads that wait for a reader",
+            )?,
             round_trips: IntCounter::new(
                 "conclave_store_write_round_trips_total",
                 "Waits of writes for an answer of PostgreSQL; 0 on SQLite",
             )?,
-            engine: IntGaugeVec::new(Opts::new("conclave_store_engine", "1 for what keeps the records"), &["engine"])?,
+            engine: IntGaugeVec::new(
+                Opts::new("conclave_store_engine", "1 for what keeps the records"),
+                &["engine"],
+            )?,
         };
         registry.register(Box::new(metrics.batch.clone()))?;
         registry.register(Box::new(metrics.commit.clone()))?;

@@ -1,6 +1,8 @@
 //! Sessions that are open, and their end: the open tracks end first, then the session, each with its event.
 
-use conclave_model::event::{Departure, Event, EventContext, ParticipantRef, TrackChange, TrackSummary};
+use conclave_model::event::{
+    Departure, Event, EventContext, ParticipantRef, TrackChange, TrackSummary,
+};
 use conclave_model::room::Room;
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 
@@ -10,9 +12,11 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::values::args;
 
-const FIND: &str = "SELECT id FROM sessions WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3";
+const FIND: &str =
+    "SELECT id FROM sessions WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3";
 const ROLE: &str = "SELECT role FROM sessions WHERE id = ?1 AND project_id = ?2";
-const CLOSE: &str = "UPDATE sessions SET left_at = CASE WHEN ?3 < joined_at THEN joined_at ELSE ?3 END
+const CLOSE: &str =
+    "UPDATE sessions SET left_at = CASE WHEN ?3 < joined_at THEN joined_at ELSE ?3 END
      WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
 const OPEN_TRACKS: &str = "SELECT track_sid, kind, source, muted FROM tracks
      WHERE session_id = ?1 AND ended_at IS NULL ORDER BY started_at, track_sid";
@@ -21,7 +25,11 @@ const END_TRACK: &str = "UPDATE tracks SET ended_at = CASE WHEN ?4 < started_at 
 
 /// The context of an event that happened in a room.
 pub(crate) fn event_context(room: &Room, occurred_at: Timestamp) -> EventContext {
-    EventContext { project_id: room.project_id.clone(), room: room.name.clone(), occurred_at }
+    EventContext {
+        project_id: room.project_id.clone(),
+        room: room.name.clone(),
+        occurred_at,
+    }
 }
 
 fn participant_ref(participant: &ConnectedParticipant) -> ParticipantRef {
@@ -61,7 +69,10 @@ pub(crate) fn with_role(
 ) -> Result<ParticipantRef, StoreError> {
     match participant.role {
         Some(_) => Ok(participant),
-        None => Ok(ParticipantRef { role: sql.value(ROLE, args![session, project])?, ..participant }),
+        None => Ok(ParticipantRef {
+            role: sql.value(ROLE, args![session, project])?,
+            ..participant
+        }),
     }
 }
 
@@ -73,7 +84,10 @@ pub(crate) fn end_track(
     track: &TrackSummary,
     at: Timestamp,
 ) -> Result<bool, StoreError> {
-    Ok(tx.sql.change(END_TRACK, args![session, project, &track.sid, at])? > 0)
+    Ok(tx
+        .sql
+        .change(END_TRACK, args![session, project, &track.sid, at])?
+        > 0)
 }
 
 /// Closes sessions that are open: first the tracks of each, then the session, with an event for each. It ends at `at`, or at its join
@@ -86,18 +100,30 @@ pub(crate) fn close_sessions(
     departure: Departure,
 ) -> Result<(), StoreError> {
     let project = &room.project_id;
-    let sessions = participants.iter().map(|participant| *args![participant.session]);
+    let sessions = participants
+        .iter()
+        .map(|participant| *args![participant.session]);
     let tracks = tx.sql.each(OPEN_TRACKS, sessions, track)?;
     for (participant, tracks) in participants.iter().zip(tracks) {
         let (session, who) = (participant.session, participant_ref(participant));
         let at = at.max(participant.joined_at);
         for track in tracks {
-            tx.sql.put(END_TRACK, args![session, project, &track.sid, at])?;
-            tx.emit(&Event::track(event_context(room, at), who.clone(), track, TrackChange::Unpublished))?;
+            tx.sql
+                .put(END_TRACK, args![session, project, &track.sid, at])?;
+            tx.emit(&Event::track(
+                event_context(room, at),
+                who.clone(),
+                track,
+                TrackChange::Unpublished,
+            ))?;
         }
         tx.sql.put(CLOSE, args![session, project, at])?;
         tx.count_time(project, participant.joined_at, at)?;
-        tx.emit(&Event::participant_gone(event_context(room, at), who, departure))?;
+        tx.emit(&Event::participant_gone(
+            event_context(room, at),
+            who,
+            departure,
+        ))?;
     }
     Ok(())
 }

@@ -7,27 +7,50 @@ use std::path::Path;
 /// Files whose statements are about all projects, or about the server.
 const ALL_PROJECTS: [&str; 3] = ["heartbeat.rs", "housekeeping.rs", "rotation_lock.rs"];
 /// Words that only SQLite knows.
-const FORBIDDEN: [&str; 6] = ["INSERT OR ", "REPLACE INTO", "last_insert_rowid", "ifnull(", "datetime(", " GLOB "];
+const FORBIDDEN: [&str; 6] = [
+    "INSERT OR ",
+    "REPLACE INTO",
+    "last_insert_rowid",
+    "ifnull(",
+    "datetime(",
+    " GLOB ",
+];
 
 /// The string literals of a Rust source that hold an SQL statement, with their white space collapsed.
 pub(crate) fn statements(source: &str) -> Vec<String> {
-    let code: String =
-        source.lines().filter(|line| !line.trim_start().starts_with("//")).map(|l| l.to_owned() + "\n").collect();
+    let code: String = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|l| l.to_owned() + "\n")
+        .collect();
     let literals = code.split('"').skip(1).step_by(2);
-    let collapsed =
-        literals.map(|text| text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" "));
+    let collapsed = literals.map(|text| {
+        text.split_whitespace()
+            .filter(|word| *word != "\\")
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
     let starts = ["SELECT ", "INSERT ", "UPDATE ", "DELETE "];
-    collapsed.filter(|text| starts.iter().any(|start| text.starts_with(start))).collect()
+    collapsed
+        .filter(|text| starts.iter().any(|start| text.starts_with(start)))
+        .collect()
 }
 
 /// The files of this crate's root, which have the records, and their names.
 pub(crate) fn sources() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(src)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    rust.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap()))
-        .filter(|(name, _)| name != "portable_sql.rs")
-        .collect()
+    rust.map(|path| {
+        (
+            path.file_name().unwrap().to_string_lossy().into_owned(),
+            fs::read_to_string(path).unwrap(),
+        )
+    })
+    .filter(|(name, _)| name != "portable_sql.rs")
+    .collect()
 }
 
 /// The arguments of the call that `name` begins, such as `max(`.
@@ -39,21 +62,33 @@ fn calls<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
             depth == 0
         })
     };
-    text.split(name).skip(1).filter_map(|rest| ends(rest).map(|end| &rest[..end])).collect()
+    text.split(name)
+        .skip(1)
+        .filter_map(|rest| ends(rest).map(|end| &rest[..end]))
+        .collect()
 }
 
 /// Whether every `IS` is followed by a word that PostgreSQL takes there.
 fn compares_with_is(text: &str) -> bool {
     let allowed = ["NULL", "NOT NULL", "NOT DISTINCT FROM", "DISTINCT FROM"];
-    text.split(" IS ").skip(1).any(|rest| !allowed.iter().any(|words| rest.starts_with(words)))
+    text.split(" IS ")
+        .skip(1)
+        .any(|rest| !allowed.iter().any(|words| rest.starts_with(words)))
 }
 
 /// The columns that the `SET` of an upsert reads without the name of a table.
 fn bare_upsert_columns(text: &str) -> Vec<&str> {
-    let Some((_, set)) = text.split_once("DO UPDATE SET ") else { return Vec::new() };
-    let values = set.split(',').filter_map(|assignment| assignment.split_once('=')).map(|(_, value)| value);
+    let Some((_, set)) = text.split_once("DO UPDATE SET ") else {
+        return Vec::new();
+    };
+    let values = set
+        .split(',')
+        .filter_map(|assignment| assignment.split_once('='))
+        .map(|(_, value)| value);
     let words = values.flat_map(|value| value.split_whitespace());
-    words.filter(|word| word.starts_with(char::is_alphabetic) && !word.contains('.')).collect()
+    words
+        .filter(|word| word.starts_with(char::is_alphabetic) && !word.contains('.'))
+        .collect()
 }
 
 fn check_statement(file: &str, text: &str) -> Result<(), String> {
@@ -61,7 +96,11 @@ fn check_statement(file: &str, text: &str) -> Result<(), String> {
     if let Some(word) = FORBIDDEN.iter().find(|word| text.contains(**word)) {
         return fail(&format!("only SQLite knows {word:?}"));
     }
-    if ["max(", "min("].iter().any(|name| calls(text, name).iter().any(|arguments| arguments.contains(','))) {
+    if ["max(", "min("].iter().any(|name| {
+        calls(text, name)
+            .iter()
+            .any(|arguments| arguments.contains(','))
+    }) {
         return fail("max and min of two arguments are functions of SQLite only; use CASE");
     }
     if compares_with_is(text) {
@@ -79,13 +118,19 @@ fn check_statement(file: &str, text: &str) -> Result<(), String> {
 fn check_write(file: &str, text: &str) -> Result<(), String> {
     let writes = text.starts_with("UPDATE ") || text.starts_with("DELETE ");
     let of_all = ALL_PROJECTS.contains(&file) || text.starts_with("UPDATE projects ");
-    let condition = text.split_once(" WHERE ").map_or("", |(_, condition)| condition);
+    let condition = text
+        .split_once(" WHERE ")
+        .map_or("", |(_, condition)| condition);
     if writes && !of_all && !condition.contains("project_id = ?") {
         return Err(format!("{file}: a write names its project: {text}"));
     }
-    let sets_status = text.split_once(" SET ").is_some_and(|(_, set)| set.starts_with("status = "));
+    let sets_status = text
+        .split_once(" SET ")
+        .is_some_and(|(_, set)| set.starts_with("status = "));
     if text.starts_with("UPDATE ") && sets_status && !condition.contains("status") {
-        return Err(format!("{file}: a change of status names the statuses it leaves: {text}"));
+        return Err(format!(
+            "{file}: a change of status names the statuses it leaves: {text}"
+        ));
     }
     Ok(())
 }
@@ -126,6 +171,9 @@ fn each_rule_refuses_what_it_forbids() {
 #[test]
 fn only_the_folders_of_the_engines_name_them() {
     for (file, source) in sources().iter().filter(|(file, _)| file != "sql.rs") {
-        assert!(!source.contains("rusqlite") && !source.contains("tokio_postgres"), "{file} names an engine");
+        assert!(
+            !source.contains("rusqlite") && !source.contains("tokio_postgres"),
+            "{file} names an engine"
+        );
     }
 }

@@ -40,18 +40,34 @@ pub(crate) fn open(
 ) -> Result<(Writer, WriterThreads, Readers), StoreError> {
     let (hook, last_jobs) = (Arc::new(on_commit), LastJobs::default());
     let lane = |row: i64| {
-        let lane = Lane::new(row, options, shared.clone(), Arc::clone(&hook), Arc::clone(&last_jobs));
+        let lane = Lane::new(
+            row,
+            options,
+            shared.clone(),
+            Arc::clone(&hook),
+            Arc::clone(&last_jobs),
+        );
         move |jobs: Jobs<Box<dyn Work>>| lane.run(jobs)
     };
     // One more than those of projects, for the jobs of none.
     let lanes = lanes::rows(options).map(lane).collect();
     let (writer, threads) = Writer::start(lanes, shared.metrics.writes_waiting.clone())?;
     let waiting = &shared.metrics.reads_waiting;
-    let readers = Readers::start(&options.server, options.readers, waiting, options.epoch.is_some())?;
+    let readers = Readers::start(
+        &options.server,
+        options.readers,
+        waiting,
+        options.epoch.is_some(),
+    )?;
     // Last: the lanes and the readers of a server connect meanwhile. A session has a runtime of its own, and the caller's thread may
     // belong to another.
-    let prepared = thread::scope(|scope| scope.spawn(|| migrate::prepare(&options.server, older_schema)).join());
-    let prepared = prepared.unwrap_or_else(|_| Err(StoreError::Fault("the schema was not prepared".into())));
+    let prepared = thread::scope(|scope| {
+        scope
+            .spawn(|| migrate::prepare(&options.server, older_schema))
+            .join()
+    });
+    let prepared =
+        prepared.unwrap_or_else(|_| Err(StoreError::Fault("the schema was not prepared".into())));
     if let Err(error) = prepared {
         readers.close();
         return Err(error);

@@ -49,7 +49,11 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    if fs::exists(path)? { replace(path, text) } else { create(path, text) }
+    if fs::exists(path)? {
+        replace(path, text)
+    } else {
+        create(path, text)
+    }
 }
 
 /// Reads a file that only its owner may read.
@@ -81,7 +85,9 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 
 /// The directory of a file.
 pub(crate) fn directory(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -98,7 +104,10 @@ mod tests {
         assert_eq!(read(&path).unwrap(), "first");
         write(&path, "third").unwrap();
         assert_eq!(read(&path).unwrap(), "third");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

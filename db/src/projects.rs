@@ -46,15 +46,14 @@ pub struct Totals {
 pub(crate) const SELECT_NEWEST: &str =
     "SELECT id, name, env, plan, status, default_template_id, balance_ugx, created_at, open_rooms
      FROM projects ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
-const COUNT_PROJECTS: &str =
-    "SELECT count(*) AS projects, CAST(coalesce(sum(open_rooms), 0) AS BIGINT) AS open_rooms FROM projects";
+const COUNT_PROJECTS: &str = "SELECT count(*) AS projects, CAST(coalesce(sum(open_rooms), 0) AS BIGINT) AS open_rooms FROM projects";
 pub(crate) const COUNT_PARTICIPANTS: &str = "SELECT count(*) FROM sessions WHERE left_at IS NULL";
 pub(crate) const COUNT_EGRESSES: &str = "SELECT count(*) FROM egresses WHERE ended_at IS NULL";
 const SELECT_ONE: &str = select!("WHERE id = ?1");
 const SELECT_ALL: &str = select!("ORDER BY created_at, id");
-const INSERT: &str =
-    "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES (?1, ?2, ?3, ?4, 'active', ?5)";
-const SET_STATUS: &str = "UPDATE projects SET status = ?2 WHERE id = ?1 AND status IN ('active', 'suspended')";
+const INSERT: &str = "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES (?1, ?2, ?3, ?4, 'active', ?5)";
+const SET_STATUS: &str =
+    "UPDATE projects SET status = ?2 WHERE id = ?1 AND status IN ('active', 'suspended')";
 const SET_PLAN: &str = "UPDATE projects SET plan = ?2 WHERE id = ?1";
 const ADD_BALANCE: &str = "UPDATE projects SET balance_ugx = balance_ugx + ?2 WHERE id = ?1";
 const SET_DEFAULT_TEMPLATE: &str = "UPDATE projects SET default_template_id = ?2 WHERE id = ?1";
@@ -82,7 +81,10 @@ fn existing(sql: Sql<'_>, id: &ProjectId) -> Result<Project, StoreError> {
 
 /// The refusal of an unknown project. Only the command line shows it.
 pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
-    StoreError::Refused(Problem::new(ErrorCode::NotFound, format!("no project {id}")))
+    StoreError::Refused(Problem::new(
+        ErrorCode::NotFound,
+        format!("no project {id}"),
+    ))
 }
 
 impl Store {
@@ -90,7 +92,12 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn create_project(&self, name: String, env: Environment, plan: String) -> Result<Project, StoreError> {
+    pub async fn create_project(
+        &self,
+        name: String,
+        env: Environment,
+        plan: String,
+    ) -> Result<Project, StoreError> {
         self.write(Queue::SERVER, move |tx| {
             let id = ProjectId::new();
             tx.sql.put(INSERT, args![&id, &name, env, &plan, tx.now])?;
@@ -104,17 +111,32 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn projects(&self) -> Result<Vec<Project>, StoreError> {
-        self.bulk_read(|sql| sql.many(SELECT_ALL, args![], project)).await
+        self.bulk_read(|sql| sql.many(SELECT_ALL, args![], project))
+            .await
     }
 
     /// Lists the projects with their numbers of open rooms, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn project_summaries(&self, page: PageRequest) -> Result<Page<ProjectSummary>, StoreError> {
-        let read = |row: &Row<'_>| Ok(ProjectSummary { project: project(row)?, open_rooms: row.get("open_rooms")? });
+    pub async fn project_summaries(
+        &self,
+        page: PageRequest,
+    ) -> Result<Page<ProjectSummary>, StoreError> {
+        let read = |row: &Row<'_>| {
+            Ok(ProjectSummary {
+                project: project(row)?,
+                open_rooms: row.get("open_rooms")?,
+            })
+        };
         let rows = self
-            .bulk_read(move |sql| sql.many(SELECT_NEWEST, args![page.limit + 1, page.offset.cast_signed()], read))
+            .bulk_read(move |sql| {
+                sql.many(
+                    SELECT_NEWEST,
+                    args![page.limit + 1, page.offset.cast_signed()],
+                    read,
+                )
+            })
             .await?;
         Ok(Page::from_fetched(rows, page))
     }
@@ -125,7 +147,9 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         self.bulk_read(|sql| {
-            let counts = sql.one(COUNT_PROJECTS, args![], |row| Ok((row.get("projects")?, row.get("open_rooms")?)))?;
+            let counts = sql.one(COUNT_PROJECTS, args![], |row| {
+                Ok((row.get("projects")?, row.get("open_rooms")?))
+            })?;
             let (projects, open_rooms) = counts.unwrap_or_default();
             Ok(Totals {
                 projects,
@@ -149,16 +173,26 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn set_project_status(&self, id: ProjectId, status: ProjectStatus) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| tx.sql.put(SET_STATUS, args![id, status])).await
+    pub async fn set_project_status(
+        &self,
+        id: ProjectId,
+        status: ProjectStatus,
+    ) -> Result<Project, StoreError> {
+        self.change_project(id, move |tx, id| tx.sql.put(SET_STATUS, args![id, status]))
+            .await
     }
 
     /// Moves a project to another plan. The caller ensures that the plan exists.
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn set_project_plan(&self, id: ProjectId, plan: String) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| tx.sql.put(SET_PLAN, args![id, &plan])).await
+    pub async fn set_project_plan(
+        &self,
+        id: ProjectId,
+        plan: String,
+    ) -> Result<Project, StoreError> {
+        self.change_project(id, move |tx, id| tx.sql.put(SET_PLAN, args![id, &plan]))
+            .await
     }
 
     /// Adds to a project's balance.
@@ -166,14 +200,19 @@ impl Store {
     /// # Errors
     /// Refused when there is no such project.
     pub async fn credit_project(&self, id: ProjectId, ugx: i64) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| tx.sql.put(ADD_BALANCE, args![id, ugx])).await
+        self.change_project(id, move |tx, id| tx.sql.put(ADD_BALANCE, args![id, ugx]))
+            .await
     }
 
     /// Sets the template that rooms without a template of their own use.
     ///
     /// # Errors
     /// Refused when there is no such project, or no such template in it.
-    pub async fn set_default_template(&self, id: ProjectId, template: TemplateId) -> Result<Project, StoreError> {
+    pub async fn set_default_template(
+        &self,
+        id: ProjectId,
+        template: TemplateId,
+    ) -> Result<Project, StoreError> {
         self.change_project(id, move |tx, id| {
             existing(tx.sql, id)?;
             templates::refuse_unknown_template(tx.sql, id, &template)?;

@@ -18,8 +18,17 @@ pub(crate) struct QueryBuilder<'a> {
 
 impl<'a> QueryBuilder<'a> {
     /// Starts with `select`, which has no `WHERE` yet, and the rows of the project in `column`. `order` is what follows `ORDER BY`.
-    pub(crate) fn new(select: &str, column: &str, project: &'a ProjectId, order: &'static str) -> Self {
-        Self { text: format!("{select} WHERE {column} = ?1"), args: vec![project.into()], order }
+    pub(crate) fn new(
+        select: &str,
+        column: &str,
+        project: &'a ProjectId,
+        order: &'static str,
+    ) -> Self {
+        Self {
+            text: format!("{select} WHERE {column} = ?1"),
+            args: vec![project.into()],
+            order,
+        }
     }
 
     /// Adds a comparison such as `room =` when there is a value to compare with.
@@ -28,7 +37,12 @@ impl<'a> QueryBuilder<'a> {
     }
 
     /// Adds the text around a value, such as that of a subquery, when there is a value.
-    pub(crate) fn and_around(mut self, before: &str, after: &str, value: Option<impl Into<Value<'a>>>) -> Self {
+    pub(crate) fn and_around(
+        mut self,
+        before: &str,
+        after: &str,
+        value: Option<impl Into<Value<'a>>>,
+    ) -> Self {
         if let Some(value) = value {
             self.args.push(value.into());
             // Writing into a String cannot fail.
@@ -58,21 +72,32 @@ impl<'a> QueryBuilder<'a> {
     }
 
     fn window(self, page: PageRequest) -> (String, Vec<Value<'a>>) {
-        let Self { mut text, mut args, order } = self;
+        let Self {
+            mut text,
+            mut args,
+            order,
+        } = self;
         let next = args.len() + 1;
         let _ = write!(text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
-        args.extend([Value::from(page.limit + 1), Value::from(page.offset.cast_signed())]);
+        args.extend([
+            Value::from(page.limit + 1),
+            Value::from(page.offset.cast_signed()),
+        ]);
         (text, args)
     }
 
     /// The steps by which the engine would run the query for a page.
     #[cfg(test)]
     pub(crate) fn plan(self, sql: Sql<'_>) -> Vec<String> {
-        let (text, args) = self.window(PageRequest { limit: 1, offset: 0 });
+        let (text, args) = self.window(PageRequest {
+            limit: 1,
+            offset: 0,
+        });
         let (explain, column) = match sql {
             Sql::Sqlite(_) => ("EXPLAIN QUERY PLAN", "detail"),
             Sql::Postgres(_) => ("EXPLAIN", "QUERY PLAN"),
         };
-        sql.many(&format!("{explain} {text}"), &args, |row| row.get(column)).unwrap()
+        sql.many(&format!("{explain} {text}"), &args, |row| row.get(column))
+            .unwrap()
     }
 }

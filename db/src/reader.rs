@@ -40,7 +40,11 @@ impl Readers {
         match self {
             Self::File(readers) => readers.snapshot(run).await,
             // Nothing is remembered: what another program has committed, such as a revoked key, is seen by the next read.
-            Self::Sessions(readers) => readers.point(|sql| run(&mut Snapshot::new(sql, &mut Memory::default()))).await,
+            Self::Sessions(readers) => {
+                readers
+                    .point(|sql| run(&mut Snapshot::new(sql, &mut Memory::default())))
+                    .await
+            }
         }
     }
 

@@ -60,7 +60,11 @@ pub(crate) fn last_role_change(
     identity: &Identity,
 ) -> Result<Option<LastRoleChange>, StoreError> {
     let read = |row: &Row<'_>| {
-        Ok(LastRoleChange { id: row.get("id")?, role: row.get("role")?, created_at: row.get("created_at")? })
+        Ok(LastRoleChange {
+            id: row.get("id")?,
+            role: row.get("role")?,
+            created_at: row.get("created_at")?,
+        })
     };
     sql.one(SELECT_LAST, args![room, identity, project], read)
 }
@@ -74,7 +78,8 @@ const INSERT: &str =
     "INSERT INTO role_changes (id, project_id, room_id, room, participant_identity, participant_sid, role,
                                previous_role, changed_by_identity, changed_by_api_key_prefix, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-const SET_SESSION_ROLE: &str = "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
+const SET_SESSION_ROLE: &str =
+    "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
 
 fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
     if let Some(identity) = row.get("changed_by_identity")? {
@@ -101,7 +106,12 @@ fn role_change(row: &Row<'_>) -> Result<RoleChange, StoreError> {
     })
 }
 
-fn insert(tx: &Tx<'_>, project: &ProjectId, room: RoomId, change: &RoleChange) -> Result<(), StoreError> {
+fn insert(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    change: &RoleChange,
+) -> Result<(), StoreError> {
     let row = args![
         change.id,
         project,
@@ -120,9 +130,14 @@ fn insert(tx: &Tx<'_>, project: &ProjectId, room: RoomId, change: &RoleChange) -
 
 fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
     let mut connected = connected_participants(tx.sql, &new.project_id, new.room)?.into_iter();
-    let before = connected.find(|p| p.sid == new.participant.sid).ok_or_else(Problem::participant_not_found)?;
+    let before = connected
+        .find(|p| p.sid == new.participant.sid)
+        .ok_or_else(Problem::participant_not_found)?;
     let room = by_id(tx.sql, &new.project_id, new.room)?;
-    tx.sql.put(SET_SESSION_ROLE, args![before.session, &room.project_id, &new.role])?;
+    tx.sql.put(
+        SET_SESSION_ROLE,
+        args![before.session, &room.project_id, &new.role],
+    )?;
     let change = RoleChange {
         id: RoleChangeId::new(),
         room: room.name.clone(),
@@ -134,13 +149,29 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
         created_at: tx.now,
     };
     insert(tx, &room.project_id, room.id, &change)?;
-    let participant = ParticipantRef { identity: before.identity, sid: before.sid, role: Some(new.role) };
-    tx.emit(&Event::role_changed(event_context(&room, tx.now), participant, before.role, &change.changed_by))?;
-    Ok(RoleChanged { change, participant: new.participant })
+    let participant = ParticipantRef {
+        identity: before.identity,
+        sid: before.sid,
+        role: Some(new.role),
+    };
+    tx.emit(&Event::role_changed(
+        event_context(&room, tx.now),
+        participant,
+        before.role,
+        &change.changed_by,
+    ))?;
+    Ok(RoleChanged {
+        change,
+        participant: new.participant,
+    })
 }
 
 /// The query of a list.
-pub(crate) fn list_query<'a>(project: &'a ProjectId, room: RoomId, identity: Option<&'a Identity>) -> QueryBuilder<'a> {
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    room: RoomId,
+    identity: Option<&'a Identity>,
+) -> QueryBuilder<'a> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room_id =", Some(room))
         .and("participant_identity =", identity)
@@ -156,7 +187,10 @@ impl Store {
         new: NewRoleChange,
         response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
-        self.write_recorded(Queue::of(&new.project_id), response, move |tx| record(tx, new)).await
+        self.write_recorded(Queue::of(&new.project_id), response, move |tx| {
+            record(tx, new)
+        })
+        .await
     }
 
     /// Reads the last change of an identity's role in a room, which holds for its next joins.
@@ -169,7 +203,8 @@ impl Store {
         room: RoomId,
         identity: Identity,
     ) -> Result<Option<LastRoleChange>, StoreError> {
-        self.read(move |sql| last_role_change(sql, &project, room, &identity)).await
+        self.read(move |sql| last_role_change(sql, &project, room, &identity))
+            .await
     }
 
     /// Lists a room's role changes, newest first; with `identity` only those of its participants.

@@ -19,7 +19,12 @@ const END: &str = "UPDATE rooms
 
 /// Ends an open room: first its open sessions, then its ingress endpoints, then the room, with `room.finished` as the last event.
 /// An ended room does not change.
-fn end_room(tx: &mut Tx<'_>, project: &ProjectId, id: RoomId, at: Timestamp) -> Result<Room, StoreError> {
+fn end_room(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    id: RoomId,
+    at: Timestamp,
+) -> Result<Room, StoreError> {
     let room = by_id(tx.sql, project, id)?;
     if tx.sql.change(END, args![id, project, at])? == 0 {
         return Ok(room);

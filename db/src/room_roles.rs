@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use conclave_model::role::{Role, RolePermissions};
 use conclave_model::room::Room;
-use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomName, TemplateId};
+use conclave_model::{
+    ErrorCode, Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomName, TemplateId,
+};
 
 use crate::error::StoreError;
 use crate::role_changes::last_role_change;
@@ -52,11 +54,20 @@ pub(crate) fn token_context(
     // No identity is empty.
     let own = identity.map_or("", Identity::as_str);
     let holders = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
-        Some(limited) => sql.value(COUNT_HOLDERS, args![room.id, &room.project_id, own, &limited.name])?,
+        Some(limited) => sql.value(
+            COUNT_HOLDERS,
+            args![room.id, &room.project_id, own, &limited.name],
+        )?,
         None => 0,
     };
     let participant_count = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id, own])?;
-    Ok(TokenContext { room, role, holders, participant_count, role_change: None })
+    Ok(TokenContext {
+        room,
+        role,
+        holders,
+        participant_count,
+        role_change: None,
+    })
 }
 
 /// Reads a role of the room's template; refused when the room has no template or the template no such role.
@@ -89,16 +100,30 @@ fn effective_permissions(
     name: &RoomName,
     actor: TokenActor,
 ) -> Result<RolePermissions, StoreError> {
-    let Some(room) = by_name(sql, project, name)? else { return Ok(RolePermissions::default()) };
-    let TokenActor { identity, role: own, role_change, is_limited } = actor;
-    let role = match connected_participants(sql, project, room.id)?.into_iter().find(|p| p.identity == identity) {
+    let Some(room) = by_name(sql, project, name)? else {
+        return Ok(RolePermissions::default());
+    };
+    let TokenActor {
+        identity,
+        role: own,
+        role_change,
+        is_limited,
+    } = actor;
+    let role = match connected_participants(sql, project, room.id)?
+        .into_iter()
+        .find(|p| p.identity == identity)
+    {
         Some(connected) => connected.role,
         None => {
             let changed = last_role_change(sql, project, room.id, &identity)?;
-            changed.and_then(|changed| changed.role_for(role_change)).or_else(|| own.clone())
+            changed
+                .and_then(|changed| changed.role_for(role_change))
+                .or_else(|| own.clone())
         }
     };
-    let (Some(template), Some(role)) = (&room.template_id, role) else { return Ok(RolePermissions::default()) };
+    let (Some(template), Some(role)) = (&room.template_id, role) else {
+        return Ok(RolePermissions::default());
+    };
     let find = |name: &RoleName| templates::find_role(sql, project, template, name);
     let held = find(&role)?;
     let acting = match held {
@@ -128,7 +153,10 @@ impl Store {
             let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
             let changed = last_role_change(sql, &project, room.id, &identity)?;
             let context = token_context(sql, room, role, Some(&identity))?;
-            Ok(TokenContext { role_change: changed.map(|changed| changed.id), ..context })
+            Ok(TokenContext {
+                role_change: changed.map(|changed| changed.id),
+                ..context
+            })
         })
         .await
     }
@@ -143,7 +171,10 @@ impl Store {
         template: Option<TemplateId>,
     ) -> Result<BTreeMap<RoleName, Role>, StoreError> {
         match template {
-            Some(id) => self.read(move |sql| templates::roles(sql, &project, &id)).await,
+            Some(id) => {
+                self.read(move |sql| templates::roles(sql, &project, &id))
+                    .await
+            }
             None => Ok(BTreeMap::new()),
         }
     }
@@ -159,6 +190,7 @@ impl Store {
         name: RoomName,
         actor: TokenActor,
     ) -> Result<RolePermissions, StoreError> {
-        self.read(move |sql| effective_permissions(sql, &project, &name, actor)).await
+        self.read(move |sql| effective_permissions(sql, &project, &name, actor))
+            .await
     }
 }

@@ -2,7 +2,9 @@
 
 use conclave_model::participant::ParticipantKind;
 use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{Identity, ParticipantSid, Problem, ProjectId, RoleName, RoomId, RoomName, SessionId, Timestamp};
+use conclave_model::{
+    Identity, ParticipantSid, Problem, ProjectId, RoleName, RoomId, RoomName, SessionId, Timestamp,
+};
 
 use crate::error::StoreError;
 use crate::sql::{Row, Sql, no_row};
@@ -101,19 +103,32 @@ fn participant(row: &Row<'_>) -> Result<ConnectedParticipant, StoreError> {
 }
 
 /// Finds a project's room by its name, open or ended.
-pub(crate) fn by_name(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Option<Room>, StoreError> {
+pub(crate) fn by_name(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    name: &RoomName,
+) -> Result<Option<Room>, StoreError> {
     sql.one(SELECT_BY_NAME, args![project, name], room)
 }
 
 /// Reads a room that exists.
 pub(crate) fn by_id(sql: Sql<'_>, project: &ProjectId, id: RoomId) -> Result<Room, StoreError> {
-    sql.one(SELECT_BY_ID, args![id, project], room)?.ok_or_else(no_row)
+    sql.one(SELECT_BY_ID, args![id, project], room)?
+        .ok_or_else(no_row)
 }
 
 /// Reads a room that exists, and refuses it when it has ended.
-pub(crate) fn open_by_id(sql: Sql<'_>, project: &ProjectId, id: RoomId) -> Result<Room, StoreError> {
+pub(crate) fn open_by_id(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: RoomId,
+) -> Result<Room, StoreError> {
     let room = by_id(sql, project, id)?;
-    if room.status == RoomStatus::Open { Ok(room) } else { StoreError::refuse(Problem::room_ended()) }
+    if room.status == RoomStatus::Open {
+        Ok(room)
+    } else {
+        StoreError::refuse(Problem::room_ended())
+    }
 }
 
 /// Reads the participants with an open session in a room, in the order of their joins.
@@ -134,7 +149,11 @@ pub(crate) fn connected_participant(
     room: RoomId,
     identity: &Identity,
 ) -> Result<Option<ConnectedParticipant>, StoreError> {
-    sql.one(SELECT_CONNECTED_BY_IDENTITY, args![room, project, identity], participant)
+    sql.one(
+        SELECT_CONNECTED_BY_IDENTITY,
+        args![room, project, identity],
+        participant,
+    )
 }
 
 /// Reads the participants with an open session in any room of a project, in the order of their joins.
@@ -142,8 +161,9 @@ pub(crate) fn all_connected_participants(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<(RoomId, ConnectedParticipant)>, StoreError> {
-    let mut connected =
-        sql.many(SELECT_ALL_CONNECTED, args![project], |row| Ok((row.get("room_id")?, participant(row)?)))?;
+    let mut connected = sql.many(SELECT_ALL_CONNECTED, args![project], |row| {
+        Ok((row.get("room_id")?, participant(row)?))
+    })?;
     connected.sort_unstable_by_key(|(_, participant)| (participant.joined_at, participant.session));
     Ok(connected)
 }

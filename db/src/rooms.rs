@@ -10,8 +10,8 @@ use conclave_model::{ErrorCode, Problem, ProjectId, RoomId, RoomName, TemplateId
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
 use crate::room_rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants,
-    by_name, connected_participants, room,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_ROOMS, SELECT_ROOMS,
+    all_connected_participants, by_name, connected_participants, room,
 };
 use crate::sql::{Sql, no_row};
 use crate::store::Store;
@@ -49,7 +49,9 @@ const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE i
 fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, StoreError> {
     let Some(named) = &new.template_id else {
         return sql
-            .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| row.get("default_template_id"))?
+            .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
+                row.get("default_template_id")
+            })?
             .ok_or_else(no_row);
     };
     if exists(sql, &new.project_id, named)? {
@@ -79,30 +81,50 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
 }
 
 /// Reads the open rooms of a project with their participants, in two queries.
-pub(crate) fn open_rooms(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RoomSnapshot>, StoreError> {
+pub(crate) fn open_rooms(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<RoomSnapshot>, StoreError> {
     let rooms = sql.many(SELECT_OPEN_ROOMS, args![project], room)?;
     let mut connected: HashMap<RoomId, Vec<ConnectedParticipant>> = HashMap::new();
     for (room, participant) in all_connected_participants(sql, project)? {
         connected.entry(room).or_default().push(participant);
     }
-    let snapshot = |room: Room| RoomSnapshot { participants: connected.remove(&room.id).unwrap_or_default(), room };
+    let snapshot = |room: Room| RoomSnapshot {
+        participants: connected.remove(&room.id).unwrap_or_default(),
+        room,
+    };
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "created_at DESC, id DESC")
+    QueryBuilder::new(
+        SELECT_ROOMS,
+        "project_id",
+        project,
+        "created_at DESC, id DESC",
+    )
 }
 
 /// The query of the open rooms. They are in the order of their index, which has the newest of each template first, and those without
 /// a template last: unless it is said, they come first on PostgreSQL.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "template_id DESC NULLS LAST, id DESC")
-        .and_condition(Some("status = 'open'"))
+    QueryBuilder::new(
+        SELECT_ROOMS,
+        "project_id",
+        project,
+        "template_id DESC NULLS LAST, id DESC",
+    )
+    .and_condition(Some("status = 'open'"))
 }
 
 /// The query of the rooms whose names are from `first` to `last`.
-pub(crate) fn named_query<'a>(project: &'a ProjectId, first: &'a str, last: &'a str) -> QueryBuilder<'a> {
+pub(crate) fn named_query<'a>(
+    project: &'a ProjectId,
+    first: &'a str,
+    last: &'a str,
+) -> QueryBuilder<'a> {
     QueryBuilder::new(SELECT_ROOMS, "project_id", project, "name")
         .and("name >=", Some(first))
         .and("name <=", Some(last))
@@ -118,7 +140,11 @@ impl Store {
         done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
     ) {
         let queue = Queue::of(&new.project_id);
-        let isolation = if record.is_some() { Isolation::Savepoint } else { Isolation::Statement };
+        let isolation = if record.is_some() {
+            Isolation::Savepoint
+        } else {
+            Isolation::Statement
+        };
         let create = move |tx: &mut Tx<'_>| {
             let template_id = resolve_template(tx.sql, &new)?;
             let room = Room {
@@ -147,23 +173,40 @@ impl Store {
     /// # Errors
     /// Refused when the project has no room by that name.
     pub async fn room(&self, project: ProjectId, name: RoomName) -> Result<Room, StoreError> {
-        self.read(move |sql| Ok(by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?)).await
+        self.read(
+            move |sql| Ok(by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?),
+        )
+        .await
     }
 
     /// Lists a project's rooms, open and ended, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
-        self.list(project, move |sql, project| list_query(project).page(sql, page, room)).await
+    pub async fn rooms(
+        &self,
+        project: ProjectId,
+        page: PageRequest,
+    ) -> Result<Page<Room>, StoreError> {
+        self.list(project, move |sql, project| {
+            list_query(project).page(sql, page, room)
+        })
+        .await
     }
 
     /// Lists a project's open rooms, by template and then newest first; those without a template are the last.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn live_rooms(&self, project: ProjectId, page: PageRequest) -> Result<Page<Room>, StoreError> {
-        self.list(project, move |sql, project| open_query(project).page(sql, page, room)).await
+    pub async fn live_rooms(
+        &self,
+        project: ProjectId,
+        page: PageRequest,
+    ) -> Result<Page<Room>, StoreError> {
+        self.list(project, move |sql, project| {
+            open_query(project).page(sql, page, room)
+        })
+        .await
     }
 
     /// Lists a project's rooms, open and ended, whose names begin with `prefix`, by name.
@@ -178,18 +221,28 @@ impl Store {
     ) -> Result<Page<Room>, StoreError> {
         // Names are ASCII, so that this is after every name with the prefix.
         let last = format!("{prefix}\u{7f}");
-        self.list(project, move |sql, project| named_query(project, &prefix, &last).page(sql, page, room)).await
+        self.list(project, move |sql, project| {
+            named_query(project, &prefix, &last).page(sql, page, room)
+        })
+        .await
     }
 
     /// Returns those of the names that are of rooms which have ended.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn ended_rooms(&self, project: ProjectId, names: Vec<RoomName>) -> Result<Vec<RoomName>, StoreError> {
+    pub async fn ended_rooms(
+        &self,
+        project: ProjectId,
+        names: Vec<RoomName>,
+    ) -> Result<Vec<RoomName>, StoreError> {
         self.read(move |sql| {
             let rows = names.iter().map(|name| *args![&project, name]);
             let rooms = sql.each(SELECT_BY_NAME, rows, |row| row.get::<RoomStatus>("status"))?;
-            let ended = names.into_iter().zip(rooms).filter(|(_, room)| room.contains(&RoomStatus::Ended));
+            let ended = names
+                .into_iter()
+                .zip(rooms)
+                .filter(|(_, room)| room.contains(&RoomStatus::Ended));
             Ok(ended.map(|(name, _)| name).collect())
         })
         .await
@@ -199,11 +252,19 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn open_room(&self, project: ProjectId, name: RoomName) -> Result<Option<RoomSnapshot>, StoreError> {
+    pub async fn open_room(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+    ) -> Result<Option<RoomSnapshot>, StoreError> {
         self.read(move |sql| {
-            let open = by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
+            let open =
+                by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
             let Some(room) = open else { return Ok(None) };
-            Ok(Some(RoomSnapshot { participants: connected_participants(sql, &project, room.id)?, room }))
+            Ok(Some(RoomSnapshot {
+                participants: connected_participants(sql, &project, room.id)?,
+                room,
+            }))
         })
         .await
     }

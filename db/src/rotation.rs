@@ -85,7 +85,9 @@ pub struct SecretCount {
 #[derive(Debug, thiserror::Error)]
 pub enum RotationError {
     /// The deployment has no key.
-    #[error("this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate")]
+    #[error(
+        "this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate"
+    )]
     NoKey,
     /// The key file cannot be read or replaced.
     #[error("{0}")]
@@ -121,7 +123,9 @@ struct SealedRow {
 }
 
 fn key_column(row: &Row<'_>, name: &str) -> Result<KeyColumn, StoreError> {
-    row.get(name).map(KeyColumn::Text).or_else(|_| row.get(name).map(KeyColumn::Bytes))
+    row.get(name)
+        .map(KeyColumn::Text)
+        .or_else(|_| row.get(name).map(KeyColumn::Bytes))
 }
 
 impl<'a> From<&'a KeyColumn> for Value<'a> {
@@ -135,19 +139,39 @@ impl<'a> From<&'a KeyColumn> for Value<'a> {
 
 fn rows(sql: Sql<'_>, table: &SealedTable, current: &str) -> Result<Vec<SealedRow>, StoreError> {
     sql.many(table.select, args![current], |row| {
-        let key = table.key.iter().map(|name| key_column(row, name)).collect::<Result<_, _>>()?;
-        Ok(SealedRow { sealed: Sealed { bytes: row.get("sealed")?, key_id: row.get("key_id")? }, key })
+        let key = table
+            .key
+            .iter()
+            .map(|name| key_column(row, name))
+            .collect::<Result<_, _>>()?;
+        Ok(SealedRow {
+            sealed: Sealed {
+                bytes: row.get("sealed")?,
+                key_id: row.get("key_id")?,
+            },
+            key,
+        })
     })
 }
 
-fn update(sql: Sql<'_>, table: &SealedTable, key: &[KeyColumn], sealed: &Sealed) -> Result<(), StoreError> {
+fn update(
+    sql: Sql<'_>,
+    table: &SealedTable,
+    key: &[KeyColumn],
+    sealed: &Sealed,
+) -> Result<(), StoreError> {
     let mut row = vec![Value::from(&sealed.bytes), Value::from(&sealed.key_id)];
     row.extend(key.iter().map(Value::from));
     sql.put(table.update, &row)
 }
 
 /// Seals the rows of a table again.
-fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str, rotation: &mut Rotation) -> Result<(), StoreError> {
+fn reseal(
+    tx: &Tx<'_>,
+    table: &SealedTable,
+    current: &str,
+    rotation: &mut Rotation,
+) -> Result<(), StoreError> {
     for SealedRow { sealed, key } in rows(tx.sql, table, current)? {
         if tx.vault.is_derived(&sealed.key_id) {
             continue;
@@ -156,10 +180,14 @@ fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str, rotation: &mut Rotati
             rotation.unopenable += 1;
             continue;
         };
-        let sealed =
-            tx.vault.seal(Some(current), &plain, table.purpose).map_err(|error| StoreError::not_sealed(&error))?;
+        let sealed = tx
+            .vault
+            .seal(Some(current), &plain, table.purpose)
+            .map_err(|error| StoreError::not_sealed(&error))?;
         let changed = || StoreError::Unavailable("the key file has changed meanwhile".into());
-        let sealed = sealed.filter(|sealed| sealed.key_id == current).ok_or_else(changed)?;
+        let sealed = sealed
+            .filter(|sealed| sealed.key_id == current)
+            .ok_or_else(changed)?;
         update(tx.sql, table, &key, &sealed)?;
         rotation.resealed += 1;
     }
@@ -191,19 +219,39 @@ impl Store {
     /// # Errors
     /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
     pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
-        let begun = self.vault().begin_rotation().map_err(RotationError::KeyFile)?;
+        let begun = self
+            .vault()
+            .begin_rotation()
+            .map_err(RotationError::KeyFile)?;
         let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
-        let rotation = self.reseal_all(old, new).await.map_err(RotationError::Store)?;
-        self.vault().end_rotation().map_err(RotationError::KeyFile)?;
+        let rotation = self
+            .reseal_all(old, new)
+            .await
+            .map_err(RotationError::Store)?;
+        self.vault()
+            .end_rotation()
+            .map_err(RotationError::KeyFile)?;
         Ok(rotation)
     }
 
     /// Seals everything under the key `new` that another one has sealed, in one transaction.
-    pub(crate) async fn reseal_all(&self, old: String, new: String) -> Result<Rotation, StoreError> {
+    pub(crate) async fn reseal_all(
+        &self,
+        old: String,
+        new: String,
+    ) -> Result<Rotation, StoreError> {
         self.write(Queue::SERVER, move |tx| {
             rotation_lock::hold_alone(tx.sql)?;
-            let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
-            SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
+            let mut rotation = Rotation {
+                old_key_id: old,
+                new_key_id: new.clone(),
+                resealed: 0,
+                unopenable: 0,
+            };
+            SEALED_TABLES
+                .iter()
+                .try_for_each(|table| reseal(tx, table, &new, &mut rotation))
+                .map(|()| rotation)
         })
         .await
     }

@@ -13,8 +13,7 @@ const HOLD: &str = "SELECT 1 FROM pg_advisory_xact_lock_shared(5136918)";
 const HOLD_ALONE: &str = "SELECT 1 FROM pg_advisory_xact_lock(5136918)";
 /// The key that secrets are encrypted with. On SQLite that is the first one of the key file.
 const NEEDED: &str = "SELECT encryption_key_id FROM leadership WHERE id = 1";
-const NOTE: &str =
-    "UPDATE leadership SET encryption_key_id = ?2 WHERE id = 1 AND coalesce(encryption_key_id, '') IN (?1, '')";
+const NOTE: &str = "UPDATE leadership SET encryption_key_id = ?2 WHERE id = 1 AND coalesce(encryption_key_id, '') IN (?1, '')";
 
 /// Waits for a rotation that runs, and keeps others from beginning until the end of this transaction. Returns the id of the key that
 /// seals meanwhile; `None` for the first one of the key file.
@@ -24,7 +23,9 @@ pub(crate) fn hold(sql: Sql<'_>) -> Result<Option<String>, StoreError> {
         Sql::Postgres(_) => {
             // One wait for both. The second is read when the first has been granted.
             sql.put(HOLD, &[])?;
-            Ok(sql.value::<Option<String>>(NEEDED, &[])?.filter(|id| !id.is_empty()))
+            Ok(sql
+                .value::<Option<String>>(NEEDED, &[])?
+                .filter(|id| !id.is_empty()))
         }
     }
 }

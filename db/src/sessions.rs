@@ -2,7 +2,9 @@
 
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::session::{Session, SessionTrack};
-use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, SessionId, Timestamp};
+use conclave_model::{
+    ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, SessionId, Timestamp,
+};
 
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
@@ -73,14 +75,37 @@ fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
 /// Open sessions are few and have indexes of their own. An identity or a role is compared as an expression among them, so that
 /// the planner does not search all sessions of that identity or role instead. A search for closed sessions passes over the few
 /// open ones.
-pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a SessionFilter) -> QueryBuilder<'a> {
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a SessionFilter,
+) -> QueryBuilder<'a> {
     let open = filter.active == Some(true);
-    let is_open = |active| if active { "left_at IS NULL" } else { "left_at IS NOT NULL" };
+    let is_open = |active| {
+        if active {
+            "left_at IS NULL"
+        } else {
+            "left_at IS NOT NULL"
+        }
+    };
     let order = "joined_at DESC, id DESC";
     QueryBuilder::new(SELECT, "project_id", project, order)
-        .and_around("room_id = (SELECT id FROM rooms WHERE project_id = ?1 AND name =", ")", filter.room.as_ref())
-        .and(if open { "participant_identity || '' =" } else { "participant_identity =" }, filter.identity.as_ref())
-        .and(if open { "role || '' =" } else { "role =" }, filter.role.as_ref())
+        .and_around(
+            "room_id = (SELECT id FROM rooms WHERE project_id = ?1 AND name =",
+            ")",
+            filter.room.as_ref(),
+        )
+        .and(
+            if open {
+                "participant_identity || '' ="
+            } else {
+                "participant_identity ="
+            },
+            filter.identity.as_ref(),
+        )
+        .and(
+            if open { "role || '' =" } else { "role =" },
+            filter.role.as_ref(),
+        )
         .and_condition(filter.active.map(is_open))
         .and("joined_at >=", filter.after)
         .and("joined_at <=", filter.before)
@@ -97,19 +122,36 @@ impl Store {
         filter: SessionFilter,
         page: PageRequest,
     ) -> Result<Page<Session>, StoreError> {
-        self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, session)).await
+        self.list(project, move |sql, project| {
+            list_query(project, &filter).page(sql, page, session)
+        })
+        .await
     }
 
     /// Reads a session with its tracks.
     ///
     /// # Errors
     /// Refused when the project has no such session.
-    pub async fn session(&self, project: ProjectId, id: SessionId) -> Result<SessionDetail, StoreError> {
+    pub async fn session(
+        &self,
+        project: ProjectId,
+        id: SessionId,
+    ) -> Result<SessionDetail, StoreError> {
         self.read(move |sql| {
             let query = format!("{SELECT} WHERE id = ?1 AND project_id = ?2");
-            let not_found = || Problem::new(ErrorCode::SessionNotFound, "no session by that id in this project");
-            let found = sql.one(&query, args![id, &project], session)?.ok_or_else(not_found)?;
-            Ok(SessionDetail { session: found, tracks: sql.many(SELECT_TRACKS, args![id], track)? })
+            let not_found = || {
+                Problem::new(
+                    ErrorCode::SessionNotFound,
+                    "no session by that id in this project",
+                )
+            };
+            let found = sql
+                .one(&query, args![id, &project], session)?
+                .ok_or_else(not_found)?;
+            Ok(SessionDetail {
+                session: found,
+                tracks: sql.many(SELECT_TRACKS, args![id], track)?,
+            })
         })
         .await
     }

@@ -50,7 +50,10 @@ pub struct SharedRotation {
 
 /// Returns the next step and the ids of its two keys, by the keys of the key file and the one that seals.
 fn next(held: &[String], seals: &str) -> Result<(RotationStep, String, String), RotationError> {
-    let at = held.iter().position(|id| id == seals).ok_or_else(|| RotationError::NotHeld(seals.to_owned()))?;
+    let at = held
+        .iter()
+        .position(|id| id == seals)
+        .ok_or_else(|| RotationError::NotHeld(seals.to_owned()))?;
     let (before, after) = (&held[..at], &held[at + 1..]);
     Ok(match (after.last(), before.last()) {
         (Some(new), _) => (RotationStep::Sealed, seals.to_owned(), new.clone()),
@@ -60,9 +63,19 @@ fn next(held: &[String], seals: &str) -> Result<(RotationStep, String, String), 
 }
 
 fn check_servers(cluster: &ClusterState, key: &str) -> Result<(), RotationError> {
-    let lacking = cluster.nodes.iter().filter(|node| !node.keys.encryption.iter().any(|id| id == key));
+    let lacking = cluster
+        .nodes
+        .iter()
+        .filter(|node| !node.keys.encryption.iter().any(|id| id == key));
     let servers: Vec<_> = lacking.map(|node| node.info.url.clone()).collect();
-    if servers.is_empty() { Ok(()) } else { Err(RotationError::NotEverywhere { key: key.to_owned(), servers }) }
+    if servers.is_empty() {
+        Ok(())
+    } else {
+        Err(RotationError::NotEverywhere {
+            key: key.to_owned(),
+            servers,
+        })
+    }
 }
 
 fn cluster(sql: Sql<'_>) -> Result<ClusterState, StoreError> {
@@ -82,7 +95,11 @@ impl Store {
         let held = self.vault().key_ids().map_err(RotationError::KeyFile)?;
         let first = held.first().ok_or(RotationError::NoKey)?;
         let cluster = self.read(cluster).await.map_err(RotationError::Store)?;
-        let seals = if cluster.encryption_key_id.is_empty() { first } else { &cluster.encryption_key_id };
+        let seals = if cluster.encryption_key_id.is_empty() {
+            first
+        } else {
+            &cluster.encryption_key_id
+        };
         let (step, old, new) = next(&held, seals)?;
         if step == RotationStep::Added {
             return add(self.vault(), old);
@@ -91,9 +108,14 @@ impl Store {
         if step == RotationStep::Sealed {
             self.note_key(&old, &new).await?;
         }
-        let sealed = self.reseal_all(old, new.clone()).await.map_err(RotationError::Store)?;
+        let sealed = self
+            .reseal_all(old, new.clone())
+            .await
+            .map_err(RotationError::Store)?;
         if step == RotationStep::Dropped {
-            self.vault().keep_only(&new).map_err(RotationError::KeyFile)?;
+            self.vault()
+                .keep_only(&new)
+                .map_err(RotationError::KeyFile)?;
         }
         Ok(SharedRotation {
             step,
@@ -109,11 +131,18 @@ impl Store {
         let mut attempts = 1..ATTEMPTS_AT_ROW;
         loop {
             let (old, new) = (old.to_owned(), new.to_owned());
-            match self.write(Queue::SERVER, move |tx| rotation_lock::note(tx.sql, &old, &new)).await {
+            match self
+                .write(Queue::SERVER, move |tx| {
+                    rotation_lock::note(tx.sql, &old, &new)
+                })
+                .await
+            {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
                     let message = "another machine has rotated the key meanwhile";
-                    return Err(RotationError::Store(StoreError::Unavailable(message.into())));
+                    return Err(RotationError::Store(StoreError::Unavailable(
+                        message.into(),
+                    )));
                 }
                 Err(StoreError::Unavailable(_)) if attempts.next().is_some() => {}
                 Err(error) => return Err(RotationError::Store(error)),
@@ -124,8 +153,18 @@ impl Store {
 
 fn add(vault: &Vault, old: String) -> Result<SharedRotation, RotationError> {
     vault.add_key().map_err(RotationError::KeyFile)?;
-    let new = vault.key_ids().map_err(RotationError::KeyFile)?.pop().unwrap_or_default();
-    Ok(SharedRotation { step: RotationStep::Added, old_key_id: old, new_key_id: new, resealed: 0, unopenable: 0 })
+    let new = vault
+        .key_ids()
+        .map_err(RotationError::KeyFile)?
+        .pop()
+        .unwrap_or_default();
+    Ok(SharedRotation {
+        step: RotationStep::Added,
+        old_key_id: old,
+        new_key_id: new,
+        resealed: 0,
+        unopenable: 0,
+    })
 }
 
 #[cfg(test)]
@@ -134,7 +173,11 @@ mod tests {
 
     #[test]
     fn the_step_follows_from_the_keys_of_the_file_and_the_one_that_seals() {
-        let ids = |text: &str| text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let ids = |text: &str| {
+            text.split_whitespace()
+                .map(ToOwned::to_owned)
+                .collect::<Vec<_>>()
+        };
         let step = |held: &str, seals: &str| next(&ids(held), seals).unwrap();
         let is = |step, old: &str, new: &str| (step, old.to_owned(), new.to_owned());
         assert_eq!(step("a", "a"), is(RotationStep::Added, "a", ""));

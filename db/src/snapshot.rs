@@ -30,7 +30,10 @@ impl Memory {
     /// Forgets what was found in a snapshot with another number.
     pub(crate) fn keep_for(&mut self, version: i64) {
         if self.version != version {
-            *self = Self { version, ..Self::default() };
+            *self = Self {
+                version,
+                ..Self::default()
+            };
         }
     }
 }
@@ -47,7 +50,9 @@ impl<'c> Snapshot<'c> {
             return Ok(Some(found.clone()));
         }
         // An unknown key is not kept: a client that tries many keys would displace the valid ones.
-        let Some(found) = credential::find(self.sql, prefix)? else { return Ok(None) };
+        let Some(found) = credential::find(self.sql, prefix)? else {
+            return Ok(None);
+        };
         if keys.len() == KEYS {
             keys.clear();
         }

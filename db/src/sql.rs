@@ -43,11 +43,15 @@ impl Sql<'_> {
             Self::Sqlite(connection) => {
                 let mut statement = sqlite::prepare(connection, text)?;
                 let mut rows = statement.query(params_from_iter(args))?;
-                rows.next()?.map(|row| read(&Row::from_sqlite(row))).transpose()
+                rows.next()?
+                    .map(|row| read(&Row::from_sqlite(row)))
+                    .transpose()
             }
-            Self::Postgres(session) => {
-                session.query(text, args)?.first().map(|row| read(&Row::from_postgres(row))).transpose()
-            }
+            Self::Postgres(session) => session
+                .query(text, args)?
+                .first()
+                .map(|row| read(&Row::from_postgres(row)))
+                .transpose(),
         }
     }
 
@@ -73,9 +77,11 @@ impl Sql<'_> {
                 }
                 Ok(found)
             }
-            Self::Postgres(session) => {
-                session.query(text, args)?.iter().map(|row| read(&Row::from_postgres(row))).collect()
-            }
+            Self::Postgres(session) => session
+                .query(text, args)?
+                .iter()
+                .map(|row| read(&Row::from_postgres(row)))
+                .collect(),
         }
     }
 
@@ -87,9 +93,16 @@ impl Sql<'_> {
         read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<Vec<T>>, StoreError> {
         match self {
-            Self::Sqlite(_) => rows.into_iter().map(|args| self.many(text, args.as_ref(), &read)).collect(),
+            Self::Sqlite(_) => rows
+                .into_iter()
+                .map(|args| self.many(text, args.as_ref(), &read))
+                .collect(),
             Self::Postgres(session) => {
-                let read = |rows: &Vec<_>| rows.iter().map(|row| read(&Row::from_postgres(row))).collect();
+                let read = |rows: &Vec<_>| {
+                    rows.iter()
+                        .map(|row| read(&Row::from_postgres(row)))
+                        .collect()
+                };
                 session.each(text, rows)?.iter().map(read).collect()
             }
         }
@@ -98,7 +111,9 @@ impl Sql<'_> {
     /// Writes, and returns how many rows it wrote.
     pub(crate) fn change(self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         match self {
-            Self::Sqlite(connection) => Ok(sqlite::prepare(connection, text)?.execute(params_from_iter(args))?),
+            Self::Sqlite(connection) => {
+                Ok(sqlite::prepare(connection, text)?.execute(params_from_iter(args))?)
+            }
             Self::Postgres(session) => session.change(text, args),
         }
     }

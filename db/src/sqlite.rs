@@ -41,7 +41,12 @@ pub(crate) fn open(
 ) -> Result<(Writer, WriterThreads, Readers), StoreError> {
     let connection = file::open_for_writing(path, older_schema)?;
     let commits = CommitCount::default();
-    let readers = Readers::start(path, readers, commits.clone(), &shared.metrics.reads_waiting)?;
+    let readers = Readers::start(
+        path,
+        readers,
+        commits.clone(),
+        &shared.metrics.reads_waiting,
+    )?;
     let waiting = shared.metrics.writes_waiting.clone();
     let thread = Thread::new(connection, shared, commits, on_commit, damage)?;
     let (writer, threads) = Writer::start(vec![move |jobs| thread.run_batches(jobs)], waiting)?;

@@ -54,7 +54,9 @@ struct Inner {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("location", &self.0.location).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("location", &self.0.location)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,8 +66,19 @@ impl Store {
     /// # Errors
     /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics } = options;
-        metrics.engine.with_label_values(&[location.engine()]).set(1);
+        let StoreOptions {
+            location,
+            older_schema,
+            clock,
+            vault,
+            on_commit,
+            readers,
+            metrics,
+        } = options;
+        metrics
+            .engine
+            .with_label_values(&[location.engine()])
+            .set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
         let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
         let shared = Shared {
@@ -77,12 +90,19 @@ impl Store {
         };
         let (writer, threads, readers) = match &location {
             Location::File(path) => {
-                let (writer, threads, readers) =
-                    sqlite::open(path, older_schema, readers, shared, on_commit, damage.clone())?;
+                let (writer, threads, readers) = sqlite::open(
+                    path,
+                    older_schema,
+                    readers,
+                    shared,
+                    on_commit,
+                    damage.clone(),
+                )?;
                 (writer, threads, Readers::File(readers))
             }
             Location::Server(options) => {
-                let (writer, threads, readers) = postgres::open(options, older_schema, &shared, on_commit)?;
+                let (writer, threads, readers) =
+                    postgres::open(options, older_schema, &shared, on_commit)?;
                 (writer, threads, Readers::Sessions(readers))
             }
         };
@@ -110,7 +130,12 @@ impl Store {
         drop(self.0.writer.lock().take());
         self.0.readers.close();
         let threads = mem::take(&mut *self.0.writer_threads.lock());
-        if threads.into_iter().filter_map(|thread| thread.join().err()).count() > 0 {
+        if threads
+            .into_iter()
+            .filter_map(|thread| thread.join().err())
+            .count()
+            > 0
+        {
             log::error!("a thread of the writer had panicked");
         }
     }
@@ -121,7 +146,11 @@ impl Store {
         let mut ended = self.0.writer_ended.clone();
         // An error means that all threads have ended.
         let _ = ended.wait_for(|ended| *ended).await;
-        self.0.writer_end.get().copied().unwrap_or(WriterEnd::Failed)
+        self.0
+            .writer_end
+            .get()
+            .copied()
+            .unwrap_or(WriterEnd::Failed)
     }
 
     /// Where the records are.

@@ -70,14 +70,15 @@ const SELECT_PAGE_ROLES: &str = select_roles!(
     "t.id IN (SELECT id FROM templates WHERE project_id = ?1 ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)"
 );
 const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM templates WHERE id = ?1 AND project_id = ?2)";
-const NAME_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM templates WHERE project_id = ?1 AND name = ?2)";
-const IN_USE: &str =
-    "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
+const NAME_EXISTS: &str =
+    "SELECT EXISTS (SELECT 1 FROM templates WHERE project_id = ?1 AND name = ?2)";
+const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
 const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
                     WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role || '' = ?3)";
 const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
-const UPDATE: &str = "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
+const UPDATE: &str =
+    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
      WHERE id = ?1 AND project_id = ?2";
 const DELETE: &str = "DELETE FROM templates WHERE id = ?1 AND project_id = ?2";
 const PUT_ROLE: &str = "INSERT INTO roles (template_id, name, body) VALUES (?1, ?2, ?3)
@@ -110,7 +111,10 @@ pub(crate) fn roles(
     id: &TemplateId,
 ) -> Result<BTreeMap<RoleName, Role>, StoreError> {
     let roles = sql.many(SELECT_ROLES, args![project, id], role)?;
-    Ok(roles.into_iter().map(|role| (role.name.clone(), role)).collect())
+    Ok(roles
+        .into_iter()
+        .map(|role| (role.name.clone(), role))
+        .collect())
 }
 
 /// Finds a role of a template.
@@ -124,35 +128,65 @@ pub(crate) fn find_role(
 }
 
 /// Whether the project has the template.
-pub(crate) fn exists(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<bool, StoreError> {
+pub(crate) fn exists(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &TemplateId,
+) -> Result<bool, StoreError> {
     sql.value(EXISTS, args![id, project])
 }
 
 /// Refuses a template that the project does not have.
-pub(crate) fn refuse_unknown_template(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<(), StoreError> {
-    if exists(sql, project, id)? { Ok(()) } else { StoreError::refuse(Problem::template_not_found()) }
+pub(crate) fn refuse_unknown_template(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &TemplateId,
+) -> Result<(), StoreError> {
+    if exists(sql, project, id)? {
+        Ok(())
+    } else {
+        StoreError::refuse(Problem::template_not_found())
+    }
 }
 
 fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Template, StoreError> {
     let query = format!("{SELECT} WHERE t.id = ?1 AND t.project_id = ?2");
-    let found = sql.one(&query, args![id, project], template)?.ok_or_else(Problem::template_not_found)?;
-    Ok(Template { roles: roles(sql, project, id)?, ..found })
+    let found = sql
+        .one(&query, args![id, project], template)?
+        .ok_or_else(Problem::template_not_found)?;
+    Ok(Template {
+        roles: roles(sql, project, id)?,
+        ..found
+    })
 }
 
 /// The query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT, "t.project_id", project, "t.created_at DESC, t.id DESC")
+    QueryBuilder::new(
+        SELECT,
+        "t.project_id",
+        project,
+        "t.created_at DESC, t.id DESC",
+    )
 }
 
 /// Reads a page of templates with their roles, in two queries.
-fn page(sql: Sql<'_>, project: &ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
+fn page(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    request: PageRequest,
+) -> Result<Page<Template>, StoreError> {
     let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
-    let roles: Vec<(TemplateId, Role)> =
-        sql.many(SELECT_PAGE_ROLES, window, |row| Ok((row.get("template_id")?, role(row)?)))?;
+    let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| {
+        Ok((row.get("template_id")?, role(row)?))
+    })?;
     let mut by_template: BTreeMap<TemplateId, BTreeMap<RoleName, Role>> = BTreeMap::new();
     for (id, role) in roles {
-        by_template.entry(id).or_default().insert(role.name.clone(), role);
+        by_template
+            .entry(id)
+            .or_default()
+            .insert(role.name.clone(), role);
     }
     for template in &mut page.items {
         template.roles = by_template.remove(&template.id).unwrap_or_default();
@@ -160,32 +194,61 @@ fn page(sql: Sql<'_>, project: &ProjectId, request: PageRequest) -> Result<Page<
     Ok(page)
 }
 
-fn refuse_taken_name(sql: Sql<'_>, project: &ProjectId, name: &TemplateName) -> Result<(), StoreError> {
+fn refuse_taken_name(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    name: &TemplateName,
+) -> Result<(), StoreError> {
     if sql.value(NAME_EXISTS, args![project, name])? {
-        let problem = Problem::new(ErrorCode::TemplateExists, format!("a template named {name:?} exists"));
+        let problem = Problem::new(
+            ErrorCode::TemplateExists,
+            format!("a template named {name:?} exists"),
+        );
         return StoreError::refuse(problem.at("name"));
     }
     Ok(())
 }
 
 /// Refuses roles that subscribe to a role which the template would not have. `field` is the path of a role in the request.
-fn check_roles(roles: &BTreeMap<RoleName, Role>, field: impl Fn(&RoleName) -> String) -> Result<(), StoreError> {
+fn check_roles(
+    roles: &BTreeMap<RoleName, Role>,
+    field: impl Fn(&RoleName) -> String,
+) -> Result<(), StoreError> {
     check_references(roles).map_err(|dangling| {
-        let field = format!("{}subscribe.to_roles[{}]", field(&dangling.role), dangling.index);
+        let field = format!(
+            "{}subscribe.to_roles[{}]",
+            field(&dangling.role),
+            dangling.index
+        );
         Problem::invalid(field, dangling.to_string()).into()
     })
 }
 
 /// Creates or replaces roles of a template that the project has.
-fn put_roles<'a>(tx: &Tx<'_>, id: &TemplateId, roles: impl IntoIterator<Item = &'a Role>) -> Result<(), StoreError> {
+fn put_roles<'a>(
+    tx: &Tx<'_>,
+    id: &TemplateId,
+    roles: impl IntoIterator<Item = &'a Role>,
+) -> Result<(), StoreError> {
     for role in roles {
-        tx.sql.put(PUT_ROLE, args![id, &role.name, &serde_json::to_string(role)?])?;
+        tx.sql.put(
+            PUT_ROLE,
+            args![id, &role.name, &serde_json::to_string(role)?],
+        )?;
     }
     Ok(())
 }
 
-fn update(tx: &Tx<'_>, project: &ProjectId, id: &TemplateId, change: &TemplateChange) -> Result<(), StoreError> {
-    tx.sql.put(UPDATE, args![id, project, change.name.as_ref(), change.region, tx.now])?;
+fn update(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    id: &TemplateId,
+    change: &TemplateChange,
+) -> Result<(), StoreError> {
+    tx.sql.put(
+        UPDATE,
+        args![id, project, change.name.as_ref(), change.region, tx.now],
+    )?;
     put_roles(tx, id, change.roles.values())
 }
 
@@ -196,7 +259,10 @@ fn touch(tx: &Tx<'_>, project: &ProjectId, id: &TemplateId) -> Result<(), StoreE
 
 fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
     let id = TemplateId::new();
-    tx.sql.put(INSERT, args![&id, &new.project_id, &new.name, new.region, tx.now])?;
+    tx.sql.put(
+        INSERT,
+        args![&id, &new.project_id, &new.name, new.region, tx.now],
+    )?;
     put_roles(tx, &id, new.roles.values())?;
     Ok(id)
 }
@@ -207,18 +273,30 @@ fn refuse_deleting(sql: Sql<'_>, template: &Template) -> Result<(), StoreError> 
         return StoreError::refuse(Problem::new(ErrorCode::TemplateIsDefault, message));
     }
     if sql.value(IN_USE, args![&template.id, &template.project_id])? {
-        return StoreError::refuse(Problem::new(ErrorCode::TemplateInUse, "open rooms still use the template"));
+        return StoreError::refuse(Problem::new(
+            ErrorCode::TemplateInUse,
+            "open rooms still use the template",
+        ));
     }
     Ok(())
 }
 
-fn refuse_deleting_role(sql: Sql<'_>, template: &Template, name: &RoleName) -> Result<(), StoreError> {
+fn refuse_deleting_role(
+    sql: Sql<'_>,
+    template: &Template,
+    name: &RoleName,
+) -> Result<(), StoreError> {
     if let Some(by) = referring_role(&template.roles, name) {
         let message = format!("the role {by:?} subscribes to it");
-        return StoreError::refuse(Problem::new(ErrorCode::RoleReferenced, message).at("subscribe.to_roles"));
+        return StoreError::refuse(
+            Problem::new(ErrorCode::RoleReferenced, message).at("subscribe.to_roles"),
+        );
     }
     if sql.value(ROLE_HELD, args![&template.id, &template.project_id, name])? {
-        return StoreError::refuse(Problem::new(ErrorCode::RoleReferenced, "participants hold the role"));
+        return StoreError::refuse(Problem::new(
+            ErrorCode::RoleReferenced,
+            "participants hold the role",
+        ));
     }
     Ok(())
 }
@@ -246,15 +324,24 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn templates(&self, project: ProjectId, request: PageRequest) -> Result<Page<Template>, StoreError> {
-        self.list(project, move |sql, project| page(sql, project, request)).await
+    pub async fn templates(
+        &self,
+        project: ProjectId,
+        request: PageRequest,
+    ) -> Result<Page<Template>, StoreError> {
+        self.list(project, move |sql, project| page(sql, project, request))
+            .await
     }
 
     /// Reads a template with its roles.
     ///
     /// # Errors
     /// Refused when the project has no such template.
-    pub async fn template(&self, project: ProjectId, id: TemplateId) -> Result<Template, StoreError> {
+    pub async fn template(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+    ) -> Result<Template, StoreError> {
         self.read(move |sql| existing(sql, &project, &id)).await
     }
 
@@ -285,7 +372,11 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such template, it is the default, or open rooms use it.
-    pub async fn delete_template(&self, project: ProjectId, id: TemplateId) -> Result<(), StoreError> {
+    pub async fn delete_template(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+    ) -> Result<(), StoreError> {
         self.write(Queue::of(&project), move |tx| {
             refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
             tx.sql.put(DELETE, args![&id, &project])
@@ -297,10 +388,18 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such template or the role subscribes to one that the template does not have.
-    pub async fn put_role(&self, project: ProjectId, id: TemplateId, role: Role) -> Result<PutRole, StoreError> {
+    pub async fn put_role(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+        role: Role,
+    ) -> Result<PutRole, StoreError> {
         self.write(Queue::of(&project), move |tx| {
             let mut template = existing(tx.sql, &project, &id)?;
-            let is_new = template.roles.insert(role.name.clone(), role.clone()).is_none();
+            let is_new = template
+                .roles
+                .insert(role.name.clone(), role.clone())
+                .is_none();
             check_roles(&template.roles, |_| String::new())?;
             put_roles(tx, &id, [&role])?;
             touch(tx, &project, &id)?;
@@ -313,7 +412,12 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such template or no such role.
-    pub async fn role(&self, project: ProjectId, id: TemplateId, name: RoleName) -> Result<Role, StoreError> {
+    pub async fn role(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+        name: RoleName,
+    ) -> Result<Role, StoreError> {
         self.read(move |sql| {
             refuse_unknown_template(sql, &project, &id)?;
             Ok(find_role(sql, &project, &id, &name)?.ok_or_else(Problem::role_not_found)?)
@@ -325,7 +429,12 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such template or role, another role subscribes to it, or participants hold it.
-    pub async fn delete_role(&self, project: ProjectId, id: TemplateId, name: RoleName) -> Result<(), StoreError> {
+    pub async fn delete_role(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+        name: RoleName,
+    ) -> Result<(), StoreError> {
         self.write(Queue::of(&project), move |tx| {
             let template = existing(tx.sql, &project, &id)?;
             if !template.roles.contains_key(&name) {

@@ -48,7 +48,15 @@ fn insert(
     track: &TrackSummary,
     at: Timestamp,
 ) -> Result<bool, StoreError> {
-    let row = args![session, project, &track.sid, track.kind, track.source, track.muted, at];
+    let row = args![
+        session,
+        project,
+        &track.sid,
+        track.kind,
+        track.source,
+        track.muted,
+        at
+    ];
     Ok(tx.sql.change(INSERT, row)? > 0)
 }
 
@@ -60,9 +68,17 @@ pub(crate) fn reopen_tracks(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let tracks: Vec<_> = participant.tracks.iter().map(TrackSummary::from).collect();
-    let rows = tracks.iter().map(|track| *args![room.id, &participant.sid, &room.project_id, &track.sid]);
-    let reopened = tx.sql.each(REOPEN, rows, |row| row.get::<TrackSid>("track_sid"))?;
-    for (track, _) in tracks.into_iter().zip(reopened).filter(|(_, reopened)| !reopened.is_empty()) {
+    let rows = tracks
+        .iter()
+        .map(|track| *args![room.id, &participant.sid, &room.project_id, &track.sid]);
+    let reopened = tx
+        .sql
+        .each(REOPEN, rows, |row| row.get::<TrackSid>("track_sid"))?;
+    for (track, _) in tracks
+        .into_iter()
+        .zip(reopened)
+        .filter(|(_, reopened)| !reopened.is_empty())
+    {
         let (context, who) = (event_context(room, at), ParticipantRef::from(participant));
         tx.emit(&Event::track(context, who, track, TrackChange::Published))?;
     }
@@ -78,7 +94,9 @@ fn record_track(
     change: TrackChange,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let Some(session) = find_session(tx.sql, project, room, &participant.sid)? else { return Ok(()) };
+    let Some(session) = find_session(tx.sql, project, room, &participant.sid)? else {
+        return Ok(());
+    };
     let write = match change {
         TrackChange::Published => insert,
         TrackChange::Unpublished => end_track,
@@ -86,7 +104,12 @@ fn record_track(
     if write(tx, project, session, track, at)? {
         let room = by_id(tx.sql, project, room)?;
         let participant = with_role(tx.sql, project, session, participant)?;
-        tx.emit(&Event::track(event_context(&room, at), participant, track.clone(), change))?;
+        tx.emit(&Event::track(
+            event_context(&room, at),
+            participant,
+            track.clone(),
+            change,
+        ))?;
     }
     Ok(())
 }
@@ -105,17 +128,28 @@ impl Store {
         change: TrackChange,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| record_track(tx, &project, room, participant, &track, change, at))
-            .await
+        self.write(Queue::of(&project), move |tx| {
+            record_track(tx, &project, room, participant, &track, change, at)
+        })
+        .await
     }
 
     /// Reads the open tracks of the participants connected to a room.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn open_tracks(&self, project: ProjectId, room: RoomId) -> Result<Vec<OpenTrack>, StoreError> {
+    pub async fn open_tracks(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+    ) -> Result<Vec<OpenTrack>, StoreError> {
         self.bulk_read(move |sql| {
-            let read = |row: &Row<'_>| Ok(OpenTrack { participant: row.get("participant_sid")?, track: track(row)? });
+            let read = |row: &Row<'_>| {
+                Ok(OpenTrack {
+                    participant: row.get("participant_sid")?,
+                    track: track(row)?,
+                })
+            };
             sql.many(SELECT_OPEN, args![room, &project], read)
         })
         .await
@@ -131,7 +165,12 @@ impl Store {
         room: RoomId,
         track: TrackSid,
     ) -> Result<Option<TrackKind>, StoreError> {
-        self.read(move |sql| sql.one(SELECT_KIND, args![room, &project, &track], |row| row.get("kind"))).await
+        self.read(move |sql| {
+            sql.one(SELECT_KIND, args![room, &project, &track], |row| {
+                row.get("kind")
+            })
+        })
+        .await
     }
 
     /// Records whether an open track is muted, for the event of its end. Ended tracks do not change.
@@ -145,9 +184,13 @@ impl Store {
         sid: ParticipantSid,
         track: TrackSummary,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| match find_session(tx.sql, &project, room, &sid)? {
-            Some(session) => tx.sql.put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
-            None => Ok(()),
+        self.write(Queue::of(&project), move |tx| {
+            match find_session(tx.sql, &project, room, &sid)? {
+                Some(session) => tx
+                    .sql
+                    .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
+                None => Ok(()),
+            }
         })
         .await
     }
@@ -169,7 +212,11 @@ impl Store {
                 participant = with_role(tx.sql, &project, session, participant)?;
             }
             let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::publish_limit(event_context(&room, at), participant, limit))
+            tx.emit(&Event::publish_limit(
+                event_context(&room, at),
+                participant,
+                limit,
+            ))
         })
         .await
     }

@@ -48,8 +48,7 @@ type Endpoint = (EndpointId, String);
 pub(crate) struct RoomCounts(Vec<(ProjectId, i64)>);
 
 /// A number that was too low is corrected at the next start. It must not keep a room from ending.
-const COUNT_ROOMS: &str =
-    "UPDATE projects SET open_rooms = CASE WHEN open_rooms + ?2 < 0 THEN 0 ELSE open_rooms + ?2 END WHERE id = ?1";
+const COUNT_ROOMS: &str = "UPDATE projects SET open_rooms = CASE WHEN open_rooms + ?2 < 0 THEN 0 ELSE open_rooms + ?2 END WHERE id = ?1";
 
 impl RoomCounts {
     /// Counts `change` more open rooms of a project.
@@ -62,7 +61,10 @@ impl RoomCounts {
 
     /// Counts all changes of another job too.
     pub(crate) fn extend(&mut self, other: &Self) {
-        other.0.iter().for_each(|(project, change)| self.add(project, *change));
+        other
+            .0
+            .iter()
+            .for_each(|(project, change)| self.add(project, *change));
     }
 
     /// Writes the changes.
@@ -75,16 +77,23 @@ impl RoomCounts {
 /// The event that tests a webhook endpoint. It is none of a room, and only that endpoint has it.
 pub(crate) const TEST_EVENT: &str = "webhook.test";
 
-const INSERT_EVENT: &str =
-    "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
-const ACTIVE_ENDPOINTS: &str = "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
+const INSERT_EVENT: &str = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
+const ACTIVE_ENDPOINTS: &str =
+    "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
 const INSERT_DELIVERY: &str = "INSERT INTO webhook_deliveries
         (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, next_attempt_at, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)";
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(sql: Sql<'a>, now: Timestamp, vault: &'a Vault) -> Self {
-        Self { sql, now, vault, events: Vec::new(), rooms: RoomCounts::default(), emitted: Vec::new() }
+        Self {
+            sql,
+            now,
+            vault,
+            events: Vec::new(),
+            rooms: RoomCounts::default(),
+            emitted: Vec::new(),
+        }
     }
 }
 
@@ -93,13 +102,17 @@ impl Tx<'_> {
     /// this transaction, so it finds what is sealed here.
     pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, StoreError> {
         let key = rotation_lock::hold(self.sql)?;
-        self.vault.seal(key.as_deref(), plain, purpose).map_err(|error| StoreError::not_sealed(&error))
+        self.vault
+            .seal(key.as_deref(), plain, purpose)
+            .map_err(|error| StoreError::not_sealed(&error))
     }
 
     /// The same, under the derived key when the deployment has none.
     pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Result<Sealed, StoreError> {
         let key = rotation_lock::hold(self.sql)?;
-        self.vault.seal_always(key.as_deref(), plain, purpose).map_err(|error| StoreError::not_sealed(&error))
+        self.vault
+            .seal_always(key.as_deref(), plain, purpose)
+            .map_err(|error| StoreError::not_sealed(&error))
     }
 
     /// Emits an event: it is written with the job, and a pending delivery of it for every active webhook endpoint of its project.
@@ -117,7 +130,8 @@ impl Tx<'_> {
     /// Emits [`TEST_EVENT`] for an active webhook endpoint.
     pub(crate) fn emit_test(&mut self, project: &ProjectId, endpoint: EndpointId) {
         let event_type = TEST_EVENT;
-        let payload = serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now});
+        let payload =
+            serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now});
         self.emitted.push(EmittedEvent {
             project: project.clone(),
             room: String::new(),
@@ -131,12 +145,24 @@ impl Tx<'_> {
     pub(crate) fn write_events(&mut self) -> Result<(), StoreError> {
         let emitted = mem::take(&mut self.emitted);
         let mut active: Vec<(ProjectId, Vec<Endpoint>)> = Vec::new();
-        let rows =
-            emitted.iter().map(|event| *args![&event.project, &event.room, event.event_type, &event.payload, self.now]);
+        let rows = emitted.iter().map(|event| {
+            *args![
+                &event.project,
+                &event.room,
+                event.event_type,
+                &event.payload,
+                self.now
+            ]
+        });
         let ids = self.sql.each(INSERT_EVENT, rows, |row| row.get("id"))?;
         for (event, id) in emitted.iter().zip(ids) {
             let id = id.first().copied().ok_or_else(no_row)?;
-            let EmittedEvent { project, event_type, endpoint, .. } = event;
+            let EmittedEvent {
+                project,
+                event_type,
+                endpoint,
+                ..
+            } = event;
             let known = match active.iter().position(|(known, _)| known == project) {
                 Some(known) => known,
                 None => {
@@ -147,7 +173,15 @@ impl Tx<'_> {
             let receives = |(id, _): &&Endpoint| endpoint.is_none_or(|only| only == *id);
             let endpoints: Vec<&Endpoint> = active[known].1.iter().filter(receives).collect();
             for (endpoint, url) in &endpoints {
-                let row = args![DeliveryId::new(), project, *endpoint, url, id, *event_type, self.now];
+                let row = args![
+                    DeliveryId::new(),
+                    project,
+                    *endpoint,
+                    url,
+                    id,
+                    *event_type,
+                    self.now
+                ];
                 self.sql.put(INSERT_DELIVERY, row)?;
             }
             self.events.push(CommittedEvent {
@@ -155,13 +189,18 @@ impl Tx<'_> {
                 project_id: project.clone(),
                 event_type,
                 payload: event.payload.as_str().into(),
-                endpoints: endpoints.into_iter().map(|(endpoint, _)| *endpoint).collect(),
+                endpoints: endpoints
+                    .into_iter()
+                    .map(|(endpoint, _)| *endpoint)
+                    .collect(),
             });
         }
         Ok(())
     }
 
     fn active_endpoints(&self, project: &ProjectId) -> Result<Vec<Endpoint>, StoreError> {
-        self.sql.many(ACTIVE_ENDPOINTS, args![project], |row| Ok((row.get("id")?, row.get("url")?)))
+        self.sql.many(ACTIVE_ENDPOINTS, args![project], |row| {
+            Ok((row.get("id")?, row.get("url")?))
+        })
     }
 }

@@ -50,16 +50,25 @@ pub struct RecordingEnd {
 }
 
 const INSERT: &str = "INSERT INTO uploads (egress_id, project_id, node) VALUES (?2, ?1, ?3)";
-const SET_END: &str = "UPDATE uploads SET result = ?3, error = ?4 WHERE project_id = ?1 AND egress_id = ?2";
-const SET_MULTIPART: &str = "UPDATE uploads SET multipart_id = ?3 WHERE project_id = ?1 AND egress_id = ?2";
-const SET_MISSING: &str = "UPDATE uploads SET missing_since = ?3 WHERE project_id = ?1 AND egress_id = ?2";
+const SET_END: &str =
+    "UPDATE uploads SET result = ?3, error = ?4 WHERE project_id = ?1 AND egress_id = ?2";
+const SET_MULTIPART: &str =
+    "UPDATE uploads SET multipart_id = ?3 WHERE project_id = ?1 AND egress_id = ?2";
+const SET_MISSING: &str =
+    "UPDATE uploads SET missing_since = ?3 WHERE project_id = ?1 AND egress_id = ?2";
 const DELETE: &str = "DELETE FROM uploads WHERE project_id = ?1 AND egress_id = ?2";
-const SET_ERROR: &str = "UPDATE egresses SET error = ?3 WHERE project_id = ?1 AND egress_id = ?2 AND status = 'failed'";
+const SET_ERROR: &str =
+    "UPDATE egresses SET error = ?3 WHERE project_id = ?1 AND egress_id = ?2 AND status = 'failed'";
 pub(crate) const SELECT_FILEPATHS: &str = "SELECT filepath FROM egresses
      WHERE project_id = ?1 AND destination_id = ?2 AND filepath >= ?3 AND filepath < ?4";
 
 /// Records that the file of a recording will have to be uploaded.
-pub(crate) fn insert(tx: &Tx<'_>, project: &ProjectId, id: &EgressId, node: &NodeId) -> Result<(), StoreError> {
+pub(crate) fn insert(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    id: &EgressId,
+    node: &NodeId,
+) -> Result<(), StoreError> {
     tx.sql.put(INSERT, args![project, id, node])
 }
 
@@ -76,12 +85,20 @@ pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
 }
 
 /// Moves an egress to its final status. One that has failed stays so, and gets the new error.
-fn settle(tx: &mut Tx<'_>, project: &ProjectId, state: &EgressState, at: Timestamp) -> Result<Egress, StoreError> {
+fn settle(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    state: &EgressState,
+    at: Timestamp,
+) -> Result<Egress, StoreError> {
     let egress = advance(tx, project, state, at)?;
     if egress.status != EgressStatus::Failed || egress.error == state.error {
         return Ok(egress);
     }
-    tx.sql.put(SET_ERROR, args![project, &state.egress_id, state.error.as_deref()])?;
+    tx.sql.put(
+        SET_ERROR,
+        args![project, &state.egress_id, state.error.as_deref()],
+    )?;
     existing(tx.sql, project, &state.egress_id)
 }
 
@@ -98,8 +115,21 @@ impl Store {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.write_recorded(Queue::of(&project), record, move |tx| {
-            tx.sql.put(SET_END, args![&project, &state.egress_id, state.status, state.error.as_deref()])?;
-            let ending = EgressState { status: EgressStatus::Ending, error: None, ended_at: None, ..state.clone() };
+            tx.sql.put(
+                SET_END,
+                args![
+                    &project,
+                    &state.egress_id,
+                    state.status,
+                    state.error.as_deref()
+                ],
+            )?;
+            let ending = EgressState {
+                status: EgressStatus::Ending,
+                error: None,
+                ended_at: None,
+                ..state.clone()
+            };
             advance(tx, &project, &ending, at)
         })
         .await
@@ -115,7 +145,10 @@ impl Store {
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])).await
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])
+        })
+        .await
     }
 
     /// Records since when the file of a recording has been missing on the server that uploads it; `None` if it is there.
@@ -128,7 +161,10 @@ impl Store {
         id: EgressId,
         since: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| tx.sql.put(SET_MISSING, args![&project, &id, since])).await
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.put(SET_MISSING, args![&project, &id, since])
+        })
+        .await
     }
 
     /// Records the final state of a recording whose upload has succeeded or failed. One that had failed before keeps its status, and
@@ -164,7 +200,8 @@ impl Store {
     ) -> Result<Option<RecordingConfig>, StoreError> {
         let vault = Arc::clone(self.vault());
         self.read(move |sql| {
-            let found = destinations::open_by_id(sql, &project, &id, DestinationKind::Recording, &vault)?;
+            let found =
+                destinations::open_by_id(sql, &project, &id, DestinationKind::Recording, &vault)?;
             Ok(found.and_then(|config| match config {
                 DestinationConfig::Recording(storage) => Some(storage),
                 DestinationConfig::Rtmp(_) => None,
@@ -186,7 +223,11 @@ impl Store {
         // Behind all that begin with it.
         let end = format!("{stem}{}", char::MAX);
         self.read(move |sql| {
-            sql.many(SELECT_FILEPATHS, args![&project, &destination, &*stem, &*end], |row| row.get("filepath"))
+            sql.many(
+                SELECT_FILEPATHS,
+                args![&project, &destination, &*stem, &*end],
+                |row| row.get("filepath"),
+            )
         })
         .await
     }

@@ -15,9 +15,9 @@ use conclave_model::room::RoomStatus;
 use conclave_model::template::Region;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{
-    CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId, Identity, IngressId,
-    IngressRowId, NodeId, ParticipantSid, ProjectId, RoleChangeId, RoleName, RoomId, RoomName, SessionId, TemplateId,
-    TemplateName, Timestamp, TrackSid,
+    CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId,
+    Identity, IngressId, IngressRowId, NodeId, ParticipantSid, ProjectId, RoleChangeId, RoleName,
+    RoomId, RoomName, SessionId, TemplateId, TemplateName, Timestamp, TrackSid,
 };
 use uuid::Uuid;
 
@@ -45,15 +45,27 @@ pub(crate) use args;
 
 impl<'a> Value<'a> {
     pub(crate) fn text(self) -> Option<&'a str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     fn integer(self) -> Option<i64> {
-        if let Self::Integer(number) = self { Some(number) } else { None }
+        if let Self::Integer(number) = self {
+            Some(number)
+        } else {
+            None
+        }
     }
 
     fn bytes(self) -> Option<&'a [u8]> {
-        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
+        if let Self::Bytes(bytes) = self {
+            Some(bytes)
+        } else {
+            None
+        }
     }
 }
 
@@ -68,7 +80,11 @@ where
 
 impl<T: Column> Column for Option<T> {
     fn read(value: Value<'_>) -> Option<Self> {
-        if matches!(value, Value::Null) { Some(None) } else { T::read(value).map(Some) }
+        if matches!(value, Value::Null) {
+            Some(None)
+        } else {
+            T::read(value).map(Some)
+        }
     }
 }
 
@@ -280,7 +296,16 @@ texts!(
     TemplateName,
     TrackSid,
 );
-uuids!(CodeId, DeliveryId, EndpointId, IngressRowId, EgressRowId, RoleChangeId, RoomId, SessionId);
+uuids!(
+    CodeId,
+    DeliveryId,
+    EndpointId,
+    IngressRowId,
+    EgressRowId,
+    RoleChangeId,
+    RoomId,
+    SessionId
+);
 hashes!(ApiKeyHash, RoomCodeHash, StreamKeyHash);
 words!(
     DeliveryStatus: |word| word.parse().ok(),

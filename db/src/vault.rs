@@ -64,13 +64,18 @@ impl SealKey {
     fn new(key: &[u8; 32]) -> Self {
         let id = blake3::derive_key("conclave 2026 encryption key id", key);
         let id = hex::encode(&id[..4]);
-        Self { id, cipher: XChaCha20Poly1305::new(key.into()) }
+        Self {
+            id,
+            cipher: XChaCha20Poly1305::new(key.into()),
+        }
     }
 }
 
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vault").field("key_id", &self.key_id()).finish()
+        f.debug_struct("Vault")
+            .field("key_id", &self.key_id())
+            .finish()
     }
 }
 
@@ -80,9 +85,13 @@ impl Vault {
     /// # Errors
     /// Fails for a file that cannot be read or created, holds no key, or can be read by others.
     pub fn open(key_file: Option<&Path>, api_secret: &Secret) -> Result<Self, VaultError> {
-        let derived = blake3::derive_key("conclave 2026 kept answers", api_secret.reveal().as_bytes());
+        let derived =
+            blake3::derive_key("conclave 2026 kept answers", api_secret.reveal().as_bytes());
         let deployment = key_file.map(KeyFile::open).transpose()?;
-        Ok(Self { deployment, derived: SealKey::new(&derived) })
+        Ok(Self {
+            deployment,
+            derived: SealKey::new(&derived),
+        })
     }
 
     /// The id of the deployment's key; `None` when it has no key.
@@ -97,7 +106,9 @@ impl Vault {
     /// # Errors
     /// The key file can no longer be read.
     pub fn key_ids(&self) -> Result<Vec<String>, VaultError> {
-        self.deployment.as_ref().map_or_else(|| Ok(Vec::new()), KeyFile::ids)
+        self.deployment
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), KeyFile::ids)
     }
 
     /// Whether the deployment has a key.
@@ -118,8 +129,17 @@ impl Vault {
     ///
     /// # Errors
     /// Fails when the key file can no longer be read, or does not hold the key.
-    pub(crate) fn seal(&self, key: Option<&str>, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, VaultError> {
-        let key = self.deployment.as_ref().map(|file| file.sealing(key)).transpose()?;
+    pub(crate) fn seal(
+        &self,
+        key: Option<&str>,
+        plain: &[u8],
+        purpose: &str,
+    ) -> Result<Option<Sealed>, VaultError> {
+        let key = self
+            .deployment
+            .as_ref()
+            .map(|file| file.sealing(key))
+            .transpose()?;
         key.map(|key| seal(&key, plain, purpose)).transpose()
     }
 
@@ -127,7 +147,12 @@ impl Vault {
     ///
     /// # Errors
     /// As for [`Self::seal`].
-    pub(crate) fn seal_always(&self, key: Option<&str>, plain: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
+    pub(crate) fn seal_always(
+        &self,
+        key: Option<&str>,
+        plain: &[u8],
+        purpose: &str,
+    ) -> Result<Sealed, VaultError> {
         match self.seal(key, plain, purpose)? {
             Some(sealed) => Ok(sealed),
             None => seal(&self.derived, plain, purpose),
@@ -142,12 +167,17 @@ impl Vault {
     /// Puts a new key before the deployment's key in the key file. `None` when the deployment has no key. Until
     /// [`Self::end_rotation`] both keys open.
     pub(crate) fn begin_rotation(&self) -> Result<Option<RotatedKeys>, VaultError> {
-        self.deployment.as_ref().map(KeyFile::begin_rotation).transpose()
+        self.deployment
+            .as_ref()
+            .map(KeyFile::begin_rotation)
+            .transpose()
     }
 
     /// Deletes the old key from the key file, once nothing needs it any more.
     pub(crate) fn end_rotation(&self) -> Result<(), VaultError> {
-        self.deployment.as_ref().map_or(Ok(()), KeyFile::end_rotation)
+        self.deployment
+            .as_ref()
+            .map_or(Ok(()), KeyFile::end_rotation)
     }
 
     /// Adds a new key to the end of the key file, where it opens and does not seal unless the records name it. Does nothing for a
@@ -158,26 +188,60 @@ impl Vault {
 
     /// Deletes all keys but the one with this id from the key file, which must hold it.
     pub(crate) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
-        self.deployment.as_ref().map_or(Ok(()), |file| file.keep_only(id))
+        self.deployment
+            .as_ref()
+            .map_or(Ok(()), |file| file.keep_only(id))
     }
 
     /// Opens a secret that was sealed for the same purpose, under the deployment's or the derived key.
-    pub(crate) fn open_sealed(&self, sealed: &Sealed, purpose: &str) -> Result<Vec<u8>, VaultError> {
+    pub(crate) fn open_sealed(
+        &self,
+        sealed: &Sealed,
+        purpose: &str,
+    ) -> Result<Vec<u8>, VaultError> {
         let unopenable = || VaultError::Unopenable(sealed.key_id.clone());
-        let deployment = || self.deployment.as_ref().and_then(|file| file.find(&sealed.key_id));
-        let found = if self.is_derived(&sealed.key_id) { None } else { Some(deployment().ok_or_else(unopenable)?) };
+        let deployment = || {
+            self.deployment
+                .as_ref()
+                .and_then(|file| file.find(&sealed.key_id))
+        };
+        let found = if self.is_derived(&sealed.key_id) {
+            None
+        } else {
+            Some(deployment().ok_or_else(unopenable)?)
+        };
         let key = found.as_deref().unwrap_or(&self.derived);
-        let (nonce, msg) = sealed.bytes.split_at_checked(NONCE_LEN).ok_or_else(unopenable)?;
+        let (nonce, msg) = sealed
+            .bytes
+            .split_at_checked(NONCE_LEN)
+            .ok_or_else(unopenable)?;
         let nonce = XNonce::try_from(nonce).map_err(|_| unopenable())?;
-        key.cipher.decrypt(&nonce, Payload { msg, aad: purpose.as_bytes() }).map_err(|_| unopenable())
+        key.cipher
+            .decrypt(
+                &nonce,
+                Payload {
+                    msg,
+                    aad: purpose.as_bytes(),
+                },
+            )
+            .map_err(|_| unopenable())
     }
 }
 
 fn seal(key: &SealKey, msg: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
     let nonce: [u8; NONCE_LEN] = random_bytes();
-    let ciphertext = key.cipher.encrypt(&XNonce::from(nonce), Payload { msg, aad: purpose.as_bytes() });
+    let ciphertext = key.cipher.encrypt(
+        &XNonce::from(nonce),
+        Payload {
+            msg,
+            aad: purpose.as_bytes(),
+        },
+    );
     let ciphertext = ciphertext.map_err(|_| VaultError::TooLong)?;
-    Ok(Sealed { key_id: key.id.clone(), bytes: [nonce.as_slice(), &ciphertext].concat() })
+    Ok(Sealed {
+        key_id: key.id.clone(),
+        bytes: [nonce.as_slice(), &ciphertext].concat(),
+    })
 }
 
 #[cfg(test)]
@@ -194,13 +258,25 @@ mod tests {
     fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("encryption.key");
-        let sealed = Vault::open(Some(&path), &secret()).unwrap().seal(None, b"x", "test").unwrap().unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let sealed = Vault::open(Some(&path), &secret())
+            .unwrap()
+            .seal(None, b"x", "test")
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         let again = Vault::open(Some(&path), &secret()).unwrap();
         assert_eq!(again.open_sealed(&sealed, "test").unwrap(), b"x");
         assert!(again.open_sealed(&sealed, "another purpose").is_err());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Vault::open(Some(&path), &secret()).unwrap_err().to_string().contains("chmod 600"));
+        assert!(
+            Vault::open(Some(&path), &secret())
+                .unwrap_err()
+                .to_string()
+                .contains("chmod 600")
+        );
     }
 
     #[test]
@@ -222,11 +298,16 @@ mod tests {
         assert!(vault.has_key() && !vault.is_rotating() && !vault.is_derived(&sealed.key_id));
         assert_eq!(vault.key_id().as_ref(), Some(&sealed.key_id));
         let RotatedKeys { old, new } = vault.begin_rotation().unwrap().unwrap();
-        assert_eq!((old, Some(new), vault.is_rotating()), (sealed.key_id.clone(), vault.key_id(), true));
+        assert_eq!(
+            (old, Some(new), vault.is_rotating()),
+            (sealed.key_id.clone(), vault.key_id(), true)
+        );
         vault.end_rotation().unwrap();
         assert!(!vault.is_rotating());
         let later = Vault::open(Some(&path), &secret()).unwrap();
-        assert!(matches!(later.open_sealed(&sealed, "test"), Err(VaultError::Unopenable(id)) if id == sealed.key_id));
+        assert!(
+            matches!(later.open_sealed(&sealed, "test"), Err(VaultError::Unopenable(id)) if id == sealed.key_id)
+        );
 
         let keyless = Vault::open(None, &secret()).unwrap();
         assert!(!keyless.has_key() && !keyless.is_rotating() && keyless.key_id().is_none());

@@ -95,7 +95,10 @@ pub(crate) struct Shared {
 impl Writer {
     /// Starts a thread for each of `lanes`, which run jobs until none can come any more. The last lane has the jobs of no project, if
     /// there are several.
-    pub(crate) fn start<L>(lanes: Vec<L>, waiting: IntGauge) -> Result<(Self, WriterThreads), StoreError>
+    pub(crate) fn start<L>(
+        lanes: Vec<L>,
+        waiting: IntGauge,
+    ) -> Result<(Self, WriterThreads), StoreError>
     where
         L: FnOnce(Jobs<Box<dyn Work>>) + Send + 'static,
     {
@@ -104,14 +107,22 @@ impl Writer {
         for lane in lanes {
             let (sender, receiver) = channel();
             let end = End(ends.clone());
-            let thread = thread::Builder::new().name("store-writer".into()).spawn(move || {
-                let _end = end;
-                lane(Jobs::new(receiver));
-            });
+            let thread = thread::Builder::new()
+                .name("store-writer".into())
+                .spawn(move || {
+                    let _end = end;
+                    lane(Jobs::new(receiver));
+                });
             handles.push(thread.map_err(|error| StoreError::Unavailable(error.to_string()))?);
             senders.push(sender);
         }
-        Ok((Self { lanes: senders, waiting }, WriterThreads { handles, ended }))
+        Ok((
+            Self {
+                lanes: senders,
+                waiting,
+            },
+            WriterThreads { handles, ended },
+        ))
     }
 
     /// Queues a job and waits until its writes are on disk.
@@ -138,7 +149,9 @@ impl Writer {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
         let sent = match self.lanes.get(queue.lane(self.lanes.len())) {
-            Some(lane) => lane.send((queue, Box::new(Job::new(isolation, run, done)))).is_ok(),
+            Some(lane) => lane
+                .send((queue, Box::new(Job::new(isolation, run, done))))
+                .is_ok(),
             None => false,
         };
         if !sent {

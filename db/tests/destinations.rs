@@ -1,11 +1,18 @@
 //! Destinations and the key they are sealed with, through the store's public face.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
 use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError};
-use conclave_model::destination::{ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig};
+use conclave_model::destination::{
+    ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig,
+};
 use conclave_model::plan::PlanFeatures;
 use conclave_model::rtmp::parse_urls;
 use conclave_model::template::Region;
@@ -42,7 +49,10 @@ impl Fixture {
             region: Region::Auto,
             roles: [].into(),
         };
-        Self { project, template: store.create_template(new, None).await.unwrap().id }
+        Self {
+            project,
+            template: store.create_template(new, None).await.unwrap().id,
+        }
     }
 
     fn write(&self, name: &str, config: ConfigInput) -> NewDestination {
@@ -52,20 +62,39 @@ impl Fixture {
             name: name.parse().unwrap(),
             kind: None,
             config,
-            features: PlanFeatures { recording: true, streaming: true },
+            features: PlanFeatures {
+                recording: true,
+                streaming: true,
+            },
         }
     }
 
-    async fn usable(&self, store: &Store, name: &str, kind: DestinationKind) -> Result<DestinationConfig, StoreError> {
-        let (project, template, name) = (self.project.clone(), self.template.clone(), name.parse().unwrap());
+    async fn usable(
+        &self,
+        store: &Store,
+        name: &str,
+        kind: DestinationKind,
+    ) -> Result<DestinationConfig, StoreError> {
+        let (project, template, name) = (
+            self.project.clone(),
+            self.template.clone(),
+            name.parse().unwrap(),
+        );
         match kind {
             DestinationKind::Recording => {
-                let used = store.recording_destination(project.clone(), template, name).await?;
+                let used = store
+                    .recording_destination(project.clone(), template, name)
+                    .await?;
                 let storage = store.upload_storage(project, used.id).await?;
-                Ok(DestinationConfig::Recording(storage.expect("it was not deleted")))
+                Ok(DestinationConfig::Recording(
+                    storage.expect("it was not deleted"),
+                ))
             }
             DestinationKind::Rtmp => {
-                let urls = store.broadcast_destination(project, template, name).await?.urls;
+                let urls = store
+                    .broadcast_destination(project, template, name)
+                    .await?
+                    .urls;
                 Ok(DestinationConfig::Rtmp(RtmpConfig { urls }))
             }
         }
@@ -77,22 +106,49 @@ async fn a_destination_is_given_whole_to_whoever_sends_something_there_and_only_
     let home = Home::new();
     let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
-    store.create_destination(fixture.write("files", s3()), None).await.unwrap();
-    store.create_destination(fixture.write("live", rtmp()), None).await.unwrap();
+    store
+        .create_destination(fixture.write("files", s3()), None)
+        .await
+        .unwrap();
+    store
+        .create_destination(fixture.write("live", rtmp()), None)
+        .await
+        .unwrap();
 
-    let found = fixture.usable(&store, "files", DestinationKind::Recording).await.unwrap();
+    let found = fixture
+        .usable(&store, "files", DestinationKind::Recording)
+        .await
+        .unwrap();
     assert_eq!(found, s3().complete(None).unwrap());
-    let found = fixture.usable(&store, "live", DestinationKind::Rtmp).await.unwrap();
+    let found = fixture
+        .usable(&store, "live", DestinationKind::Rtmp)
+        .await
+        .unwrap();
     assert_eq!(found, rtmp().complete(None).unwrap());
 
-    let not_found = (ErrorCode::DestinationNotFound, Some("destination".to_owned()));
-    for (name, kind) in
-        [("files", DestinationKind::Rtmp), ("live", DestinationKind::Recording), ("x", DestinationKind::Rtmp)]
-    {
+    let not_found = (
+        ErrorCode::DestinationNotFound,
+        Some("destination".to_owned()),
+    );
+    for (name, kind) in [
+        ("files", DestinationKind::Rtmp),
+        ("live", DestinationKind::Recording),
+        ("x", DestinationKind::Rtmp),
+    ] {
         assert_eq!(refused(fixture.usable(&store, name, kind).await), not_found);
     }
-    let other = Fixture { project: ProjectId::new(), template: fixture.template.clone() };
-    assert_eq!(refused(other.usable(&store, "files", DestinationKind::Recording).await), not_found);
+    let other = Fixture {
+        project: ProjectId::new(),
+        template: fixture.template.clone(),
+    };
+    assert_eq!(
+        refused(
+            other
+                .usable(&store, "files", DestinationKind::Recording)
+                .await
+        ),
+        not_found
+    );
 }
 
 #[actix::test]
@@ -100,11 +156,16 @@ async fn one_whose_key_is_lost_is_unusable_and_says_nothing_of_it_but_its_key() 
     let home = Home::new();
     let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
-    store.create_destination(fixture.write("files", s3()), None).await.unwrap();
+    store
+        .create_destination(fixture.write("files", s3()), None)
+        .await
+        .unwrap();
     store.close();
     for key in [Some("another"), None] {
         let store = open(&home, key);
-        let lost = fixture.usable(&store, "files", DestinationKind::Recording).await;
+        let lost = fixture
+            .usable(&store, "files", DestinationKind::Recording)
+            .await;
         assert!(!format!("{lost:?}").contains("hush"));
         assert_eq!(refused(lost), (ErrorCode::DestinationUnusable, None));
         store.close();
@@ -116,17 +177,43 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     let home = Home::new();
     let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
-    store.create_destination(fixture.write("files", s3()), None).await.unwrap();
+    store
+        .create_destination(fixture.write("files", s3()), None)
+        .await
+        .unwrap();
     let secret = Secret::new("whsec_");
-    let endpoint =
-        store.create_webhook_endpoint(fixture.project.clone(), "https://x".into(), secret.clone(), None).await.unwrap();
+    let endpoint = store
+        .create_webhook_endpoint(
+            fixture.project.clone(),
+            "https://x".into(),
+            secret.clone(),
+            None,
+        )
+        .await
+        .unwrap();
     let done = store.rotate_key().await.unwrap();
     assert_eq!((done.resealed, done.unopenable), (2, 0));
     store.close();
 
     let store = open(&home, Some("key"));
-    assert!(fixture.usable(&store, "files", DestinationKind::Recording).await.is_ok());
-    assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret, secret);
+    assert!(
+        fixture
+            .usable(&store, "files", DestinationKind::Recording)
+            .await
+            .is_ok()
+    );
+    assert_eq!(
+        store
+            .active_webhook_endpoint(endpoint.id)
+            .await
+            .unwrap()
+            .unwrap()
+            .secret,
+        secret
+    );
     store.close();
-    assert!(matches!(open(&home, None).rotate_key().await, Err(RotationError::NoKey)));
+    assert!(matches!(
+        open(&home, None).rotate_key().await,
+        Err(RotationError::NoKey)
+    ));
 }

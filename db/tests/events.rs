@@ -1,6 +1,11 @@
 //! The events of a project, as programs follow them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -12,16 +17,24 @@ use support::{Home, clock, create_project, create_room, new_room, refused};
 
 /// Ends a room that nobody has joined, which emits one event.
 async fn emit(store: &Store, project: &ProjectId, room: &str) {
-    let room = create_room(store, new_room(project, room), None).await.unwrap();
+    let room = create_room(store, new_room(project, room), None)
+        .await
+        .unwrap();
     store.end_room(project.clone(), room.id).await.unwrap();
 }
 
 async fn after(store: &Store, project: &ProjectId, position: i64, limit: u32) -> EventPage {
-    store.events_after(project.clone(), position, limit).await.unwrap()
+    store
+        .events_after(project.clone(), position, limit)
+        .await
+        .unwrap()
 }
 
 fn rooms(page: &EventPage) -> Vec<&str> {
-    page.events.iter().map(|event| event.room.as_str()).collect()
+    page.events
+        .iter()
+        .map(|event| event.room.as_str())
+        .collect()
 }
 
 #[actix::test]
@@ -41,10 +54,17 @@ async fn events_are_read_once_each_in_order_and_only_those_of_the_project() {
     assert_eq!(first.position, first.events[1].id);
     assert_eq!(first.events[0].event_type, "room.finished");
     let parsed: serde_json::Value = serde_json::from_str(&first.events[0].payload).unwrap();
-    assert_eq!((&parsed["type"], &parsed["room"]), (&"room.finished".into(), &"a".into()));
+    assert_eq!(
+        (&parsed["type"], &parsed["room"]),
+        (&"room.finished".into(), &"a".into())
+    );
     let second = after(&store, &project, first.position, 2).await;
     assert_eq!(rooms(&second), ["c"]);
-    let nothing = EventPage { events: vec![], position: second.position, gap: None };
+    let nothing = EventPage {
+        events: vec![],
+        position: second.position,
+        gap: None,
+    };
     assert_eq!(after(&store, &project, second.position, 2).await, nothing);
 }
 
@@ -54,8 +74,14 @@ async fn the_test_of_an_endpoint_is_passed_over() {
     let store = support::open(&home, Some("encryption.key"), &clock(), Box::new(|_| {}));
     let project = create_project(&store).await;
     let url = "http://127.0.0.1:9/".to_owned();
-    let endpoint = store.create_webhook_endpoint(project.clone(), url, Secret::new("whsec_"), None).await.unwrap();
-    store.send_test_event(project.clone(), endpoint.id).await.unwrap();
+    let endpoint = store
+        .create_webhook_endpoint(project.clone(), url, Secret::new("whsec_"), None)
+        .await
+        .unwrap();
+    store
+        .send_test_event(project.clone(), endpoint.id)
+        .await
+        .unwrap();
     let page = after(&store, &project, 0, 10).await;
     assert!(page.events.is_empty() && page.position > 0, "{page:?}");
     assert_eq!(page.position, store.newest_event(project).await.unwrap());
@@ -73,21 +99,41 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     let newest = store.newest_event(project.clone()).await.unwrap();
     clock.advance(Duration::from_secs(60));
     emit(&store, &project, "c").await;
-    assert_eq!(store.delete_expired(Duration::from_secs(30)).await.unwrap(), 2);
+    assert_eq!(
+        store.delete_expired(Duration::from_secs(30)).await.unwrap(),
+        2
+    );
 
     let missed = after(&store, &project, known, 10).await;
-    assert_eq!((rooms(&missed), missed.gap), (vec!["c"], Some(EventGap::Deleted)));
+    assert_eq!(
+        (rooms(&missed), missed.gap),
+        (vec!["c"], Some(EventGap::Deleted))
+    );
     let complete = after(&store, &project, newest, 10).await;
     assert_eq!((rooms(&complete), complete.gap), (vec!["c"], None));
     clock.advance(Duration::from_secs(60));
-    assert_eq!(store.delete_expired(Duration::from_secs(30)).await.unwrap(), 1);
+    assert_eq!(
+        store.delete_expired(Duration::from_secs(30)).await.unwrap(),
+        1
+    );
     let last = complete.position;
-    assert_eq!(store.newest_event(project.clone()).await.unwrap(), last, "also when all were deleted");
+    assert_eq!(
+        store.newest_event(project.clone()).await.unwrap(),
+        last,
+        "also when all were deleted"
+    );
     assert_eq!(after(&store, &project, last, 10).await.gap, None);
     assert_eq!(after(&store, &other, 0, 10).await.gap, None);
 
     let restored = after(&store, &project, last + 1, 10).await;
-    assert_eq!(restored, EventPage { events: vec![], position: last, gap: Some(EventGap::Restored) });
+    assert_eq!(
+        restored,
+        EventPage {
+            events: vec![],
+            position: last,
+            gap: Some(EventGap::Restored)
+        }
+    );
     let unknown = store.events_after(ProjectId::new(), 0, 10).await;
     assert_eq!(refused(unknown), (ErrorCode::NotFound, None));
 }

@@ -1,13 +1,21 @@
 //! The import of a file into PostgreSQL.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use conclave_db::{CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, Store, import_file};
+use conclave_db::{
+    CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, Store,
+    import_file,
+};
 use conclave_model::event::Departure;
 use conclave_model::page::PageRequest;
 use conclave_model::{ProjectId, Secret};
@@ -54,19 +62,50 @@ struct Known {
 async fn fill(dir: &Path) -> Known {
     let (store, clock) = (open_file(dir, Some("encryption.key")), clock());
     let project = create_project(&store).await;
-    let key = store.create_api_key(project.clone(), "k".into()).await.unwrap();
+    let key = store
+        .create_api_key(project.clone(), "k".into())
+        .await
+        .unwrap();
     let url = "https://a.example".to_owned();
-    store.create_webhook_endpoint(project.clone(), url, Secret::new("s"), None).await.unwrap();
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap().id;
-    store.record_join(project.clone(), room, participant("alice", "PA_1"), clock.now()).await.unwrap();
-    let leave = store.record_leave(project.clone(), room, "PA_1".parse().unwrap(), clock.now(), Departure::Left);
+    store
+        .create_webhook_endpoint(project.clone(), url, Secret::new("s"), None)
+        .await
+        .unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap()
+        .id;
+    store
+        .record_join(
+            project.clone(),
+            room,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
+    let leave = store.record_leave(
+        project.clone(),
+        room,
+        "PA_1".parse().unwrap(),
+        clock.now(),
+        Departure::Left,
+    );
     leave.await.unwrap();
     store.close();
     let file = Connection::open(path(dir)).unwrap();
-    let last: i64 = file.query_row("SELECT max(seq) FROM webhook_deliveries", [], |row| row.get(0)).unwrap();
-    assert!(last >= 3, "room.started, participant.joined and participant.left have been queued");
-    let rows =
-        OTHER_ROWS.replace("$p", &format!("'{project}'")).replace("$r", "(SELECT id FROM rooms WHERE name = 'a')");
+    let last: i64 = file
+        .query_row("SELECT max(seq) FROM webhook_deliveries", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert!(
+        last >= 3,
+        "room.started, participant.joined and participant.left have been queued"
+    );
+    let rows = OTHER_ROWS
+        .replace("$p", &format!("'{project}'"))
+        .replace("$r", "(SELECT id FROM rooms WHERE name = 'a')");
     file.execute_batch(&rows).unwrap();
     Known { project, key }
 }
@@ -82,7 +121,12 @@ fn import(
     progress: impl FnMut(ImportProgress) + Send,
 ) -> Result<Imported, ImportError> {
     let server = server(database);
-    std::thread::scope(|scope| scope.spawn(|| import_file(file, &server, progress)).join().unwrap())
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| import_file(file, &server, progress))
+            .join()
+            .unwrap()
+    })
 }
 
 fn server(database: &Database<'_>) -> PostgresServer {
@@ -90,18 +134,33 @@ fn server(database: &Database<'_>) -> PostgresServer {
 }
 
 fn open(database: &Database<'_>, dir: &Path) -> Store {
-    open_at(support::at_server(&database.url()), Some(&dir.join("encryption.key")), &clock(), Box::new(|_| {}))
+    open_at(
+        support::at_server(&database.url()),
+        Some(&dir.join("encryption.key")),
+        &clock(),
+        Box::new(|_| {}),
+    )
 }
 
 /// Opens the store of a file in a folder.
 fn open_file(dir: &Path, key: Option<&str>) -> Store {
     let key = key.map(|name| dir.join(name));
-    open_at(Location::File(path(dir)), key.as_deref(), &clock(), Box::new(|_| {}))
+    open_at(
+        Location::File(path(dir)),
+        key.as_deref(),
+        &clock(),
+        Box::new(|_| {}),
+    )
 }
 
 /// Everything in the database. Each dump has another random word in the lines that are left out.
 fn dump(database: &Database<'_>) -> Vec<String> {
-    database.dump().lines().filter(|line| !line.contains("restrict ")).map(str::to_owned).collect()
+    database
+        .dump()
+        .lines()
+        .filter(|line| !line.contains("restrict "))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn tables(database: &Database<'_>) -> String {
@@ -113,9 +172,15 @@ fn rows(file: &Connection, database: &Database<'_>, table: &str) -> [Vec<String>
     let columns = database.run(&format!(
         "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{table}' ORDER BY column_name"
     ));
-    let columns: Vec<_> = columns.lines().map(|line| line.split_once('|').unwrap()).collect();
+    let columns: Vec<_> = columns
+        .lines()
+        .map(|line| line.split_once('|').unwrap())
+        .collect();
     let select = |text: &dyn Fn(&str, &str) -> String| {
-        let texts: Vec<_> = columns.iter().map(|(name, of)| format!("coalesce({}, 'NULL')", text(name, of))).collect();
+        let texts: Vec<_> = columns
+            .iter()
+            .map(|(name, of)| format!("coalesce({}, 'NULL')", text(name, of)))
+            .collect();
         format!("SELECT {} FROM {table}", texts.join(" || '|' || "))
     };
     let in_file = select(&|name, of| match of {
@@ -128,9 +193,15 @@ fn rows(file: &Connection, database: &Database<'_>, table: &str) -> [Vec<String>
         _ => format!("CAST({name} AS TEXT)"),
     });
     let mut statement = file.prepare(&in_file).unwrap();
-    let read = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let read = statement
+        .query_map([], |row| row.get::<_, String>(0))
+        .unwrap();
     let read = read.map(|row| row.unwrap().replace('\0', "")).collect();
-    let stored = database.run(&in_database).lines().map(str::to_owned).collect();
+    let stored = database
+        .run(&in_database)
+        .lines()
+        .map(str::to_owned)
+        .collect();
     [read, stored].map(|mut rows: Vec<String>| {
         rows.sort();
         rows
@@ -139,12 +210,24 @@ fn rows(file: &Connection, database: &Database<'_>, table: &str) -> [Vec<String>
 
 #[actix::test]
 async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let Known { project, key } = fill(dir.path()).await;
     let mut last = None;
-    let imported = import(&path(dir.path()), &database, |progress| last = Some(progress)).unwrap();
-    assert_eq!(last, Some(ImportProgress { table: "uploads", rows: 1, total: 1 }));
+    let imported = import(&path(dir.path()), &database, |progress| {
+        last = Some(progress);
+    })
+    .unwrap();
+    assert_eq!(
+        last,
+        Some(ImportProgress {
+            table: "uploads",
+            rows: 1,
+            total: 1
+        })
+    );
     assert_eq!(imported.shortened_texts, 1);
     let file = Connection::open(path(dir.path())).unwrap();
     for (table, count) in imported.tables {
@@ -157,42 +240,78 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
     let after = open(&database, dir.path());
     let page = PageRequest::default();
     for store in [&before, &after] {
-        assert_eq!(store.authenticate(key.key.clone()).await.unwrap().unwrap().project_id, project);
+        assert_eq!(
+            store
+                .authenticate(key.key.clone())
+                .await
+                .unwrap()
+                .unwrap()
+                .project_id,
+            project
+        );
     }
-    assert_eq!(before.rooms(project.clone(), page).await.unwrap(), after.rooms(project.clone(), page).await.unwrap());
+    assert_eq!(
+        before.rooms(project.clone(), page).await.unwrap(),
+        after.rooms(project.clone(), page).await.unwrap()
+    );
     let project_before = before.project(project.clone()).await.unwrap();
-    assert_eq!(format!("{project_before:?}"), format!("{:?}", after.project(project).await.unwrap()));
+    assert_eq!(
+        format!("{project_before:?}"),
+        format!("{:?}", after.project(project).await.unwrap())
+    );
     after.close();
 }
 
 #[actix::test]
 async fn numbers_go_on_after_the_last_one_also_if_its_row_was_deleted() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let Known { project, .. } = fill(dir.path()).await;
     let file = Connection::open(path(dir.path())).unwrap();
-    file.execute_batch("DELETE FROM webhook_deliveries").unwrap();
+    file.execute_batch("DELETE FROM webhook_deliveries")
+        .unwrap();
     let last: i64 = file
-        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries'", [], |row| row.get(0))
+        .query_row(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries'",
+            [],
+            |row| row.get(0),
+        )
         .unwrap();
     import(&path(dir.path()), &database, |_| {}).unwrap();
     let store = open(&database, dir.path());
-    create_room(&store, new_room(&project, "b"), None).await.unwrap();
-    let endpoint = store.webhook_endpoints(project.clone(), PageRequest::default()).await.unwrap().items[0].id;
+    create_room(&store, new_room(&project, "b"), None)
+        .await
+        .unwrap();
+    let endpoint = store
+        .webhook_endpoints(project.clone(), PageRequest::default())
+        .await
+        .unwrap()
+        .items[0]
+        .id;
     store.send_test_event(project, endpoint).await.unwrap();
     store.close();
-    assert_eq!(database.run("SELECT min(seq) FROM webhook_deliveries"), (last + 1).to_string());
+    assert_eq!(
+        database.run("SELECT min(seq) FROM webhook_deliveries"),
+        (last + 1).to_string()
+    );
 }
 
 #[actix::test]
 async fn a_database_with_records_or_of_a_server_is_refused_and_not_changed() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     fill(dir.path()).await;
     import(&path(dir.path()), &database, |_| {}).unwrap();
     let before = dump(&database);
     let refusal = import(&path(dir.path()), &database, |_| {}).unwrap_err();
-    assert_eq!(refusal.to_string(), "the database is not empty (projects has rows): import into a new one");
+    assert_eq!(
+        refusal.to_string(),
+        "the database is not empty (projects has rows): import into a new one"
+    );
     assert!(dump(&database) == before, "the database has changed");
 
     let of_server = cluster.database();
@@ -208,7 +327,9 @@ async fn a_database_with_records_or_of_a_server_is_refused_and_not_changed() {
 
 #[actix::test]
 async fn an_import_that_stops_leaves_the_database_empty() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     fill(dir.path()).await;
     let is_over = AtomicBool::new(false);
@@ -217,7 +338,16 @@ async fn an_import_that_stops_leaves_the_database_empty() {
             database.end_sessions();
         }
     });
-    assert!(matches!(stopped, Err(ImportError::Table { table: "tracks", .. })), "{stopped:?}");
+    assert!(
+        matches!(
+            stopped,
+            Err(ImportError::Table {
+                table: "tracks",
+                ..
+            })
+        ),
+        "{stopped:?}"
+    );
     assert_eq!(tables(&database), "0");
 
     // A row that PostgreSQL refuses.
@@ -225,16 +355,24 @@ async fn an_import_that_stops_leaves_the_database_empty() {
     file.execute_batch("PRAGMA ignore_check_constraints = 1; UPDATE rooms SET status = 'other' WHERE name = 'zebra'")
         .unwrap();
     let refused = import(&path(dir.path()), &database, |_| {}).unwrap_err();
-    assert!(refused.to_string().starts_with("the table rooms was not copied, and nothing was imported"), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .starts_with("the table rooms was not copied, and nothing was imported"),
+        "{refused}"
+    );
     assert_eq!(tables(&database), "0");
 
-    file.execute_batch("UPDATE rooms SET status = 'ended' WHERE name = 'zebra'").unwrap();
+    file.execute_batch("UPDATE rooms SET status = 'ended' WHERE name = 'zebra'")
+        .unwrap();
     import(&path(dir.path()), &database, |_| {}).unwrap();
 }
 
 #[actix::test]
 async fn a_database_that_stores_other_rows_is_left_empty() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     fill(dir.path()).await;
     open_migrated(&database);
@@ -243,7 +381,10 @@ async fn a_database_that_stores_other_rows_is_left_empty() {
          CREATE TRIGGER change BEFORE INSERT ON projects FOR EACH ROW EXECUTE FUNCTION change()",
     );
     let refused = import(&path(dir.path()), &database, |_| {}).unwrap_err();
-    assert!(matches!(refused, ImportError::Differs("projects")), "{refused}");
+    assert!(
+        matches!(refused, ImportError::Differs("projects")),
+        "{refused}"
+    );
     assert_eq!(database.run("SELECT count(*) FROM projects"), "0");
 }
 
@@ -256,12 +397,17 @@ fn open_migrated(database: &Database<'_>) {
 
 #[actix::test]
 async fn a_file_that_has_no_records_is_refused() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let file = dir.path().join("other.db");
     assert!(import(&file, &database, |_| {}).is_err(), "a missing file");
     assert!(!file.exists());
-    Connection::open(&file).unwrap().execute_batch("CREATE TABLE other (id INTEGER)").unwrap();
+    Connection::open(&file)
+        .unwrap()
+        .execute_batch("CREATE TABLE other (id INTEGER)")
+        .unwrap();
     let refused = import(&file, &database, |_| {}).unwrap_err();
     assert!(matches!(refused, ImportError::NoRecords(_)), "{refused}");
     assert_eq!(tables(&database), "0");

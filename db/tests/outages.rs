@@ -1,6 +1,11 @@
 //! Connections with PostgreSQL that end: what is known of a commit, and when reads and writes succeed again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -30,35 +35,56 @@ impl Fixture {
             return None;
         }
         let (home, proxy) = (Home::new(), Proxy::start(Cluster::shared().address()));
-        let Records::Server(database) = &home.records else { panic!("a database of PostgreSQL") };
+        let Records::Server(database) = &home.records else {
+            panic!("a database of PostgreSQL")
+        };
         let url = database.url_at(proxy.address());
-        let store = open_at(at_server(&url), Some(&home.path().join("key")), &clock(), Box::new(|_| {}));
+        let store = open_at(
+            at_server(&url),
+            Some(&home.path().join("key")),
+            &clock(),
+            Box::new(|_| {}),
+        );
         let project = create_project(&store).await;
-        Some(Self { store, project, proxy, home })
+        Some(Self {
+            store,
+            project,
+            proxy,
+            home,
+        })
     }
 
     async fn create(&self, name: &str) -> Result<(), StoreError> {
-        create_room(&self.store, new_room(&self.project, name), None).await.map(|_| ())
+        create_room(&self.store, new_room(&self.project, name), None)
+            .await
+            .map(|_| ())
     }
 
     /// Creates a room as soon as the store can.
     async fn create_eventually(&self, name: &str) {
         let begun = Instant::now();
         while let Err(error) = self.create(name).await {
-            assert!(matches!(error, StoreError::Unavailable(_)) && begun.elapsed() < WAIT_LIMIT, "{error}");
+            assert!(
+                matches!(error, StoreError::Unavailable(_)) && begun.elapsed() < WAIT_LIMIT,
+                "{error}"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     /// The names of the rooms, by their creation.
     fn rooms(&self) -> String {
-        self.home.records.value("SELECT string_agg(name, ' ' ORDER BY created_at, id) FROM rooms")
+        self.home
+            .records
+            .value("SELECT string_agg(name, ' ' ORDER BY created_at, id) FROM rooms")
     }
 }
 
 #[actix::test]
 async fn a_commit_that_was_done_although_its_answer_was_lost_succeeds_and_happens_once() {
-    let Some(fixture) = Fixture::new().await else { return };
+    let Some(fixture) = Fixture::new().await else {
+        return;
+    };
     for name in ["a", "b", "c"] {
         fixture.proxy.cut_at("COMMIT", Cut::AfterTheServer);
         fixture.create(name).await.unwrap();
@@ -70,7 +96,9 @@ async fn a_commit_that_was_done_although_its_answer_was_lost_succeeds_and_happen
 
 #[actix::test]
 async fn a_commit_that_never_reached_the_server_fails_and_can_be_repeated() {
-    let Some(fixture) = Fixture::new().await else { return };
+    let Some(fixture) = Fixture::new().await else {
+        return;
+    };
     for name in ["a", "b", "c"] {
         fixture.proxy.cut_at("COMMIT", Cut::BeforeTheServer);
         let lost = fixture.create(name).await;
@@ -83,8 +111,13 @@ async fn a_commit_that_never_reached_the_server_fails_and_can_be_repeated() {
 
 #[actix::test]
 async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
-    let Some(fixture) = Fixture::new().await else { return };
-    for (before, name, cut) in [("a", "b", Cut::AfterTheServer), ("c", "d", Cut::BeforeTheServer)] {
+    let Some(fixture) = Fixture::new().await else {
+        return;
+    };
+    for (before, name, cut) in [
+        ("a", "b", Cut::AfterTheServer),
+        ("c", "d", Cut::BeforeTheServer),
+    ] {
         // The lane is connected.
         fixture.create_eventually(before).await;
         fixture.proxy.refuse_new();
@@ -95,7 +128,10 @@ async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
             }
             // Other writes are refused meanwhile, and none is done later.
             let other = fixture.create("other").await;
-            assert!(matches!(other, Err(StoreError::Unavailable(_))), "{other:?}");
+            assert!(
+                matches!(other, Err(StoreError::Unavailable(_))),
+                "{other:?}"
+            );
             fixture.proxy.accept();
         };
         let (created, ()) = tokio::join!(fixture.create(name), back);
@@ -107,15 +143,26 @@ async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
 
 #[actix::test]
 async fn reads_and_writes_fail_while_all_sessions_are_ended_and_succeed_again() {
-    let Some(fixture) = Fixture::new().await else { return };
+    let Some(fixture) = Fixture::new().await else {
+        return;
+    };
     fixture.create("a").await.unwrap();
-    let Records::Server(database) = &fixture.home.records else { panic!("a database of PostgreSQL") };
+    let Records::Server(database) = &fixture.home.records else {
+        panic!("a database of PostgreSQL")
+    };
     for name in ["b", "c"] {
         database.end_sessions();
         fixture.create_eventually(name).await;
         let begun = Instant::now();
-        while let Err(error) = fixture.store.rooms(fixture.project.clone(), PageRequest::default()).await {
-            assert!(matches!(error, StoreError::Unavailable(_)) && begun.elapsed() < WAIT_LIMIT, "{error}");
+        while let Err(error) = fixture
+            .store
+            .rooms(fixture.project.clone(), PageRequest::default())
+            .await
+        {
+            assert!(
+                matches!(error, StoreError::Unavailable(_)) && begun.elapsed() < WAIT_LIMIT,
+                "{error}"
+            );
         }
     }
     assert_eq!(fixture.rooms(), "a b c");

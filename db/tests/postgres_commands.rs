@@ -1,6 +1,11 @@
 //! What commands do with PostgreSQL beside a server: the rotation of the key, and the check of the database server.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -10,8 +15,8 @@ use std::thread;
 
 use conclave_db::lease::{Role, require_media_key};
 use conclave_db::{
-    Location, OlderSchema, PostgresOptions, PostgresServer, RotationStep, Store, StoreMetrics, StoreOptions, Vault,
-    build_indexes, check_postgres, import_file, require_suitable_postgres,
+    Location, OlderSchema, PostgresOptions, PostgresServer, RotationStep, Store, StoreMetrics,
+    StoreOptions, Vault, build_indexes, check_postgres, import_file, require_suitable_postgres,
 };
 use conclave_model::Secret;
 use prometheus::Registry;
@@ -29,7 +34,12 @@ fn server(database: &Database<'_>) -> PostgresServer {
 
 /// Where the records of a database are.
 fn location(database: &Database<'_>) -> Location {
-    Location::Server(PostgresOptions { server: server(database), lanes: 1, readers: 4, epoch: None })
+    Location::Server(PostgresOptions {
+        server: server(database),
+        lanes: 1,
+        readers: 4,
+        epoch: None,
+    })
 }
 
 /// Opens a store with an encryption key in the folder.
@@ -52,27 +62,44 @@ fn open_counted(location: Location, dir: &Path, metrics: &Registry) -> Store {
 
 /// Waits until a transaction waits for the lock of keys.
 async fn wait_for_waiter(database: &Database<'_>) {
-    while database.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") != "1" {
+    while database.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        != "1"
+    {
         tokio::task::yield_now().await;
     }
 }
 
 #[test]
 fn a_command_deletes_its_lanes_and_those_of_commands_that_were_killed_long_ago() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let store = open(&database, dir.path());
     let days_ago = |days: u64| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
         let then = now - std::time::Duration::from_secs(24 * 3_600 * days);
-        uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, then.as_secs(), 0))
+        uuid::Uuid::new_v7(uuid::Timestamp::from_unix(
+            uuid::NoContext,
+            then.as_secs(),
+            0,
+        ))
     };
     let (old, new) = (days_ago(2), days_ago(0));
-    database.run(&format!("INSERT INTO lanes VALUES (-7, '{old}'), (-6, '{new}'), (3, '{old}')"));
-    tokio::runtime::Runtime::new().unwrap().block_on(create_project(&store));
+    database.run(&format!(
+        "INSERT INTO lanes VALUES (-7, '{old}'), (-6, '{new}'), (3, '{old}')"
+    ));
+    tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(create_project(&store));
     store.close();
     assert_eq!(
-        database.run("SELECT lane FROM lanes ORDER BY lane").split_whitespace().collect::<Vec<_>>(),
+        database
+            .run("SELECT lane FROM lanes ORDER BY lane")
+            .split_whitespace()
+            .collect::<Vec<_>>(),
         ["-6", "3"]
     );
 }
@@ -88,60 +115,115 @@ fn report(database: &Database<'_>, keys: &str) {
 
 #[actix::test]
 async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the_old_key() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let store = open(&database, dir.path());
     let project = create_project(&store).await;
-    let create =
-        || store.create_webhook_endpoint(project.clone(), "https://a.example".into(), Secret::new("hush"), None);
+    let create = || {
+        store.create_webhook_endpoint(
+            project.clone(),
+            "https://a.example".into(),
+            Secret::new("hush"),
+            None,
+        )
+    };
     let endpoint = create().await.unwrap();
-    let seals = || database.run("SELECT string_agg(DISTINCT secret_key_id, ' ') FROM webhook_endpoints");
+    let seals =
+        || database.run("SELECT string_agg(DISTINCT secret_key_id, ' ') FROM webhook_endpoints");
     let key = seals();
     let named = || database.run("SELECT encryption_key_id FROM leadership");
-    let lines = || fs::read_to_string(dir.path().join("encryption.key")).unwrap().lines().count();
+    let lines = || {
+        fs::read_to_string(dir.path().join("encryption.key"))
+            .unwrap()
+            .lines()
+            .count()
+    };
 
     let added = store.rotate_shared_key().await.unwrap();
-    assert_eq!((added.step, &added.old_key_id, lines()), (RotationStep::Added, &key, 2));
+    assert_eq!(
+        (added.step, &added.old_key_id, lines()),
+        (RotationStep::Added, &key, 2)
+    );
     create().await.unwrap();
     assert_eq!(seals(), key, "the new key seals nothing yet");
     report(&database, &key);
     for _ in 0..2 {
         let refused = store.rotate_shared_key().await.unwrap_err().to_string();
-        assert!(refused.contains("https://n.example.org") && refused.contains(&added.new_key_id), "{refused}");
-        assert_eq!((seals(), named(), lines()), (key.clone(), String::new(), 2), "nothing has changed");
+        assert!(
+            refused.contains("https://n.example.org") && refused.contains(&added.new_key_id),
+            "{refused}"
+        );
+        assert_eq!(
+            (seals(), named(), lines()),
+            (key.clone(), String::new(), 2),
+            "nothing has changed"
+        );
     }
 
     let new = added.new_key_id;
     report(&database, &format!("{key} {new}"));
     let sealed = store.rotate_shared_key().await.unwrap();
-    assert_eq!((sealed.step, sealed.resealed, sealed.unopenable), (RotationStep::Sealed, 2, 0));
+    assert_eq!(
+        (sealed.step, sealed.resealed, sealed.unopenable),
+        (RotationStep::Sealed, 2, 0)
+    );
     assert_eq!((seals(), named()), (new.clone(), new.clone()));
     create().await.unwrap();
-    assert_eq!((seals(), lines()), (new.clone(), 2), "it seals, whatever the order of the file");
+    assert_eq!(
+        (seals(), lines()),
+        (new.clone(), 2),
+        "it seals, whatever the order of the file"
+    );
 
     // As after a step that was stopped before everything was sealed again.
-    database.run(&format!("UPDATE leadership SET encryption_key_id = '{key}'"));
+    database.run(&format!(
+        "UPDATE leadership SET encryption_key_id = '{key}'"
+    ));
     create().await.unwrap();
-    database.run(&format!("UPDATE leadership SET encryption_key_id = '{new}'"));
+    database.run(&format!(
+        "UPDATE leadership SET encryption_key_id = '{new}'"
+    ));
     report(&database, &key);
     assert!(store.rotate_shared_key().await.is_err() && lines() == 2);
     report(&database, &format!("{key} {new}"));
     let dropped = store.rotate_shared_key().await.unwrap();
-    assert_eq!((dropped.step, dropped.resealed, lines()), (RotationStep::Dropped, 1, 1));
+    assert_eq!(
+        (dropped.step, dropped.resealed, lines()),
+        (RotationStep::Dropped, 1, 1)
+    );
     store.close();
     let store = open(&database, dir.path());
-    let found = store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap();
+    let found = store
+        .active_webhook_endpoint(endpoint.id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((found.secret.reveal(), seals()), ("hush", new.clone()));
-    assert_eq!(store.rotate_shared_key().await.unwrap().step, RotationStep::Added, "the next one");
-    fs::write(dir.path().join("encryption.key"), format!("{}\n", "5e".repeat(32))).unwrap();
+    assert_eq!(
+        store.rotate_shared_key().await.unwrap().step,
+        RotationStep::Added,
+        "the next one"
+    );
+    fs::write(
+        dir.path().join("encryption.key"),
+        format!("{}\n", "5e".repeat(32)),
+    )
+    .unwrap();
     let foreign = store.rotate_shared_key().await.unwrap_err().to_string();
-    assert!(foreign.contains(&new) && foreign.contains("copy it"), "{foreign}");
+    assert!(
+        foreign.contains(&new) && foreign.contains("copy it"),
+        "{foreign}"
+    );
     store.close();
 }
 
 #[actix::test]
 async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let store = open(&database, dir.path());
     let project = create_project(&store).await;
@@ -159,24 +241,34 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     // What waits for a rotation chooses its key after it.
     let mut rotating = database.session();
     rotating.run(ROTATION);
-    let create = store.create_webhook_endpoint(project, "https://a.example".into(), Secret::new("s"), None);
+    let create =
+        store.create_webhook_endpoint(project, "https://a.example".into(), Secret::new("s"), None);
     let (created, ()) = tokio::join!(create, async {
         wait_for_waiter(&database).await;
-        rotating.run(&format!("UPDATE leadership SET encryption_key_id = '{old}'"));
+        rotating.run(&format!(
+            "UPDATE leadership SET encryption_key_id = '{old}'"
+        ));
         rotating.run("COMMIT");
     });
     created.unwrap();
-    assert_eq!(database.run("SELECT secret_key_id FROM webhook_endpoints"), old);
+    assert_eq!(
+        database.run("SELECT secret_key_id FROM webhook_endpoints"),
+        old
+    );
     store.close();
 }
 
 #[actix::test]
 async fn the_media_key_that_servers_need_is_changed_on_purpose_only() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
     let require = || {
         let server = server(&database);
-        thread::spawn(move || require_media_key(&server, "new").unwrap()).join().unwrap()
+        thread::spawn(move || require_media_key(&server, "new").unwrap())
+            .join()
+            .unwrap()
     };
     assert_eq!(require(), None, "no server has used it");
     let store = open(&database, tempfile::tempdir().unwrap().path());
@@ -185,7 +277,11 @@ async fn the_media_key_that_servers_need_is_changed_on_purpose_only() {
     let state = require().unwrap();
     assert_eq!(database.run("SELECT media_key_id FROM leadership"), "new");
     assert_eq!(
-        state.nodes.iter().map(|node| (node.role, node.keys.media.as_str())).collect::<Vec<_>>(),
+        state
+            .nodes
+            .iter()
+            .map(|node| (node.role, node.keys.media.as_str()))
+            .collect::<Vec<_>>(),
         [(Role::WrongKeys, "m")]
     );
     store.close();
@@ -193,72 +289,133 @@ async fn the_media_key_that_servers_need_is_changed_on_purpose_only() {
 
 #[actix::test]
 async fn the_metrics_say_what_keeps_the_records() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let file = Location::File(dir.path().join("conclave.db"));
     for (location, engine) in [(file, "sqlite"), (location(&database), "postgresql")] {
         let metrics = Registry::new();
         open_counted(location, dir.path(), &metrics).close();
         let families = metrics.gather();
-        let family = families.iter().find(|family| family.name() == "conclave_store_engine").unwrap();
-        let [metric] = family.get_metric() else { panic!("{family:?}") };
-        assert_eq!((metric.get_label()[0].value(), metric.get_gauge().get_value()), (engine, 1.));
+        let family = families
+            .iter()
+            .find(|family| family.name() == "conclave_store_engine")
+            .unwrap();
+        let [metric] = family.get_metric() else {
+            panic!("{family:?}")
+        };
+        assert_eq!(
+            (
+                metric.get_label()[0].value(),
+                metric.get_gauge().get_value()
+            ),
+            (engine, 1.)
+        );
     }
 }
 
 #[test]
 fn a_database_server_tells_its_version_its_standby_and_whether_it_is_encrypted() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
     let alone = check_postgres(&server(&database)).unwrap();
     let version = database.run("SHOW server_version");
-    assert_eq!((alone.version, alone.is_encrypted, alone.has_synchronous_standby), (version, false, false));
+    assert_eq!(
+        (
+            alone.version,
+            alone.is_encrypted,
+            alone.has_synchronous_standby
+        ),
+        (version, false, false)
+    );
 
-    let settings = vec!["synchronous_standby_names=*".to_owned(), "synchronous_commit=local".to_owned()];
-    let encrypted = Cluster::start(ClusterOptions { tls: true, settings });
+    let settings = vec![
+        "synchronous_standby_names=*".to_owned(),
+        "synchronous_commit=local".to_owned(),
+    ];
+    let encrypted = Cluster::start(ClusterOptions {
+        tls: true,
+        settings,
+    });
     let database = encrypted.database();
     let url = Secret::new(format!("{}?sslmode=require", database.url()));
     let root = encrypted.root_certificate();
     let server = PostgresServer::new(&url, Some(&root)).unwrap();
     let checked = check_postgres(&server).unwrap();
-    assert!(checked.is_encrypted && !checked.has_synchronous_standby, "{checked:?}");
+    assert!(
+        checked.is_encrypted && !checked.has_synchronous_standby,
+        "{checked:?}"
+    );
     // Nothing is written that would wait for the missing standby.
     encrypted.database().run("SELECT 1");
-    database.run(&format!("ALTER DATABASE {} SET synchronous_commit = 'on'", database.name()));
+    database.run(&format!(
+        "ALTER DATABASE {} SET synchronous_commit = 'on'",
+        database.name()
+    ));
     assert!(check_postgres(&server).unwrap().has_synchronous_standby);
 }
 
 #[test]
 fn a_pooler_that_does_not_keep_sessions_is_refused() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let file = dir.path().join("conclave.db");
-    actix::System::new()
-        .block_on(async { open_counted(Location::File(file.clone()), dir.path(), &Registry::new()).close() });
-    for (mode, sessions) in [("transaction", 20), ("transaction", 1), ("statement", 20), ("statement", 1)] {
-        let Some(pooler) = Pooler::start(cluster, mode, sessions) else { return };
-        let server = PostgresServer::new(&Secret::new(database.url_at(pooler.address())), None).unwrap();
+    actix::System::new().block_on(async {
+        open_counted(Location::File(file.clone()), dir.path(), &Registry::new()).close();
+    });
+    for (mode, sessions) in [
+        ("transaction", 20),
+        ("transaction", 1),
+        ("statement", 20),
+        ("statement", 1),
+    ] {
+        let Some(pooler) = Pooler::start(cluster, mode, sessions) else {
+            return;
+        };
+        let server =
+            PostgresServer::new(&Secret::new(database.url_at(pooler.address())), None).unwrap();
         let refusals = [
             check_postgres(&server).map(drop).unwrap_err().to_string(),
             require_suitable_postgres(&server).unwrap_err().to_string(),
             build_indexes(&server).map(drop).unwrap_err().to_string(),
-            import_file(&file, &server, |_| {}).map(drop).unwrap_err().to_string(),
+            import_file(&file, &server, |_| {})
+                .map(drop)
+                .unwrap_err()
+                .to_string(),
         ];
         for refusal in refusals {
-            assert!(refusal.contains("a pooler gives each transaction another session"), "{mode}: {refusal}");
+            assert!(
+                refusal.contains("a pooler gives each transaction another session"),
+                "{mode}: {refusal}"
+            );
         }
         drop(pooler);
         database.end_sessions();
     }
-    assert_eq!(database.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").trim(), "0");
+    assert_eq!(
+        database
+            .run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+            .trim(),
+        "0"
+    );
 }
 
 #[test]
 fn a_pooler_that_keeps_sessions_is_used() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
-    let Some(pooler) = Pooler::start(cluster, "session", 20) else { return };
-    let server = PostgresServer::new(&Secret::new(database.url_at(pooler.address())), None).unwrap();
+    let Some(pooler) = Pooler::start(cluster, "session", 20) else {
+        return;
+    };
+    let server =
+        PostgresServer::new(&Secret::new(database.url_at(pooler.address())), None).unwrap();
     check_postgres(&server).unwrap();
     require_suitable_postgres(&server).unwrap();
     assert!(build_indexes(&server).unwrap().is_empty());

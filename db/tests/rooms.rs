@@ -1,6 +1,11 @@
 //! The lists of rooms, which are the same on both engines.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -30,13 +35,32 @@ async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows(
     let store = open(&home);
     let project = create_project(&store).await;
     for name in ["a", "b", "c"] {
-        let new = NewRoom { metadata: Some(r#"{"topic": 1}"#.into()), ..new_room(&project, name) };
+        let new = NewRoom {
+            metadata: Some(r#"{"topic": 1}"#.into()),
+            ..new_room(&project, name)
+        };
         let created = create_room(&store, new, None).await.unwrap();
-        assert_eq!(store.room(project.clone(), created.name.clone()).await.unwrap(), created);
+        assert_eq!(
+            store
+                .room(project.clone(), created.name.clone())
+                .await
+                .unwrap(),
+            created
+        );
     }
     let page = async |limit, offset| {
-        let page = store.rooms(project.clone(), PageRequest { limit, offset }).await.unwrap();
-        (page.items.iter().map(|room| room.name.to_string()).collect::<Vec<_>>().concat(), page.has_more)
+        let page = store
+            .rooms(project.clone(), PageRequest { limit, offset })
+            .await
+            .unwrap();
+        (
+            page.items
+                .iter()
+                .map(|room| room.name.to_string())
+                .collect::<Vec<_>>()
+                .concat(),
+            page.has_more,
+        )
     };
     assert_eq!(page(2, 0).await, ("cb".to_owned(), true));
     assert_eq!(page(2, 1).await, ("ba".to_owned(), false));
@@ -44,25 +68,43 @@ async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows(
 }
 
 #[actix::test]
-async fn open_rooms_are_listed_by_template_and_then_newest_first_and_those_without_a_template_last() {
+async fn open_rooms_are_listed_by_template_and_then_newest_first_and_those_without_a_template_last()
+{
     let home = Home::new();
     let store = open(&home);
     let project = create_project(&store).await;
-    let mut templates =
-        [create_template(&store, &project, "one").await, create_template(&store, &project, "two").await];
+    let mut templates = [
+        create_template(&store, &project, "one").await,
+        create_template(&store, &project, "two").await,
+    ];
     templates.sort_unstable();
     let [first, second] = templates.map(Some);
-    let created = [("a", &None), ("b", &first), ("c", &second), ("d", &None), ("e", &second), ("f", &first)];
+    let created = [
+        ("a", &None),
+        ("b", &first),
+        ("c", &second),
+        ("d", &None),
+        ("e", &second),
+        ("f", &first),
+    ];
     for (name, template) in created {
-        let new = NewRoom { template_id: template.clone(), ..new_room(&project, name) };
+        let new = NewRoom {
+            template_id: template.clone(),
+            ..new_room(&project, name)
+        };
         create_room(&store, new, None).await.unwrap();
     }
-    let ended = create_room(&store, new_room(&project, "g"), None).await.unwrap();
+    let ended = create_room(&store, new_room(&project, "g"), None)
+        .await
+        .unwrap();
     store.end_room(project.clone(), ended.id).await.unwrap();
     let mut listed = String::new();
     // Page by page, so that the order is also that of the pages.
     for offset in 0..6 {
-        let page = store.live_rooms(project.clone(), PageRequest { limit: 1, offset }).await.unwrap();
+        let page = store
+            .live_rooms(project.clone(), PageRequest { limit: 1, offset })
+            .await
+            .unwrap();
         assert_eq!((page.items.len(), page.has_more), (1, offset < 5));
         listed.push_str(page.items[0].name.as_str());
     }

@@ -1,6 +1,11 @@
 //! The store through its public face, on a real file.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -16,7 +21,9 @@ use conclave_model::room::{Room, RoomStatus};
 use conclave_model::usage::Day;
 use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus};
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret};
-use support::{Home, clock, create_project, create_room, new_ingress, new_room, participant, refused};
+use support::{
+    Home, clock, create_project, create_room, new_ingress, new_room, participant, refused,
+};
 use test_postgres::Engine;
 
 type Reported = Arc<Mutex<Vec<CommittedEvent>>>;
@@ -26,13 +33,23 @@ fn open(home: &Home, clock: &Clock) -> (Store, Reported) {
     let reported = Reported::default();
     let on_commit = {
         let reported = Arc::clone(&reported);
-        Box::new(move |events: &[CommittedEvent]| reported.lock().unwrap().extend_from_slice(events))
+        Box::new(move |events: &[CommittedEvent]| {
+            reported.lock().unwrap().extend_from_slice(events);
+        })
     };
-    (support::open(home, Some("encryption.key"), clock, on_commit), reported)
+    (
+        support::open(home, Some("encryption.key"), clock, on_commit),
+        reported,
+    )
 }
 
 fn types(reported: &Reported) -> Vec<&'static str> {
-    reported.lock().unwrap().iter().map(|event| event.event_type).collect()
+    reported
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|event| event.event_type)
+        .collect()
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorCode {
@@ -65,7 +82,9 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
     let connection = || rusqlite::Connection::open(home.path().join("conclave.db")).unwrap();
     let (reader, writer) = (connection(), connection());
     writer.busy_timeout(Duration::ZERO).unwrap();
-    reader.execute_batch("BEGIN; SELECT count(*) FROM projects").unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM projects")
+        .unwrap();
     create_project(&command).await;
     let closed = std::thread::spawn(move || command.close());
     let (mut written, mut refused) = (0, 0);
@@ -77,7 +96,10 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
     }
     closed.join().unwrap();
     // If the end waited for the reader, it had the lock of writers meanwhile.
-    assert!(written > refused, "{written} were written, {refused} refused");
+    assert!(
+        written > refused,
+        "{written} were written, {refused} refused"
+    );
 }
 
 #[actix::test]
@@ -85,21 +107,57 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let (home, clock) = (Home::new(), clock());
     let (store, reported) = open(&home, &clock);
     let project = create_project(&store).await;
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    assert_eq!(room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
+    assert_eq!(
+        room.empty_deadline,
+        Some(clock.now().after(Duration::from_secs(60)))
+    );
 
-    let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
-    assert_eq!((joined.room.empty_deadline, joined.participants.len()), (None, 1));
-    let again = store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
+    let joined = store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        (joined.room.empty_deadline, joined.participants.len()),
+        (None, 1)
+    );
+    let again = store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
     assert_eq!(again.participants.len(), 1);
 
     clock.advance(Duration::from_secs(5));
     let left = store
-        .record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), Departure::Left)
+        .record_leave(
+            project.clone(),
+            room.id,
+            "PA_1".parse().unwrap(),
+            clock.now(),
+            Departure::Left,
+        )
         .await
         .unwrap();
-    assert_eq!(left.room.empty_deadline, Some(clock.now().after(Duration::from_secs(60))));
-    assert_eq!(types(&reported), ["room.started", "participant.joined", "participant.left"]);
+    assert_eq!(
+        left.room.empty_deadline,
+        Some(clock.now().after(Duration::from_secs(60)))
+    );
+    assert_eq!(
+        types(&reported),
+        ["room.started", "participant.joined", "participant.left"]
+    );
 }
 
 #[actix::test]
@@ -107,16 +165,48 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
     let (home, clock) = (Home::new(), clock());
     let (store, reported) = open(&home, &clock);
     let project = create_project(&store).await;
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
-    let joined = store.record_join(project.clone(), room.id, participant("alice", "PA_2"), clock.now()).await.unwrap();
-    assert_eq!(joined.participants.len(), 1);
-    let late = store
-        .record_leave(project.clone(), room.id, "PA_1".parse().unwrap(), clock.now(), Departure::Left)
+    let room = create_room(&store, new_room(&project, "a"), None)
         .await
         .unwrap();
-    assert_eq!((late.participants.len(), late.room.empty_deadline), (1, None));
-    let expected = ["room.started", "participant.joined", "participant.connection_aborted", "participant.joined"];
+    store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
+    let joined = store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_2"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(joined.participants.len(), 1);
+    let late = store
+        .record_leave(
+            project.clone(),
+            room.id,
+            "PA_1".parse().unwrap(),
+            clock.now(),
+            Departure::Left,
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        (late.participants.len(), late.room.empty_deadline),
+        (1, None)
+    );
+    let expected = [
+        "room.started",
+        "participant.joined",
+        "participant.connection_aborted",
+        "participant.joined",
+    ];
     assert_eq!(types(&reported), expected);
 }
 
@@ -125,27 +215,62 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
     let (home, clock) = (Home::new(), clock());
     let (store, reported) = open(&home, &clock);
     let project = create_project(&store).await;
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
     let alice = || participant("alice", "PA_1");
-    store.record_join(project.clone(), room.id, alice(), clock.now()).await.unwrap();
+    store
+        .record_join(project.clone(), room.id, alice(), clock.now())
+        .await
+        .unwrap();
     clock.advance(Duration::from_secs(30));
     let closed_at = clock.now();
-    store.record_lost(project.clone(), room.id, vec![alice().sid], closed_at).await.unwrap();
+    store
+        .record_lost(project.clone(), room.id, vec![alice().sid], closed_at)
+        .await
+        .unwrap();
     clock.advance(Duration::from_secs(30));
     let earlier = closed_at.before(Duration::from_secs(1));
-    let closed = store.record_return(project.clone(), room.id, alice(), earlier).await.unwrap();
-    assert!(closed.participants.is_empty() && closed.room.empty_deadline.is_some(), "it was closed later");
+    let closed = store
+        .record_return(project.clone(), room.id, alice(), earlier)
+        .await
+        .unwrap();
+    assert!(
+        closed.participants.is_empty() && closed.room.empty_deadline.is_some(),
+        "it was closed later"
+    );
     for _ in 0..2 {
-        let open = store.record_return(project.clone(), room.id, alice(), closed_at).await.unwrap();
-        assert_eq!((open.participants.len(), open.room.empty_deadline), (1, None));
+        let open = store
+            .record_return(project.clone(), room.id, alice(), closed_at)
+            .await
+            .unwrap();
+        assert_eq!(
+            (open.participants.len(), open.room.empty_deadline),
+            (1, None)
+        );
     }
     clock.advance(Duration::from_secs(60));
-    store.record_leave(project.clone(), room.id, alice().sid, clock.now(), Departure::Left).await.unwrap();
+    store
+        .record_leave(
+            project.clone(),
+            room.id,
+            alice().sid,
+            clock.now(),
+            Departure::Left,
+        )
+        .await
+        .unwrap();
     let (joined, aborted) = ("participant.joined", "participant.connection_aborted");
-    assert_eq!(types(&reported), ["room.started", joined, aborted, joined, "participant.left"]);
+    assert_eq!(
+        types(&reported),
+        ["room.started", joined, aborted, joined, "participant.left"]
+    );
     let today = Day::from(clock.now());
     let days = store.usage_days(project, today, today).await.unwrap();
-    assert_eq!((days[0].participant_time, days[0].sessions), (Duration::from_secs(120), 1));
+    assert_eq!(
+        (days[0].participant_time, days[0].sessions),
+        (Duration::from_secs(120), 1)
+    );
 }
 
 #[actix::test]
@@ -153,14 +278,44 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
     let (home, clock) = (Home::new(), clock());
     let (store, reported) = open(&home, &clock);
     let project = create_project(&store).await;
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
+    store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
     let ended = store.end_room(project.clone(), room.id).await.unwrap();
-    assert_eq!((ended.status, ended.empty_deadline), (RoomStatus::Ended, None));
-    store.end_room(project.clone(), room.id).await.unwrap();
-    assert_eq!(types(&reported), ["room.started", "participant.joined", "participant.left", "room.finished"]);
     assert_eq!(
-        code(store.record_join(project.clone(), room.id, participant("bob", "PA_2"), clock.now()).await),
+        (ended.status, ended.empty_deadline),
+        (RoomStatus::Ended, None)
+    );
+    store.end_room(project.clone(), room.id).await.unwrap();
+    assert_eq!(
+        types(&reported),
+        [
+            "room.started",
+            "participant.joined",
+            "participant.left",
+            "room.finished"
+        ]
+    );
+    assert_eq!(
+        code(
+            store
+                .record_join(
+                    project.clone(),
+                    room.id,
+                    participant("bob", "PA_2"),
+                    clock.now()
+                )
+                .await
+        ),
         ErrorCode::RoomEnded
     );
 }
@@ -170,11 +325,22 @@ async fn the_number_of_open_rooms_follows_creations_and_ends() {
     let (home, clock) = (Home::new(), clock());
     let (store, _) = open(&home, &clock);
     let (project, other) = (create_project(&store).await, create_project(&store).await);
-    let open_rooms = async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
-    let first = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    create_room(&store, new_room(&project, "b"), None).await.unwrap();
-    assert_eq!(code(create_room(&store, new_room(&project, "a"), None).await), ErrorCode::RoomExists);
-    assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (2, 0));
+    let open_rooms =
+        async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
+    let first = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
+    create_room(&store, new_room(&project, "b"), None)
+        .await
+        .unwrap();
+    assert_eq!(
+        code(create_room(&store, new_room(&project, "a"), None).await),
+        ErrorCode::RoomExists
+    );
+    assert_eq!(
+        (open_rooms(&project).await, open_rooms(&other).await),
+        (2, 0)
+    );
     for _ in 0..2 {
         store.end_room(project.clone(), first.id).await.unwrap();
         assert_eq!(open_rooms(&project).await, 1);
@@ -195,18 +361,32 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
             refused: None,
         };
         let record = IdempotencyRecord::new(slot.clone(), [7; 32], true);
-        let render = |room: &Room| Response { code: 201, body: room.name.as_str().as_bytes().to_vec() };
-        let recorder = ResponseRecorder { record: record.clone(), render };
-        create_room(&store, new_room(&project, "a"), Some(recorder)).await.unwrap();
+        let render = |room: &Room| Response {
+            code: 201,
+            body: room.name.as_str().as_bytes().to_vec(),
+        };
+        let recorder = ResponseRecorder {
+            record: record.clone(),
+            render,
+        };
+        create_room(&store, new_room(&project, "a"), Some(recorder))
+            .await
+            .unwrap();
         assert!(record.is_stored());
         store.close();
     }
     let (store, _) = open(&home, &clock);
     let kept = store.stored_response(slot.clone()).await.unwrap().unwrap();
-    assert_eq!((kept.fingerprint, kept.response.body.as_slice()), ([7; 32], b"a".as_slice()));
+    assert_eq!(
+        (kept.fingerprint, kept.response.body.as_slice()),
+        ([7; 32], b"a".as_slice())
+    );
     clock.advance(Duration::from_secs(24 * 3_600));
     assert!(store.stored_response(slot).await.unwrap().is_none());
-    assert_eq!(store.delete_expired(Duration::from_secs(1)).await.unwrap(), 1);
+    assert_eq!(
+        store.delete_expired(Duration::from_secs(1)).await.unwrap(),
+        1
+    );
 }
 
 #[actix::test]
@@ -215,14 +395,41 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     let (store, _) = open(&home, &clock);
     let project = create_project(&store).await;
     let endpoint = store
-        .create_webhook_endpoint(project.clone(), "http://example.com/".into(), Secret::new("whsec_x"), None)
+        .create_webhook_endpoint(
+            project.clone(),
+            "http://example.com/".into(),
+            Secret::new("whsec_x"),
+            None,
+        )
         .await
         .unwrap();
-    assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret.reveal(), "whsec_x");
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
+    assert_eq!(
+        store
+            .active_webhook_endpoint(endpoint.id)
+            .await
+            .unwrap()
+            .unwrap()
+            .secret
+            .reveal(),
+        "whsec_x"
+    );
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
+    store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
 
-    let due = store.due_deliveries(project.clone(), endpoint.id, clock.now(), 50).await.unwrap();
+    let due = store
+        .due_deliveries(project.clone(), endpoint.id, clock.now(), 50)
+        .await
+        .unwrap();
     let names: Vec<_> = due.iter().map(|d| d.event_type.as_str()).collect();
     assert_eq!(names, ["room.started", "participant.joined"]);
     let failed = Attempt {
@@ -238,25 +445,57 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         },
         retry_at: None,
     };
-    assert_eq!(code(store.retry_delivery(project.clone(), due[0].id, None).await), ErrorCode::DeliveryNotRetryable);
+    assert_eq!(
+        code(store.retry_delivery(project.clone(), due[0].id, None).await),
+        ErrorCode::DeliveryNotRetryable
+    );
     store.record_attempt(failed).await.unwrap();
-    let retried = store.retry_delivery(project.clone(), due[0].id, None).await.unwrap();
-    assert_eq!((retried.status, retried.attempts), (DeliveryStatus::Pending, 0));
+    let retried = store
+        .retry_delivery(project.clone(), due[0].id, None)
+        .await
+        .unwrap();
+    assert_eq!(
+        (retried.status, retried.attempts),
+        (DeliveryStatus::Pending, 0)
+    );
 
-    store.delete_webhook_endpoint(project.clone(), endpoint.id).await.unwrap();
-    let left = store.deliveries(project, conclave_db::DeliveryFilter::default(), PageRequest::default()).await;
+    store
+        .delete_webhook_endpoint(project.clone(), endpoint.id)
+        .await
+        .unwrap();
+    let left = store
+        .deliveries(
+            project,
+            conclave_db::DeliveryFilter::default(),
+            PageRequest::default(),
+        )
+        .await;
     assert!(left.unwrap().items.is_empty());
 }
 
 #[actix::test]
-async fn the_deliveries_of_a_deleted_endpoint_are_purged_in_small_steps_so_that_no_write_waits_for_all() {
+async fn the_deliveries_of_a_deleted_endpoint_are_purged_in_small_steps_so_that_no_write_waits_for_all()
+ {
     let (home, clock) = (Home::new(), clock());
     let (store, _) = open(&home, &clock);
     let project = create_project(&store).await;
     let url = "http://example.com/".to_owned();
-    let endpoint = store.create_webhook_endpoint(project.clone(), url, Secret::new("whsec_x"), None).await.unwrap();
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    store.record_join(project.clone(), room.id, participant("alice", "PA_1"), clock.now()).await.unwrap();
+    let endpoint = store
+        .create_webhook_endpoint(project.clone(), url, Secret::new("whsec_x"), None)
+        .await
+        .unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
+    store
+        .record_join(
+            project.clone(),
+            room.id,
+            participant("alice", "PA_1"),
+            clock.now(),
+        )
+        .await
+        .unwrap();
     let id = home.records.random_id();
     let many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1198)
@@ -267,7 +506,10 @@ async fn the_deliveries_of_a_deleted_endpoint_are_purged_in_small_steps_so_that_
          FROM (SELECT * FROM webhook_deliveries LIMIT 1) AS one, n",
     );
     home.records.run(&many);
-    store.delete_webhook_endpoint(project, endpoint.id).await.unwrap();
+    store
+        .delete_webhook_endpoint(project, endpoint.id)
+        .await
+        .unwrap();
     for deleted in [500, 500, 200, 1, 0] {
         assert_eq!(store.purge_deleted_endpoint().await.unwrap(), deleted);
     }
@@ -279,29 +521,71 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     let (home, clock) = (Home::new(), clock());
     let (store, reported) = open(&home, &clock);
     let project = create_project(&store).await;
-    let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
+    let room = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
     let new = new_ingress(&room);
     store.create_ingress(new.clone()).await.unwrap();
-    assert_eq!(code(store.create_ingress(new.clone()).await), ErrorCode::IngressExists);
+    assert_eq!(
+        code(store.create_ingress(new.clone()).await),
+        ErrorCode::IngressExists
+    );
     let say = |status, error: Option<&str>| {
-        let said = IngressState { ingress_id: new.ingress_id.clone(), status, error: error.map(str::to_owned) };
+        let said = IngressState {
+            ingress_id: new.ingress_id.clone(),
+            status,
+            error: error.map(str::to_owned),
+        };
         store.record_ingress(project.clone(), said, clock.now())
     };
-    for status in [S::Buffering, S::Error, S::Publishing, S::Publishing, S::Error, S::Error, S::Inactive] {
+    for status in [
+        S::Buffering,
+        S::Error,
+        S::Publishing,
+        S::Publishing,
+        S::Error,
+        S::Error,
+        S::Inactive,
+    ] {
         say(status, None).await.unwrap();
     }
     say(S::Publishing, None).await.unwrap();
     let failed = say(S::Error, Some("no picture")).await.unwrap();
-    assert_eq!((failed.status, failed.error.as_deref()), (S::Error, Some("no picture")));
-    assert_eq!(types(&reported), ["ingress.started", "ingress.ended"].repeat(2));
+    assert_eq!(
+        (failed.status, failed.error.as_deref()),
+        (S::Error, Some("no picture"))
+    );
+    assert_eq!(
+        types(&reported),
+        ["ingress.started", "ingress.ended"].repeat(2)
+    );
     say(S::Publishing, None).await.unwrap();
     store.end_room(project.clone(), room.id).await.unwrap();
-    assert_eq!(types(&reported)[4..], ["ingress.started", "ingress.ended", "room.finished"]);
+    assert_eq!(
+        types(&reported)[4..],
+        ["ingress.started", "ingress.ended", "room.finished"]
+    );
     assert_eq!(say(S::Publishing, None).await.unwrap().status, S::Complete);
-    assert!(store.live_records(project.clone()).await.unwrap().ingresses.is_empty());
-    let deleted = store.delete_ingress(project.clone(), new.ingress_id.clone()).await.unwrap();
-    assert_eq!((deleted.status, deleted.deleted_at), (S::Deleted, Some(clock.now())));
-    let late = NewIngress { ingress_id: "IN_2".parse().unwrap(), ..new.clone() };
+    assert!(
+        store
+            .live_records(project.clone())
+            .await
+            .unwrap()
+            .ingresses
+            .is_empty()
+    );
+    let deleted = store
+        .delete_ingress(project.clone(), new.ingress_id.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        (deleted.status, deleted.deleted_at),
+        (S::Deleted, Some(clock.now()))
+    );
+    let late = NewIngress {
+        ingress_id: "IN_2".parse().unwrap(),
+        ..new.clone()
+    };
     assert_eq!(code(store.create_ingress(late).await), ErrorCode::RoomEnded);
     assert_eq!(types(&reported).len(), 7);
 }
@@ -315,9 +599,16 @@ async fn a_backup_opens_and_holds_what_was_there() {
     let (store, _) = open(&home, &clock);
     let project = create_project(&store).await;
     let copy = Home::new();
-    std::fs::copy(home.path().join("encryption.key"), copy.path().join("encryption.key")).unwrap();
+    std::fs::copy(
+        home.path().join("encryption.key"),
+        copy.path().join("encryption.key"),
+    )
+    .unwrap();
     store.backup(copy.path().join("conclave.db")).await.unwrap();
-    assert!(store.backup(copy.path().join("conclave.db")).await.is_err(), "an existing file is never overwritten");
+    assert!(
+        store.backup(copy.path().join("conclave.db")).await.is_err(),
+        "an existing file is never overwritten"
+    );
     let (restored, _) = open(&copy, &clock);
     assert_eq!(restored.check().await.unwrap(), restored.schema());
     assert!(restored.project(project).await.unwrap().is_some());
@@ -328,14 +619,26 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     let home = Home::new();
     let ((store, _), (other, _)) = (open(&home, &clock()), open(&home, &clock()));
     let project = create_project(&store).await;
-    let CreatedApiKey { record, key } = store.create_api_key(project.clone(), "label".into()).await.unwrap();
+    let CreatedApiKey { record, key } = store
+        .create_api_key(project.clone(), "label".into())
+        .await
+        .unwrap();
     for _ in 0..3 {
-        assert!(!store.authenticate(key.clone()).await.unwrap().unwrap().revoked);
+        assert!(
+            !store
+                .authenticate(key.clone())
+                .await
+                .unwrap()
+                .unwrap()
+                .revoked
+        );
     }
     // Another key with the same prefix is another key, also while the prefix is remembered.
     let text = key.reveal();
     let last = if text.ends_with('a') { "b" } else { "a" };
-    let similar = format!("{}{last}", &text[..text.len() - 1]).parse().unwrap();
+    let similar = format!("{}{last}", &text[..text.len() - 1])
+        .parse()
+        .unwrap();
     assert!(store.authenticate(similar).await.unwrap().is_none());
     other.revoke_api_key(record.prefix).await.unwrap();
     // As a command does before it ends: a running server may read older state for this long.
@@ -348,14 +651,27 @@ async fn a_wrong_number_of_open_rooms_keeps_no_room_from_ending_and_is_counted_a
     let (home, clock) = (Home::new(), clock());
     let (store, _) = open(&home, &clock);
     let (project, other) = (create_project(&store).await, create_project(&store).await);
-    let open_rooms = async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
-    let first = create_room(&store, new_room(&project, "a"), None).await.unwrap();
+    let open_rooms =
+        async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
+    let first = create_room(&store, new_room(&project, "a"), None)
+        .await
+        .unwrap();
     for name in ["b", "c"] {
-        create_room(&store, new_room(&project, name), None).await.unwrap();
+        create_room(&store, new_room(&project, name), None)
+            .await
+            .unwrap();
     }
-    home.records.run(&format!("UPDATE projects SET open_rooms = CASE WHEN id = '{project}' THEN 0 ELSE 7 END"));
+    home.records.run(&format!(
+        "UPDATE projects SET open_rooms = CASE WHEN id = '{project}' THEN 0 ELSE 7 END"
+    ));
     store.end_room(project.clone(), first.id).await.unwrap();
-    assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (0, 7));
+    assert_eq!(
+        (open_rooms(&project).await, open_rooms(&other).await),
+        (0, 7)
+    );
     store.begin_run().await.unwrap();
-    assert_eq!((open_rooms(&project).await, open_rooms(&other).await), (2, 0));
+    assert_eq!(
+        (open_rooms(&project).await, open_rooms(&other).await),
+        (2, 0)
+    );
 }

@@ -1,6 +1,11 @@
 //! The usage of a project by day and by month, and what is taken from its balance for past months.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -27,18 +32,44 @@ impl Fixture {
         let (home, clock) = (Home::new(), Clock::manual(start.parse().unwrap()));
         let store = support::open(&home, None, &clock, Box::new(|_| {}));
         let project = create_project(&store).await;
-        let room = create_room(&store, new_room(&project, "standup"), None).await.unwrap().id;
-        Self { store, clock, project, room, _home: home }
+        let room = create_room(&store, new_room(&project, "standup"), None)
+            .await
+            .unwrap()
+            .id;
+        Self {
+            store,
+            clock,
+            project,
+            room,
+            _home: home,
+        }
     }
 
     async fn join(&self, identity: &str) {
         let participant = participant(identity, &format!("PA_{identity}"));
-        self.store.record_join(self.project.clone(), self.room, participant, self.clock.now()).await.unwrap();
+        self.store
+            .record_join(
+                self.project.clone(),
+                self.room,
+                participant,
+                self.clock.now(),
+            )
+            .await
+            .unwrap();
     }
 
     async fn leave(&self, identity: &str) {
         let sid = format!("PA_{identity}").parse().unwrap();
-        self.store.record_leave(self.project.clone(), self.room, sid, self.clock.now(), Departure::Left).await.unwrap();
+        self.store
+            .record_leave(
+                self.project.clone(),
+                self.room,
+                sid,
+                self.clock.now(),
+                Departure::Left,
+            )
+            .await
+            .unwrap();
     }
 
     /// Lets a participant stay in the room for some minutes.
@@ -51,14 +82,24 @@ impl Fixture {
     /// The minutes and the sessions of each day.
     async fn days(&self, from: &str, to: &str) -> Vec<(u64, u32)> {
         let (from, to): (Day, Day) = (from.parse().unwrap(), to.parse().unwrap());
-        let days = self.store.usage_days(self.project.clone(), from, to).await.unwrap();
-        days.iter().map(|day| (day.participant_time.as_secs() / 60, day.sessions)).collect()
+        let days = self
+            .store
+            .usage_days(self.project.clone(), from, to)
+            .await
+            .unwrap();
+        days.iter()
+            .map(|day| (day.participant_time.as_secs() / 60, day.sessions))
+            .collect()
     }
 
     /// The minutes of the current month, the balance, and whether the months before are settled.
     async fn month(&self) -> (u64, i64, bool) {
         let month = self.store.month_use(self.project.clone()).await.unwrap();
-        (month.participant_time.as_secs() / 60, month.balance_ugx, month.settled)
+        (
+            month.participant_time.as_secs() / 60,
+            month.balance_ugx,
+            month.settled,
+        )
     }
 }
 
@@ -67,7 +108,10 @@ fn plan() -> Plan {
     Plan {
         display_name: String::new(),
         price_ugx: 0,
-        limits: PlanLimits { participant_minutes_per_month: Some(10), ..PlanLimits::default() },
+        limits: PlanLimits {
+            participant_minutes_per_month: Some(10),
+            ..PlanLimits::default()
+        },
         features: PlanFeatures::default(),
         overage_ugx_per_minute: Some(5),
     }
@@ -96,11 +140,21 @@ async fn the_overage_of_past_months_is_taken_from_the_balance_once() {
     fixture.stay("bob", 90).await;
     assert_eq!(fixture.month().await, (30, 0, false));
     for _ in 0..2 {
-        fixture.store.settle_months(fixture.project.clone(), plan()).await.unwrap();
+        fixture
+            .store
+            .settle_months(fixture.project.clone(), plan())
+            .await
+            .unwrap();
         assert_eq!(fixture.month().await, (30, -5 * (60 + 60 - 10), true));
     }
-    fixture.clock.advance(Duration::from_secs(61 * 24 * 60 * 60));
+    fixture
+        .clock
+        .advance(Duration::from_secs(61 * 24 * 60 * 60));
     assert_eq!(fixture.month().await, (0, -550, false));
-    fixture.store.settle_months(fixture.project.clone(), plan()).await.unwrap();
+    fixture
+        .store
+        .settle_months(fixture.project.clone(), plan())
+        .await
+        .unwrap();
     assert_eq!(fixture.month().await, (0, -550 - 5 * (30 - 10), true));
 }

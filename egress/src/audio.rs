@@ -36,7 +36,8 @@ impl AudioDecoder {
     /// # Errors
     /// The decoder refuses the format, which it does not.
     pub fn start(places: Vec<Place>, now: Instant) -> Result<Self, String> {
-        let decoder = OpusDecoder::new(SAMPLES_PER_SECOND, CHANNELS).map_err(|error| error.to_string())?;
+        let decoder =
+            OpusDecoder::new(SAMPLES_PER_SECOND, CHANNELS).map_err(|error| error.to_string())?;
         Ok(Self {
             decoder,
             samples: SampleQueue::default(),
@@ -51,16 +52,23 @@ impl AudioDecoder {
     /// Decodes a packet. One that is malformed is left out. Returns whether the decoder can go on.
     pub fn push(&mut self, packet: &Frame, arrived: Instant) -> bool {
         self.last = arrived;
-        let Some(duration) = opus_duration(&packet.data) else { return true };
+        let Some(duration) = opus_duration(&packet.data) else {
+            return true;
+        };
         if self.decoded + duration > arrived.saturating_duration_since(self.began) + AHEAD {
             return true;
         }
         self.decoded += duration;
         let (decoder, buffer) = (&mut self.decoder, &mut self.buffer);
         // A packet is what a stranger's program has made: a panic costs its track a decoder, not the recording its thread.
-        match catch_unwind(AssertUnwindSafe(|| decoder.decode_s16(&packet.data, MAX_PACKET_SAMPLES, buffer))) {
+        match catch_unwind(AssertUnwindSafe(|| {
+            decoder.decode_s16(&packet.data, MAX_PACKET_SAMPLES, buffer)
+        })) {
             Ok(Ok(count)) => {
-                self.samples.push(packet.at, self.buffer.get(..count * CHANNELS).unwrap_or_default());
+                self.samples.push(
+                    packet.at,
+                    self.buffer.get(..count * CHANNELS).unwrap_or_default(),
+                );
                 true
             }
             Ok(Err(_)) => true,
@@ -91,7 +99,8 @@ pub mod tests {
 
     /// Packets of a tone whose left channel is twice as loud as the right one.
     pub fn tone(packets: u32, channels: usize) -> Vec<Frame> {
-        let mut encoder = OpusEncoder::new(SAMPLES_PER_SECOND, channels, Application::Audio).unwrap();
+        let mut encoder =
+            OpusEncoder::new(SAMPLES_PER_SECOND, channels, Application::Audio).unwrap();
         let wave = |sample: u32| f64::from(sample) * 440.0 * std::f64::consts::TAU / 48_000.0;
         let packet = |number: u32| {
             let samples = (number * 960..(number + 1) * 960).flat_map(|sample| {
@@ -100,9 +109,16 @@ pub mod tests {
                 [value, value / 2].into_iter().take(channels)
             });
             let mut data = vec![0; MAX_PACKET_BYTES];
-            let bytes = encoder.encode_s16(&samples.collect::<Vec<_>>(), 960, &mut data).unwrap();
+            let bytes = encoder
+                .encode_s16(&samples.collect::<Vec<_>>(), 960, &mut data)
+                .unwrap();
             data.truncate(bytes);
-            Frame { at: PACKET * number, is_key: true, data, dimensions: None }
+            Frame {
+                at: PACKET * number,
+                is_key: true,
+                data,
+                dimensions: None,
+            }
         };
         (0..packets).map(packet).collect()
     }
@@ -115,8 +131,13 @@ pub mod tests {
     fn loudness(decoder: &mut AudioDecoder, chunk: u64) -> [i64; 2] {
         let mut sum = vec![0; CHUNK_SAMPLES * 2];
         decoder.mix(chunk, &mut sum);
-        let square =
-            |side: usize| sum.iter().skip(side).step_by(2).map(|sample| i64::from(*sample).pow(2)).sum::<i64>();
+        let square = |side: usize| {
+            sum.iter()
+                .skip(side)
+                .step_by(2)
+                .map(|sample| i64::from(*sample).pow(2))
+                .sum::<i64>()
+        };
         [0, 1].map(|side| square(side) / 960)
     }
 
@@ -125,7 +146,9 @@ pub mod tests {
         let now = Instant::now();
         for (channels, right) in [(2, 8_000_000), (1, 32_000_000)] {
             let mut decoder = decoder(now);
-            tone(50, channels).iter().for_each(|packet| assert!(decoder.push(packet, now + packet.at)));
+            tone(50, channels)
+                .iter()
+                .for_each(|packet| assert!(decoder.push(packet, now + packet.at)));
             for chunk in 0..5 {
                 loudness(&mut decoder, chunk);
             }
@@ -133,7 +156,10 @@ pub mod tests {
                 let heard = loudness(&mut decoder, chunk);
                 // A sine of the amplitude 8,000 has the mean square 32,000,000.
                 let is_near = |one: i64, other: i64| (one - other).abs() < other / 4;
-                assert!(is_near(heard[0], 32_000_000) && is_near(heard[1], right), "{channels} {chunk}: {heard:?}");
+                assert!(
+                    is_near(heard[0], 32_000_000) && is_near(heard[1], right),
+                    "{channels} {chunk}: {heard:?}"
+                );
             }
         }
     }
@@ -142,7 +168,9 @@ pub mod tests {
     fn more_sound_than_time_is_not_decoded_and_a_silent_track_gives_its_decoder_up() {
         let now = Instant::now();
         let mut decoder = decoder(now);
-        tone(500, 1).iter().for_each(|packet| assert!(decoder.push(packet, now)));
+        tone(500, 1)
+            .iter()
+            .for_each(|packet| assert!(decoder.push(packet, now)));
         assert_eq!(decoder.decoded, AHEAD);
         assert!(!decoder.is_idle(now + IDLE) && decoder.is_idle(now + IDLE + PACKET));
     }

@@ -47,14 +47,24 @@ pub struct DiskBuffer {
 impl From<usize> for Capacity {
     /// Returns the bounds of a queue of this many chunks of any size, in memory.
     fn from(chunks: usize) -> Self {
-        Self { chunks, memory: MEMORY, reserve: RESERVE, disk: None }
+        Self {
+            chunks,
+            memory: MEMORY,
+            reserve: RESERVE,
+            disk: None,
+        }
     }
 }
 
 impl From<DiskBuffer> for Capacity {
     /// Returns the bounds of a queue that continues in a file.
     fn from(disk: DiskBuffer) -> Self {
-        Self { chunks: usize::MAX, memory: MEMORY, reserve: RESERVE, disk: Some(disk) }
+        Self {
+            chunks: usize::MAX,
+            memory: MEMORY,
+            reserve: RESERVE,
+            disk: Some(disk),
+        }
     }
 }
 
@@ -118,7 +128,12 @@ enum Room {
 
 impl Backlog {
     pub fn new(capacity: Capacity) -> Self {
-        Self { capacity, state: Mutex::default(), changed: Condvar::new(), file: OnceLock::new() }
+        Self {
+            capacity,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            file: OnceLock::new(),
+        }
     }
 
     /// Adds a chunk, without waiting for the child. May wait for the disk.
@@ -166,13 +181,21 @@ impl Backlog {
         let Some(disk) = &self.capacity.disk else {
             // Of a queue that is bounded by its chunks, as that of decoders.
             let is_full = state.waiting.len() >= self.capacity.chunks;
-            return if is_full { Err(SendError::Full) } else { Ok(state.take_memory(bytes)) };
+            return if is_full {
+                Err(SendError::Full)
+            } else {
+                Ok(state.take_memory(bytes))
+            };
         };
         if state.memory + bytes <= self.capacity.memory {
             return Ok(state.take_memory(bytes));
         }
         // Optional chunks leave a quarter of the file to the required ones.
-        let limit = if need == Need::Required { disk.bytes } else { disk.bytes / 4 * 3 };
+        let limit = if need == Need::Required {
+            disk.bytes
+        } else {
+            disk.bytes / 4 * 3
+        };
         let (at, length) = (state.end, u64::try_from(bytes).unwrap_or(u64::MAX));
         if at - state.begin + length <= limit {
             state.end += length;
@@ -192,37 +215,62 @@ impl Backlog {
     /// Returns the file of the queue.
     fn file(&self) -> io::Result<&File> {
         let create = || {
-            let created = self.capacity.disk.as_ref().map(|disk| create_unnamed(&disk.directory));
-            let warn = |error: &io::Error| log::warn!("the buffer of a recording cannot be created: {error}");
+            let created = self
+                .capacity
+                .disk
+                .as_ref()
+                .map(|disk| create_unnamed(&disk.directory));
+            let warn = |error: &io::Error| {
+                log::warn!("the buffer of a recording cannot be created: {error}");
+            };
             created.and_then(|file| file.inspect_err(warn).ok())
         };
-        self.file.get_or_init(create).as_ref().ok_or_else(|| io::Error::other("the file could not be created"))
+        self.file
+            .get_or_init(create)
+            .as_ref()
+            .ok_or_else(|| io::Error::other("the file could not be created"))
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let file = self.file()?;
-        self.pieces(at, bytes.len()).try_for_each(|(place, range)| file.write_all_at(&bytes[range], place))
+        self.pieces(at, bytes.len())
+            .try_for_each(|(place, range)| file.write_all_at(&bytes[range], place))
     }
 
     fn read(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let (file, mut chunk) = (self.file()?, vec![0; bytes]);
-        self.pieces(at, bytes).try_for_each(|(place, range)| file.read_exact_at(&mut chunk[range], place))?;
+        self.pieces(at, bytes)
+            .try_for_each(|(place, range)| file.read_exact_at(&mut chunk[range], place))?;
         Ok(chunk)
     }
 
     /// Returns where the bytes of a chunk are in the file: in one piece, or in two if it wraps.
-    fn pieces(&self, at: u64, bytes: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> + use<> {
-        let size = self.capacity.disk.as_ref().map_or(1, |disk| disk.bytes.max(1));
+    fn pieces(
+        &self,
+        at: u64,
+        bytes: usize,
+    ) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> + use<> {
+        let size = self
+            .capacity
+            .disk
+            .as_ref()
+            .map_or(1, |disk| disk.bytes.max(1));
         let place = at % size;
-        let first = usize::try_from(size - place).unwrap_or(usize::MAX).min(bytes);
-        [(place, 0..first), (0, first..bytes)].into_iter().filter(|(_, range)| !range.is_empty())
+        let first = usize::try_from(size - place)
+            .unwrap_or(usize::MAX)
+            .min(bytes);
+        [(place, 0..first), (0, first..bytes)]
+            .into_iter()
+            .filter(|(_, range)| !range.is_empty())
     }
 
     /// Returns the next chunk, and waits for it; `None` if none follows.
     pub fn pop(&self) -> Option<Vec<u8>> {
         loop {
             let mut state = self.state.lock();
-            self.changed.wait_while(&mut state, |state| state.waiting.is_empty() && !state.is_closed);
+            self.changed.wait_while(&mut state, |state| {
+                state.waiting.is_empty() && !state.is_closed
+            });
             let (chunk, need) = state.waiting.pop_front()?;
             let is_skipped = state.is_hurried && need == Need::Optional;
             let taken = match chunk {
@@ -234,10 +282,16 @@ impl Backlog {
                 Chunk::Disk(bytes) => {
                     let at = state.begin;
                     drop(state);
-                    let chunk = if is_skipped { Ok(Vec::new()) } else { self.read(at, bytes) };
+                    let chunk = if is_skipped {
+                        Ok(Vec::new())
+                    } else {
+                        self.read(at, bytes)
+                    };
                     self.release(bytes);
                     // A chunk is a whole cluster, so the child reads on behind the gap.
-                    let warn = |error: &io::Error| log::warn!("the buffer of a recording cannot be read: {error}");
+                    let warn = |error: &io::Error| {
+                        log::warn!("the buffer of a recording cannot be read: {error}");
+                    };
                     chunk.inspect_err(warn).ok()
                 }
             };
@@ -311,9 +365,15 @@ fn create_unnamed(directory: &Path) -> io::Result<File> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = directory.join(format!(".buffer-{}-{number}", std::process::id()));
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(FILE_MODE);
+    options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE);
     // A crash between the two calls leaves an empty file, whose name a later process may need.
-    let file = options.open(&path).or_else(|_| fs::remove_file(&path).and_then(|()| options.open(&path)))?;
+    let file = options
+        .open(&path)
+        .or_else(|_| fs::remove_file(&path).and_then(|()| options.open(&path)))?;
     fs::remove_file(&path)?;
     Ok(file)
 }

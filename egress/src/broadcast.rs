@@ -65,8 +65,18 @@ impl StreamSink {
         let arguments = arguments(ffmpeg, BROADCAST, media, encoding)
             .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
         let mut command = ffmpeg.command();
-        command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(arguments);
-        command.args(["-flush_packets", "1", "-flvflags", "no_duration_filesize", "-f", "flv", "pipe:1"]);
+        command
+            .args(["-f", "matroska", "-i", "pipe:0", "-map", "0"])
+            .args(arguments);
+        command.args([
+            "-flush_packets",
+            "1",
+            "-flvflags",
+            "no_duration_filesize",
+            "-f",
+            "flv",
+            "pipe:1",
+        ]);
         let encoded = Arc::new(Mutex::new(Encoded::default()));
         let written = Arc::clone(&encoded);
         let on_output = Box::new(move |bytes: &[u8]| {
@@ -102,7 +112,9 @@ impl StreamSink {
             } else {
                 self.has_media = true;
             }
-            self.targets.iter_mut().for_each(|target| target.send(&tag, &self.headers, now));
+            self.targets
+                .iter_mut()
+                .for_each(|target| target.send(&tag, &self.headers, now));
         }
     }
 
@@ -140,8 +152,15 @@ impl Sink for StreamSink {
         if now < self.last_connected + PATIENCE {
             return Ok(());
         }
-        let failures: Vec<_> = self.targets.iter().filter_map(|target| target.failure.clone()).collect();
-        Err(format!("no receiver has taken the stream for a minute: {}", failures.join("; ")))
+        let failures: Vec<_> = self
+            .targets
+            .iter()
+            .filter_map(|target| target.failure.clone())
+            .collect();
+        Err(format!(
+            "no receiver has taken the stream for a minute: {}",
+            failures.join("; ")
+        ))
     }
 
     fn is_active(&self) -> bool {
@@ -158,11 +177,16 @@ impl Sink for StreamSink {
 
     fn finish(mut self: Box<Self>) -> Result<bool, String> {
         // What the encoder still has is passed on once it has ended.
-        let (encoded, encoder) = (Arc::clone(&self.encoded), self.encoder.into_process().finish(ENDING));
+        let (encoded, encoder) = (
+            Arc::clone(&self.encoded),
+            self.encoder.into_process().finish(ENDING),
+        );
         let rest = std::mem::take(&mut encoded.lock().tags);
         let now = Instant::now();
         for tag in rest.into_iter().map(Arc::new) {
-            self.targets.iter_mut().for_each(|target| target.send(&tag, &self.headers, now));
+            self.targets
+                .iter_mut()
+                .for_each(|target| target.send(&tag, &self.headers, now));
         }
         self.targets.iter_mut().for_each(Target::close);
         // The broadcast is over, whatever the receivers make of it.

@@ -62,8 +62,12 @@ impl Output {
     fn push(&self, at: Duration, picture: Option<Picture>) {
         let mut decoded = self.decoded.lock();
         decoded.last = Some((at, Instant::now()));
-        self.changed.wait_while(&mut decoded, |decoded| decoded.pictures.len() >= PICTURES && !decoded.is_closed);
-        decoded.pictures.extend(picture.map(|picture| (at, picture)));
+        self.changed.wait_while(&mut decoded, |decoded| {
+            decoded.pictures.len() >= PICTURES && !decoded.is_closed
+        });
+        decoded
+            .pictures
+            .extend(picture.map(|picture| (at, picture)));
     }
 }
 
@@ -78,29 +82,45 @@ impl VideoDecoder {
         size: (u32, u32),
         places: Vec<Place>,
     ) -> Result<Option<Self>, String> {
-        let Some(track) = header(codec, first).filter(|_| first.is_key) else { return Ok(None) };
+        let Some(track) = header(codec, first).filter(|_| first.is_key) else {
+            return Ok(None);
+        };
         let (width, height) = size;
         let fit = format!(
             "scale={width}:{height}:force_original_aspect_ratio=decrease:flags=bilinear,\
              pad={width}:{height}:(ow-iw)/2:(oh-ih)/2:black,setsar=1,format=yuv420p"
         );
         let mut command = decoding(ffmpeg, codec);
-        command.args(ffmpeg.keep_timestamps()).args(["-enc_time_base", "-1", "-vf", &fit]);
+        command
+            .args(ffmpeg.keep_timestamps())
+            .args(["-enc_time_base", "-1", "-vf", &fit]);
         command.args(["-c:v", "rawvideo", "-allow_raw_vfw", "1"]);
         let output = Arc::<Output>::default();
         let decoded = Arc::clone(&output);
-        let process =
-            start(command, move |block| decoded.push(block.at, Picture::from_planes(width, height, block.data)))?;
-        process.try_send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
+        let process = start(command, move |block| {
+            decoded.push(block.at, Picture::from_planes(width, height, block.data));
+        })?;
+        process
+            .try_send(Writer::header(&[track]))
+            .map_err(|_| "the decoder does not read".to_owned())?;
         let (source, pending) = (first.dimensions, VecDeque::new());
-        Ok(Some(Self { process, size, source, pending, output, _places: places }))
+        Ok(Some(Self {
+            process,
+            size,
+            source,
+            pending,
+            output,
+            _places: places,
+        }))
     }
 
     /// Decodes a frame that arrived at this moment. Returns whether the decoder works.
     pub fn push(&mut self, frame: &Frame, arrived: Instant) -> bool {
         self.source = frame.dimensions.or(self.source);
         self.pending.push_back((frame.at, arrived));
-        self.process.try_send(Writer::frame(1, frame.at, frame.is_key, &frame.data)).is_ok()
+        self.process
+            .try_send(Writer::frame(1, frame.at, frame.is_key, &frame.data))
+            .is_ok()
     }
 
     /// Returns when the next frame was captured whose picture is still to come; `None` if there is none, or the decoder has stalled.
@@ -179,12 +199,25 @@ fn decoding(ffmpeg: &Ffmpeg, codec: Codec) -> Command {
     command
 }
 
-fn start(mut command: Command, mut on_block: impl FnMut(Block) + Send + 'static) -> Result<Process, String> {
+fn start(
+    mut command: Command,
+    mut on_block: impl FnMut(Block) + Send + 'static,
+) -> Result<Process, String> {
     // A cluster for each frame, so that none waits for the next one.
-    command.args(["-f", "matroska", "-live", "1", "-cluster_size_limit", "1", "-cluster_time_limit", "0"]);
+    command.args([
+        "-f",
+        "matroska",
+        "-live",
+        "1",
+        "-cluster_size_limit",
+        "1",
+        "-cluster_time_limit",
+        "0",
+    ]);
     command.args(["-flush_packets", "1", "pipe:1"]);
     let mut reader = Reader::default();
-    let on_output = Box::new(move |bytes: &[u8]| reader.push(bytes).into_iter().for_each(&mut on_block));
+    let on_output =
+        Box::new(move |bytes: &[u8]| reader.push(bytes).into_iter().for_each(&mut on_block));
     Process::start_within(command, Some(MEMORY), QUEUE, Some(on_output))
         .map_err(|error| format!("ffmpeg cannot be started: {error}"))
 }

@@ -23,10 +23,29 @@ impl Media {
 
     /// Returns the tracks of the stream to the encoder.
     pub fn tracks(self, encoding: &Encoding) -> Vec<Track> {
-        let Encoding { width, height, frame_rate, .. } = *encoding;
-        let pictures = TrackKind::Pictures { width, height, rate: frame_rate };
-        let kinds = [(self.has_video, pictures), (self.has_audio, TrackKind::Samples)];
-        kinds.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| Track { kind, private: vec![] }).collect()
+        let Encoding {
+            width,
+            height,
+            frame_rate,
+            ..
+        } = *encoding;
+        let pictures = TrackKind::Pictures {
+            width,
+            height,
+            rate: frame_rate,
+        };
+        let kinds = [
+            (self.has_video, pictures),
+            (self.has_audio, TrackKind::Samples),
+        ];
+        kinds
+            .into_iter()
+            .filter(|(is_there, _)| *is_there)
+            .map(|(_, kind)| Track {
+                kind,
+                private: vec![],
+            })
+            .collect()
     }
 }
 
@@ -50,7 +69,11 @@ pub fn arguments(
     Ok(arguments)
 }
 
-fn video(ffmpeg: &Ffmpeg, container: Container, encoding: &Encoding) -> Result<Vec<String>, &'static str> {
+fn video(
+    ffmpeg: &Ffmpeg,
+    container: Container,
+    encoding: &Encoding,
+) -> Result<Vec<String>, &'static str> {
     let wanted: (&[_], _) = match container {
         Container::Webm | Container::Ogg => (&["libvpx"], "VP8"),
         Container::Mp4 | Container::Matroska => (&["libx264", "h264_v4l2m2m"], "H264"),
@@ -65,17 +88,33 @@ fn video(ffmpeg: &Ffmpeg, container: Container, encoding: &Encoding) -> Result<V
     let mut arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
     let kbps = |kbps: u32| format!("{kbps}k");
     let rate = encoding.video_kbps;
-    arguments.extend(["-b:v".into(), kbps(rate), "-maxrate".into(), kbps(rate), "-bufsize".into(), kbps(rate * 2)]);
+    arguments.extend([
+        "-b:v".into(),
+        kbps(rate),
+        "-maxrate".into(),
+        kbps(rate),
+        "-bufsize".into(),
+        kbps(rate * 2),
+    ]);
     // A key frame each two seconds: so much a crash loses at most.
     arguments.extend(["-g".into(), (encoding.frame_rate * 2).to_string()]);
     Ok(arguments)
 }
 
-fn audio(ffmpeg: &Ffmpeg, container: Container, encoding: &Encoding) -> Result<Vec<String>, &'static str> {
+fn audio(
+    ffmpeg: &Ffmpeg,
+    container: Container,
+    encoding: &Encoding,
+) -> Result<Vec<String>, &'static str> {
     let wanted: (&[_], _) = match container {
         Container::Webm | Container::Ogg => (&["libopus", "opus"], "Opus"),
         Container::Mp4 | Container::Matroska => (&["aac"], "AAC"),
     };
     let encoder = ffmpeg.encoder(wanted.0).ok_or(wanted.1)?;
-    Ok(vec!["-c:a".into(), encoder.into(), "-b:a".into(), format!("{}k", encoding.audio_kbps)])
+    Ok(vec![
+        "-c:a".into(),
+        encoder.into(),
+        "-b:a".into(),
+        format!("{}k", encoding.audio_kbps),
+    ])
 }

@@ -18,7 +18,8 @@ use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content, ReserveError};
 use crate::job::{
-    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, Totals, TrackJob, channel, run,
+    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, Totals,
+    TrackJob, channel, run,
 };
 use crate::output::OutputFile;
 use crate::places::DecoderPlaces;
@@ -107,7 +108,10 @@ const fn media_of(source: &EgressSource) -> Media {
             has_video: !matches!(media, CompositeMedia::AudioOnly),
             has_audio: !matches!(media, CompositeMedia::VideoOnly),
         },
-        EgressSource::Participant(_) | EgressSource::Track(_) => Media { has_video: true, has_audio: true },
+        EgressSource::Participant(_) | EgressSource::Track(_) => Media {
+            has_video: true,
+            has_audio: true,
+        },
     }
 }
 
@@ -118,7 +122,16 @@ impl Engine {
         let composites = ProjectPermits::new(PermitLimits::of_all(settings.composites));
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
         let totals = Arc::default();
-        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, totals, dialler }
+        Self {
+            settings,
+            ffmpeg: Mutex::new(None),
+            composites,
+            decoders,
+            transcoders,
+            stop,
+            totals,
+            dialler,
+        }
     }
 
     /// Gives running egresses a time for their files, because the server stops, and returns that. A file that could still be made
@@ -167,28 +180,46 @@ impl Engine {
         if let EgressSource::Track(track) = &plan.source {
             let codec = codec.ok_or(StartError::NoSuchTrack)?;
             let EgressOutput::File { filepath, taken } = &plan.output else {
-                return Err(StartError::Unsupported("a single track is not broadcast".into()));
+                return Err(StartError::Unsupported(
+                    "a single track is not broadcast".into(),
+                ));
             };
             let ffmpeg = self.ffmpeg()?;
-            let (file, filepath) = self.reserve(&project, (filepath, taken), Content::Track(codec), &ffmpeg)?;
-            return Ok(self.prepared(ffmpeg, (Work::Track(track.clone(), codec, file), None), Some(filepath)));
+            let (file, filepath) =
+                self.reserve(&project, (filepath, taken), Content::Track(codec), &ffmpeg)?;
+            return Ok(self.prepared(
+                ffmpeg,
+                (Work::Track(track.clone(), codec, file), None),
+                Some(filepath),
+            ));
         }
         let ffmpeg = self.ffmpeg()?;
-        let permit = self.composites.take(&project, Instant::now()).ok_or(StartError::Busy)?;
+        let permit = self
+            .composites
+            .take(&project, Instant::now())
+            .ok_or(StartError::Busy)?;
         let media = media_of(&plan.source);
-        let content = if media.has_video { Content::Video } else { Content::Audio };
+        let content = if media.has_video {
+            Content::Video
+        } else {
+            Content::Audio
+        };
         let container = match &plan.output {
             EgressOutput::File { filepath, .. } => files::container(filepath, content),
             EgressOutput::Streams(_) => BROADCAST,
         };
-        arguments(&ffmpeg, container, media, &self.settings.encoding)
-            .map_err(|codec| StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}")))?;
+        arguments(&ffmpeg, container, media, &self.settings.encoding).map_err(|codec| {
+            StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}"))
+        })?;
         let (output, filepath) = match &plan.output {
             EgressOutput::File { filepath, taken } => {
-                let (file, filepath) = self.reserve(&project, (filepath, taken), content, &ffmpeg)?;
+                let (file, filepath) =
+                    self.reserve(&project, (filepath, taken), content, &ffmpeg)?;
                 (Output::File(file), Some(filepath))
             }
-            EgressOutput::Streams(urls) => (Output::Streams(urls.clone(), self.dialler.clone()), None),
+            EgressOutput::Streams(urls) => {
+                (Output::Streams(urls.clone(), self.dialler.clone()), None)
+            }
         };
         let work = Work::Composition(arrangement(&plan.source), media, output);
         Ok(self.prepared(ffmpeg, (work, Some(permit)), filepath))
@@ -202,7 +233,16 @@ impl Engine {
     ) -> Prepared {
         let (settings, decoders) = (self.settings.clone(), self.decoders.clone());
         let (stop, totals) = (self.stop.clone(), Arc::clone(&self.totals));
-        Prepared { settings, ffmpeg, work, permit, decoders, stop, totals, filepath }
+        Prepared {
+            settings,
+            ffmpeg,
+            work,
+            permit,
+            decoders,
+            stop,
+            totals,
+            filepath,
+        }
     }
 
     fn reserve(
@@ -212,12 +252,17 @@ impl Engine {
         content: Content,
         ffmpeg: &Ffmpeg,
     ) -> Result<(OutputFile, FilePath), StartError> {
-        let file = files::reserve(&self.settings.recordings, project, names, content).map_err(|error| match error {
-            ReserveError::Path => StartError::Path(error.to_string()),
-            ReserveError::Io(error) => StartError::File(error.to_string()),
-        })?;
+        let file = files::reserve(&self.settings.recordings, project, names, content).map_err(
+            |error| match error {
+                ReserveError::Path => StartError::Path(error.to_string()),
+                ReserveError::Io(error) => StartError::File(error.to_string()),
+            },
+        )?;
         let filepath = file.filepath.clone();
-        Ok((OutputFile::new(ffmpeg.clone(), file, self.stop.clone()), filepath))
+        Ok((
+            OutputFile::new(ffmpeg.clone(), file, self.stop.clone()),
+            filepath,
+        ))
     }
 }
 
@@ -228,38 +273,89 @@ impl Prepared {
     /// The system refuses a thread.
     pub fn start(self, egress: EgressId, host: Arc<dyn EgressHost>) -> io::Result<JobHandle> {
         let (handle, inputs) = channel(Arc::clone(&self.totals));
-        thread::Builder::new().name("egress".into()).spawn(move || {
-            self.settings.priority.apply();
-            let limits = Limits { longest: self.settings.longest, empty: self.settings.empty_timeout };
-            let mut prepared = self;
-            let permit = prepared.permit.take();
-            let on_event = |event| host.handle(&egress, event);
-            run(|| prepared.job(&egress, &host, &inputs), &inputs, limits, on_event);
-            drop(permit);
-        })?;
+        thread::Builder::new()
+            .name("egress".into())
+            .spawn(move || {
+                self.settings.priority.apply();
+                let limits = Limits {
+                    longest: self.settings.longest,
+                    empty: self.settings.empty_timeout,
+                };
+                let mut prepared = self;
+                let permit = prepared.permit.take();
+                let on_event = |event| host.handle(&egress, event);
+                run(
+                    || prepared.job(&egress, &host, &inputs),
+                    &inputs,
+                    limits,
+                    on_event,
+                );
+                drop(permit);
+            })?;
         Ok(handle)
     }
 
-    fn job(self, egress: &EgressId, host: &Arc<dyn EgressHost>, inputs: &Inputs) -> Result<Box<dyn Job>, String> {
-        let (host, progress, egress) = (Arc::clone(host), Arc::clone(&inputs.progress), egress.clone());
+    fn job(
+        self,
+        egress: &EgressId,
+        host: &Arc<dyn EgressHost>,
+        inputs: &Inputs,
+    ) -> Result<Box<dyn Job>, String> {
+        let (host, progress, egress) = (
+            Arc::clone(host),
+            Arc::clone(&inputs.progress),
+            egress.clone(),
+        );
         match self.work {
             Work::Track(track, codec, output) => {
                 let output = (output, self.settings.backlog());
-                Ok(Box::new(TrackJob::new((egress, track, codec), output, host, progress)))
+                Ok(Box::new(TrackJob::new(
+                    (egress, track, codec),
+                    output,
+                    host,
+                    progress,
+                )))
             }
             Work::Composition(arrangement, media, output) => {
-                let (backlog, encoding, stop) = (self.settings.backlog(), self.settings.encoding, self.stop);
+                let (backlog, encoding, stop) =
+                    (self.settings.backlog(), self.settings.encoding, self.stop);
                 let is_live = matches!(output, Output::Streams(..));
                 let sink: Box<dyn Sink> = match output {
-                    Output::File(file) => Box::new(FileSink::start(&self.ffmpeg, file, media, &encoding, backlog)?),
+                    Output::File(file) => Box::new(FileSink::start(
+                        &self.ffmpeg,
+                        file,
+                        media,
+                        &encoding,
+                        backlog,
+                    )?),
                     Output::Streams(urls, dialler) => {
                         let (progress, receivers) = (Arc::clone(&progress), (&urls[..], dialler));
-                        Box::new(StreamSink::start(&self.ffmpeg, receivers, (media, &encoding), backlog, progress)?)
+                        Box::new(StreamSink::start(
+                            &self.ffmpeg,
+                            receivers,
+                            (media, &encoding),
+                            backlog,
+                            progress,
+                        )?)
                     }
                 };
                 let (ffmpeg, decoders) = (self.ffmpeg, self.decoders);
-                let composition = Composition { arrangement, media, encoding, ffmpeg, decoders, is_live, stop };
-                Ok(Box::new(CompositeJob::new(egress, composition, sink, host, progress)))
+                let composition = Composition {
+                    arrangement,
+                    media,
+                    encoding,
+                    ffmpeg,
+                    decoders,
+                    is_live,
+                    stop,
+                };
+                Ok(Box::new(CompositeJob::new(
+                    egress,
+                    composition,
+                    sink,
+                    host,
+                    progress,
+                )))
             }
         }
     }

@@ -151,22 +151,40 @@ pub fn reserve(
     let root = recordings.join(project.as_str());
     create_directory(&root)?;
     for number in 1..=NAMES {
-        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let suffix = if number == 1 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
         let end = format!("{suffix}.{extension}");
-        let filepath: FilePath = format!("{}{end}", shortened(&stem, end.len())).parse().map_err(io::Error::other)?;
+        let filepath: FilePath = format!("{}{end}", shortened(&stem, end.len()))
+            .parse()
+            .map_err(io::Error::other)?;
         if taken.contains(&filepath) {
             continue;
         }
         let path = root.join(filepath.as_str());
         // The directory of the project exists, so what is wrong is what was asked for.
-        path.parent().map_or(Ok(()), create_directory).map_err(of_path)?;
+        path.parent()
+            .map_or(Ok(()), create_directory)
+            .map_err(of_path)?;
         match create_new(&path) {
-            Ok(_) => return Ok(ReservedFile { path, filepath, container }),
+            Ok(_) => {
+                return Ok(ReservedFile {
+                    path,
+                    filepath,
+                    container,
+                });
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(of_path(error)),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files of this name exist").into())
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "too many files of this name exist",
+    )
+    .into())
 }
 
 /// Cuts the name at the end of a path, so that there is room for an end of this length.
@@ -189,7 +207,10 @@ fn of_path(error: io::Error) -> ReserveError {
 }
 
 fn create_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(DIRECTORY_MODE)
+        .create(path)
 }
 
 /// Creates an empty file, which ffmpeg writes.
@@ -197,7 +218,11 @@ fn create_directory(path: &Path) -> io::Result<()> {
 /// # Errors
 /// It exists, or cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
 }
 
 /// Returns the path of the copy that is made when a recording ends.
@@ -223,9 +248,20 @@ mod tests {
         reserved_beside(directory, filepath, &[], content)
     }
 
-    fn reserved_beside(directory: &Path, filepath: &str, taken: &[FilePath], content: Content) -> (String, Container) {
+    fn reserved_beside(
+        directory: &Path,
+        filepath: &str,
+        taken: &[FilePath],
+        content: Content,
+    ) -> (String, Container) {
         let project = "prj_0123456789ab".parse().unwrap();
-        let file = reserve(directory, &project, (&filepath.parse().unwrap(), taken), content).unwrap();
+        let file = reserve(
+            directory,
+            &project,
+            (&filepath.parse().unwrap(), taken),
+            content,
+        )
+        .unwrap();
         assert!(file.path.starts_with(directory.join("prj_0123456789ab")) && file.path.exists());
         (file.filepath.to_string(), file.container)
     }
@@ -241,7 +277,8 @@ mod tests {
     fn a_taken_name_is_never_used() {
         let directory = tempfile::tempdir().unwrap();
         let taken = ["a.mp4", "a-3.mp4"].map(|name| name.parse().unwrap());
-        let names = [(); 2].map(|()| reserved_beside(directory.path(), "a.mp4", &taken, Content::Video).0);
+        let names =
+            [(); 2].map(|()| reserved_beside(directory.path(), "a.mp4", &taken, Content::Video).0);
         assert_eq!(names, ["a-2.mp4", "a-4.mp4"]);
     }
 
@@ -249,12 +286,21 @@ mod tests {
     fn a_long_name_is_cut_where_a_number_or_an_extension_would_not_fit() {
         let directory = tempfile::tempdir().unwrap();
         let name = format!("a/{}.mp4", "x".repeat(LONGEST_NAME - 4));
-        for expected in [name.clone(), format!("a/{}-2.mp4", "x".repeat(LONGEST_NAME - 6))] {
-            assert_eq!(reserved(directory.path(), &name, Content::Video).0, expected);
+        for expected in [
+            name.clone(),
+            format!("a/{}-2.mp4", "x".repeat(LONGEST_NAME - 6)),
+        ] {
+            assert_eq!(
+                reserved(directory.path(), &name, Content::Video).0,
+                expected
+            );
         }
         let umlauts = "ü".repeat(LONGEST_NAME / 2);
         let expected = format!("{}.mp4", "ü".repeat(LONGEST_NAME / 2 - 2));
-        assert_eq!(reserved(directory.path(), &umlauts, Content::Video).0, expected);
+        assert_eq!(
+            reserved(directory.path(), &umlauts, Content::Video).0,
+            expected
+        );
         let copy = unfinished(&directory.path().join(&name[2..]));
         fs::write(&copy, "").unwrap();
         assert_ne!(copy, unfinished(&directory.path().join(&expected)));
@@ -266,13 +312,23 @@ mod tests {
         let project = "prj_0123456789ab".parse().unwrap();
         reserved(directory.path(), "a/b.mp4", Content::Video);
         for below in ["a/b.mp4/c.mp4", "a/b.mp4/c/d.mp4"] {
-            let refused = reserve(directory.path(), &project, (&below.parse().unwrap(), &[]), Content::Video);
+            let refused = reserve(
+                directory.path(),
+                &project,
+                (&below.parse().unwrap(), &[]),
+                Content::Video,
+            );
             assert!(matches!(refused, Err(ReserveError::Path)), "{refused:?}");
         }
         // The directory of recordings is no matter of the client.
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
-        let refused = reserve(&file, &project, (&"a.mp4".parse().unwrap(), &[]), Content::Video);
+        let refused = reserve(
+            &file,
+            &project,
+            (&"a.mp4".parse().unwrap(), &[]),
+            Content::Video,
+        );
         assert!(matches!(refused, Err(ReserveError::Io(_))), "{refused:?}");
     }
 
@@ -282,7 +338,12 @@ mod tests {
         let (name, _) = reserved(directory.path(), "a/b.mp4", Content::Video);
         let mut path = directory.path().join("prj_0123456789ab").join(name);
         while path != directory.path() {
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o007, 0, "{}", path.display());
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o007,
+                0,
+                "{}",
+                path.display()
+            );
             path.pop();
         }
     }
@@ -293,19 +354,58 @@ mod tests {
         for (filepath, content, expected, container) in [
             ("a.webm", Content::Video, "a.webm", Container::Webm),
             ("b.ogg", Content::Video, "b.mp4", Container::Mp4),
-            ("c.mp4", Content::Track(Codec::Vp8), "c.webm", Container::Webm),
-            ("d.mp4", Content::Track(Codec::H264), "d.mp4", Container::Mp4),
-            ("e.webm", Content::Track(Codec::H264), "e.mp4", Container::Mp4),
+            (
+                "c.mp4",
+                Content::Track(Codec::Vp8),
+                "c.webm",
+                Container::Webm,
+            ),
+            (
+                "d.mp4",
+                Content::Track(Codec::H264),
+                "d.mp4",
+                Container::Mp4,
+            ),
+            (
+                "e.webm",
+                Content::Track(Codec::H264),
+                "e.mp4",
+                Container::Mp4,
+            ),
             ("e", Content::Track(Codec::Av1), "e.webm", Container::Webm),
-            ("h.webm", Content::Track(Codec::H265), "h.mp4", Container::Mp4),
+            (
+                "h.webm",
+                Content::Track(Codec::H265),
+                "h.mp4",
+                Container::Mp4,
+            ),
             ("i.mp4", Content::Track(Codec::Vp9), "i.mp4", Container::Mp4),
-            ("f.mp4", Content::Track(Codec::Opus), "f.mp4", Container::Mp4),
+            (
+                "f.mp4",
+                Content::Track(Codec::Opus),
+                "f.mp4",
+                Container::Mp4,
+            ),
             ("g", Content::Audio, "g.ogg", Container::Ogg),
             (".hidden", Content::Video, ".hidden.mp4", Container::Mp4),
-            ("2.November", Content::Video, "2.November.mp4", Container::Mp4),
-            ("x/i.MKV", Content::Track(Codec::Vp8), "x/i.MKV", Container::Matroska),
+            (
+                "2.November",
+                Content::Video,
+                "2.November.mp4",
+                Container::Mp4,
+            ),
+            (
+                "x/i.MKV",
+                Content::Track(Codec::Vp8),
+                "x/i.MKV",
+                Container::Matroska,
+            ),
         ] {
-            assert_eq!(reserved(directory.path(), filepath, content), (expected.into(), container), "{filepath}");
+            assert_eq!(
+                reserved(directory.path(), filepath, content),
+                (expected.into(), container),
+                "{filepath}"
+            );
         }
     }
 }

@@ -45,7 +45,10 @@ impl Splitter {
         if self.has_header {
             while let Some(length) = tag_length(&self.buffer[read..]) {
                 let bytes = self.buffer[read..read + length].to_vec();
-                tags.push(Tag { kind: kind(&bytes), bytes });
+                tags.push(Tag {
+                    kind: kind(&bytes),
+                    bytes,
+                });
                 read += length;
             }
         }
@@ -56,7 +59,9 @@ impl Splitter {
 
 /// Returns the bytes of the first tag and of the size behind it, if all of them are there.
 fn tag_length(bytes: &[u8]) -> Option<usize> {
-    let [_, high, middle, low, ..] = bytes else { return None };
+    let [_, high, middle, low, ..] = bytes else {
+        return None;
+    };
     let content = usize::try_from(u32::from_be_bytes([0, *high, *middle, *low])).ok()?;
     let length = 11 + content + 4;
     (bytes.len() >= length).then_some(length)
@@ -81,7 +86,19 @@ mod tests {
     use super::*;
 
     fn tag(kind: u8, content: &[u8]) -> Vec<u8> {
-        let mut tag = vec![kind, 0, 0, u8::try_from(content.len()).unwrap(), 0, 0, 0, 0, 0, 0, 0];
+        let mut tag = vec![
+            kind,
+            0,
+            0,
+            u8::try_from(content.len()).unwrap(),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
         tag.extend_from_slice(content);
         tag.extend_from_slice(&u32::try_from(tag.len()).unwrap().to_be_bytes());
         tag
@@ -98,11 +115,26 @@ mod tests {
             (tag(9, &[0x27, 1, 1]), TagKind::Frame),
         ];
         let header = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
-        let stream = [&header[..], &tags.iter().flat_map(|(bytes, _)| bytes.clone()).collect::<Vec<_>>()].concat();
+        let stream = [
+            &header[..],
+            &tags
+                .iter()
+                .flat_map(|(bytes, _)| bytes.clone())
+                .collect::<Vec<_>>(),
+        ]
+        .concat();
         for piece in [1, 7, 1000] {
             let mut splitter = Splitter::default();
-            let cut: Vec<_> = stream.chunks(piece).flat_map(|piece| splitter.push(piece)).collect();
-            assert_eq!(cut.into_iter().map(|tag| (tag.bytes, tag.kind)).collect::<Vec<_>>(), tags);
+            let cut: Vec<_> = stream
+                .chunks(piece)
+                .flat_map(|piece| splitter.push(piece))
+                .collect();
+            assert_eq!(
+                cut.into_iter()
+                    .map(|tag| (tag.bytes, tag.kind))
+                    .collect::<Vec<_>>(),
+                tags
+            );
         }
     }
 }

@@ -48,7 +48,9 @@ pub mod machine {
 pub use backlog::{Capacity, DiskBuffer};
 pub use engine::{Engine, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
-pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals};
+pub use job::{
+    Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals,
+};
 pub use priority::Priority;
 pub use process::{OnOutput, Process, SendError};
 pub use rtmp::Dialler;

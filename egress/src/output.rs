@@ -45,7 +45,9 @@ impl OutputFile {
 
     /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
-        fs::metadata(&self.file.path).map(|metadata| metadata.len()).unwrap_or_default()
+        fs::metadata(&self.file.path)
+            .map(|metadata| metadata.len())
+            .unwrap_or_default()
     }
 
     /// Starts ffmpeg, which writes what it is sent in Matroska, encoded by these arguments. What has been written plays at
@@ -53,9 +55,16 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(&self, encoding: &[String], queue: impl Into<Capacity>) -> Result<Process, String> {
+    pub fn start(
+        &self,
+        encoding: &[String],
+        queue: impl Into<Capacity>,
+    ) -> Result<Process, String> {
         let mut command = self.ffmpeg.command();
-        command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(KEEP_START).args(encoding);
+        command
+            .args(["-f", "matroska", "-i", "pipe:0", "-map", "0"])
+            .args(KEEP_START)
+            .args(encoding);
         if self.file.container == Container::Mp4 {
             command.args([
                 "-movflags",
@@ -65,7 +74,9 @@ impl OutputFile {
             ]);
         }
         command.args(["-strict", "experimental", "-flush_packets", "1"]);
-        command.args(["-f", self.file.container.format(), "-y"]).arg(protocol(self.file.path.as_os_str()));
+        command
+            .args(["-f", self.file.container.format(), "-y"])
+            .arg(protocol(self.file.path.as_os_str()));
         start(command, queue)
     }
 
@@ -75,7 +86,9 @@ impl OutputFile {
     /// # Errors
     /// Why ffmpeg failed. What was written plays.
     pub fn finish(self, process: Option<Process>) -> Result<bool, String> {
-        let finished = process.map(|process| self.stop.finish(process, ENDING)).transpose();
+        let finished = process
+            .map(|process| self.stop.finish(process, ENDING))
+            .transpose();
         let finished = finished.map_err(|error| self.hide_path(&error));
         if self.bytes() == 0 {
             return finished.map(|_| false);
@@ -83,7 +96,10 @@ impl OutputFile {
         if self.file.container == Container::Mp4
             && let Err(error) = self.make_seekable()
         {
-            log::warn!("a recording plays, and was not made seekable: {}", self.hide_path(&error));
+            log::warn!(
+                "a recording plays, and was not made seekable: {}",
+                self.hide_path(&error)
+            );
         }
         finished.map(|_| true)
     }
@@ -97,9 +113,20 @@ impl OutputFile {
         create_new(&copy).map_err(|error| error.to_string())?;
         let mut command = self.ffmpeg.command();
         // Without the option, ffmpeg succeeds with a copy that does not play if the disk is full at its end.
-        command.arg("-xerror").arg("-i").arg(protocol(self.file.path.as_os_str()));
+        command
+            .arg("-xerror")
+            .arg("-i")
+            .arg(protocol(self.file.path.as_os_str()));
         command.args(["-map", "0", "-c", "copy"]).args(KEEP_START);
-        command.args(["-strict", "experimental", "-movflags", "+faststart", "-f", "mp4", "-y"]);
+        command.args([
+            "-strict",
+            "experimental",
+            "-movflags",
+            "+faststart",
+            "-f",
+            "mp4",
+            "-y",
+        ]);
         command.arg(protocol(copy.as_os_str()));
         let rewritten = start(command, 1)
             .and_then(|process| self.stop.finish(process, REWRITING))
@@ -114,7 +141,9 @@ impl OutputFile {
     /// Takes the directories of the server out of an error.
     pub fn hide_path(&self, error: &str) -> String {
         let path = self.file.path.to_string_lossy();
-        error.replace(&format!("file:{path}"), self.file.filepath.as_str()).replace(&*path, self.file.filepath.as_str())
+        error
+            .replace(&format!("file:{path}"), self.file.filepath.as_str())
+            .replace(&*path, self.file.filepath.as_str())
     }
 }
 
@@ -135,5 +164,6 @@ fn protocol(path: &OsStr) -> std::ffi::OsString {
 }
 
 fn start(command: Command, queue: impl Into<Capacity>) -> Result<Process, String> {
-    Process::start(command, queue, None).map_err(|error| format!("ffmpeg cannot be started: {error}"))
+    Process::start(command, queue, None)
+        .map_err(|error| format!("ffmpeg cannot be started: {error}"))
 }

@@ -17,13 +17,18 @@ pub struct Place(Arc<AtomicUsize>);
 impl Places {
     /// Creates places of which none is taken.
     pub fn new(count: usize) -> Self {
-        Self { taken: Arc::default(), count }
+        Self {
+            taken: Arc::default(),
+            count,
+        }
     }
 
     /// Takes a place; `None` if all are taken.
     pub fn take(&self) -> Option<Place> {
         let next = |taken: usize| (taken < self.count).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .ok()?;
         Some(Place(Arc::clone(&self.taken)))
     }
 
@@ -55,12 +60,18 @@ pub struct DecoderPlaces {
 impl DecoderPlaces {
     /// Returns the places of all egresses together.
     pub fn of_server() -> Self {
-        Self { sounds: Places::new(1_000), pictures: Places::new(100) }
+        Self {
+            sounds: Places::new(1_000),
+            pictures: Places::new(100),
+        }
     }
 
     /// Returns the places of one egress: the largest grid has 36 pictures, and one whose tile changes has two decoders for a moment.
     pub fn of_egress() -> Self {
-        Self { sounds: Places::new(200), pictures: Places::new(40) }
+        Self {
+            sounds: Places::new(200),
+            pictures: Places::new(40),
+        }
     }
 }
 

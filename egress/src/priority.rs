@@ -39,14 +39,22 @@ impl Priority {
         {
             let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
             // The crate has a scale of its own, of which the first value with this nice value is taken.
-            let mut scale = (0..=u8::MAX).map_while(|value| ThreadPriorityValue::try_from(value).ok());
+            let mut scale =
+                (0..=u8::MAX).map_while(|value| ThreadPriorityValue::try_from(value).ok());
             let value = scale.find_map(|value| {
                 let value = ThreadPriority::Crossplatform(value);
-                value.to_posix(policy).is_ok_and(|found| found == nice).then_some(value)
+                value
+                    .to_posix(policy)
+                    .is_ok_and(|found| found == nice)
+                    .then_some(value)
             });
-            match value.map(|value| set_thread_priority_and_policy(thread_native_id(), value, policy)) {
+            match value
+                .map(|value| set_thread_priority_and_policy(thread_native_id(), value, policy))
+            {
                 Some(Ok(())) => return,
-                refused => log::debug!("the scheduling policy of a background thread was not changed: {refused:?}"),
+                refused => log::debug!(
+                    "the scheduling policy of a background thread was not changed: {refused:?}"
+                ),
             }
         }
         if let Err(error) = rustix::process::setpriority_process(None, nice) {
@@ -60,11 +68,15 @@ impl Priority {
     /// The error of the function, or the operating system refuses a thread.
     pub fn run<T: Send>(self, run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         thread::scope(|scope| {
-            let started = thread::Builder::new().name("egress-start".into()).spawn_scoped(scope, || {
-                self.apply();
-                run()
-            })?;
-            started.join().unwrap_or_else(|_| Err(io::Error::other("a thread ended unexpectedly")))
+            let started = thread::Builder::new()
+                .name("egress-start".into())
+                .spawn_scoped(scope, || {
+                    self.apply();
+                    run()
+                })?;
+            started
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a thread ended unexpectedly")))
         })
     }
 }
@@ -97,8 +109,16 @@ mod tests {
             started.unwrap().finish(Duration::from_secs(60)).unwrap();
             let stat = String::from_utf8(output.into_iter().flatten().collect()).unwrap();
             let expected = (present + i32::from(nice)).min(NICEST);
-            assert_eq!(scheduling(&stat), Some((expected, 3)), "3 is SCHED_BATCH: {stat}");
+            assert_eq!(
+                scheduling(&stat),
+                Some((expected, 3)),
+                "3 is SCHED_BATCH: {stat}"
+            );
         }
-        assert_eq!(rustix::process::getpriority_process(None), Ok(present), "this thread keeps its own");
+        assert_eq!(
+            rustix::process::getpriority_process(None),
+            Ok(present),
+            "this thread keeps its own"
+        );
     }
 }

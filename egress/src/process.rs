@@ -50,7 +50,11 @@ impl Process {
     ///
     /// # Errors
     /// The process or one of its threads cannot be started.
-    pub fn start(command: Command, queue: impl Into<Capacity>, on_output: Option<OnOutput>) -> io::Result<Self> {
+    pub fn start(
+        command: Command,
+        queue: impl Into<Capacity>,
+        on_output: Option<OnOutput>,
+    ) -> io::Result<Self> {
         Self::start_within(command, None, queue, on_output)
     }
 
@@ -64,15 +68,33 @@ impl Process {
         queue: impl Into<Capacity>,
         on_output: Option<OnOutput>,
     ) -> io::Result<Self> {
-        let stdout = if on_output.is_some() { Stdio::piped() } else { Stdio::null() };
-        let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
+        let stdout = if on_output.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()?;
         // Before it gets anything to read.
-        memory.into_iter().for_each(|bytes| limit_memory(&child, bytes));
-        let (input, errors) = (Arc::new(Backlog::new(queue.into())), Arc::new(Errors::default()));
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        memory
+            .into_iter()
+            .for_each(|bytes| limit_memory(&child, bytes));
+        let (input, errors) = (
+            Arc::new(Backlog::new(queue.into())),
+            Arc::new(Errors::default()),
+        );
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // If a thread cannot be started, dropping this kills the child.
         let (unread, said) = (Arc::clone(&input), Arc::clone(&errors));
-        let process = Self { child, input, errors };
+        let process = Self {
+            child,
+            input,
+            errors,
+        };
         if let Some(stdin) = stdin {
             spawn("egress-write", move || write(stdin, &unread))?;
         }
@@ -143,7 +165,9 @@ impl Process {
                         Err(quote(status, &lines))
                     };
                 }
-                None if Instant::now() >= deadline => return Err("ffmpeg did not end in time".into()),
+                None if Instant::now() >= deadline => {
+                    return Err("ffmpeg did not end in time".into());
+                }
                 None => thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -157,11 +181,17 @@ impl Process {
 
 /// Returns whether ffmpeg says that the end of its file is not there, which it does not count as a failure.
 fn has_lost_its_end(lines: &[String]) -> bool {
-    lines.iter().any(|line| line.contains("Error writing trailer"))
+    lines
+        .iter()
+        .any(|line| line.contains("Error writing trailer"))
 }
 
 fn quote(status: ExitStatus, lines: &[String]) -> String {
-    if lines.is_empty() { format!("ffmpeg ended with {status}") } else { format!("ffmpeg: {}", lines.join("; ")) }
+    if lines.is_empty() {
+        format!("ffmpeg ended with {status}")
+    } else {
+        format!("ffmpeg: {}", lines.join("; "))
+    }
 }
 
 impl Errors {
@@ -181,7 +211,8 @@ impl Errors {
     /// Returns the last lines of a child that has ended.
     fn last_lines(&self) -> Vec<String> {
         let mut said = self.said.lock();
-        self.complete.wait_while_for(&mut said, |said| !said.is_complete, LAST_LINES);
+        self.complete
+            .wait_while_for(&mut said, |said| !said.is_complete, LAST_LINES);
         said.last_lines.iter().cloned().collect()
     }
 }
@@ -204,8 +235,13 @@ fn limit_memory(child: &Child, bytes: u64) {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
         // Without a pid, the limit would be that of this process.
-        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+            return;
+        };
+        let limit = Rlimit {
+            current: Some(bytes),
+            maximum: Some(bytes),
+        };
         if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
             log::debug!("the memory of ffmpeg was not limited: {error}");
         }
@@ -213,7 +249,10 @@ fn limit_memory(child: &Child, bytes: u64) {
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.into()).spawn(run).map(drop)
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(run)
+        .map(drop)
 }
 
 /// Writes what comes, until nothing more does or the child does not read any more.
@@ -276,20 +315,33 @@ mod tests {
     fn a_grandchild_that_keeps_the_errors_open_holds_the_end_up_only_for_a_moment() {
         let folder = tempfile::tempdir().unwrap();
         // It ends with the test, or after a minute, which it notes.
-        let grandchild = "for _ in $(seq 600); do [ -e \"$0\" ] || exit; sleep 0.1; done; touch \"$0/ended\"";
+        let grandchild =
+            "for _ in $(seq 600); do [ -e \"$0\" ] || exit; sleep 0.1; done; touch \"$0/ended\"";
         let script = format!("({grandchild}) & echo No space left on device >&2; exit 1");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).arg(folder.path());
         let process = Process::start(command, 4, None).unwrap();
-        assert_eq!(process.finish(PATIENCE), Err("ffmpeg: No space left on device".into()));
-        assert!(!folder.path().join("ended").exists(), "the end of the grandchild was waited for");
+        assert_eq!(
+            process.finish(PATIENCE),
+            Err("ffmpeg: No space left on device".into())
+        );
+        assert!(
+            !folder.path().join("ended").exists(),
+            "the end of the grandchild was waited for"
+        );
     }
 
     #[test]
     fn a_file_that_has_lost_its_end_is_a_failure_although_ffmpeg_succeeds() {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo Error writing trailer of a.mp4: No space left on device >&2"]);
-        let failure = Process::start(command, 4, None).unwrap().finish(PATIENCE).unwrap_err();
+        command.args([
+            "-c",
+            "echo Error writing trailer of a.mp4: No space left on device >&2",
+        ]);
+        let failure = Process::start(command, 4, None)
+            .unwrap()
+            .finish(PATIENCE)
+            .unwrap_err();
         assert!(failure.contains("No space left on device"), "{failure}");
     }
 
@@ -303,7 +355,10 @@ mod tests {
         let process = Process::start_within(command, Some(1 << 30), 4, Some(on_output)).unwrap();
         process.try_send(b"go\n".to_vec()).unwrap();
         process.finish(PATIENCE).unwrap();
-        assert_eq!(String::from_utf8(output.into_iter().flatten().collect()).unwrap(), "1048576\n1048576\n");
+        assert_eq!(
+            String::from_utf8(output.into_iter().flatten().collect()).unwrap(),
+            "1048576\n1048576\n"
+        );
     }
 
     #[test]
@@ -311,7 +366,9 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("60");
         let mut process = Process::start(command, 2, None).unwrap();
-        let sent = (0..10).map(|_| process.try_send(vec![0; 1 << 20])).collect::<Vec<_>>();
+        let sent = (0..10)
+            .map(|_| process.try_send(vec![0; 1 << 20]))
+            .collect::<Vec<_>>();
         assert!(sent.contains(&Err(SendError::Full)), "{sent:?}");
         assert!(process.ended().is_none());
         assert!(process.finish(Duration::ZERO).is_err());

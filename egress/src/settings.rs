@@ -32,7 +32,11 @@ pub struct Settings {
 impl Settings {
     /// Returns the bounds of what waits for the ffmpeg of a recording.
     pub(crate) fn backlog(&self) -> Capacity {
-        DiskBuffer { directory: self.recordings.clone(), bytes: self.buffer }.into()
+        DiskBuffer {
+            directory: self.recordings.clone(),
+            bytes: self.buffer,
+        }
+        .into()
     }
 }
 

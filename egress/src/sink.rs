@@ -50,10 +50,21 @@ impl Encoder {
     ///
     /// # Errors
     /// The process does not read.
-    pub fn new(process: Process, media: Media, encoding: &Encoding, is_live: bool) -> Result<Self, String> {
+    pub fn new(
+        process: Process,
+        media: Media,
+        encoding: &Encoding,
+        is_live: bool,
+    ) -> Result<Self, String> {
         let header = Writer::header(&media.tracks(encoding));
-        process.try_send(header).map_err(|_| "the encoder does not read".to_owned())?;
-        Ok(Self { process, media, is_live })
+        process
+            .try_send(header)
+            .map_err(|_| "the encoder does not read".to_owned())?;
+        Ok(Self {
+            process,
+            media,
+            is_live,
+        })
     }
 
     /// Takes the planes of a picture. Returns whether there was room for it.
@@ -71,7 +82,10 @@ impl Encoder {
     /// # Errors
     /// The encoder does not read.
     pub fn write_samples(&self, at: Duration, samples: &[u8]) -> Result<(), String> {
-        match self.process.try_send(Writer::frame(self.media.numbers().1, at, true, samples)) {
+        match self
+            .process
+            .try_send(Writer::frame(self.media.numbers().1, at, true, samples))
+        {
             // It has read nothing for as long as its buffer on disk has audio for.
             Err(SendError::Full) => Err("the encoder has stopped to read".into()),
             // One that has ended is quoted when it is looked after.
@@ -117,7 +131,10 @@ impl FileSink {
         let arguments = arguments(ffmpeg, file.container(), media, encoding)
             .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
         let process = file.start(&arguments, backlog)?;
-        Ok(Self { file, encoder: Encoder::new(process, media, encoding, false)? })
+        Ok(Self {
+            file,
+            encoder: Encoder::new(process, media, encoding, false)?,
+        })
     }
 }
 

@@ -65,9 +65,13 @@ mod tests {
         let deadline = StopDeadline::default();
         assert!(deadline.finish(child(), Duration::ZERO).is_err());
         let stopping = deadline.clone();
-        let waiting = std::thread::spawn(move || deadline.finish(child(), Duration::from_secs(600)));
+        let waiting =
+            std::thread::spawn(move || deadline.finish(child(), Duration::from_secs(600)));
         assert!(!waiting.is_finished());
         stopping.set(Instant::now());
-        assert_eq!(waiting.join().unwrap(), Err("ffmpeg did not end in time".into()));
+        assert_eq!(
+            waiting.join().unwrap(),
+            Err("ffmpeg did not end in time".into())
+        );
     }
 }

@@ -59,7 +59,10 @@ impl Target {
 
     pub fn state(&self) -> TargetState {
         match &self.connection {
-            Some(Active { state: ConnectionState::Accepted { .. }, .. }) => TargetState::Connected,
+            Some(Active {
+                state: ConnectionState::Accepted { .. },
+                ..
+            }) => TargetState::Connected,
             Some(_) => TargetState::Connecting,
             None => TargetState::Waiting,
         }
@@ -95,7 +98,12 @@ impl Target {
         match Connection::start(dialler.clone(), Arc::clone(&self.endpoint)) {
             Ok(connection) => {
                 let state = ConnectionState::Connecting;
-                self.connection = Some(Active { connection, state, awaits_key_frame, has_begun: false });
+                self.connection = Some(Active {
+                    connection,
+                    state,
+                    awaits_key_frame,
+                    has_begun: false,
+                });
             }
             Err(error) => self.lose(format!("a thread cannot be started: {error}"), now),
         }
@@ -114,7 +122,9 @@ impl Target {
     /// Sends a tag, the headers before the first one, unless there is no connection or it waits for a key frame. A connection that
     /// does not keep up is lost.
     pub fn send(&mut self, tag: &Arc<Tag>, headers: &[Arc<Tag>], now: Instant) {
-        let Some(active) = &mut self.connection else { return };
+        let Some(active) = &mut self.connection else {
+            return;
+        };
         if !matches!(active.state, ConnectionState::Accepted { .. })
             || (tag.kind == TagKind::Header && !active.has_begun)
         {
@@ -124,9 +134,17 @@ impl Target {
         if active.awaits_key_frame {
             return;
         }
-        let first = if std::mem::replace(&mut active.has_begun, true) { &[] } else { headers };
+        let first = if std::mem::replace(&mut active.has_begun, true) {
+            &[]
+        } else {
+            headers
+        };
         let connection = &active.connection;
-        if !first.iter().chain([tag]).all(|tag| connection.try_send(Arc::clone(tag))) {
+        if !first
+            .iter()
+            .chain([tag])
+            .all(|tag| connection.try_send(Arc::clone(tag)))
+        {
             let failure = match connection.state() {
                 ConnectionState::Ended(failure) => failure,
                 _ => "the receiver does not keep up".into(),
@@ -137,12 +155,17 @@ impl Target {
 
     /// Lets the connection end once what waits has been sent.
     pub fn close(&mut self) {
-        self.connection.iter_mut().for_each(|active| active.connection.close());
+        self.connection
+            .iter_mut()
+            .for_each(|active| active.connection.close());
     }
 
     /// Returns whether the connection has ended.
     pub fn has_ended(&self) -> bool {
-        let state = self.connection.as_ref().map(|active| active.connection.state());
+        let state = self
+            .connection
+            .as_ref()
+            .map(|active| active.connection.state());
         !matches!(state, Some(ConnectionState::Accepted { .. }))
     }
 }
@@ -160,7 +183,11 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn loopback() -> Dialler {
-        Dialler::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), &[]).unwrap()
+        Dialler::new(
+            AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
+            &[],
+        )
+        .unwrap()
     }
 
     fn target(receiver: &Receiver, now: Instant) -> Target {
@@ -206,19 +233,29 @@ mod tests {
         let (receiver, now) = (Receiver::start(Behaviour::Takes, None), Instant::now());
         let mut target = target(&receiver, now);
         let header = Arc::new(tag(TagKind::Header, (9, 0), &[0x17, 0]));
-        let tags =
-            [(TagKind::Header, 0, 2), (TagKind::Frame, 40, 3), (TagKind::KeyFrame, 80, 4), (TagKind::Frame, 120, 5)];
+        let tags = [
+            (TagKind::Header, 0, 2),
+            (TagKind::Frame, 40, 3),
+            (TagKind::KeyFrame, 80, 4),
+            (TagKind::Frame, 120, 5),
+        ];
         let tags = tags.map(|(kind, time, body)| Arc::new(tag(kind, (9, time), &[body])));
         target.send(&header, &[], now);
         wait_until(&mut target, now, TargetState::Connected);
-        tags.iter().for_each(|tag| target.send(tag, &[Arc::clone(&header), Arc::clone(&tags[0])], now));
+        tags.iter()
+            .for_each(|tag| target.send(tag, &[Arc::clone(&header), Arc::clone(&tags[0])], now));
         target.close();
         let end = Instant::now() + LIMIT;
         while !target.has_ended() {
             assert!(Instant::now() < end);
             thread::sleep(Duration::from_millis(5));
         }
-        let expected = [(0, vec![0x17, 0]), (0, vec![2]), (0, vec![4]), (40, vec![5])];
+        let expected = [
+            (0, vec![0x17, 0]),
+            (0, vec![2]),
+            (0, vec![4]),
+            (40, vec![5]),
+        ];
         assert_eq!(*receiver.media.lock().unwrap(), expected);
     }
 

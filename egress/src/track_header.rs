@@ -8,7 +8,12 @@ use crate::rtp::{Frame, configuration};
 /// Returns the header of a track that begins with this frame; `None` if the frame does not say what is in the header.
 pub fn header(codec: Codec, frame: &Frame) -> Option<Track> {
     let (id, has_size) = match codec {
-        Codec::Opus => return Some(Track { kind: TrackKind::Opus, private: opus_head() }),
+        Codec::Opus => {
+            return Some(Track {
+                kind: TrackKind::Opus,
+                private: opus_head(),
+            });
+        }
         Codec::Vp8 => ("V_VP8", true),
         Codec::Vp9 => ("V_VP9", true),
         Codec::Av1 => ("V_AV1", true),
@@ -16,8 +21,15 @@ pub fn header(codec: Codec, frame: &Frame) -> Option<Track> {
         Codec::H264 => ("V_MPEG4/ISO/AVC", false),
         Codec::H265 => ("V_MPEGH/ISO/HEVC", false),
     };
-    let size = if has_size { Some(frame.dimensions?) } else { None };
-    Some(Track { kind: TrackKind::Video { codec: id, size }, private: configuration(codec, &frame.data)? })
+    let size = if has_size {
+        Some(frame.dimensions?)
+    } else {
+        None
+    };
+    Some(Track {
+        kind: TrackKind::Video { codec: id, size },
+        private: configuration(codec, &frame.data)?,
+    })
 }
 
 /// Returns the identification header of a stream of two channels (RFC 7845, section 5.1).

@@ -24,9 +24,15 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 });
 
 fn run(api: &mut Api, data: &[u8]) -> Corpus {
-    let Some(at) = data.iter().position(|byte| *byte == b'\n') else { return Corpus::Reject };
-    let (id, body) = (String::from_utf8_lossy(&data[..at]).into_owned(), &data[at + 1..]);
-    if api.operation(&id).is_none() || body.len() > 65_000 || names_a_host(body) || is_unread(body) {
+    let Some(at) = data.iter().position(|byte| *byte == b'\n') else {
+        return Corpus::Reject;
+    };
+    let (id, body) = (
+        String::from_utf8_lossy(&data[..at]).into_owned(),
+        &data[at + 1..],
+    );
+    if api.operation(&id).is_none() || body.len() > 65_000 || names_a_host(body) || is_unread(body)
+    {
         return Corpus::Reject;
     }
     let path = api.path(&id);
@@ -37,7 +43,8 @@ fn run(api: &mut Api, data: &[u8]) -> Corpus {
 
 /// Whether it is JSON that no [`Value`] holds, which schemas cannot be asked about. Only metadata may be that.
 fn is_unread(body: &[u8]) -> bool {
-    serde_json::from_slice::<&RawValue>(body).is_ok() && serde_json::from_slice::<Value>(body).is_err()
+    serde_json::from_slice::<&RawValue>(body).is_ok()
+        && serde_json::from_slice::<Value>(body).is_err()
 }
 
 /// Whether a url has a host that the server would look up. Fuzzing stays on this machine.
@@ -45,18 +52,43 @@ fn names_a_host(body: &[u8]) -> bool {
     let text = String::from_utf8_lossy(body).replace("\\/", "/");
     let is_local = |rest: &str| {
         let url = Url::parse(&format!("http://{rest}"));
-        url.is_ok_and(|url| matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_) | Host::Domain("localhost"))))
+        url.is_ok_and(|url| {
+            matches!(
+                url.host(),
+                Some(Host::Ipv4(_) | Host::Ipv6(_) | Host::Domain("localhost"))
+            )
+        })
     };
     let is_escaped = text.contains("\\u002f") || text.contains("\\u002F");
-    is_escaped || text.split("//").skip(1).any(|rest| !is_local(rest.split(['"', '\\']).next().unwrap()))
+    is_escaped
+        || text
+            .split("//")
+            .skip(1)
+            .any(|rest| !is_local(rest.split(['"', '\\']).next().unwrap()))
 }
 
 fn write_seeds(api: &Api) {
     let line = |id: &str, body: &Value| {
         let text = body.to_string();
-        let hosts = ["live.example.com", "hooks.example.com", "example.com", "example.org"];
-        format!("{id}\n{}", hosts.iter().fold(text, |text, host| text.replace(host, "127.0.0.1")))
+        let hosts = [
+            "live.example.com",
+            "hooks.example.com",
+            "example.com",
+            "example.org",
+        ];
+        format!(
+            "{id}\n{}",
+            hosts
+                .iter()
+                .fold(text, |text, host| text.replace(host, "127.0.0.1"))
+        )
     };
-    let examples = api.operations.iter().map(|operation| (&operation.id, operation.example.clone()));
-    seeds::write("body", examples.map(|(id, example)| line(id, &example.unwrap_or_else(|| serde_json::json!({})))));
+    let examples = api
+        .operations
+        .iter()
+        .map(|operation| (&operation.id, operation.example.clone()));
+    seeds::write(
+        "body",
+        examples.map(|(id, example)| line(id, &example.unwrap_or_else(|| serde_json::json!({})))),
+    );
 }

@@ -36,17 +36,33 @@ fn run(toml: &str, environment: &[(&str, &str)]) {
         Ok(config) => check(&config, &file),
     }
     // The same with a secret in it, which must not come out in an error or in the printed settings.
-    let with_secret: Vec<_> = environment.iter().map(|(name, value)| (*name, with_secret(name, value))).collect();
-    let with_secret: Vec<_> = with_secret.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let with_secret: Vec<_> = environment
+        .iter()
+        .map(|(name, value)| (*name, with_secret(name, value)))
+        .collect();
+    let with_secret: Vec<_> = with_secret
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
     match load(&file, &with_secret) {
         Err(error) => assert!(!error.to_string().contains(SECRET), "{error}"),
-        Ok(config) => assert!(!format!("{config:?}{}", print(&config)).contains(SECRET), "{config:?}"),
+        Ok(config) => assert!(
+            !format!("{config:?}{}", print(&config)).contains(SECRET),
+            "{config:?}"
+        ),
     }
 }
 
 fn with_secret(name: &str, value: &str) -> String {
-    let is_secret = ["CONCLAVE_ADMIN__TOKEN", "CONCLAVE_MEDIA__API_SECRET", "CONCLAVE_BILLING__TOKEN"];
-    if is_secret.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+    let is_secret = [
+        "CONCLAVE_ADMIN__TOKEN",
+        "CONCLAVE_MEDIA__API_SECRET",
+        "CONCLAVE_BILLING__TOKEN",
+    ];
+    if is_secret
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+    {
         format!("{value}{SECRET}")
     } else {
         value.into()
@@ -54,8 +70,18 @@ fn with_secret(name: &str, value: &str) -> String {
 }
 
 fn load(file: &PathBuf, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
-    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Sources { mode: Mode::Serve, file: Some(file.clone()), environment, listen: None, admin: None }.load()
+    let environment = environment
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Sources {
+        mode: Mode::Serve,
+        file: Some(file.clone()),
+        environment,
+        listen: None,
+        admin: None,
+    }
+    .load()
 }
 
 fn check_error(error: Option<ConfigError>) {
@@ -72,8 +98,22 @@ fn check(config: &Config, file: &PathBuf) {
     let again = load(file, &[]).unwrap_or_else(|error| panic!("{error}\n{printed}"));
     assert_eq!(print(&again), printed);
     assert_eq!(
-        (&again.http, &again.limits, &again.webhooks, &again.recordings, &again.egress, &again.plans),
-        (&config.http, &config.limits, &config.webhooks, &config.recordings, &config.egress, &config.plans)
+        (
+            &again.http,
+            &again.limits,
+            &again.webhooks,
+            &again.recordings,
+            &again.egress,
+            &again.plans
+        ),
+        (
+            &config.http,
+            &config.limits,
+            &config.webhooks,
+            &config.recordings,
+            &config.egress,
+            &config.plans
+        )
     );
 }
 
@@ -89,8 +129,11 @@ fn print(config: &Config) -> String {
 fn write_seeds() {
     let shipped = include_str!("../../config/conclave.toml");
     let setting = |line: &str| {
-        let bare = line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
-        bare.or(Some(line).filter(|line| line.starts_with('['))).map(|line| line.split(" #").next().unwrap().to_owned())
+        let bare = line
+            .strip_prefix('#')
+            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+        bare.or(Some(line).filter(|line| line.starts_with('[')))
+            .map(|line| line.split(" #").next().unwrap().to_owned())
     };
     let all: Vec<String> = shipped.lines().filter_map(setting).collect();
     let environment = "CONCLAVE_HTTP__LISTEN=[::1]:8080\nCONCLAVE_HTTP__TRUSTED_PROXIES=10.0.0.0/8, 192.0.2.7\n\
@@ -98,8 +141,11 @@ fn write_seeds() {
                        CONCLAVE_MEDIA__KIND=livekit\nCONCLAVE_MEDIA__URL=ws://a.org\nCONCLAVE_MEDIA__API_KEY=APIx\n\
                        CONCLAVE_MEDIA__API_SECRET=hush\nCONCLAVE_WEBHOOKS__RETRY_DELAYS=100ms,1s\n\
                        CONCLAVE_LIMITS__BURST=7\nCONCLAVE_BILLING__TOKEN=hush\nCONCLAVE_BILLING__URL=https://b.org\n";
-    let sections =
-        all.join("\n").split("\n[").map(|part| format!("[{}", part.trim_start_matches('['))).collect::<Vec<_>>();
+    let sections = all
+        .join("\n")
+        .split("\n[")
+        .map(|part| format!("[{}", part.trim_start_matches('[')))
+        .collect::<Vec<_>>();
     let plans = include_str!("../../config/plans.toml").to_owned();
     let whole = [all.join("\n"), format!("\n===\n{environment}"), plans];
     seeds::write("config", whole.into_iter().chain(sections));

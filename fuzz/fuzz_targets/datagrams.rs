@@ -42,29 +42,58 @@ struct Target {
 impl Target {
     fn new() -> Self {
         let mut call = Call::new();
-        let mallory = call.world.join_connected("PA_mallory", ConnectionMode::Single);
-        let tracks = [("TR_m1", Codec::Opus), ("TR_m2", Codec::Vp8), ("TR_m3", Codec::H264)]
-            .map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[]));
-        tracks.iter().for_each(|track| call.world.subscribe(call.bob, track));
+        let mallory = call
+            .world
+            .join_connected("PA_mallory", ConnectionMode::Single);
+        let tracks = [
+            ("TR_m1", Codec::Opus),
+            ("TR_m2", Codec::Vp8),
+            ("TR_m3", Codec::H264),
+        ]
+        .map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[]));
+        tracks
+            .iter()
+            .for_each(|track| call.world.subscribe(call.bob, track));
         for client in [mallory, call.bob] {
-            call.world.clients[client].publisher.open_channel("_data_track");
+            call.world.clients[client]
+                .publisher
+                .open_channel("_data_track");
         }
-        call.world.run_until("the channels for data tracks are open", |world| {
-            [mallory, call.bob]
-                .iter()
-                .all(|client| world.clients[*client].publisher.channels.contains_key("_data_track"))
-        });
-        let (publisher, track): (ParticipantSid, TrackSid) = ("PA_mallory".parse().unwrap(), "DTR_m4".parse().unwrap());
-        let publish = PeerCommand::PublishDataTrack { track: track.clone(), handle: 1 };
+        call.world
+            .run_until("the channels for data tracks are open", |world| {
+                [mallory, call.bob].iter().all(|client| {
+                    world.clients[*client]
+                        .publisher
+                        .channels
+                        .contains_key("_data_track")
+                })
+            });
+        let (publisher, track): (ParticipantSid, TrackSid) =
+            ("PA_mallory".parse().unwrap(), "DTR_m4".parse().unwrap());
+        let publish = PeerCommand::PublishDataTrack {
+            track: track.clone(),
+            handle: 1,
+        };
         call.world.command(publish.for_peer(publisher.clone()));
-        let subscribe = PeerCommand::SubscribeDataTrack { publisher, track, handle: 2 };
-        call.world.command(subscribe.for_peer("PA_bob".parse().unwrap()));
+        let subscribe = PeerCommand::SubscribeDataTrack {
+            publisher,
+            track,
+            handle: 2,
+        };
+        call.world
+            .command(subscribe.for_peer("PA_bob".parse().unwrap()));
         call.world.clients[mallory].events.clear();
-        Self { call, mallory, tracks }
+        Self {
+            call,
+            mallory,
+            tracks,
+        }
     }
 
     fn handle(&mut self, record: &[u8]) {
-        let Some((kind, contents)) = record.split_first() else { return };
+        let Some((kind, contents)) = record.split_first() else {
+            return;
+        };
         let world = &mut self.call.world;
         let now = world.now;
         let own = world.clients[self.mallory].publisher.address;
@@ -84,13 +113,26 @@ impl Target {
                     5 => "_lossy",
                     _ => "_data_track",
                 };
-                world.clients[self.mallory].publisher.send_message(label, contents, now);
+                world.clients[self.mallory]
+                    .publisher
+                    .send_message(label, contents, now);
                 world.settle();
             }
             source => {
-                let address = if source == 6 { own } else { "203.0.113.9:4000".parse().unwrap() };
-                let source = Source { is_tcp: false, address };
-                let datagram = Datagram { source, destination: SERVER.parse().unwrap(), contents };
+                let address = if source == 6 {
+                    own
+                } else {
+                    "203.0.113.9:4000".parse().unwrap()
+                };
+                let source = Source {
+                    is_tcp: false,
+                    address,
+                };
+                let datagram = Datagram {
+                    source,
+                    destination: SERVER.parse().unwrap(),
+                    contents,
+                };
                 world.worker.handle_datagram(datagram, now);
                 world.settle();
             }
@@ -100,14 +142,17 @@ impl Target {
     /// Whether the worker has ended the participant, as it may.
     fn is_mallory_gone(&self) -> bool {
         let mallory = &self.call.world.clients[self.mallory];
-        mallory.publisher.is_closed || self.call.world.worker.peers() < self.call.world.clients.len()
+        mallory.publisher.is_closed
+            || self.call.world.worker.peers() < self.call.world.clients.len()
     }
 }
 
 fn write_seeds() {
     let contents: [&[u8]; 15] = [
         &[0, 0x78, 1, 2, 3],
-        &[1, 0x90, 0xf0, 0x80, 1, 1, 0, 0x10, 2, 0, 0x9d, 1, 0x2a, 0, 5, 0xd0, 2],
+        &[
+            1, 0x90, 0xf0, 0x80, 1, 1, 0, 0x10, 2, 0, 0x9d, 1, 0x2a, 0, 5, 0xd0, 2,
+        ],
         &[1, 0x90, 0xe0, 5, 1, 0x40, 0x31, 1, 2, 3],
         &[1, 0x10, 1, 2, 3],
         &[2, 0x65, 1, 2, 3],
@@ -116,7 +161,9 @@ fn write_seeds() {
         &[3, 0xef, 0x03, 0xc0, 2, 0x6f, 1, 2, 3, 4],
         &[4, 0x08, 0, 0x12, 7, 0x12, 5, b'h', b'e', b'l', b'l', b'o'],
         &[5, 0x08, 1, 0x12, 7, 0x12, 5, b'h', b'e', b'l', b'l', b'o'],
-        &[6, 0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+        &[
+            6, 0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+        ],
         &[6, 0x16, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0],
         &[6, 0x80, 111, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3],
         &[8, 0x18, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 4, 5],

@@ -44,7 +44,10 @@ fn same<R, T: Debug + PartialEq>(
 ) -> Vec<T> {
     let whole = read(&mut new(), stream);
     let mut reader = new();
-    let pieces: Vec<_> = stream.chunks(piece).flat_map(|piece| read(&mut reader, piece)).collect();
+    let pieces: Vec<_> = stream
+        .chunks(piece)
+        .flat_map(|piece| read(&mut reader, piece))
+        .collect();
     assert_eq!(whole, pieces);
     whole
 }
@@ -59,21 +62,46 @@ fn forward(messages: &[(u32, Vec<u8>)]) {
         } else if let Some(parameters) = &parameters {
             let time = timeline.at(Duration::from_millis((*time).into()), now);
             let packets = packets(parameters, time, body);
-            assert!(packets.iter().map(|packet| packet.payload.len()).sum::<usize>() <= 2 * body.len() + 70_000);
+            assert!(
+                packets
+                    .iter()
+                    .map(|packet| packet.payload.len())
+                    .sum::<usize>()
+                    <= 2 * body.len() + 70_000
+            );
         }
     }
 }
 
 fn write_seeds() {
-    let kinds = [TrackKind::Samples, TrackKind::Pictures { width: 4, height: 2, rate: 30 }];
+    let kinds = [
+        TrackKind::Samples,
+        TrackKind::Pictures {
+            width: 4,
+            height: 2,
+            rate: 30,
+        },
+    ];
     let matroska = kinds.map(|kind| {
         let frame = Writer::frame(1, Duration::from_millis(40), true, &[7; 12]);
-        [&[0, 16][..], &Writer::header(&[Track { kind, private: Vec::new() }]), &frame].concat()
+        [
+            &[0, 16][..],
+            &Writer::header(&[Track {
+                kind,
+                private: Vec::new(),
+            }]),
+            &frame,
+        ]
+        .concat()
     });
-    let parameters = [0x17, 0, 0, 0, 0, 1, 0x42, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, 0x42, 9, 1, 0, 1, 0x68];
+    let parameters = [
+        0x17, 0, 0, 0, 0, 1, 0x42, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, 0x42, 9, 1, 0, 1, 0x68,
+    ];
     let frame = [0x17, 1, 0, 0, 0, 0, 0, 0, 3, 0x65, 0x88, 1];
     let bodies: [&[u8]; 2] = [&parameters, &frame];
-    let tags = bodies.map(|body| file_tag(Medium::Video, 40, body).unwrap()).concat();
+    let tags = bodies
+        .map(|body| file_tag(Medium::Video, 40, body).unwrap())
+        .concat();
     let flv = [1, 2].map(|format| [&[format, 16][..], &file_header(Medium::Video), &tags].concat());
     // A page of one packet for the header of Opus, for its tags, and for sound.
     let page = |number: u8, packet: &[u8]| {
@@ -82,12 +110,29 @@ fn write_seeds() {
         let sum = checksum(&[&before, &[0; 4][..], &behind].concat());
         [before, sum.to_le_bytes().to_vec(), behind].concat()
     };
-    let ogg = [&[3, 16][..], &page(0, b"OpusHead"), &page(1, b"OpusTags"), &page(2, &[0xfc, 1, 2])].concat();
-    seeds::write("ffmpeg_output", matroska.into_iter().chain(flv).chain([ogg]));
+    let ogg = [
+        &[3, 16][..],
+        &page(0, b"OpusHead"),
+        &page(1, b"OpusTags"),
+        &page(2, &[0xfc, 1, 2]),
+    ]
+    .concat();
+    seeds::write(
+        "ffmpeg_output",
+        matroska.into_iter().chain(flv).chain([ogg]),
+    );
 }
 
 /// The checksum of a page of Ogg (RFC 3533, section 6).
 fn checksum(page: &[u8]) -> u32 {
-    let shift = |sum: u32, _| if sum >> 31 == 1 { sum << 1 ^ 0x04c1_1db7 } else { sum << 1 };
-    page.iter().fold(0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte) << 24, shift))
+    let shift = |sum: u32, _| {
+        if sum >> 31 == 1 {
+            sum << 1 ^ 0x04c1_1db7
+        } else {
+            sum << 1
+        }
+    };
+    page.iter().fold(0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte) << 24, shift)
+    })
 }

@@ -48,7 +48,11 @@ impl Target {
                 metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
             })
         });
-        Self { folder, system, store: store.unwrap() }
+        Self {
+            folder,
+            system,
+            store: store.unwrap(),
+        }
     }
 
     fn file(&self) -> PathBuf {
@@ -76,11 +80,17 @@ impl Target {
         assert_eq!(vault.is_rotating(), keys.len() > 1);
         let rotation = self.system.block_on(self.store.rotate_key()).unwrap();
         let text = fs::read_to_string(self.file()).unwrap();
-        assert!(text.ends_with('\n') && text.len() == 65, "one line: {text:?}");
+        assert!(
+            text.ends_with('\n') && text.len() == 65,
+            "one line: {text:?}"
+        );
         let after = open(&self.file()).unwrap();
         assert!(after.key_id().as_ref() == Some(&rotation.new_key_id) && !after.is_rotating());
         if keys.len() > 1 {
-            assert_eq!((text.trim_end(), vault.key_id().as_ref()), (keys[0], Some(&rotation.new_key_id)));
+            assert_eq!(
+                (text.trim_end(), vault.key_id().as_ref()),
+                (keys[0], Some(&rotation.new_key_id))
+            );
         } else {
             assert_eq!(vault.key_id().as_ref(), Some(&rotation.old_key_id));
             assert_ne!(rotation.new_key_id, rotation.old_key_id);
@@ -88,12 +98,25 @@ impl Target {
     }
 
     fn refuse(&self, data: &[u8]) {
-        let error = open(&self.file()).err().unwrap_or_else(|| panic!("{data:?} is accepted"));
-        let reason = error.strip_prefix(&format!("encryption.key_file {}: ", self.file().display()));
-        let known = ["must hold 64 hex digits a line", "stream did not contain valid UTF-8"];
-        assert!(reason.is_some_and(|reason| known.contains(&reason)), "{error:?}");
+        let error = open(&self.file())
+            .err()
+            .unwrap_or_else(|| panic!("{data:?} is accepted"));
+        let reason =
+            error.strip_prefix(&format!("encryption.key_file {}: ", self.file().display()));
+        let known = [
+            "must hold 64 hex digits a line",
+            "stream did not contain valid UTF-8",
+        ];
+        assert!(
+            reason.is_some_and(|reason| known.contains(&reason)),
+            "{error:?}"
+        );
         assert!(self.system.block_on(self.store.rotate_key()).is_err());
-        assert_eq!(fs::read(self.file()).unwrap(), data, "a file that is refused stays as it is");
+        assert_eq!(
+            fs::read(self.file()).unwrap(),
+            data,
+            "a file that is refused stays as it is"
+        );
     }
 }
 
@@ -106,7 +129,17 @@ fn keys(data: &[u8]) -> Option<Vec<&str>> {
 
 fn write_seeds() {
     let (one, two) = ("0123456789abcdef".repeat(4), "FEDCBA9876543210".repeat(4));
-    let texts =
-        [format!("{one}\n"), format!("{two}\n{one}\n"), one.clone(), format!("\n {one}\t{two} "), "abc\n".into()];
-    seeds::write("key_file", texts.into_iter().chain([String::new(), format!("{one}\n{one}\n")]));
+    let texts = [
+        format!("{one}\n"),
+        format!("{two}\n{one}\n"),
+        one.clone(),
+        format!("\n {one}\t{two} "),
+        "abc\n".into(),
+    ];
+    seeds::write(
+        "key_file",
+        texts
+            .into_iter()
+            .chain([String::new(), format!("{one}\n{one}\n")]),
+    );
 }

@@ -44,25 +44,43 @@ struct Target {
 
 impl Target {
     fn new() -> Self {
-        let mut call = Call::with_abilities(Abilities { all_codecs: true, ..Abilities::default() });
-        let mallory = call.world.join_connected("PA_mallory", ConnectionMode::Single);
+        let mut call = Call::with_abilities(Abilities {
+            all_codecs: true,
+            ..Abilities::default()
+        });
+        let mallory = call
+            .world
+            .join_connected("PA_mallory", ConnectionMode::Single);
         let codecs = NAMES.into_iter().zip([Codec::Vp9, Codec::Av1]);
-        let tracks: Vec<_> = codecs.map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[])).collect();
+        let tracks: Vec<_> = codecs
+            .map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[]))
+            .collect();
         let tracks: [Publication; 2] = tracks.try_into().expect("two codecs");
-        tracks.iter().for_each(|track| call.world.subscribe(call.bob, track));
+        tracks
+            .iter()
+            .for_each(|track| call.world.subscribe(call.bob, track));
         Self { call, tracks }
     }
 
     /// A record is what happens, the step of the sequence number, the length of the descriptor, the descriptor, and the payload.
     fn handle(&mut self, record: &[u8]) {
-        let Some(([flags, step, length], rest)) = record.split_first_chunk::<3>() else { return };
+        let Some(([flags, step, length], rest)) = record.split_first_chunk::<3>() else {
+            return;
+        };
         let world = &mut self.call.world;
         let which = usize::from(flags & 1);
         if flags & 0x80 != 0 {
             let quality = Quality::ALL[usize::from(flags >> 5 & 3) % 3];
-            let settings = TrackSettings { quality, is_disabled: flags & 0x10 != 0, ..TrackSettings::default() };
+            let settings = TrackSettings {
+                quality,
+                is_disabled: flags & 0x10 != 0,
+                ..TrackSettings::default()
+            };
             let track = NAMES[which].parse().unwrap();
-            world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer("PA_bob".parse().unwrap()));
+            world.command(
+                PeerCommand::SetTrackSettings { track, settings }
+                    .for_peer("PA_bob".parse().unwrap()),
+            );
             return;
         }
         let (descriptor, payload) = rest.split_at(usize::from(*length).min(rest.len()));
@@ -72,7 +90,9 @@ impl Target {
         let track = &mut self.tracks[which];
         // The sender's own numbers never go back: its replay protection would drop them.
         track.sequence += u64::from(step % 4);
-        track.timestamp = track.timestamp.wrapping_add(if flags & 2 != 0 { 3000 } else { 0 });
+        track.timestamp = track
+            .timestamp
+            .wrapping_add(if flags & 2 != 0 { 3000 } else { 0 });
         world.send_part(track, payload, (flags & 4 != 0, descriptor));
     }
 }
@@ -88,12 +108,26 @@ fn write_seeds() {
     ];
     // The structure of two temporal layers, and frames of both.
     let av1: [&[u8]; 4] = [
-        &[0b111, 0, 10, 0xc0, 0, 1, 0x80, 0x00, 0x4e, 0xaa, 0x82, 0x80, 0, 0x18, 7, 7],
+        &[
+            0b111, 0, 10, 0xc0, 0, 1, 0x80, 0x00, 0x4e, 0xaa, 0x82, 0x80, 0, 0x18, 7, 7,
+        ],
         &[0b111, 0, 3, 0xc1, 0, 2, 0x10, 7, 7],
         &[0b111, 0, 0, 0x18, 7, 7],
         &[0xe1, 0, 0],
     ];
-    let [vp9, av1] = [&vp9[..], &av1].map(|records| records.iter().map(|record| record.to_vec()).collect::<Vec<_>>());
+    let [vp9, av1] = [&vp9[..], &av1].map(|records| {
+        records
+            .iter()
+            .map(|record| record.to_vec())
+            .collect::<Vec<_>>()
+    });
     let both = [vp9.clone(), av1.clone()].concat();
-    seeds::write("layers", [records::write(&vp9), records::write(&av1), records::write(&both)]);
+    seeds::write(
+        "layers",
+        [
+            records::write(&vp9),
+            records::write(&av1),
+            records::write(&both),
+        ],
+    );
 }

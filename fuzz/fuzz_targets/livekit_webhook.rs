@@ -37,8 +37,12 @@ static WORDS: LazyLock<Vec<String>> = LazyLock::new(|| {
     words.split_whitespace().map(str::to_owned).collect()
 });
 
-static RUNTIME: LazyLock<Runtime> =
-    LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+});
 
 fuzz_target!(init: write_seeds(), |data: &[u8]| run(data));
 
@@ -76,15 +80,26 @@ impl Target {
         let clock = Clock::manual(Timestamp::from_millis(NOW * 1_000));
         let signer = Arc::new(TokenSigner::new(KEY, &Secret::new(SECRET)));
         let sink = Arc::new(Sink::default());
-        let plane = LivekitPlane::new(settings, signer, clock, Arc::clone(&sink) as Arc<dyn ReportSink>);
+        let plane = LivekitPlane::new(
+            settings,
+            signer,
+            clock,
+            Arc::clone(&sink) as Arc<dyn ReportSink>,
+        );
         Self { plane, sink }
     }
 
     /// Delivers a body with the signature of another, and returns the outcome and the reports.
     fn deliver(&self, body: &[u8], signed: &[u8]) -> (WebhookOutcome, Vec<Report>) {
         let sha256 = STANDARD.encode(Sha256::digest(signed));
-        let claims = format!(r#"{{"iss":"{KEY}","exp":{},"sha256":"{sha256}"}}"#, NOW + 60);
-        let signature = self.plane.verify_webhook(&sign_hs256(claims.as_bytes())).expect("it is signed");
+        let claims = format!(
+            r#"{{"iss":"{KEY}","exp":{},"sha256":"{sha256}"}}"#,
+            NOW + 60
+        );
+        let signature = self
+            .plane
+            .verify_webhook(&sign_hs256(claims.as_bytes()))
+            .expect("it is signed");
         let outcome = RUNTIME.block_on(self.plane.handle_webhook(&signature, body));
         (outcome, std::mem::take(&mut *self.sink.0.lock().unwrap()))
     }
@@ -92,20 +107,26 @@ impl Target {
 
 fn run(data: &[u8]) {
     assert!(
-        std::str::from_utf8(data).is_ok_and(|text| Target::new().plane.verify_webhook(text).is_none())
+        std::str::from_utf8(data)
+            .is_ok_and(|text| Target::new().plane.verify_webhook(text).is_none())
             || !data.is_ascii()
     );
     let (target, mut rooms) = (Target::new(), Vec::new());
     for body in data.split(|byte| *byte == b'\n').take(12) {
         let forged = [body, b" "].concat();
-        assert_eq!(target.deliver(&forged, body), (WebhookOutcome::Unsigned, Vec::new()));
+        assert_eq!(
+            target.deliver(&forged, body),
+            (WebhookOutcome::Unsigned, Vec::new())
+        );
         let (outcome, reports) = target.deliver(body, body);
         let event: Option<Value> = serde_json::from_slice(body).ok();
         rooms.extend(event.as_ref().and_then(room));
         match outcome {
             WebhookOutcome::Accepted => {
                 assert!(
-                    reports.iter().all(|report| rooms.iter().any(|room| *room == report.room.as_str())),
+                    reports
+                        .iter()
+                        .all(|report| rooms.iter().any(|room| *room == report.room.as_str())),
                     "{reports:?}"
                 );
                 check_repetition(&event.expect("JSON was accepted"), &target, body);
@@ -118,14 +139,25 @@ fn run(data: &[u8]) {
 
 /// The name of an event's room.
 fn room(event: &Value) -> Option<String> {
-    let rooms = ["/room/name", "/egressInfo/roomName", "/ingressInfo/roomName"];
-    let mut names = rooms.iter().filter_map(|at| event.pointer(at)?.as_str()).filter(|name| !name.is_empty());
+    let rooms = [
+        "/room/name",
+        "/egressInfo/roomName",
+        "/ingressInfo/roomName",
+    ];
+    let mut names = rooms
+        .iter()
+        .filter_map(|at| event.pointer(at)?.as_str())
+        .filter(|name| !name.is_empty());
     names.next().map(str::to_owned)
 }
 
 fn check_repetition(event: &Value, target: &Target, body: &[u8]) {
     if event["id"].as_str().is_some_and(|id| !id.is_empty()) {
-        assert_eq!(target.deliver(body, body), (WebhookOutcome::Accepted, Vec::new()), "a repetition");
+        assert_eq!(
+            target.deliver(body, body),
+            (WebhookOutcome::Accepted, Vec::new()),
+            "a repetition"
+        );
     }
 }
 
@@ -134,16 +166,36 @@ fn write_seeds() {
     const WHO: &str = r#""participant":{"sid":"PA_1","identity":"alice","name":"A","state":"ACTIVE","joinedAt":"1772366399","joinedAtMs":"1772366399500","attributes":{"svc.role":"host"}"#;
     const TRACK: &str = r#"{"sid":"TR_1","type":"VIDEO","source":"CAMERA","mimeType":"video/VP8","width":640,"height":360,"simulcast":true,"codecs":[{"mimeType":"video/VP8","layers":[{},{}]}]}"#;
     let join = format!(r#"{{"event":"participant_joined","id":"EV_1",{ROOM},{WHO}}}}}"#);
-    let joined_with_track =
-        format!(r#"{{"event":"participant_joined","id":"EV_5",{ROOM},{WHO},"tracks":[{TRACK}]}}}}"#);
-    let track = format!(r#"{{"event":"track_published","id":"EV_2",{ROOM},{WHO}}},"track":{TRACK}}}"#);
-    let unpublished = track.replace("published", "unpublished").replace("EV_2", "EV_3");
-    let left =
-        format!(r#"{{"event":"participant_left","id":"EV_4",{ROOM},{WHO},"disconnectReason":"SIGNAL_CLOSE"}}}}"#);
+    let joined_with_track = format!(
+        r#"{{"event":"participant_joined","id":"EV_5",{ROOM},{WHO},"tracks":[{TRACK}]}}}}"#
+    );
+    let track =
+        format!(r#"{{"event":"track_published","id":"EV_2",{ROOM},{WHO}}},"track":{TRACK}}}"#);
+    let unpublished = track
+        .replace("published", "unpublished")
+        .replace("EV_2", "EV_3");
+    let left = format!(
+        r#"{{"event":"participant_left","id":"EV_4",{ROOM},{WHO},"disconnectReason":"SIGNAL_CLOSE"}}}}"#
+    );
     let aborted = left.replace("participant_left", "participant_connection_aborted");
     let egress = r#"{"event":"egress_ended","id":"EV_6","createdAt":"1772366400","egressInfo":{"egressId":"EG_1","roomName":"prj_5f2a9c01be34.standup","status":"EGRESS_FAILED","error":"e","errorCode":500,"startedAt":"1772366300000000000","endedAt":"1772366400000000000"}}"#;
     let ingress = r#"{"event":"ingress_started","id":"EV_7","createdAt":"1772366400","ingressInfo":{"ingressId":"IN_1","roomName":"prj_5f2a9c01be34.standup","inputType":"RTMP_INPUT","reusable":true,"state":{"status":"ENDPOINT_PUBLISHING","error":""}}}"#;
-    let all = [join.as_str(), &joined_with_track, &track, &unpublished, &left, &aborted, egress, ingress];
-    let sequences = [[&*join, &*track, &*unpublished, &*left].join("\n"), [&*left, &*track, &*join].join("\n")];
-    seeds::write("livekit_webhook", all.map(str::to_owned).into_iter().chain(sequences));
+    let all = [
+        join.as_str(),
+        &joined_with_track,
+        &track,
+        &unpublished,
+        &left,
+        &aborted,
+        egress,
+        ingress,
+    ];
+    let sequences = [
+        [&*join, &*track, &*unpublished, &*left].join("\n"),
+        [&*left, &*track, &*join].join("\n"),
+    ];
+    seeds::write(
+        "livekit_webhook",
+        all.map(str::to_owned).into_iter().chain(sequences),
+    );
 }

@@ -20,11 +20,20 @@ thread_local! {
 fuzz_target!(init: API.with_borrow_mut(write_seeds), |data: &[u8]| -> Corpus { API.with_borrow_mut(|api| run(api, data)) });
 
 fn run(api: &mut Api, data: &[u8]) -> Corpus {
-    let Some(at) = data.iter().position(|byte| *byte == b' ') else { return Corpus::Reject };
-    let (method, target) = (String::from_utf8_lossy(&data[..at]).into_owned(), &data[at + 1..]);
+    let Some(at) = data.iter().position(|byte| *byte == b' ') else {
+        return Corpus::Reject;
+    };
+    let (method, target) = (
+        String::from_utf8_lossy(&data[..at]).into_owned(),
+        &data[at + 1..],
+    );
     let splits = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n' | b'\t');
     // A target that ends the line would make the rest another request, and one of 8 KiB exceeds the head.
-    if !METHODS.contains(&&*method) || target.is_empty() || target.iter().any(splits) || target.len() > 4_096 {
+    if !METHODS.contains(&&*method)
+        || target.is_empty()
+        || target.iter().any(splits)
+        || target.len() > 4_096
+    {
         return Corpus::Reject;
     }
     let response = api.send(&method, target, b"");
@@ -40,18 +49,31 @@ fn check_page(target: &[u8], response: &Response) {
     if page.get("has_more").is_none() {
         return;
     }
-    let query = text.split('#').next().unwrap().split_once('?').map_or("", |(_, query)| query);
+    let query = text
+        .split('#')
+        .next()
+        .unwrap()
+        .split_once('?')
+        .map_or("", |(_, query)| query);
     let given = |name: &str| {
         let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-        pairs.find(|(key, _)| key == name).map(|(_, value)| value.parse::<u64>().expect("a number was accepted"))
+        pairs
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.parse::<u64>().expect("a number was accepted"))
     };
     assert_eq!(page["limit"], given("limit").unwrap_or(50), "{text}");
     assert_eq!(page["offset"], given("offset").unwrap_or(0), "{text}");
 }
 
 fn write_seeds(api: &mut Api) {
-    let ids: Vec<_> = api.operations.iter().map(|operation| (operation.id.clone(), operation.method.clone())).collect();
-    let paths = ids.iter().map(|(id, method)| format!("{method} {}", api.path(id)));
+    let ids: Vec<_> = api
+        .operations
+        .iter()
+        .map(|operation| (operation.id.clone(), operation.method.clone()))
+        .collect();
+    let paths = ids
+        .iter()
+        .map(|(id, method)| format!("{method} {}", api.path(id)));
     let more = [
         "GET /v1/rooms?limit=5&offset=1",
         "GET /v1/rooms?status=open&limit=200",

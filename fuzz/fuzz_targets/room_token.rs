@@ -17,7 +17,8 @@ use serde_json::Value;
 /// 2026-03-01T12:00:00Z in seconds.
 const NOW: i64 = 1_772_366_400;
 
-static SIGNER: LazyLock<TokenSigner> = LazyLock::new(|| TokenSigner::new(KEY, &Secret::new(SECRET)));
+static SIGNER: LazyLock<TokenSigner> =
+    LazyLock::new(|| TokenSigner::new(KEY, &Secret::new(SECRET)));
 
 static WORDS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let words = "iss sub name nbf exp jti kind metadata attributes video roomConfig room roomJoin canPublish canSubscribe \
@@ -38,16 +39,38 @@ fn run(data: &[u8]) {
         assert!(SIGNER.verify(token, now).is_err(), "it is not signed");
     }
     let token = sign_hs256(data);
-    let Ok(claims) = SIGNER.verify(&token, now) else { return };
+    let Ok(claims) = SIGNER.verify(&token, now) else {
+        return;
+    };
     check(&claims, data);
     let again = SIGNER.refresh(&claims, claims.expires_at, now).unwrap();
     let refreshed = SIGNER.verify(again.token.reveal(), now).unwrap();
-    assert_eq!(Claims { expires_at: claims.expires_at, ..refreshed }, claims);
-    for header in [r#"{"alg":"none"}"#, r#"{"typ":"JWT","alg":"HS512"}"#, r#"{"typ":"JWT","alg":"RS256"}"#] {
-        assert_eq!(SIGNER.verify(&sign(header.as_bytes(), data), now).unwrap_err(), TokenError::Algorithm.or(header));
+    assert_eq!(
+        Claims {
+            expires_at: claims.expires_at,
+            ..refreshed
+        },
+        claims
+    );
+    for header in [
+        r#"{"alg":"none"}"#,
+        r#"{"typ":"JWT","alg":"HS512"}"#,
+        r#"{"typ":"JWT","alg":"RS256"}"#,
+    ] {
+        assert_eq!(
+            SIGNER
+                .verify(&sign(header.as_bytes(), data), now)
+                .unwrap_err(),
+            TokenError::Algorithm.or(header)
+        );
     }
     let (signed, _) = token.rsplit_once('.').unwrap();
-    for forged in [format!("{signed}."), signed.to_owned(), format!("{token}x"), format!("{token}.")] {
+    for forged in [
+        format!("{signed}."),
+        signed.to_owned(),
+        format!("{token}x"),
+        format!("{token}."),
+    ] {
         assert!(SIGNER.verify(&forged, now).is_err(), "{forged}");
     }
 }
@@ -59,22 +82,44 @@ trait OrMalformed {
 
 impl OrMalformed for TokenError {
     fn or(self, header: &str) -> Self {
-        if header.contains("none") { Self::Malformed } else { self }
+        if header.contains("none") {
+            Self::Malformed
+        } else {
+            self
+        }
     }
 }
 
 fn check(claims: &Claims, payload: &[u8]) {
-    let of =
-        |text: &str, allowed: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || allowed.as_bytes().contains(&b));
+    let of = |text: &str, allowed: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_alphanumeric() || allowed.as_bytes().contains(&b))
+    };
     let identity = claims.identity.as_str();
-    assert!((1..=128).contains(&identity.len()) && of(identity, "_.@-"), "{identity:?}");
+    assert!(
+        (1..=128).contains(&identity.len()) && of(identity, "_.@-"),
+        "{identity:?}"
+    );
     let (project, room) = claims.room.as_str().split_once('.').unwrap();
     assert!(!project.is_empty() && of(project, "_-"), "{project:?}");
-    assert!((1..=128).contains(&room.len()) && of(room, "_-"), "{room:?}");
+    assert!(
+        (1..=128).contains(&room.len()) && of(room, "_-"),
+        "{room:?}"
+    );
     // The claims skip what they do not know, also what is not quite JSON.
-    let Ok(payload) = serde_json::from_slice::<Value>(payload) else { return };
-    assert!(payload["iss"] == KEY && payload["exp"].as_i64().unwrap() > NOW, "{payload}");
-    assert!(payload.get("nbf").is_none_or(|nbf| nbf.as_i64().is_none_or(|nbf| nbf <= NOW)), "{payload}");
+    let Ok(payload) = serde_json::from_slice::<Value>(payload) else {
+        return;
+    };
+    assert!(
+        payload["iss"] == KEY && payload["exp"].as_i64().unwrap() > NOW,
+        "{payload}"
+    );
+    assert!(
+        payload
+            .get("nbf")
+            .is_none_or(|nbf| nbf.as_i64().is_none_or(|nbf| nbf <= NOW)),
+        "{payload}"
+    );
     assert_eq!(payload["sub"], identity);
     assert_eq!(
         (&payload["video"]["room"], &payload["video"]["roomJoin"]),

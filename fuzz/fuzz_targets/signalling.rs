@@ -29,8 +29,12 @@ const ROOM: &str = "prj_5f2a9c01be34.standup";
 /// The frames of an input.
 const FRAMES: usize = 32;
 
-static RUNTIME: LazyLock<Runtime> =
-    LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+});
 
 fuzz_target!(init: write_seeds(), |data: &[u8]| RUNTIME.block_on(run(data)));
 
@@ -52,12 +56,24 @@ async fn run(data: &[u8]) {
     let signer = Arc::new(TokenSigner::new(KEY, &Secret::new(SECRET)));
     let clock = Clock::manual(Timestamp::from_millis(NOW * 1_000));
     // Without media workers, which would do nothing here.
-    let plane = EmbeddedPlane::builder(clock, Arc::clone(&signer), "ws://127.0.0.1", Arc::new(Admit)).build();
+    let plane = EmbeddedPlane::builder(
+        clock,
+        Arc::clone(&signer),
+        "ws://127.0.0.1",
+        Arc::new(Admit),
+    )
+    .build();
     let simple = (ConnectionMode::Dual, "protocol=16");
-    let mut alice = connect(&plane, &signer, "alice", simple).await.expect("nothing is wrong with this join");
+    let mut alice = connect(&plane, &signer, "alice", simple)
+        .await
+        .expect("nothing is wrong with this join");
     for mode in [ConnectionMode::Single, ConnectionMode::Dual] {
         let joined = connect(&plane, &signer, "mallory", (mode, &query)).await;
-        let joined = if joined.is_none() { connect(&plane, &signer, "mallory", simple).await } else { joined };
+        let joined = if joined.is_none() {
+            connect(&plane, &signer, "mallory", simple).await
+        } else {
+            joined
+        };
         let Some(mut mallory) = joined else { continue };
         for frame in records.clone().take(FRAMES) {
             // It is closed once the client has left.
@@ -86,26 +102,46 @@ async fn connect(
         role_change: None,
         exchange: None,
         max_kbps: None,
-        grants: Grants { can_update_own_metadata: true, ..Grants::default() },
+        grants: Grants {
+            can_update_own_metadata: true,
+            ..Grants::default()
+        },
         ttl: Duration::from_secs(600),
         empty_timeout_seconds: 300,
         max_participants: None,
     };
-    let token = signer.mint(&request, Timestamp::from_millis(NOW * 1_000)).unwrap().token;
+    let token = signer
+        .mint(&request, Timestamp::from_millis(NOW * 1_000))
+        .unwrap()
+        .token;
     let authorization = format!("Bearer {}", token.reveal());
-    plane.connect(ConnectRequest::new(mode, query, Some(&authorization)).ok()?).await.ok()
+    plane
+        .connect(ConnectRequest::new(mode, query, Some(&authorization)).ok()?)
+        .await
+        .ok()
 }
 
 /// Returns whether a ping is answered.
 async fn answers(client: &mut SignalConnection) -> bool {
-    let ping = Request::PingReq(proto::Ping { timestamp: 7, rtt: 0 });
-    if client.frames.send(SignalFrame::Binary(frame(ping))).await.is_err() {
+    let ping = Request::PingReq(proto::Ping {
+        timestamp: 7,
+        rtt: 0,
+    });
+    if client
+        .frames
+        .send(SignalFrame::Binary(frame(ping)))
+        .await
+        .is_err()
+    {
         return false;
     }
     while let Some(reply) = client.replies.recv().await {
-        let SignalFrame::Binary(reply) = reply else { panic!("the client writes no text") };
+        let SignalFrame::Binary(reply) = reply else {
+            panic!("the client writes no text")
+        };
         let reply = proto::SignalResponse::decode(&*reply).expect("a response");
-        if matches!(&reply.message, Some(Response::PongResp(pong)) if pong.last_ping_timestamp == 7) {
+        if matches!(&reply.message, Some(Response::PongResp(pong)) if pong.last_ping_timestamp == 7)
+        {
             return true;
         }
     }
@@ -121,7 +157,10 @@ fn signal_frame(bytes: &[u8]) -> SignalFrame {
 }
 
 fn frame(message: Request) -> Vec<u8> {
-    proto::SignalRequest { message: Some(message) }.encode_to_vec()
+    proto::SignalRequest {
+        message: Some(message),
+    }
+    .encode_to_vec()
 }
 
 fn write_seeds() {
@@ -137,7 +176,12 @@ fn write_seeds() {
         source: proto::TrackSource::Camera.into(),
         width: 1280,
         height: 720,
-        layers: vec![proto::VideoLayer { quality: 2, width: 1280, height: 720, ..Default::default() }],
+        layers: vec![proto::VideoLayer {
+            quality: 2,
+            width: 1280,
+            height: 720,
+            ..Default::default()
+        }],
         simulcast_codecs: vec![proto::SimulcastCodec {
             codec: "vp8".into(),
             cid: "camera".into(),
@@ -146,16 +190,28 @@ fn write_seeds() {
         ..Default::default()
     };
     let join = proto::JoinRequest {
-        client_info: Some(proto::ClientInfo { protocol: 16, capabilities: vec![1], ..Default::default() }),
-        connection_settings: Some(proto::ConnectionSettings { auto_subscribe: true, ..Default::default() }),
+        client_info: Some(proto::ClientInfo {
+            protocol: 16,
+            capabilities: vec![1],
+            ..Default::default()
+        }),
+        connection_settings: Some(proto::ConnectionSettings {
+            auto_subscribe: true,
+            ..Default::default()
+        }),
         add_track_requests: vec![track.clone()],
         publisher_offer: Some(description(1)),
         ..Default::default()
     };
-    let wrapped = proto::WrappedJoinRequest { compression: 0, join_request: join.encode_to_vec() };
-    let single = format!("join_request={}", URL_SAFE.encode(wrapped.encode_to_vec()).replace('=', "%3D"));
-    let dual =
-        "protocol=16&auto_subscribe=1&adaptive_stream=0&subscriber_allow_pause=1&client_protocol=1&capabilities=1";
+    let wrapped = proto::WrappedJoinRequest {
+        compression: 0,
+        join_request: join.encode_to_vec(),
+    };
+    let single = format!(
+        "join_request={}",
+        URL_SAFE.encode(wrapped.encode_to_vec()).replace('=', "%3D")
+    );
+    let dual = "protocol=16&auto_subscribe=1&adaptive_stream=0&subscriber_allow_pause=1&client_protocol=1&capabilities=1";
     let subscription = proto::UpdateSubscription {
         track_sids: vec!["TR_1".into()],
         subscribe: true,
@@ -182,31 +238,50 @@ fn write_seeds() {
     let sync = proto::SyncState {
         subscription: Some(subscription.clone()),
         track_sids_disabled: vec!["TR_3".into()],
-        datachannel_receive_states: vec![proto::DataChannelReceiveState { publisher_sid: "PA_1".into(), last_seq: 3 }],
+        datachannel_receive_states: vec![proto::DataChannelReceiveState {
+            publisher_sid: "PA_1".into(),
+            last_seq: 3,
+        }],
         ..Default::default()
     };
-    let update = proto::UpdateParticipantMetadata { metadata: "m".into(), request_id: 3, ..Default::default() };
+    let update = proto::UpdateParticipantMetadata {
+        metadata: "m".into(),
+        request_id: 3,
+        ..Default::default()
+    };
     let requests = [
         Request::AddTrack(track),
         Request::Offer(description(2)),
         Request::Answer(description(1)),
-        Request::Mute(proto::MuteTrackRequest { sid: "TR_1".into(), muted: true }),
+        Request::Mute(proto::MuteTrackRequest {
+            sid: "TR_1".into(),
+            muted: true,
+        }),
         Request::Subscription(subscription),
         Request::SubscriptionPermission(permission),
         Request::TrackSetting(settings),
         Request::SyncState(sync),
         Request::UpdateMetadata(update),
-        Request::PingReq(proto::Ping { timestamp: 1, rtt: 2 }),
+        Request::PingReq(proto::Ping {
+            timestamp: 1,
+            rtt: 2,
+        }),
         Request::Leave(proto::LeaveRequest::default()),
     ];
-    let text =
-        |request: &Request| serde_json::to_vec(&proto::SignalRequest { message: Some(request.clone()) }).unwrap();
+    let text = |request: &Request| {
+        serde_json::to_vec(&proto::SignalRequest {
+            message: Some(request.clone()),
+        })
+        .unwrap()
+    };
     let texts: Vec<_> = requests.iter().map(text).collect();
     let frames: Vec<_> = requests.into_iter().map(frame).chain(texts).collect();
     let inputs = [&*single, dual].map(|query| {
         let query = query.as_bytes().to_vec();
         records::write(std::iter::once(&query).chain(&frames))
     });
-    let each = frames.iter().map(|frame| records::write([&dual.as_bytes().to_vec(), frame]));
+    let each = frames
+        .iter()
+        .map(|frame| records::write([&dual.as_bytes().to_vec(), frame]));
     seeds::write("signalling", inputs.into_iter().chain(each));
 }

@@ -17,7 +17,8 @@ use conclave_turn::{MAX_ALLOCATIONS, PATIENCE, TurnServer, TurnSettings};
 use libfuzzer_sys::fuzz_target;
 use stun_types::attribute::{Nonce, RawAttribute, Realm, Username};
 use stun_types::message::{
-    IntegrityAlgorithm, LongTermCredentials, Message, MessageClass, MessageType, MessageWriteVec, Method,
+    IntegrityAlgorithm, LongTermCredentials, Message, MessageClass, MessageType, MessageWriteVec,
+    Method,
 };
 use stun_types::prelude::{MessageWrite as _, MessageWriteExt as _};
 use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH};
@@ -48,9 +49,14 @@ fn worker() -> SocketAddr {
 }
 
 fn run(data: &[u8]) {
-    let Some((transport, rest)) = data.split_first() else { return };
+    let Some((transport, rest)) = data.split_first() else {
+        return;
+    };
     let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-    let peers = [MediaAddress { bound: bound(), advertised: worker() }];
+    let peers = [MediaAddress {
+        bound: bound(),
+        advertised: worker(),
+    }];
     let server = TurnServer::new(TurnSettings {
         secret: Secret::new(SECRET),
         peers: &peers,
@@ -59,9 +65,18 @@ fn run(data: &[u8]) {
         max_allocations: MAX_ALLOCATIONS,
     });
     let _access = server.admit("PA_mallory", "prj_000000000001".parse().unwrap());
-    let transport = if transport % 2 == 0 { Transport::Udp } else { Transport::Stream };
+    let transport = if transport % 2 == 0 {
+        Transport::Udp
+    } else {
+        Transport::Stream
+    };
     let session = server.session("198.51.100.1:5000".parse().unwrap(), transport);
-    let mut world = World { session, clock, challenge: None, has_signed: false };
+    let mut world = World {
+        session,
+        clock,
+        challenge: None,
+        has_signed: false,
+    };
     world.receive(&Message::builder_request(ALLOCATE, MessageWriteVec::new()).finish());
     for record in records::read(rest).take(RECORDS) {
         match record.split_first() {
@@ -71,7 +86,11 @@ fn run(data: &[u8]) {
                 world.receive(&message);
             }
             Some((4, seconds)) => world.pass(seconds.len() as u64 * 60),
-            Some((5, payload)) => drop(world.session.push_relayed(bound(), payload, &mut Vec::new())),
+            Some((5, payload)) => drop(world.session.push_relayed(
+                bound(),
+                payload,
+                &mut Vec::new(),
+            )),
             Some((_, raw)) => world.receive(raw),
             None => {}
         }
@@ -99,7 +118,8 @@ impl World {
     fn read(&mut self, response: &[u8]) {
         let message = Message::from_bytes(response).expect("an answer is a message of STUN");
         assert!(message.is_response() && response.len() < 400, "{message}");
-        if let (Ok(realm), Ok(nonce)) = (message.attribute::<Realm>(), message.attribute::<Nonce>()) {
+        if let (Ok(realm), Ok(nonce)) = (message.attribute::<Realm>(), message.attribute::<Nonce>())
+        {
             self.challenge = Some((realm.realm().to_owned(), nonce.nonce().to_owned()));
         }
     }
@@ -107,23 +127,35 @@ impl World {
     /// Returns a request with attributes of the input, and with credentials.
     fn signed(&self, record: &[u8]) -> Vec<u8> {
         let (method, mut rest) = record.split_first().expect("a record with a kind");
-        let kind = MessageType::from_class_method(MessageClass::Request, METHODS[usize::from(*method)]);
+        let kind =
+            MessageType::from_class_method(MessageClass::Request, METHODS[usize::from(*method)]);
         let mut message = Message::builder(kind, TRANSACTION.into(), MessageWriteVec::new());
         while let [high, low, length, value @ ..] = rest {
             let (value, behind) = value.split_at(usize::from(*length).min(value.len()));
-            message.push_attribute_unchecked(&RawAttribute::new(u16::from_be_bytes([*high, *low]).into(), value));
+            message.push_attribute_unchecked(&RawAttribute::new(
+                u16::from_be_bytes([*high, *low]).into(),
+                value,
+            ));
             rest = behind;
         }
-        let username = username("PA_mallory", Timestamp::from_millis(1_000_000_000).after(Duration::from_secs(86_400)));
+        let username = username(
+            "PA_mallory",
+            Timestamp::from_millis(1_000_000_000).after(Duration::from_secs(86_400)),
+        );
         let password = password(&Secret::new(SECRET), &username);
-        let (realm, nonce) = self.challenge.clone().expect("the first request is challenged");
+        let (realm, nonce) = self
+            .challenge
+            .clone()
+            .expect("the first request is challenged");
         message.push_attribute_unchecked(&Username::new(&username).unwrap());
         message.push_attribute_unchecked(&Realm::new(&realm).unwrap());
         message.push_attribute_unchecked(&Nonce::new(&nonce).unwrap());
         let key = LongTermCredentials::new(username, password.reveal().to_owned()).to_key(realm);
         // One of the attributes may be an integrity already.
-        let _ =
-            message.add_message_integrity_with_key(&key.make_key(IntegrityAlgorithm::Sha1), IntegrityAlgorithm::Sha1);
+        let _ = message.add_message_integrity_with_key(
+            &key.make_key(IntegrityAlgorithm::Sha1),
+            IntegrityAlgorithm::Sha1,
+        );
         message.finish()
     }
 }
@@ -149,8 +181,14 @@ fn assert_same_in_pieces(stream: &[u8]) {
 }
 
 fn write_seeds() {
-    let attribute =
-        |kind: u16, value: &[u8]| [&kind.to_be_bytes()[..], &[u8::try_from(value.len()).unwrap()], value].concat();
+    let attribute = |kind: u16, value: &[u8]| {
+        [
+            &kind.to_be_bytes()[..],
+            &[u8::try_from(value.len()).unwrap()],
+            value,
+        ]
+        .concat()
+    };
     // 192.0.2.1:7882, combined with the cookie.
     let peer = attribute(0x12, &[0, 1, 0x3f, 0xd8, 0xe1, 0x12, 0xa6, 0x43]);
     let records = [
@@ -165,6 +203,8 @@ fn write_seeds() {
     let written = |count: usize| records::write(&records[..count]);
     seeds::write(
         "turn",
-        [0, 1].into_iter().flat_map(|kind| (1..=7).map(move |count| [&[kind][..], &written(count)].concat())),
+        [0, 1]
+            .into_iter()
+            .flat_map(|kind| (1..=7).map(move |count| [&[kind][..], &written(count)].concat())),
     );
 }

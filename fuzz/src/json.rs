@@ -13,7 +13,8 @@ pub fn mutate(
     is_json: impl Fn(usize) -> bool,
 ) -> usize {
     let mut rng = Rng::with_seed(seed.into());
-    if let Some(changed) = mutated(&data[..size], &mut rng, words, is_json).filter(|changed| changed.len() <= max_size)
+    if let Some(changed) =
+        mutated(&data[..size], &mut rng, words, is_json).filter(|changed| changed.len() <= max_size)
     {
         data[..changed.len()].copy_from_slice(&changed);
         return changed.len();
@@ -22,8 +23,15 @@ pub fn mutate(
 }
 
 /// `None` if the input is to be mutated as bytes.
-fn mutated(data: &[u8], rng: &mut Rng, words: &[String], is_json: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(data).ok().filter(|_| rng.u8(..) >= 32)?;
+fn mutated(
+    data: &[u8],
+    rng: &mut Rng,
+    words: &[String],
+    is_json: impl Fn(usize) -> bool,
+) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(data)
+        .ok()
+        .filter(|_| rng.u8(..) >= 32)?;
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let places: Vec<usize> = (0..lines.len()).filter(|line| is_json(*line)).collect();
     let place = *rng.choice(&places)?;
@@ -66,12 +74,18 @@ fn change(value: &mut Value, rng: &mut Rng, words: &[String]) {
                 _ => change(&mut items[at], rng, words),
             }
         }
-        Value::Object(fields) if rng.bool() => drop(fields.insert(word(rng, words), any(rng, words))),
+        Value::Object(fields) if rng.bool() => {
+            drop(fields.insert(word(rng, words), any(rng, words)))
+        }
         Value::Array(items) if rng.bool() => items.push(any(rng, words)),
         Value::String(text) if rng.u8(..4) > 0 => *text = change_text(text, rng, words),
         Value::Number(number) if rng.bool() => {
             let number = number.as_i64().unwrap_or(0);
-            *value = json!(number.wrapping_add(rng.i64(-3..=3)).wrapping_mul(rng.i64(-1..=2)));
+            *value = json!(
+                number
+                    .wrapping_add(rng.i64(-3..=3))
+                    .wrapping_mul(rng.i64(-1..=2))
+            );
         }
         _ => *value = any(rng, words),
     }
@@ -79,13 +93,34 @@ fn change(value: &mut Value, rng: &mut Rng, words: &[String]) {
 
 /// A word of the API, or now and then another text.
 fn word(rng: &mut Rng, words: &[String]) -> String {
-    rng.choice(words).filter(|_| rng.u8(..8) > 0).map_or_else(|| "x".into(), Clone::clone)
+    rng.choice(words)
+        .filter(|_| rng.u8(..8) > 0)
+        .map_or_else(|| "x".into(), Clone::clone)
 }
 
 fn any(rng: &mut Rng, words: &[String]) -> Value {
-    const NUMBERS: [f64; 6] = [0.5, -0.0, 1e300, 1e-300, 9_007_199_254_740_993.0, 4_294_967_296.0];
-    const INTEGERS: [i64; 12] =
-        [0, 1, -1, 59, 60, 200, 86_400, 86_401, i32::MAX as i64, u32::MAX as i64, i64::MAX, i64::MIN];
+    const NUMBERS: [f64; 6] = [
+        0.5,
+        -0.0,
+        1e300,
+        1e-300,
+        9_007_199_254_740_993.0,
+        4_294_967_296.0,
+    ];
+    const INTEGERS: [i64; 12] = [
+        0,
+        1,
+        -1,
+        59,
+        60,
+        200,
+        86_400,
+        86_401,
+        i32::MAX as i64,
+        u32::MAX as i64,
+        i64::MAX,
+        i64::MIN,
+    ];
     match rng.u8(..12) {
         0 => Value::Null,
         1 => json!(rng.bool()),
@@ -103,8 +138,8 @@ fn any(rng: &mut Rng, words: &[String]) -> Value {
 
 fn change_text(text: &str, rng: &mut Rng, words: &[String]) -> String {
     const PARTS: [&str; 20] = [
-        "", "\0", "\n", "\u{7f}", "\u{80}", "\u{202e}", "ü", "💥", "%00", "%2e%2e", "..", "/", "\\", ".", "-", "_",
-        "@", " ", "a", "REDACTED",
+        "", "\0", "\n", "\u{7f}", "\u{80}", "\u{202e}", "ü", "💥", "%00", "%2e%2e", "..", "/",
+        "\\", ".", "-", "_", "@", " ", "a", "REDACTED",
     ];
     let mut characters: Vec<char> = text.chars().collect();
     let at = rng.usize(..=characters.len());
@@ -112,8 +147,12 @@ fn change_text(text: &str, rng: &mut Rng, words: &[String]) -> String {
         0 => return word(rng, words),
         1 if at < characters.len() => drop(characters.remove(at)),
         2 => {
-            let longer: Vec<char> =
-                characters.iter().copied().cycle().take(characters.len() * rng.usize(1..40)).collect();
+            let longer: Vec<char> = characters
+                .iter()
+                .copied()
+                .cycle()
+                .take(characters.len() * rng.usize(1..40))
+                .collect();
             characters = longer;
         }
         3 => characters.truncate(at),

@@ -1,7 +1,12 @@
 //! What the fuzz targets share: the app in this process, its description as an oracle, a mutator of JSON, signatures, a media worker
 //! with clients in memory.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a finding is a panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a finding is a panic"
+)]
 
 pub mod api;
 pub mod json;

@@ -1,6 +1,10 @@
 //! A media worker and its clients in memory, as its unit tests have them.
 
-#![allow(dead_code, missing_docs, reason = "the unit tests use what the targets do not")]
+#![allow(
+    dead_code,
+    missing_docs,
+    reason = "the unit tests use what the targets do not"
+)]
 
 #[path = "../../rtc/tests/support/commands.rs"]
 pub mod commands;
@@ -26,7 +30,10 @@ pub struct Call {
 impl Call {
     /// Connects both.
     pub fn new() -> Self {
-        Self::with_abilities(Abilities { red: true, ..Abilities::default() })
+        Self::with_abilities(Abilities {
+            red: true,
+            ..Abilities::default()
+        })
     }
 
     /// Connects both, and lets all clients have these abilities.
@@ -53,7 +60,15 @@ impl Call {
 
     /// Checks that nothing has happened to alice and bob.
     pub fn assert_audible(&mut self) {
-        assert!(self.speak(), "{:?}", self.world.clients.iter().map(|client| &client.events).collect::<Vec<_>>());
+        assert!(
+            self.speak(),
+            "{:?}",
+            self.world
+                .clients
+                .iter()
+                .map(|client| &client.events)
+                .collect::<Vec<_>>()
+        );
         for client in &mut self.world.clients {
             client.events.clear();
         }

@@ -29,7 +29,9 @@ pub fn session(stage: Stage) -> RtmpSession {
         session.receive(&handshake()).unwrap();
     }
     if stage == Stage::Publishing {
-        commands().iter().for_each(|command| session.receive(command).unwrap());
+        commands()
+            .iter()
+            .for_each(|command| session.receive(command).unwrap());
         assert!(matches!(session.next_event(), Some(RtmpEvent::Publish(_))));
         session.accept().unwrap();
     }
@@ -49,8 +51,14 @@ pub fn commands() -> Vec<Vec<u8>> {
     let application = [&[3, 0, 3][..], b"app", &text("live"), &[0, 0, 9]].concat();
     let connect = [text("connect"), number(1.0), application];
     let create = [text("createStream"), number(2.0), NULL.to_vec()];
-    let publish = [text("publish"), number(3.0), [NULL, &text("key"), &text("live")].concat()];
-    [connect, create, publish].map(|command| message(COMMAND, 0, &command.concat())).to_vec()
+    let publish = [
+        text("publish"),
+        number(3.0),
+        [NULL, &text("key"), &text("live")].concat(),
+    ];
+    [connect, create, publish]
+        .map(|command| message(COMMAND, 0, &command.concat()))
+        .to_vec()
 }
 
 /// Returns the chunks of a message of the stream that is published.

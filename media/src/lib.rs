@@ -23,6 +23,7 @@ pub mod token;
 pub use metrics::MediaMetrics;
 pub use monitor::{CircuitSettings, MonitoredPlane};
 pub use port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane, MuteOutcome, Report,
-    ReportAnswer, ReportError, ReportInlet, ReportSink, RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
+    MuteOutcome, Report, ReportAnswer, ReportError, ReportInlet, ReportSink, RoleGrant, ServerData,
+    Survey,
 };

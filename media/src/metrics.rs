@@ -7,7 +7,9 @@ use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Regist
 use crate::port::MediaError;
 
 /// Upper bounds of the buckets, in seconds. The highest is the longest timeout, that of starting an egress.
-const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.];
+const BUCKETS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.,
+];
 
 /// The number of calls by method and outcome, and their duration by method.
 #[derive(Clone)]
@@ -59,8 +61,14 @@ impl MediaMetrics {
     /// # Errors
     /// They are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let calls = Opts::new("conclave_media_calls_total", "Calls to the media plane, by call and outcome");
-        let seconds = HistogramOpts::new("conclave_media_call_seconds", "From a call to the media plane to its answer");
+        let calls = Opts::new(
+            "conclave_media_calls_total",
+            "Calls to the media plane, by call and outcome",
+        );
+        let seconds = HistogramOpts::new(
+            "conclave_media_call_seconds",
+            "From a call to the media plane to its answer",
+        );
         let metrics = Self {
             calls: IntCounterVec::new(calls, &["call", "outcome"])?,
             seconds: HistogramVec::new(seconds.buckets(BUCKETS.to_vec()), &["call"])?,
@@ -73,7 +81,9 @@ impl MediaMetrics {
     /// Records a call that was made, and its duration.
     pub(crate) fn record_call(&self, call: &str, outcome: CallOutcome, duration: Duration) {
         self.calls.with_label_values(&[call, outcome.label()]).inc();
-        self.seconds.with_label_values(&[call]).observe(duration.as_secs_f64());
+        self.seconds
+            .with_label_values(&[call])
+            .observe(duration.as_secs_f64());
     }
 
     /// Records a call that the circuit breaker rejected.

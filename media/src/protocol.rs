@@ -92,7 +92,11 @@ pub(crate) fn permission_to_proto(
         can_subscribe: grants.can_subscribe,
         can_publish: grants.can_publish,
         can_publish_data: grants.can_publish_data,
-        can_publish_sources: grants.sources.iter().map(|source| source_to_proto(*source) as i32).collect(),
+        can_publish_sources: grants
+            .sources
+            .iter()
+            .map(|source| source_to_proto(*source) as i32)
+            .collect(),
         hidden: grants.hidden,
         can_update_metadata: grants.can_update_own_metadata,
         ..current

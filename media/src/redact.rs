@@ -2,7 +2,10 @@
 
 /// Replaces everything after the scheme of each url in a text.
 pub(crate) fn redact_urls(text: &str) -> String {
-    text.split(' ').map(redact_word).collect::<Vec<_>>().join(" ")
+    text.split(' ')
+        .map(redact_word)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn redact_word(word: &str) -> String {
@@ -19,7 +22,10 @@ mod tests {
     #[test]
     fn a_url_is_cut_after_its_scheme_and_other_text_is_unchanged() {
         let message = "could not publish to rtmp://a.example.com/app/KEY?auth=KEY (timeout)";
-        assert_eq!(redact_urls(message), "could not publish to rtmp://… (timeout)");
+        assert_eq!(
+            redact_urls(message),
+            "could not publish to rtmp://… (timeout)"
+        );
         assert_eq!(redact_urls("the disk  is full"), "the disk  is full");
     }
 }

@@ -32,7 +32,8 @@ impl SubscriptionRules {
     /// Returns whether a participant with the role `receiver` receives the tracks of one with the role `publisher`. A
     /// participant without a role receives all, and is received by those who receive all.
     pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
-        self.to_roles(receiver).is_none_or(|roles| publisher.is_some_and(|role| roles.contains(role)))
+        self.to_roles(receiver)
+            .is_none_or(|roles| publisher.is_some_and(|role| roles.contains(role)))
     }
 
     /// Returns the limit of everything that a participant with the role `receiver` receives together, in kilobits per
@@ -50,9 +51,16 @@ impl From<BTreeMap<RoleName, RoleSubscribe>> for SubscriptionRules {
     fn from(rules: BTreeMap<RoleName, RoleSubscribe>) -> Self {
         let rule = |subscribe: RoleSubscribe| SubscriptionRule {
             to_roles: subscribe.to_roles.map(HashSet::from_iter),
-            max_kbps: subscribe.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
+            max_kbps: subscribe
+                .max_kbps
+                .and_then(|kbps| u32::try_from(kbps.get()).ok()),
         };
-        Self(rules.into_iter().map(|(role, subscribe)| (role, rule(subscribe))).collect())
+        Self(
+            rules
+                .into_iter()
+                .map(|(role, subscribe)| (role, rule(subscribe)))
+                .collect(),
+        )
     }
 }
 
@@ -66,7 +74,10 @@ mod tests {
 
     #[test]
     fn a_list_allows_the_roles_that_it_names_and_no_participant_without_a_role() {
-        let to = |to_roles| RoleSubscribe { to_roles, max_kbps: None };
+        let to = |to_roles| RoleSubscribe {
+            to_roles,
+            max_kbps: None,
+        };
         let rules = BTreeMap::from([
             (role("guest"), to(Some(vec![role("host")]))),
             (role("host"), to(None)),
@@ -90,10 +101,16 @@ mod tests {
 
     #[test]
     fn a_limit_holds_for_the_participants_with_its_role() {
-        let limited = RoleSubscribe { to_roles: None, max_kbps: Some(500.try_into().unwrap()) };
+        let limited = RoleSubscribe {
+            to_roles: None,
+            max_kbps: Some(500.try_into().unwrap()),
+        };
         let rules = SubscriptionRules::from(BTreeMap::from([(role("guest"), limited)]));
         assert_eq!(rules.max_kbps(Some(&role("guest"))), Some(500));
-        assert_eq!((rules.max_kbps(Some(&role("host"))), rules.max_kbps(None)), (None, None));
+        assert_eq!(
+            (rules.max_kbps(Some(&role("host"))), rules.max_kbps(None)),
+            (None, None)
+        );
         assert!(rules.receives(Some(&role("guest")), None));
     }
 }

@@ -117,7 +117,9 @@ pub struct TokenSigner {
 
 impl fmt::Debug for TokenSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenSigner").field("api_key", &self.api_key).finish_non_exhaustive()
+        f.debug_struct("TokenSigner")
+            .field("api_key", &self.api_key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -141,15 +143,32 @@ impl TokenSigner {
     pub fn mint(&self, request: &TokenRequest, now: Timestamp) -> Result<SignedToken, TokenError> {
         let expires_at = floor_to_second(now).after(whole_seconds(request.ttl));
         let max_kbps = request.max_kbps.map(|kbps| kbps.to_string());
-        let role = request.role.as_ref().map(|role| (ROLE_ATTRIBUTE, role.as_str()));
+        let role = request
+            .role
+            .as_ref()
+            .map(|role| (ROLE_ATTRIBUTE, role.as_str()));
         let max_kbps = max_kbps.as_deref().map(|kbps| (MAX_KBPS_ATTRIBUTE, kbps));
         let role_change = request.role_change.map(|change| change.to_string());
-        let role_change = role_change.as_deref().map(|change| (ROLE_CHANGE_ATTRIBUTE, change));
-        let exchange = request.exchange.as_ref().map(|exchange| (EXCHANGE_ATTRIBUTE, exchange.as_str()));
-        let own = request.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let role_change = role_change
+            .as_deref()
+            .map(|change| (ROLE_CHANGE_ATTRIBUTE, change));
+        let exchange = request
+            .exchange
+            .as_ref()
+            .map(|exchange| (EXCHANGE_ATTRIBUTE, exchange.as_str()));
+        let own = request
+            .attributes
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         // Those of the server last, so that no other replaces them.
-        let attributes = own.chain(role).chain(max_kbps).chain(role_change).chain(exchange);
-        let timeout = request.empty_timeout_seconds.saturating_add(ROOM_GRACE_SECONDS);
+        let attributes = own
+            .chain(role)
+            .chain(max_kbps)
+            .chain(role_change)
+            .chain(exchange);
+        let timeout = request
+            .empty_timeout_seconds
+            .saturating_add(ROOM_GRACE_SECONDS);
         let payload = Payload {
             name: request.name.as_str().into(),
             metadata: request.metadata.as_str().into(),
@@ -160,7 +179,12 @@ impl TokenSigner {
                 departure_timeout: timeout,
                 max_participants: request.max_participants.filter(|cap| *cap > 0),
             })),
-            ..self.base_payload(&request.identity, ParticipantKind::Standard, now, expires_at)
+            ..self.base_payload(
+                &request.identity,
+                ParticipantKind::Standard,
+                now,
+                expires_at,
+            )
         };
         self.sign(&payload, expires_at)
     }
@@ -170,12 +194,21 @@ impl TokenSigner {
     ///
     /// # Errors
     /// As [`TokenSigner::mint`].
-    pub fn refresh(&self, claims: &Claims, expires_at: Timestamp, now: Timestamp) -> Result<SignedToken, TokenError> {
+    pub fn refresh(
+        &self,
+        claims: &Claims,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<SignedToken, TokenError> {
         let expires_at = floor_to_second(expires_at);
         let payload = Payload {
             name: claims.name.as_str().into(),
             metadata: claims.metadata.as_str().into(),
-            attributes: claims.attributes.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect(),
+            attributes: claims
+                .attributes
+                .iter()
+                .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
+                .collect(),
             video: wire::VideoGrant::new(&claims.room, &claims.grants),
             room_config: claims.room_config.map(|config| Object(config.into())),
             ..self.base_payload(&claims.identity, claims.kind, now, expires_at)
@@ -197,7 +230,10 @@ impl TokenSigner {
         if now >= from_seconds(payload.exp) {
             return Err(TokenError::Expired);
         }
-        if payload.nbf.is_some_and(|nbf| now.after(NOT_BEFORE_LEEWAY) < from_seconds(nbf)) {
+        if payload
+            .nbf
+            .is_some_and(|nbf| now.after(NOT_BEFORE_LEEWAY) < from_seconds(nbf))
+        {
             return Err(TokenError::NotYetValid);
         }
         Claims::try_from(payload)
@@ -222,8 +258,15 @@ impl TokenSigner {
         }
     }
 
-    fn sign(&self, payload: &Payload<'_>, expires_at: Timestamp) -> Result<SignedToken, TokenError> {
-        Ok(SignedToken { token: self.encode(payload)?, expires_at })
+    fn sign(
+        &self,
+        payload: &Payload<'_>,
+        expires_at: Timestamp,
+    ) -> Result<SignedToken, TokenError> {
+        Ok(SignedToken {
+            token: self.encode(payload)?,
+            expires_at,
+        })
     }
 
     /// The API key, which is the `iss` of all tokens.
@@ -233,14 +276,20 @@ impl TokenSigner {
 
     /// Signs a payload without adding claims.
     pub(crate) fn encode(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
-        let token = jsonwebtoken::encode(&self.header, payload, &self.encoding).map_err(|_| TokenError::Unsignable)?;
+        let token = jsonwebtoken::encode(&self.header, payload, &self.encoding)
+            .map_err(|_| TokenError::Unsignable)?;
         Ok(Secret::new(token))
     }
 
     /// Verifies the signature of a token and reads its payload. The caller has to check issuer and validity.
     pub(crate) fn decode<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
         jsonwebtoken::decode(token, &self.decoding, &self.validation)
-            .map(|TokenData { claims: Object(payload), .. }| payload)
+            .map(
+                |TokenData {
+                     claims: Object(payload),
+                     ..
+                 }| payload,
+            )
             .map_err(|error| TokenError::from(error.kind()))
     }
 }

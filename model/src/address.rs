@@ -22,15 +22,21 @@ impl AddressFilter {
     /// A filter that permits public addresses, and those in `allow` whatever they are. A network of v4-mapped addresses
     /// in `allow` means the IPv4 network it maps.
     pub fn new(allow: Vec<IpNet>) -> Self {
-        Self { allow: allow.into_iter().map(unmapped_net).collect() }
+        Self {
+            allow: allow.into_iter().map(unmapped_net).collect(),
+        }
     }
 
     /// The filter that also permits the special-purpose networks that these addresses are in: 10.0.0.0/8 for 10.1.2.3.
     /// Multicast and unspecified addresses add nothing.
     #[must_use]
     pub fn with_networks_of(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        let networks = addresses.into_iter().filter_map(|address| special_network(unmapped(address)));
-        Self { allow: self.allow.iter().copied().chain(networks).collect() }
+        let networks = addresses
+            .into_iter()
+            .filter_map(|address| special_network(unmapped(address)));
+        Self {
+            allow: self.allow.iter().copied().chain(networks).collect(),
+        }
     }
 
     /// Whether `address` may be dialled.
@@ -66,7 +72,10 @@ fn unmapped(address: IpAddr) -> IpAddr {
 
 fn unmapped_net(net: IpNet) -> IpNet {
     let IpNet::V6(v6) = net else { return net };
-    match (v6.network().to_ipv4_mapped(), v6.prefix_len().checked_sub(96)) {
+    match (
+        v6.network().to_ipv4_mapped(),
+        v6.prefix_len().checked_sub(96),
+    ) {
         (Some(v4), Some(len)) => Ipv4Net::new(v4, len).map_or(net, IpNet::V4),
         _ => net,
     }
@@ -76,7 +85,9 @@ fn unmapped_net(net: IpNet) -> IpNet {
 fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
     const WELL_KNOWN: Ipv6Net = v6([0x64, 0xff9b, 0, 0], 96);
     let [.., a, b, c, d] = address.octets();
-    WELL_KNOWN.contains(&address).then_some(Ipv4Addr::new(a, b, c, d))
+    WELL_KNOWN
+        .contains(&address)
+        .then_some(Ipv4Addr::new(a, b, c, d))
 }
 
 /// The network of hosts with a special purpose that an address is in.
@@ -114,7 +125,10 @@ const fn v4(a: u8, b: u8, c: u8, len: u8) -> Ipv4Net {
 
 /// A network from its leading four groups.
 const fn v6(lead: [u16; 4], len: u8) -> Ipv6Net {
-    Ipv6Net::new_assert(Ipv6Addr::new(lead[0], lead[1], lead[2], lead[3], 0, 0, 0, 0), len)
+    Ipv6Net::new_assert(
+        Ipv6Addr::new(lead[0], lead[1], lead[2], lead[3], 0, 0, 0, 0),
+        len,
+    )
 }
 
 /// Everything in IPv4 that is not public unicast.
@@ -153,7 +167,10 @@ const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
     (v6([0x2002, 0, 0, 0], 16), "6to4"),
     (v6([0x2620, 0x4f, 0x8000, 0], 48), "AS112"),
     (v6([0x3fff, 0, 0, 0], 20), "documentation"),
-    (Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128), "unspecified"),
+    (
+        Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128),
+        "unspecified",
+    ),
     (Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128), "loopback"),
     (v6([0, 0, 0, 0], 96), "IPv4-compatible"),
     (v6([0x64, 0xff9b, 1, 0], 48), "local NAT64"),
@@ -181,13 +198,37 @@ mod tests {
 
     #[test]
     fn the_networks_of_addresses_can_be_allowed() {
-        let filter = allowing(&["192.168.7.0/24"])
-            .with_networks_of(["10.1.2.3", "127.0.0.1", "8.8.8.8", "fd00::1", "::1", "224.0.0.1", "0.0.0.0"].map(ip));
-        for allowed in ["10.255.0.1", "127.9.9.9", "9.9.9.9", "fc00::2", "::1", "192.168.7.1"] {
+        let filter = allowing(&["192.168.7.0/24"]).with_networks_of(
+            [
+                "10.1.2.3",
+                "127.0.0.1",
+                "8.8.8.8",
+                "fd00::1",
+                "::1",
+                "224.0.0.1",
+                "0.0.0.0",
+            ]
+            .map(ip),
+        );
+        for allowed in [
+            "10.255.0.1",
+            "127.9.9.9",
+            "9.9.9.9",
+            "fc00::2",
+            "::1",
+            "192.168.7.1",
+        ] {
             assert!(filter.permits(ip(allowed)), "{allowed}");
         }
-        for refused in ["192.168.1.1", "172.16.0.1", "fe80::1", "224.0.0.1", "0.0.0.1", "100.64.0.1", "255.255.255.255"]
-        {
+        for refused in [
+            "192.168.1.1",
+            "172.16.0.1",
+            "fe80::1",
+            "224.0.0.1",
+            "0.0.0.1",
+            "100.64.0.1",
+            "255.255.255.255",
+        ] {
             assert!(!filter.permits(ip(refused)), "{refused}");
         }
     }
@@ -265,34 +306,61 @@ mod tests {
     #[test]
     fn the_neighbours_of_the_special_ranges_are_permitted() {
         for public in NEIGHBOURS.iter().flat_map(|line| line.split(' ')) {
-            assert_eq!(AddressFilter::default().refusal(ip(public)), None, "{public}");
+            assert_eq!(
+                AddressFilter::default().refusal(ip(public)),
+                None,
+                "{public}"
+            );
         }
     }
 
     #[test]
     fn a_refusal_names_its_range() {
         let filter = AddressFilter::default();
-        let named = [("::ffff:127.0.0.1", "loopback"), ("64:ff9b::10.0.0.1", "private"), ("2001::1", "Teredo")];
+        let named = [
+            ("::ffff:127.0.0.1", "loopback"),
+            ("64:ff9b::10.0.0.1", "private"),
+            ("2001::1", "Teredo"),
+        ];
         for (address, name) in named {
             assert_eq!(filter.refusal(ip(address)), Some(name), "{address}");
         }
-        assert_eq!(filter.refusal(ip("4000::1")), Some("outside global unicast"));
+        assert_eq!(
+            filter.refusal(ip("4000::1")),
+            Some("outside global unicast")
+        );
     }
 
     #[test]
     fn an_allowed_network_covers_its_mapped_and_nat64_spellings_and_nothing_more() {
         let filter = allowing(&["127.0.0.0/8"]);
-        for address in ["127.0.0.1", "127.255.255.255", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1"] {
+        for address in [
+            "127.0.0.1",
+            "127.255.255.255",
+            "::ffff:127.0.0.1",
+            "64:ff9b::127.0.0.1",
+        ] {
             assert!(filter.permits(ip(address)), "{address}");
         }
-        for address in ["::1", "10.0.0.1", "::127.0.0.1", "64:ff9b:1::7f00:1", "2002:7f00:1::1", "2001::80ff:fffe"] {
+        for address in [
+            "::1",
+            "10.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b:1::7f00:1",
+            "2002:7f00:1::1",
+            "2001::80ff:fffe",
+        ] {
             assert!(!filter.permits(ip(address)), "{address}");
         }
     }
 
     #[test]
     fn the_embedding_forms_are_permitted_only_by_their_own_networks() {
-        for (net, address) in [("2002::/16", "2002:a00:1::1"), ("2001::/32", "2001::1"), ("fd00::/8", "fd00::1")] {
+        for (net, address) in [
+            ("2002::/16", "2002:a00:1::1"),
+            ("2001::/32", "2001::1"),
+            ("fd00::/8", "fd00::1"),
+        ] {
             assert!(allowing(&[net]).permits(ip(address)), "{net}");
         }
         assert!(allowing(&["64:ff9b:1::/48"]).permits(ip("64:ff9b:1::a00:1")));

@@ -97,7 +97,12 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_allowed() {
-        let refusal = serde_json::from_str::<FrameRate>("61").unwrap_err().to_string();
-        assert!(refusal.contains("must be an integer from 1 to 60"), "{refusal}");
+        let refusal = serde_json::from_str::<FrameRate>("61")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refusal.contains("must be an integer from 1 to 60"),
+            "{refusal}"
+        );
     }
 }

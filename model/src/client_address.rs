@@ -14,7 +14,9 @@ pub struct ClientAddress(IpAddr);
 impl From<IpAddr> for ClientAddress {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V6(v6) => Self(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << IPV6_NETWORK_BITS)).into()),
+            IpAddr::V6(v6) => {
+                Self(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << IPV6_NETWORK_BITS)).into())
+            }
             v4 @ IpAddr::V4(_) => Self(v4),
         }
     }
@@ -36,7 +38,10 @@ mod tests {
     #[test]
     fn a_64_bit_network_of_ipv6_is_one_client() {
         let client = |address: &str| ClientAddress::from(address.parse::<IpAddr>().unwrap());
-        assert_eq!(client("2001:db8:0:1::1"), client("2001:db8:0:1:ffff:ffff:ffff:ffff"));
+        assert_eq!(
+            client("2001:db8:0:1::1"),
+            client("2001:db8:0:1:ffff:ffff:ffff:ffff")
+        );
         assert_ne!(client("2001:db8:0:1::1"), client("2001:db8:0:2::1"));
         assert_eq!(client("::ffff:203.0.113.1"), client("203.0.113.1"));
         assert_ne!(client("203.0.113.1"), client("203.0.113.2"));

@@ -42,20 +42,27 @@ pub struct Alarm {
 impl Clock {
     /// Returns the clock of the machine.
     pub fn system() -> Self {
-        Self(Source::System { started: Instant::now() })
+        Self(Source::System {
+            started: Instant::now(),
+        })
     }
 
     /// A clock that stands at `start` until [`Clock::advance`] moves it.
     pub fn manual(start: Timestamp) -> Self {
         let monotonic = Duration::from_millis(u64::try_from(start.millis()).unwrap_or(0));
-        Self(Source::Manual(Arc::new(watch::Sender::new(ManualTime { wall: start.millis(), monotonic }))))
+        Self(Source::Manual(Arc::new(watch::Sender::new(ManualTime {
+            wall: start.millis(),
+            monotonic,
+        }))))
     }
 
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_millis(match &self.0 {
             Source::System { .. } => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
                 i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
             }
             Source::Manual(now) => now.borrow().wall,
@@ -99,21 +106,29 @@ impl Clock {
                 (Timestamp::from_millis(time.wall), time.monotonic)
             }
         };
-        Alarm { at, latest: monotonic.saturating_add(at.since(now)) }
+        Alarm {
+            at,
+            latest: monotonic.saturating_add(at.since(now)),
+        }
     }
 
     /// Returns once the alarm is due.
     pub async fn sleep(&self, alarm: Alarm) {
         match &self.0 {
             Source::System { .. } => loop {
-                let left = alarm.at.since(self.now()).min(alarm.latest.saturating_sub(self.monotonic()));
+                let left = alarm
+                    .at
+                    .since(self.now())
+                    .min(alarm.latest.saturating_sub(self.monotonic()));
                 if left.is_zero() {
                     return;
                 }
                 tokio::time::sleep(left.min(LONGEST_NAP)).await;
             },
             Source::Manual(now) => {
-                let is_due = |now: &ManualTime| now.wall >= alarm.at.millis() || now.monotonic >= alarm.latest;
+                let is_due = |now: &ManualTime| {
+                    now.wall >= alarm.at.millis() || now.monotonic >= alarm.latest
+                };
                 // An error means that the clock is gone, and with it everybody who could move it.
                 let _ = now.subscribe().wait_for(is_due).await;
             }
@@ -127,7 +142,11 @@ impl Clock {
 
     /// Sleeps until [`Clock::monotonic`] has reached `reading`, whatever the wall clock shows.
     pub async fn sleep_until_reading(&self, reading: Duration) {
-        self.sleep(Alarm { at: Timestamp::from_millis(i64::MAX), latest: reading }).await;
+        self.sleep(Alarm {
+            at: Timestamp::from_millis(i64::MAX),
+            latest: reading,
+        })
+        .await;
     }
 }
 
@@ -137,7 +156,10 @@ mod tests {
 
     /// Waits for a sleeper that has been woken.
     async fn woken(sleeper: tokio::task::JoinHandle<()>) {
-        tokio::time::timeout(Duration::from_secs(60), sleeper).await.expect("it was woken").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), sleeper)
+            .await
+            .expect("it was woken")
+            .unwrap();
     }
 
     #[tokio::test]
@@ -196,7 +218,9 @@ mod tests {
         let alarm = clock.alarm(clock.now().after(Duration::from_secs(5)));
         clock.step(-500_000);
         clock.advance(Duration::from_secs(5));
-        tokio::time::timeout(Duration::from_secs(60), clock.sleep(alarm)).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), clock.sleep(alarm))
+            .await
+            .unwrap();
     }
 
     #[test]
@@ -206,7 +230,10 @@ mod tests {
         clock.step(60_000);
         assert_eq!((clock.now().millis(), clock.monotonic()), (61_000, before));
         clock.advance(Duration::from_secs(2));
-        assert_eq!((clock.now().millis(), clock.monotonic()), (63_000, before + Duration::from_secs(2)));
+        assert_eq!(
+            (clock.now().millis(), clock.monotonic()),
+            (63_000, before + Duration::from_secs(2))
+        );
     }
 
     #[test]
@@ -215,7 +242,12 @@ mod tests {
         clock.step(-3_600_000);
         clock.advance(Duration::from_secs(3_600));
         let real = Timestamp::from_millis(
-            SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap(),
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap()
+                .as_millis()
+                .try_into()
+                .unwrap(),
         );
         assert!(real.since(clock.now()) < Duration::from_secs(60));
         assert!(clock.now().since(real) < Duration::from_secs(60));

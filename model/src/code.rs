@@ -67,9 +67,15 @@ impl FromStr for RoomCode {
     type Err = ParseRoomCodeError;
 
     fn from_str(text: &str) -> Result<Self, ParseRoomCodeError> {
-        let group = |group: &str| group.len() == GROUP_LEN && group.bytes().all(|b| UNAMBIGUOUS.contains(&b));
+        let group = |group: &str| {
+            group.len() == GROUP_LEN && group.bytes().all(|b| UNAMBIGUOUS.contains(&b))
+        };
         let shaped = text.split('-').count() == GROUPS && text.split('-').all(group);
-        if shaped { Ok(Self(Secret::new(text))) } else { Err(ParseRoomCodeError) }
+        if shaped {
+            Ok(Self(Secret::new(text)))
+        } else {
+            Err(ParseRoomCodeError)
+        }
     }
 }
 
@@ -96,7 +102,11 @@ impl FromStr for RoomCodePrefix {
 
     fn from_str(text: &str) -> Result<Self, ParseRoomCodeError> {
         let shaped = text.len() == GROUP_LEN && text.bytes().all(|b| UNAMBIGUOUS.contains(&b));
-        if shaped { Ok(Self(text.into())) } else { Err(ParseRoomCodeError) }
+        if shaped {
+            Ok(Self(text.into()))
+        } else {
+            Err(ParseRoomCodeError)
+        }
     }
 }
 
@@ -145,8 +155,14 @@ mod tests {
     fn a_fresh_code_has_the_shape_of_the_contract_and_parses() {
         let code = RoomCode::generate();
         let parsed: RoomCode = code.reveal().parse().unwrap();
-        assert_eq!((parsed.hash(), parsed.prefix().as_str()), (code.hash(), &code.reveal()[..4]));
-        assert_eq!(code.prefix().masked(), format!("{}-****-****", &code.reveal()[..4]));
+        assert_eq!(
+            (parsed.hash(), parsed.prefix().as_str()),
+            (code.hash(), &code.reveal()[..4])
+        );
+        assert_eq!(
+            code.prefix().masked(),
+            format!("{}-****-****", &code.reveal()[..4])
+        );
         assert_ne!(code.reveal(), RoomCode::generate().reveal());
         assert_eq!(format!("{code:?}"), "***");
     }
@@ -204,9 +220,28 @@ mod tests {
             updated_at: at(0),
         };
         assert!(code.usable(at(9)) && !code.usable(at(10)));
-        assert!(!RoomCodeRecord { uses: 2, ..code.clone() }.usable(at(9)));
-        assert!(RoomCodeRecord { uses: 2, max_uses: None, ..code.clone() }.usable(at(9)));
-        assert!(!RoomCodeRecord { disabled: true, ..code }.usable(at(9)));
+        assert!(
+            !RoomCodeRecord {
+                uses: 2,
+                ..code.clone()
+            }
+            .usable(at(9))
+        );
+        assert!(
+            RoomCodeRecord {
+                uses: 2,
+                max_uses: None,
+                ..code.clone()
+            }
+            .usable(at(9))
+        );
+        assert!(
+            !RoomCodeRecord {
+                disabled: true,
+                ..code
+            }
+            .usable(at(9))
+        );
     }
 
     proptest! {

@@ -12,7 +12,10 @@ pub struct Counts<K> {
 
 impl<K> Default for Counts<K> {
     fn default() -> Self {
-        Self { numbers: HashMap::new(), total: 0 }
+        Self {
+            numbers: HashMap::new(),
+            total: 0,
+        }
     }
 }
 
@@ -42,7 +45,9 @@ impl<K: Eq + Hash> Counts<K> {
 
     /// Subtracts from the number of a key, down to 0.
     pub fn subtract_many(&mut self, key: &K, number: usize) {
-        let Some(count) = self.numbers.get_mut(key) else { return };
+        let Some(count) = self.numbers.get_mut(key) else {
+            return;
+        };
         let number = number.min(*count);
         *count -= number;
         self.total -= number;
@@ -75,7 +80,15 @@ mod tests {
     fn a_key_is_kept_as_long_as_its_number_is_not_0() {
         let mut counts = Counts::default();
         ["a", "b", "a"].into_iter().for_each(|key| counts.add(key));
-        assert_eq!((counts.get(&"a"), counts.get(&"b"), counts.get(&"c"), counts.total()), (2, 1, 0, 3));
+        assert_eq!(
+            (
+                counts.get(&"a"),
+                counts.get(&"b"),
+                counts.get(&"c"),
+                counts.total()
+            ),
+            (2, 1, 0, 3)
+        );
         counts.subtract(&"a");
         counts.subtract(&"b");
         counts.subtract(&"c");

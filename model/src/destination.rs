@@ -15,11 +15,13 @@ use crate::filepath::FilePath;
 use crate::plan::Feature;
 use crate::rtmp::RtmpUrl;
 use crate::{
-    BucketName, DestinationId, DestinationName, ErrorCode, Problem, Secret, StorageLabel, TemplateId, Timestamp,
+    BucketName, DestinationId, DestinationName, ErrorCode, Problem, Secret, StorageLabel,
+    TemplateId, Timestamp,
 };
 
 pub use input::{
-    AzureInput, AzureWord, ConfigInput, Credential, GcpInput, GcpWord, RecordingInput, S3Input, S3Word, StorageType,
+    AzureInput, AzureWord, ConfigInput, Credential, GcpInput, GcpWord, RecordingInput, S3Input,
+    S3Word, StorageType,
 };
 
 /// The placeholder of a secret in a configuration that is shown. Sent back, it means the stored secret.
@@ -47,7 +49,10 @@ pub struct Destination {
 impl Destination {
     /// 404: the template has no such destination.
     pub fn not_found() -> Problem {
-        Problem::new(ErrorCode::DestinationNotFound, "no destination by that name on the template")
+        Problem::new(
+            ErrorCode::DestinationNotFound,
+            "no destination by that name on the template",
+        )
     }
 }
 
@@ -64,7 +69,10 @@ word_enum! {
 impl DestinationKind {
     /// Why a change to a destination of this kind is refused that names another at `field`.
     pub fn immutable_kind(self, field: &'static str) -> Problem {
-        Problem::invalid(field, format!("the destination's kind is {self} and stays so"))
+        Problem::invalid(
+            field,
+            format!("the destination's kind is {self} and stays so"),
+        )
     }
 
     /// What a plan must include for a destination of this kind to be written.
@@ -195,7 +203,9 @@ fn stored_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D
     String::deserialize(deserializer).map(Secret::new)
 }
 
-fn stored_secret_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+fn stored_secret_if_any<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Secret>, D::Error> {
     stored_secret(deserializer).map(Some)
 }
 
@@ -226,19 +236,25 @@ impl DestinationConfig {
     ///
     /// # Errors
     /// A text that is no configuration of this kind.
-    pub fn from_secret(kind: DestinationKind, text: &Secret) -> Result<Self, ParseDestinationConfigError> {
+    pub fn from_secret(
+        kind: DestinationKind,
+        text: &Secret,
+    ) -> Result<Self, ParseDestinationConfigError> {
         #[derive(Deserialize)]
         struct Urls {
             urls: Vec<String>,
         }
         match kind {
-            DestinationKind::Recording => {
-                serde_json::from_str(text.reveal()).map(Self::Recording).map_err(|_| ParseDestinationConfigError)
-            }
+            DestinationKind::Recording => serde_json::from_str(text.reveal())
+                .map(Self::Recording)
+                .map_err(|_| ParseDestinationConfigError),
             DestinationKind::Rtmp => {
-                let Urls { urls } = serde_json::from_str(text.reveal()).map_err(|_| ParseDestinationConfigError)?;
+                let Urls { urls } =
+                    serde_json::from_str(text.reveal()).map_err(|_| ParseDestinationConfigError)?;
                 let urls: Result<_, _> = urls.iter().map(|url| RtmpUrl::parse(url)).collect();
-                Ok(Self::Rtmp(RtmpConfig { urls: urls.map_err(|_| ParseDestinationConfigError)? }))
+                Ok(Self::Rtmp(RtmpConfig {
+                    urls: urls.map_err(|_| ParseDestinationConfigError)?,
+                }))
             }
         }
     }
@@ -247,7 +263,9 @@ impl DestinationConfig {
     /// to keep without any key. A broadcast's has nothing that is ever kept.
     pub fn from_redacted(kind: DestinationKind, shown: &Value) -> Option<Self> {
         match kind {
-            DestinationKind::Recording => RecordingConfig::deserialize(shown).map(Self::Recording).ok(),
+            DestinationKind::Recording => RecordingConfig::deserialize(shown)
+                .map(Self::Recording)
+                .ok(),
             DestinationKind::Rtmp => None,
         }
     }
@@ -275,7 +293,10 @@ impl RecordingConfig {
             Self::Gcp(gcp) => &gcp.prefix,
             Self::Azure(azure) => &azure.prefix,
         };
-        match prefix.as_ref().map(|prefix| prefix.as_ref().trim_end_matches('/')) {
+        match prefix
+            .as_ref()
+            .map(|prefix| prefix.as_ref().trim_end_matches('/'))
+        {
             None | Some("") => filepath.to_string(),
             Some(prefix) => format!("{prefix}/{filepath}"),
         }
@@ -287,12 +308,18 @@ impl RecordingConfig {
                 ("type", Some(json!("s3"))),
                 ("bucket", Some(json!(s3.bucket))),
                 ("region", s3.region.as_ref().map(|region| json!(region))),
-                ("endpoint", s3.endpoint.as_ref().map(|endpoint| json!(endpoint))),
+                (
+                    "endpoint",
+                    s3.endpoint.as_ref().map(|endpoint| json!(endpoint)),
+                ),
                 ("prefix", s3.prefix.as_ref().map(|prefix| json!(prefix))),
                 ("force_path_style", s3.force_path_style.map(Value::Bool)),
                 ("access_key", Some(json!(s3.access_key))),
                 ("secret", Some(json!(show(&s3.secret)))),
-                ("session_token", s3.session_token.as_ref().map(|token| json!(show(token)))),
+                (
+                    "session_token",
+                    s3.session_token.as_ref().map(|token| json!(show(token))),
+                ),
             ]),
             Self::Gcp(gcp) => object([
                 ("type", Some(json!("gcp"))),
@@ -319,7 +346,9 @@ impl RtmpConfig {
 
 /// An object of what is there.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let there = fields.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));
+    let there = fields
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));
     Value::Object(there.collect::<Map<_, _>>())
 }
 

@@ -5,8 +5,8 @@ use crate::filepath::FilePath;
 use crate::rtmp::RtmpUrl;
 use crate::schema::word_enum;
 use crate::{
-    DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, Identity, NamespacedRoom, Problem, ProjectId,
-    RoomId, RoomName, Timestamp, TrackSid,
+    DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, Identity, NamespacedRoom,
+    Problem, ProjectId, RoomId, RoomName, Timestamp, TrackSid,
 };
 
 word_enum! {
@@ -71,16 +71,28 @@ impl EgressKind {
     /// 404: the project has no egress of this kind with that id.
     pub fn not_found(self) -> Problem {
         match self {
-            Self::Recording => Problem::new(ErrorCode::RecordingNotFound, "no recording by that egress id"),
-            Self::Broadcast => Problem::new(ErrorCode::BroadcastNotFound, "no broadcast by that egress id"),
+            Self::Recording => Problem::new(
+                ErrorCode::RecordingNotFound,
+                "no recording by that egress id",
+            ),
+            Self::Broadcast => Problem::new(
+                ErrorCode::BroadcastNotFound,
+                "no broadcast by that egress id",
+            ),
         }
     }
 
     /// 409: the media plane returned the id of an egress that has a record.
     pub fn already_exists(self) -> Problem {
         match self {
-            Self::Recording => Problem::new(ErrorCode::RecordingExists, "that egress is already being recorded"),
-            Self::Broadcast => Problem::new(ErrorCode::BroadcastExists, "that egress is already being broadcast"),
+            Self::Recording => Problem::new(
+                ErrorCode::RecordingExists,
+                "that egress is already being recorded",
+            ),
+            Self::Broadcast => Problem::new(
+                ErrorCode::BroadcastExists,
+                "that egress is already being broadcast",
+            ),
         }
     }
 }
@@ -212,7 +224,11 @@ pub struct StartedEgress {
 
 impl From<EgressState> for StartedEgress {
     fn from(state: EgressState) -> Self {
-        Self { state, filepath: None, is_uploaded_by_server: false }
+        Self {
+            state,
+            filepath: None,
+            is_uploaded_by_server: false,
+        }
     }
 }
 
@@ -236,12 +252,13 @@ pub enum EgressDetail {
 impl EgressDetail {
     fn new(plan: &EgressPlan, chosen: Option<&FilePath>) -> Self {
         match &plan.output {
-            EgressOutput::File { filepath, .. } => {
-                Self::Recording { recording_type: (&plan.source).into(), filepath: chosen.unwrap_or(filepath).clone() }
-            }
-            EgressOutput::Streams(urls) => {
-                Self::Broadcast { urls: urls.iter().map(|url| url.redacted().to_owned()).collect() }
-            }
+            EgressOutput::File { filepath, .. } => Self::Recording {
+                recording_type: (&plan.source).into(),
+                filepath: chosen.unwrap_or(filepath).clone(),
+            },
+            EgressOutput::Streams(urls) => Self::Broadcast {
+                urls: urls.iter().map(|url| url.redacted().to_owned()).collect(),
+            },
         }
     }
 
@@ -318,8 +335,18 @@ mod tests {
     #[test]
     fn a_status_parses_from_its_word_and_its_word_is_in_the_list_of_words() {
         let words: Vec<_> = EgressStatus::WORDS.split(", ").collect();
-        assert_eq!(words, EgressStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>());
-        assert!(EgressStatus::ALL.iter().all(|status| status.as_str().parse() == Ok(*status)));
+        assert_eq!(
+            words,
+            EgressStatus::ALL
+                .iter()
+                .map(|status| status.as_str())
+                .collect::<Vec<_>>()
+        );
+        assert!(
+            EgressStatus::ALL
+                .iter()
+                .all(|status| status.as_str().parse() == Ok(*status))
+        );
     }
 
     #[test]
@@ -327,7 +354,11 @@ mod tests {
         let rank = |status: EgressStatus| if status.is_final() { 3 } else { status as u8 };
         for from in EgressStatus::ALL.iter().copied() {
             for to in EgressStatus::ALL.iter().copied() {
-                assert_eq!(from.may_become(to), rank(from) < rank(to), "{from:?} to {to:?}");
+                assert_eq!(
+                    from.may_become(to),
+                    rank(from) < rank(to),
+                    "{from:?} to {to:?}"
+                );
             }
         }
     }

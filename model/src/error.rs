@@ -160,7 +160,14 @@ pub struct Problem {
 impl Problem {
     /// Returns a problem without a field.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), field: None, retry_after: None, cause: None, is_logged: false }
+        Self {
+            code,
+            message: message.into(),
+            field: None,
+            retry_after: None,
+            cause: None,
+            is_logged: false,
+        }
     }
 
     /// Sets the field.
@@ -192,23 +199,35 @@ impl Problem {
     }
 
     /// 400 `invalid_request` at `field`.
-    pub fn invalid(field: impl Into<Cow<'static, str>>, message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn invalid(
+        field: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self::new(ErrorCode::InvalidRequest, message).at(field)
     }
 
     /// 404 `room_not_found`: the project has never had a room of that name.
     pub fn room_not_found() -> Self {
-        Self::new(ErrorCode::RoomNotFound, "no room by that name in this project")
+        Self::new(
+            ErrorCode::RoomNotFound,
+            "no room by that name in this project",
+        )
     }
 
     /// 404 `template_not_found`: the project has no template with that id.
     pub fn template_not_found() -> Self {
-        Self::new(ErrorCode::TemplateNotFound, "no template by that id in this project")
+        Self::new(
+            ErrorCode::TemplateNotFound,
+            "no template by that id in this project",
+        )
     }
 
     /// 404 `role_not_found`: the template has no role of that name.
     pub fn role_not_found() -> Self {
-        Self::new(ErrorCode::RoleNotFound, "no role by that name in the template")
+        Self::new(
+            ErrorCode::RoleNotFound,
+            "no role by that name in the template",
+        )
     }
 
     /// 404 `code_not_found`: the same for every code that cannot be used, so that the reason stays unknown to the
@@ -219,39 +238,57 @@ impl Problem {
 
     /// 404 `participant_not_found`: no participant of that identity is connected to the room.
     pub fn participant_not_found() -> Self {
-        Self::new(ErrorCode::ParticipantNotFound, "nobody by that identity is in the room")
+        Self::new(
+            ErrorCode::ParticipantNotFound,
+            "nobody by that identity is in the room",
+        )
     }
 
     /// 404 `track_not_found`: the participant does not publish that track now.
     pub fn track_not_found() -> Self {
-        Self::new(ErrorCode::TrackNotFound, "the participant publishes no track with that sid")
+        Self::new(
+            ErrorCode::TrackNotFound,
+            "the participant publishes no track with that sid",
+        )
     }
 
     /// 409 `role_capacity_reached`, at `role`.
     pub fn role_capacity_reached() -> Self {
-        Self::new(ErrorCode::RoleCapacityReached, "the role is full for this room").at("role")
+        Self::new(
+            ErrorCode::RoleCapacityReached,
+            "the role is full for this room",
+        )
+        .at("role")
     }
 
     /// 409 `identity_taken`, at `identity`: the identity belongs to another participant of the room.
     pub fn identity_taken() -> Self {
-        let message =
-            "a participant with this identity is connected to the room, or was given a role there; choose another one";
+        let message = "a participant with this identity is connected to the room, or was given a role there; choose another one";
         Self::new(ErrorCode::IdentityTaken, message).at("identity")
     }
 
     /// 409 `room_ended`: the room has ended, and its name cannot be used again.
     pub fn room_ended() -> Self {
-        Self::new(ErrorCode::RoomEnded, "the room has ended; its name stays reserved")
+        Self::new(
+            ErrorCode::RoomEnded,
+            "the room has ended; its name stays reserved",
+        )
     }
 
     /// 404 `room_not_found` for data to a room that has ended.
     pub fn no_room_for_data() -> Self {
-        Self::new(ErrorCode::RoomNotFound, "the room has ended, so nobody is there to receive data")
+        Self::new(
+            ErrorCode::RoomNotFound,
+            "the room has ended, so nobody is there to receive data",
+        )
     }
 
     /// 500 `internal_error`. The cause is for the log, not for the client.
     pub fn internal() -> Self {
-        Self::new(ErrorCode::InternalError, "the server hit an unexpected fault; retrying may help")
+        Self::new(
+            ErrorCode::InternalError,
+            "the server hit an unexpected fault; retrying may help",
+        )
     }
 }
 
@@ -265,7 +302,11 @@ mod tests {
         let mut seen = HashSet::new();
         for code in ErrorCode::ALL {
             assert!(seen.insert(code.as_str()), "{code:?} twice");
-            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!(
+                code.as_str()
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b == b'_')
+            );
             assert!((400..600).contains(&code.status()));
         }
     }

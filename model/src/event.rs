@@ -10,7 +10,10 @@ use crate::ingress::IngressStatus;
 use crate::key::ApiKeyPrefix;
 use crate::participant::{Participant, Track, TrackKind, TrackSource};
 use crate::schema::word_enum;
-use crate::{EgressId, Identity, IngressId, ParticipantSid, ProjectId, RoleName, RoomName, Timestamp, TrackSid};
+use crate::{
+    EgressId, Identity, IngressId, ParticipantSid, ProjectId, RoleName, RoomName, Timestamp,
+    TrackSid,
+};
 
 word_enum! {
     /// The name of an event.
@@ -74,7 +77,11 @@ pub struct ParticipantRef {
 
 impl From<&Participant> for ParticipantRef {
     fn from(participant: &Participant) -> Self {
-        Self { identity: participant.identity.clone(), sid: participant.sid.clone(), role: participant.role() }
+        Self {
+            identity: participant.identity.clone(),
+            sid: participant.sid.clone(),
+            role: participant.role(),
+        }
     }
 }
 
@@ -108,7 +115,12 @@ pub struct TrackSummary {
 
 impl From<&Track> for TrackSummary {
     fn from(track: &Track) -> Self {
-        Self { sid: track.sid.clone(), kind: track.kind, source: track.source, muted: track.muted }
+        Self {
+            sid: track.sid.clone(),
+            kind: track.kind,
+            source: track.source,
+            muted: track.muted,
+        }
     }
 }
 
@@ -224,8 +236,18 @@ pub enum TrackChange {
 
 impl Event {
     fn new(event_type: EventType, context: EventContext, fields: Fields) -> Self {
-        let EventContext { project_id, room, occurred_at } = context;
-        Self { event_type, project_id, room, occurred_at, fields }
+        let EventContext {
+            project_id,
+            room,
+            occurred_at,
+        } = context;
+        Self {
+            event_type,
+            project_id,
+            room,
+            occurred_at,
+            fields,
+        }
     }
 
     /// Makes a `room.started` event.
@@ -240,11 +262,19 @@ impl Event {
 
     /// Makes a `participant.joined` event.
     pub fn participant_joined(context: EventContext, participant: ParticipantRef) -> Self {
-        Self::new(EventType::ParticipantJoined, context, Fields::Participant(participant))
+        Self::new(
+            EventType::ParticipantJoined,
+            context,
+            Fields::Participant(participant),
+        )
     }
 
     /// `participant.left`, or `participant.connection_aborted` if its connection was lost.
-    pub fn participant_gone(context: EventContext, participant: ParticipantRef, departure: Departure) -> Self {
+    pub fn participant_gone(
+        context: EventContext,
+        participant: ParticipantRef,
+        departure: Departure,
+    ) -> Self {
         let event_type = match departure {
             Departure::Left => EventType::ParticipantLeft,
             Departure::Lost => EventType::ParticipantConnectionAborted,
@@ -253,7 +283,12 @@ impl Event {
     }
 
     /// `track.published` or `track.unpublished`.
-    pub fn track(context: EventContext, participant: ParticipantRef, track: TrackSummary, change: TrackChange) -> Self {
+    pub fn track(
+        context: EventContext,
+        participant: ParticipantRef,
+        track: TrackSummary,
+        change: TrackChange,
+    ) -> Self {
         let event_type = match change {
             TrackChange::Published => EventType::TrackPublished,
             TrackChange::Unpublished => EventType::TrackUnpublished,
@@ -262,13 +297,21 @@ impl Event {
     }
 
     /// `participant.publish_limit_exceeded` or `_cleared`; the track where the excess can be attributed to one.
-    pub fn publish_limit(context: EventContext, participant: ParticipantRef, limit: PublishLimit) -> Self {
+    pub fn publish_limit(
+        context: EventContext,
+        participant: ParticipantRef,
+        limit: PublishLimit,
+    ) -> Self {
         let event_type = if limit.exceeded {
             EventType::ParticipantPublishLimitExceeded
         } else {
             EventType::ParticipantPublishLimitCleared
         };
-        Self::new(event_type, context, Fields::PublishLimit { participant, limit })
+        Self::new(
+            event_type,
+            context,
+            Fields::PublishLimit { participant, limit },
+        )
     }
 
     /// `participant.role_changed`; `participant` contains the new role.
@@ -293,12 +336,21 @@ impl Event {
             EgressKind::Recording => EventType::RecordingStarted,
             EgressKind::Broadcast => EventType::BroadcastStarted,
         };
-        Self::new(event_type, context, Fields::of_egress(kind, egress_id, EgressStatus::Starting))
+        Self::new(
+            event_type,
+            context,
+            Fields::of_egress(kind, egress_id, EgressStatus::Starting),
+        )
     }
 
     /// The event of a change of status: `*.failed` for a failure, `*.ended` for the other final ones, else
     /// `*.updated`.
-    pub fn egress_updated(context: EventContext, kind: EgressKind, egress_id: EgressId, status: EgressStatus) -> Self {
+    pub fn egress_updated(
+        context: EventContext,
+        kind: EgressKind,
+        egress_id: EgressId,
+        status: EgressStatus,
+    ) -> Self {
         use EventType as E;
         let [updated, ended, failed] = match kind {
             EgressKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
@@ -309,14 +361,31 @@ impl Event {
             status if status.is_final() => ended,
             _ => updated,
         };
-        Self::new(event_type, context, Fields::of_egress(kind, egress_id, status))
+        Self::new(
+            event_type,
+            context,
+            Fields::of_egress(kind, egress_id, status),
+        )
     }
 
     /// `ingress.started` when an encoder begins to publish, `ingress.ended` when it stops.
-    pub fn ingress(context: EventContext, ingress_id: IngressId, identity: Identity, status: IngressStatus) -> Self {
+    pub fn ingress(
+        context: EventContext,
+        ingress_id: IngressId,
+        identity: Identity,
+        status: IngressStatus,
+    ) -> Self {
         let publishing = status == IngressStatus::Publishing;
-        let event_type = if publishing { EventType::IngressStarted } else { EventType::IngressEnded };
-        let fields = Fields::Ingress { participant_identity: identity, ingress_id, ingress_status: status };
+        let event_type = if publishing {
+            EventType::IngressStarted
+        } else {
+            EventType::IngressEnded
+        };
+        let fields = Fields::Ingress {
+            participant_identity: identity,
+            ingress_id,
+            ingress_status: status,
+        };
         Self::new(event_type, context, fields)
     }
 }
@@ -324,8 +393,14 @@ impl Event {
 impl Fields {
     const fn of_egress(kind: EgressKind, egress_id: EgressId, status: EgressStatus) -> Self {
         match kind {
-            EgressKind::Recording => Self::Recording { egress_id, recording_status: status },
-            EgressKind::Broadcast => Self::Broadcast { egress_id, broadcast_status: status },
+            EgressKind::Recording => Self::Recording {
+                egress_id,
+                recording_status: status,
+            },
+            EgressKind::Broadcast => Self::Broadcast {
+                egress_id,
+                broadcast_status: status,
+            },
         }
     }
 }

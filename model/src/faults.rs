@@ -32,23 +32,38 @@ struct Armed {
     fault: Fault,
 }
 
-static ARMED: LazyLock<Mutex<Vec<Armed>>> = LazyLock::new(|| Mutex::new(from_environment().into_iter().collect()));
+static ARMED: LazyLock<Mutex<Vec<Armed>>> =
+    LazyLock::new(|| Mutex::new(from_environment().into_iter().collect()));
 
 fn from_environment() -> Option<Armed> {
     let text = std::env::var(VARIABLE).ok()?;
     let (point, number) = text.rsplit_once(':')?;
     let after = number.parse::<u32>().ok()?.checked_sub(1)?;
-    Some(Armed { scope: None, point: point.to_owned(), after, fault: Fault::Panic })
+    Some(Armed {
+        scope: None,
+        point: point.to_owned(),
+        after,
+        fault: Fault::Panic,
+    })
 }
 
 /// Lets a fault happen the next time that a point is reached. Armed several times, it happens as often.
 pub fn arm(scope: &str, point: &str, fault: Fault) {
-    ARMED.lock().push(Armed { scope: Some(scope.to_owned()), point: point.to_owned(), after: 0, fault });
+    ARMED.lock().push(Armed {
+        scope: Some(scope.to_owned()),
+        point: point.to_owned(),
+        after: 0,
+        fault,
+    });
 }
 
 /// Returns the number of faults in a scope that have not happened yet.
 pub fn left(scope: &str) -> usize {
-    ARMED.lock().iter().filter(|armed| armed.scope.as_deref() == Some(scope)).count()
+    ARMED
+        .lock()
+        .iter()
+        .filter(|armed| armed.scope.as_deref() == Some(scope))
+        .count()
 }
 
 /// Returns the fault that happens now at a point, and disarms it.
@@ -63,7 +78,8 @@ pub fn at(scope: &str, point: &str) -> Option<Fault> {
 
 fn take(scope: &str, point: &str) -> Option<Fault> {
     let mut all = ARMED.lock();
-    let matches = |armed: &Armed| armed.scope.as_deref().is_none_or(|of| of == scope) && armed.point == point;
+    let matches =
+        |armed: &Armed| armed.scope.as_deref().is_none_or(|of| of == scope) && armed.point == point;
     let index = all.iter().position(matches)?;
     if all[index].after > 0 {
         all[index].after -= 1;
@@ -79,7 +95,10 @@ mod tests {
     #[test]
     fn a_fault_happens_once_at_its_point_in_its_scope() {
         arm("here", "begun", Fault::Sql("SELECT 1"));
-        assert_eq!((at("here", "other"), at("there", "begun"), left("here")), (None, None, 1));
+        assert_eq!(
+            (at("here", "other"), at("there", "begun"), left("here")),
+            (None, None, 1)
+        );
         assert_eq!(at("here", "begun"), Some(Fault::Sql("SELECT 1")));
         assert_eq!((at("here", "begun"), left("here")), (None, 0));
     }

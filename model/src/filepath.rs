@@ -34,13 +34,21 @@ impl FilePath {
     pub fn requested(text: &str) -> Result<Self, ParseFilePathError> {
         let fits = text.len() <= LONGEST && text.split('/').all(|name| name.len() <= LONGEST_NAME);
         let fits = fits && !text.contains(is_deceptive);
-        if fits { text.parse() } else { Err(ParseFilePathError) }
+        if fits {
+            text.parse()
+        } else {
+            Err(ParseFilePathError)
+        }
     }
 
     /// Returns the default name of a recording: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
     pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
         // Colons are no part of a file name everywhere.
-        let time: String = at.to_string().chars().filter(|c| !matches!(c, ':' | '-')).collect();
+        let time: String = at
+            .to_string()
+            .chars()
+            .filter(|c| !matches!(c, ':' | '-'))
+            .collect();
         let extension = if audio_only { "ogg" } else { "mp4" };
         Self(format!("{room}-{time}.{extension}").into())
     }
@@ -68,7 +76,11 @@ impl FromStr for FilePath {
         let sized = (1..=LONGEST_CHOSEN).contains(&text.len());
         // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.
         let inside = text.split('/').all(|part| !matches!(part, "" | "." | ".."));
-        if printable && sized && inside { Ok(Self(text.into())) } else { Err(ParseFilePathError) }
+        if printable && sized && inside {
+            Ok(Self(text.into()))
+        } else {
+            Err(ParseFilePathError)
+        }
     }
 }
 
@@ -76,14 +88,25 @@ impl FromStr for FilePath {
 /// ([`is_deceptive`]).
 macro_rules! other_than {
     ($these:literal) => {
-        concat!("[^", $these, r"/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+        concat!(
+            "[^",
+            $these,
+            r"/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+        )
     };
 }
 
 /// The pattern of a component: not empty, and neither `.` nor `..`.
 macro_rules! component {
     () => {
-        concat!(r"(\.{0,2}", other_than!("."), other_than!(""), r"*|\.{3}", other_than!(""), "*)")
+        concat!(
+            r"(\.{0,2}",
+            other_than!("."),
+            other_than!(""),
+            r"*|\.{3}",
+            other_than!(""),
+            "*)"
+        )
     };
 }
 
@@ -114,36 +137,82 @@ mod tests {
 
     #[test]
     fn paths_that_leave_the_directory_or_name_no_file_are_refused() {
-        for bad in ["", "/etc/passwd", "../x", "a/../b", "a/..", "..", ".", "a//b", "a/", "a\\b", "a\0b", "a\nb"] {
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "a/..",
+            "..",
+            ".",
+            "a//b",
+            "a/",
+            "a\\b",
+            "a\0b",
+            "a\nb",
+        ] {
             assert_eq!(bad.parse::<FilePath>(), Err(ParseFilePathError), "{bad:?}");
         }
         for good in ["a.mp4", "2026/03/stand-up 1.mp4", "..a", "a..b/c", "ü.ogg"] {
-            assert!(good.parse::<FilePath>().is_ok() && FilePath::requested(good).is_ok(), "{good:?}");
+            assert!(
+                good.parse::<FilePath>().is_ok() && FilePath::requested(good).is_ok(),
+                "{good:?}"
+            );
         }
     }
 
     #[test]
     fn a_path_that_no_file_can_have_cannot_be_asked_for() {
         let longest = "x".repeat(LONGEST_NAME);
-        for good in [longest.clone(), format!("{longest}/{longest}"), format!("{longest}/a/b")] {
+        for good in [
+            longest.clone(),
+            format!("{longest}/{longest}"),
+            format!("{longest}/a/b"),
+        ] {
             assert!(FilePath::requested(&good).is_ok(), "{good:?}");
         }
         let umlauts = "ü".repeat(LONGEST_NAME / 2 + 1);
-        for bad in ["a\u{202e}4pm.exe", "\u{200f}/a", "a/\u{2066}b\u{2069}", "\u{61c}", "a\u{2028}"] {
+        for bad in [
+            "a\u{202e}4pm.exe",
+            "\u{200f}/a",
+            "a/\u{2066}b\u{2069}",
+            "\u{61c}",
+            "a\u{2028}",
+        ] {
             assert_eq!(FilePath::requested(bad), Err(ParseFilePathError), "{bad:?}");
-            assert!(bad.parse::<FilePath>().is_ok(), "what was recorded can be read: {bad:?}");
+            assert!(
+                bad.parse::<FilePath>().is_ok(),
+                "what was recorded can be read: {bad:?}"
+            );
         }
-        for bad in
-            [format!("{longest}x"), format!("a/{longest}x/b"), umlauts, format!("{longest}/{longest}/a"), "..".into()]
-        {
-            assert_eq!(FilePath::requested(&bad), Err(ParseFilePathError), "{bad:?}");
+        for bad in [
+            format!("{longest}x"),
+            format!("a/{longest}x/b"),
+            umlauts,
+            format!("{longest}/{longest}/a"),
+            "..".into(),
+        ] {
+            assert_eq!(
+                FilePath::requested(&bad),
+                Err(ParseFilePathError),
+                "{bad:?}"
+            );
         }
-        assert!(format!("{longest}/{longest}-10000.webm").parse::<FilePath>().is_ok(), "what was chosen can be read");
+        assert!(
+            format!("{longest}/{longest}-10000.webm")
+                .parse::<FilePath>()
+                .is_ok(),
+            "what was chosen can be read"
+        );
     }
 
     #[test]
     fn the_default_name_says_room_and_time() {
-        let path = FilePath::timestamped(&"standup".parse().unwrap(), Timestamp::from_millis(1_700_000_000_123), false);
+        let path = FilePath::timestamped(
+            &"standup".parse().unwrap(),
+            Timestamp::from_millis(1_700_000_000_123),
+            false,
+        );
         assert_eq!(path.as_str(), "standup-20231114T221320.123Z.mp4");
         assert_eq!(path.to_string(), path.as_str());
     }

@@ -36,7 +36,11 @@ impl FromStr for IdempotencyKey {
 
     fn from_str(text: &str) -> Result<Self, ParseIdempotencyKeyError> {
         let printable = text.bytes().all(|b| (0x20..0x7f).contains(&b));
-        if (1..=255).contains(&text.len()) && printable { Ok(Self(text.into())) } else { Err(ParseIdempotencyKeyError) }
+        if (1..=255).contains(&text.len()) && printable {
+            Ok(Self(text.into()))
+        } else {
+            Err(ParseIdempotencyKeyError)
+        }
     }
 }
 
@@ -105,13 +109,22 @@ pub struct IdempotencyRecord {
 impl IdempotencyRecord {
     /// Returns a record for a request whose response is not stored yet.
     pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
-        Self { slot, fingerprint, made_by: None, secret, stored: Arc::default() }
+        Self {
+            slot,
+            fingerprint,
+            made_by: None,
+            secret,
+            stored: Arc::default(),
+        }
     }
 
     /// Sets the participant that made the request.
     #[must_use]
     pub fn made_by(self, participant: Option<ParticipantCaller>) -> Self {
-        Self { made_by: participant, ..self }
+        Self {
+            made_by: participant,
+            ..self
+        }
     }
 
     /// Marks the response as durable, in every clone of this record.
@@ -161,7 +174,10 @@ mod tests {
         let caller = ParticipantCaller::new(&"standup".parse().unwrap(), &"alice".parse().unwrap());
         assert_eq!(caller.as_str(), "standup/alice");
         assert_eq!(caller.clone().with_exchange(None), caller);
-        assert_eq!(caller.with_exchange(Some("x1")).as_str(), "standup/alice/x1");
+        assert_eq!(
+            caller.with_exchange(Some("x1")).as_str(),
+            "standup/alice/x1"
+        );
         assert_eq!(RETENTION.as_secs(), 86_400);
     }
 

@@ -6,7 +6,8 @@
 mod define;
 
 use define::{
-    has_identity_pattern, is_identity, is_namespaced, is_prefixed_hex, is_sid, is_word, sized, text_id, uuid_id, word,
+    has_identity_pattern, is_identity, is_namespaced, is_prefixed_hex, is_sid, is_word, sized,
+    text_id, uuid_id, word,
 };
 
 pub use define::ParseIdError;

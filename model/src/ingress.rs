@@ -129,8 +129,18 @@ mod tests {
     #[test]
     fn a_status_parses_from_its_word_and_its_word_is_in_the_list_of_words() {
         let words: Vec<_> = IngressStatus::WORDS.split(", ").collect();
-        assert_eq!(words, IngressStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>());
-        assert!(IngressStatus::ALL.iter().all(|status| status.as_str().parse() == Ok(*status)));
+        assert_eq!(
+            words,
+            IngressStatus::ALL
+                .iter()
+                .map(|status| status.as_str())
+                .collect::<Vec<_>>()
+        );
+        assert!(
+            IngressStatus::ALL
+                .iter()
+                .all(|status| status.as_str().parse() == Ok(*status))
+        );
     }
 
     #[test]
@@ -139,7 +149,11 @@ mod tests {
         for from in S::ALL.iter().copied() {
             for to in S::ALL.iter().copied() {
                 let status = from.event_status(to);
-                assert_eq!(status.is_some(), (from == S::Publishing) != (to == S::Publishing), "{from:?} to {to:?}");
+                assert_eq!(
+                    status.is_some(),
+                    (from == S::Publishing) != (to == S::Publishing),
+                    "{from:?} to {to:?}"
+                );
                 assert_ne!(status, Some(S::Deleted));
             }
         }
@@ -150,12 +164,19 @@ mod tests {
     #[test]
     fn an_endpoint_is_final_when_its_room_has_ended_or_it_was_deleted() {
         let is_final = |status: &IngressStatus| status.is_final();
-        let last: Vec<_> = IngressStatus::ALL.iter().copied().filter(is_final).collect();
+        let last: Vec<_> = IngressStatus::ALL
+            .iter()
+            .copied()
+            .filter(is_final)
+            .collect();
         assert_eq!(last, [IngressStatus::Complete, IngressStatus::Deleted]);
     }
 
     #[test]
     fn a_hash_shows_nothing() {
-        assert_eq!(format!("{:?}", StreamKeyHash::from_key("key")), "StreamKeyHash");
+        assert_eq!(
+            format!("{:?}", StreamKeyHash::from_key("key")),
+            "StreamKeyHash"
+        );
     }
 }

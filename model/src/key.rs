@@ -32,7 +32,10 @@ pub struct ParseApiKeyError;
 impl ApiKey {
     /// Returns a new random key.
     pub fn generate(env: Environment) -> Self {
-        Self(Secret::new(format!("vk_{env}_{}", random_text(RANDOM_CHARACTERS, BASE62))))
+        Self(Secret::new(format!(
+            "vk_{env}_{}",
+            random_text(RANDOM_CHARACTERS, BASE62)
+        )))
     }
 
     /// Returns the first twelve characters.
@@ -55,9 +58,17 @@ impl FromStr for ApiKey {
     type Err = ParseApiKeyError;
 
     fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
-        let random = text.strip_prefix("vk_live_").or_else(|| text.strip_prefix("vk_test_")).ok_or(ParseApiKeyError)?;
-        let shaped = random.len() == RANDOM_CHARACTERS && random.bytes().all(|b| b.is_ascii_alphanumeric());
-        if shaped { Ok(Self(Secret::new(text))) } else { Err(ParseApiKeyError) }
+        let random = text
+            .strip_prefix("vk_live_")
+            .or_else(|| text.strip_prefix("vk_test_"))
+            .ok_or(ParseApiKeyError)?;
+        let shaped =
+            random.len() == RANDOM_CHARACTERS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+        if shaped {
+            Ok(Self(Secret::new(text)))
+        } else {
+            Err(ParseApiKeyError)
+        }
     }
 }
 
@@ -81,8 +92,13 @@ impl FromStr for ApiKeyPrefix {
     type Err = ParseApiKeyError;
 
     fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
-        let shaped = text.len() == Self::LEN && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
-        if shaped && text.is_ascii() { Ok(Self(text.into())) } else { Err(ParseApiKeyError) }
+        let shaped = text.len() == Self::LEN
+            && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
+        if shaped && text.is_ascii() {
+            Ok(Self(text.into()))
+        } else {
+            Err(ParseApiKeyError)
+        }
     }
 }
 
@@ -145,8 +161,16 @@ mod tests {
     fn what_has_not_the_shape_of_a_key_is_refused() {
         let random = "a".repeat(43);
         assert!(format!("vk_test_{random}").parse::<ApiKey>().is_ok());
-        for wrong in [format!("vk_test_{random}a"), format!("vk_test_{}-", &random[1..]), format!("vk_prod_{random}")] {
-            assert_eq!(wrong.parse::<ApiKey>().err(), Some(ParseApiKeyError), "{wrong}");
+        for wrong in [
+            format!("vk_test_{random}a"),
+            format!("vk_test_{}-", &random[1..]),
+            format!("vk_prod_{random}"),
+        ] {
+            assert_eq!(
+                wrong.parse::<ApiKey>().err(),
+                Some(ParseApiKeyError),
+                "{wrong}"
+            );
         }
     }
 
@@ -155,8 +179,17 @@ mod tests {
         for good in ["vk_live_ab12", "vk_test_ab12"] {
             assert_eq!(good.parse::<ApiKeyPrefix>().unwrap().to_string(), good);
         }
-        for wrong in ["vk_live_ab1", "vk_live_ab123", "vk_prod_ab12", "vk_live_ab\u{e9}"] {
-            assert_eq!(wrong.parse::<ApiKeyPrefix>(), Err(ParseApiKeyError), "{wrong}");
+        for wrong in [
+            "vk_live_ab1",
+            "vk_live_ab123",
+            "vk_prod_ab12",
+            "vk_live_ab\u{e9}",
+        ] {
+            assert_eq!(
+                wrong.parse::<ApiKeyPrefix>(),
+                Err(ParseApiKeyError),
+                "{wrong}"
+            );
         }
     }
 

@@ -13,7 +13,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 ///
 /// # Errors
 /// The error of the value.
-pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -21,7 +23,9 @@ pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D)
 ///
 /// # Errors
 /// The object's own, and anything that is no object.
-pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     object(deserializer).map(Some)
 }
 
@@ -29,7 +33,9 @@ pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deseriali
 ///
 /// # Errors
 /// As [`non_null_object`].
-pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
@@ -40,7 +46,9 @@ pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
+        deserializer
+            .deserialize_map(ObjectVisitor(PhantomData))
+            .map(Self)
     }
 }
 

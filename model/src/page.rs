@@ -20,7 +20,10 @@ impl PageRequest {
 
 impl Default for PageRequest {
     fn default() -> Self {
-        Self { limit: Self::DEFAULT_LIMIT, offset: 0 }
+        Self {
+            limit: Self::DEFAULT_LIMIT,
+            offset: 0,
+        }
     }
 }
 
@@ -41,19 +44,30 @@ impl<T> Page<T> {
         let limit = request.limit as usize;
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        Self { items: rows, request, has_more }
+        Self {
+            items: rows,
+            request,
+            has_more,
+        }
     }
 
     /// Cuts a page out of a complete list.
     pub fn from_all(rows: Vec<T>, request: PageRequest) -> Self {
         let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
-        let fetched = rows.into_iter().skip(skipped).take(request.limit as usize + 1);
+        let fetched = rows
+            .into_iter()
+            .skip(skipped)
+            .take(request.limit as usize + 1);
         Self::from_fetched(fetched.collect(), request)
     }
 
     /// Converts the rows of the page.
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(convert).collect(), request: self.request, has_more: self.has_more }
+        Page {
+            items: self.items.into_iter().map(convert).collect(),
+            request: self.request,
+            has_more: self.has_more,
+        }
     }
 
     /// Converts the rows of the page.
@@ -61,8 +75,16 @@ impl<T> Page<T> {
     /// # Errors
     /// That of the first row that cannot be converted.
     pub fn try_map<U, E>(self, convert: impl FnMut(T) -> Result<U, E>) -> Result<Page<U>, E> {
-        let items = self.items.into_iter().map(convert).collect::<Result<_, _>>()?;
-        Ok(Page { items, request: self.request, has_more: self.has_more })
+        let items = self
+            .items
+            .into_iter()
+            .map(convert)
+            .collect::<Result<_, _>>()?;
+        Ok(Page {
+            items,
+            request: self.request,
+            has_more: self.has_more,
+        })
     }
 }
 
@@ -72,7 +94,10 @@ mod tests {
 
     #[test]
     fn the_row_past_the_limit_says_that_there_is_more() {
-        let request = PageRequest { limit: 2, offset: 0 };
+        let request = PageRequest {
+            limit: 2,
+            offset: 0,
+        };
         let page = Page::from_fetched(vec![1, 2, 3], request);
         assert_eq!((page.items, page.has_more), (vec![1, 2], true));
         assert!(!Page::from_fetched(vec![1, 2], request).has_more);
@@ -80,15 +105,33 @@ mod tests {
 
     #[test]
     fn a_page_is_cut_out_of_a_complete_list_with_its_order() {
-        let page = Page::from_all(vec![1, 2, 3, 4], PageRequest { limit: 2, offset: 1 });
+        let page = Page::from_all(
+            vec![1, 2, 3, 4],
+            PageRequest {
+                limit: 2,
+                offset: 1,
+            },
+        );
         assert_eq!((page.items, page.has_more), (vec![2, 3], true));
-        let last = Page::from_all(vec![1, 2, 3, 4], PageRequest { limit: 2, offset: 2 });
+        let last = Page::from_all(
+            vec![1, 2, 3, 4],
+            PageRequest {
+                limit: 2,
+                offset: 2,
+            },
+        );
         assert_eq!((last.items, last.has_more), (vec![3, 4], false));
     }
 
     #[test]
     fn cutting_past_the_end_gives_an_empty_last_page() {
-        let page = Page::from_all(vec![1, 2, 3], PageRequest { limit: 2, offset: 7 });
+        let page = Page::from_all(
+            vec![1, 2, 3],
+            PageRequest {
+                limit: 2,
+                offset: 7,
+            },
+        );
         assert_eq!((page.items.len(), page.has_more), (0, false));
     }
 }

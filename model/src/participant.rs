@@ -66,7 +66,9 @@ pub struct Participant {
 impl Participant {
     /// Returns the last role change of its identity that its token was minted after, if there was one.
     pub fn known_role_change(&self) -> Option<RoleChangeId> {
-        self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
+        self.attributes
+            .get(ROLE_CHANGE_ATTRIBUTE)
+            .and_then(|id| id.parse().ok())
     }
 
     /// Returns the exchange of a room code that its token comes from; `None` for a token from a backend, or from a code that is locked
@@ -77,16 +79,21 @@ impl Participant {
 
     /// Sets the attributes for its role and its bitrate limit.
     pub fn set_role(&mut self, role: &RoleName, max_kbps: Option<u32>) {
-        self.attributes.insert(ROLE_ATTRIBUTE.to_owned(), role.to_string());
+        self.attributes
+            .insert(ROLE_ATTRIBUTE.to_owned(), role.to_string());
         match max_kbps {
-            Some(kbps) => self.attributes.insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
+            Some(kbps) => self
+                .attributes
+                .insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
             None => self.attributes.remove(MAX_KBPS_ATTRIBUTE),
         };
     }
 
     /// Returns the role in its attributes, if there is one.
     pub fn role(&self) -> Option<RoleName> {
-        self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
+        self.attributes
+            .get(ROLE_ATTRIBUTE)
+            .and_then(|role| role.parse().ok())
     }
 }
 
@@ -218,9 +225,18 @@ mod tests {
     #[test]
     fn recorders_and_agents_keep_no_room_open_and_recorders_have_no_session() {
         use ParticipantKind as K;
-        let kinds = |rule: fn(K) -> bool| K::ALL.iter().copied().filter(|kind| rule(*kind)).collect::<Vec<_>>();
+        let kinds = |rule: fn(K) -> bool| {
+            K::ALL
+                .iter()
+                .copied()
+                .filter(|kind| rule(*kind))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(kinds(K::keeps_room), [K::Standard, K::Ingress, K::Sip]);
-        assert_eq!(kinds(K::makes_session), [K::Standard, K::Ingress, K::Sip, K::Agent]);
+        assert_eq!(
+            kinds(K::makes_session),
+            [K::Standard, K::Ingress, K::Sip, K::Agent]
+        );
     }
 
     #[test]

@@ -62,14 +62,20 @@ struct Position<'a> {
 impl PermitLimits {
     /// So many permits, all of which one project may have.
     pub const fn of_all(total: usize) -> Self {
-        Self { total, of_project: total }
+        Self {
+            total,
+            of_project: total,
+        }
     }
 }
 
 impl ProjectPermits {
     /// Creates permits that are free.
     pub fn new(limits: PermitLimits) -> Self {
-        Self { limits, state: Arc::default() }
+        Self {
+            limits,
+            state: Arc::default(),
+        }
     }
 
     /// Takes a permit. `None` if all are taken, the project has as many as it may have, or those that are free are left to projects that
@@ -83,12 +89,25 @@ impl ProjectPermits {
         self.take_at(project, Instant::now(), false)
     }
 
-    fn take_at(&self, project: &ProjectId, now: Instant, is_remembered: bool) -> Option<ProjectPermit> {
+    fn take_at(
+        &self,
+        project: &ProjectId,
+        now: Instant,
+        is_remembered: bool,
+    ) -> Option<ProjectPermit> {
         let mut state = self.state.lock();
-        state.asked.retain(|_, at| now.saturating_duration_since(*at) < ASKS);
-        let (own, free) = (state.taken.get(project), self.limits.total - state.taken.total());
+        state
+            .asked
+            .retain(|_, at| now.saturating_duration_since(*at) < ASKS);
+        let (own, free) = (
+            state.taken.get(project),
+            self.limits.total - state.taken.total(),
+        );
         let has_less = own < state.share(project, self.limits.total);
-        if own >= self.limits.of_project || free == 0 || (!has_less && free <= state.asking_beside(project)) {
+        if own >= self.limits.of_project
+            || free == 0
+            || (!has_less && free <= state.asking_beside(project))
+        {
             if is_remembered && has_less && own < self.limits.of_project {
                 state.asked.insert(project.clone(), now);
             }
@@ -102,7 +121,11 @@ impl ProjectPermits {
     pub async fn wait(&self, project: &ProjectId) -> ProjectPermit {
         let (sender, receiver) = oneshot::channel();
         let number = self.state.lock().waiting.push(project, sender);
-        let _position = Position { permits: self, project, number };
+        let _position = Position {
+            permits: self,
+            project,
+            number,
+        };
         self.serve();
         match receiver.await {
             Ok(permit) => permit,
@@ -130,13 +153,17 @@ impl ProjectPermits {
         if taken.total() >= self.limits.total {
             return None;
         }
-        let (project, sender) = waiting.pop_of(|project| taken.get(project) < self.limits.of_project)?;
+        let (project, sender) =
+            waiting.pop_of(|project| taken.get(project) < self.limits.of_project)?;
         Some((sender, self.count(&mut state, &project)))
     }
 
     fn count(&self, state: &mut State, project: &ProjectId) -> ProjectPermit {
         state.taken.add(project.clone());
-        ProjectPermit { project: project.clone(), permits: self.clone() }
+        ProjectPermit {
+            project: project.clone(),
+            permits: self.clone(),
+        }
     }
 }
 
@@ -145,7 +172,11 @@ impl State {
     fn share(&self, project: &ProjectId, total: usize) -> usize {
         let has_some = |id: &ProjectId| self.taken.get(id) > 0;
         let beside = self.taken.keys() - usize::from(has_some(project));
-        let asking = self.asked.keys().filter(|other| *other != project && !has_some(other)).count();
+        let asking = self
+            .asked
+            .keys()
+            .filter(|other| *other != project && !has_some(other))
+            .count();
         (total / (beside + asking + 1)).max(1)
     }
 
@@ -164,7 +195,11 @@ impl Drop for ProjectPermit {
 
 impl Drop for Position<'_> {
     fn drop(&mut self) {
-        self.permits.state.lock().waiting.remove(self.project, self.number);
+        self.permits
+            .state
+            .lock()
+            .waiting
+            .remove(self.project, self.number);
     }
 }
 

@@ -97,7 +97,10 @@ mod tests {
         let plan = |cap| Plan {
             display_name: String::new(),
             price_ugx: 0,
-            limits: PlanLimits { participants_per_room: cap, ..PlanLimits::default() },
+            limits: PlanLimits {
+                participants_per_room: cap,
+                ..PlanLimits::default()
+            },
             features: PlanFeatures::default(),
             overage_ugx_per_minute: None,
         };
@@ -109,9 +112,15 @@ mod tests {
 
     #[test]
     fn a_feature_that_is_not_included_is_refused_by_its_name() {
-        let features = PlanFeatures { recording: true, streaming: false };
+        let features = PlanFeatures {
+            recording: true,
+            streaming: false,
+        };
         assert_eq!(features.ensure_included(Feature::Recording), Ok(()));
         let refusal = features.ensure_included(Feature::Streaming).unwrap_err();
-        assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::FeatureNotInPlan, Some("streaming")));
+        assert_eq!(
+            (refusal.code, refusal.field.as_deref()),
+            (ErrorCode::FeatureNotInPlan, Some("streaming"))
+        );
     }
 }

@@ -31,7 +31,10 @@ impl Rate {
     /// Returns a rate and burst that are so many times as high.
     #[must_use]
     pub const fn times(self, factor: u32) -> Self {
-        Self { per_second: self.per_second.saturating_mul(factor), burst: self.burst.saturating_mul(factor) }
+        Self {
+            per_second: self.per_second.saturating_mul(factor),
+            burst: self.burst.saturating_mul(factor),
+        }
     }
 
     fn quota(self) -> Quota {
@@ -58,7 +61,10 @@ pub struct RateLimit(RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMi
 impl RateLimit {
     /// Nothing has been taken.
     pub fn new(clock: &Clock, rate: Rate) -> Self {
-        Self(RateLimiter::direct_with_clock(rate.quota(), MonotonicClock(clock.clone())))
+        Self(RateLimiter::direct_with_clock(
+            rate.quota(),
+            MonotonicClock(clock.clone()),
+        ))
     }
 
     /// Takes a number of what the rate allows; returns whether there was enough. More than the burst is never there.
@@ -78,7 +84,10 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
     /// Nothing has been taken.
     pub fn new(clock: &Clock, rate: Rate) -> Self {
         let limiter = RateLimiter::dashmap_with_clock(rate.quota(), MonotonicClock(clock.clone()));
-        Self { limiter, before_forgetting: AtomicUsize::new(FEW_KEYS) }
+        Self {
+            limiter,
+            before_forgetting: AtomicUsize::new(FEW_KEYS),
+        }
     }
 
     /// Takes one of what the rate allows for a key.
@@ -87,13 +96,16 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
     /// How long to wait.
     pub fn check(&self, key: &K) -> Result<(), Duration> {
         self.forget_idle();
-        self.limiter.check_key(key).map_err(|until| until.wait_time_from(self.limiter.clock().now()))
+        self.limiter
+            .check_key(key)
+            .map_err(|until| until.wait_time_from(self.limiter.clock().now()))
     }
 
     /// Takes a number of what the rate allows for a key; returns whether there was enough. More than the burst is never there.
     pub fn take(&self, key: &K, number: u32) -> bool {
         self.forget_idle();
-        NonZeroU32::new(number).is_none_or(|number| matches!(self.limiter.check_key_n(key, number), Ok(Ok(()))))
+        NonZeroU32::new(number)
+            .is_none_or(|number| matches!(self.limiter.check_key_n(key, number), Ok(Ok(()))))
     }
 
     /// Forgets keys that have their full burst again, once in as many calls as keys were left the last time: so they never are
@@ -102,7 +114,8 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         // Calls at the same time go below 0, which wraps around, until the number is set again.
         if self.before_forgetting.fetch_sub(1, Ordering::Relaxed) == 0 {
             self.limiter.retain_recent();
-            self.before_forgetting.store(self.limiter.len().max(FEW_KEYS), Ordering::Relaxed);
+            self.before_forgetting
+                .store(self.limiter.len().max(FEW_KEYS), Ordering::Relaxed);
         }
     }
 }
@@ -124,7 +137,10 @@ mod tests {
     use super::*;
     use crate::Timestamp;
 
-    const RATE: Rate = Rate { per_second: 2, burst: 10 };
+    const RATE: Rate = Rate {
+        per_second: 2,
+        burst: 10,
+    };
 
     fn clock() -> Clock {
         Clock::manual(Timestamp::from_millis(0))
@@ -134,11 +150,17 @@ mod tests {
     fn a_key_has_its_burst_and_its_rate_and_is_told_how_long_to_wait() {
         let clock = clock();
         let limits = RateLimits::new(&clock, RATE);
-        assert_eq!((0..100).filter(|_| limits.check(&"one").is_ok()).count(), 10);
+        assert_eq!(
+            (0..100).filter(|_| limits.check(&"one").is_ok()).count(),
+            10
+        );
         assert_eq!(limits.check(&"one"), Err(Duration::from_millis(500)));
         assert_eq!(limits.check(&"another"), Ok(()));
         clock.step(3_600_000);
-        assert!(limits.check(&"one").is_err(), "a step of the clock is no time");
+        assert!(
+            limits.check(&"one").is_err(),
+            "a step of the clock is no time"
+        );
         clock.advance(Duration::from_secs(1));
         assert_eq!((0..100).filter(|_| limits.check(&"one").is_ok()).count(), 2);
     }
@@ -147,7 +169,9 @@ mod tests {
     fn several_are_taken_at_once_or_none() {
         let clock = clock();
         let (limit, limits) = (RateLimit::new(&clock, RATE), RateLimits::new(&clock, RATE));
-        let takes: [&dyn Fn(u32) -> bool; 2] = [&|number| limit.take(number), &|number| limits.take(&"key", number)];
+        let takes: [&dyn Fn(u32) -> bool; 2] = [&|number| limit.take(number), &|number| {
+            limits.take(&"key", number)
+        }];
         for take in takes {
             assert!(!take(11) && take(0) && take(8) && !take(3) && take(2) && take(0) && !take(1));
         }
@@ -157,7 +181,14 @@ mod tests {
 
     #[test]
     fn a_rate_of_zero_is_one() {
-        let limit = RateLimit::new(&clock(), Rate { per_second: 0, burst: 0 }.times(3));
+        let limit = RateLimit::new(
+            &clock(),
+            Rate {
+                per_second: 0,
+                burst: 0,
+            }
+            .times(3),
+        );
         assert!(limit.take(1) && !limit.take(1));
     }
 
@@ -174,6 +205,10 @@ mod tests {
             }
         }
         // Each is kept for a second.
-        assert!(limits.limiter.len() <= 1_000 + FEW_KEYS + 2, "{}", limits.limiter.len());
+        assert!(
+            limits.limiter.len() <= 1_000 + FEW_KEYS + 2,
+            "{}",
+            limits.limiter.len()
+        );
     }
 }

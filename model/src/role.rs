@@ -13,9 +13,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use self::attributes::{RoleAttributes, RoleAttributesError};
-pub use self::input::{AudioInput, RoleInput, RoleNameMismatch, RolePublishInput, RoleSubscribeInput, VideoInput};
+pub use self::input::{
+    AudioInput, RoleInput, RoleNameMismatch, RolePublishInput, RoleSubscribeInput, VideoInput,
+};
 pub use self::permissions::{Permission, RolePermissions};
-pub use self::publish::{AudioCodec, AudioProfile, PublishCodec, PublishKind, RolePublish, VideoCodec, VideoProfile};
+pub use self::publish::{
+    AudioCodec, AudioProfile, PublishCodec, PublishKind, RolePublish, VideoCodec, VideoProfile,
+};
 use crate::RoleName;
 use crate::bounded::{Kbps, PeerCount, Priority};
 

@@ -51,22 +51,35 @@ mod tests {
             changed_by,
             created_at: Timestamp::from_millis(0),
         };
-        let (bob, prefix): (Identity, ApiKeyPrefix) = ("bob".parse().unwrap(), "vk_live_abcd".parse().unwrap());
+        let (bob, prefix): (Identity, ApiKeyPrefix) =
+            ("bob".parse().unwrap(), "vk_live_abcd".parse().unwrap());
         let by_participant = change(ChangedBy::Identity(bob.clone()));
         assert_eq!(
-            (by_participant.changed_by.identity(), by_participant.changed_by.api_key_prefix()),
+            (
+                by_participant.changed_by.identity(),
+                by_participant.changed_by.api_key_prefix()
+            ),
             (Some(&bob), None)
         );
         let by_server = change(ChangedBy::ApiKey(prefix.clone()));
         assert_eq!(
-            (by_server.changed_by.identity(), by_server.changed_by.api_key_prefix()),
+            (
+                by_server.changed_by.identity(),
+                by_server.changed_by.api_key_prefix()
+            ),
             (None, Some(prefix.as_str()))
         );
         let by_operator = change(ChangedBy::Operator);
         assert_eq!(
-            (by_operator.changed_by.identity(), by_operator.changed_by.api_key_prefix()),
+            (
+                by_operator.changed_by.identity(),
+                by_operator.changed_by.api_key_prefix()
+            ),
             (None, Some("operator"))
         );
-        assert!(ChangedBy::OPERATOR.parse::<ApiKeyPrefix>().is_err(), "no key is named like an operator");
+        assert!(
+            ChangedBy::OPERATOR.parse::<ApiKeyPrefix>().is_err(),
+            "no key is named like an operator"
+        );
     }
 }

@@ -58,7 +58,11 @@ word_enum! {
 /// Returns the deadline of a room without a first join. A timeout of 0 applies after a leave only, so before the first
 /// join it means the default.
 pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
-    let seconds = if empty_timeout_seconds == 0 { DEFAULT_EMPTY_TIMEOUT_SECONDS } else { empty_timeout_seconds };
+    let seconds = if empty_timeout_seconds == 0 {
+        DEFAULT_EMPTY_TIMEOUT_SECONDS
+    } else {
+        empty_timeout_seconds
+    };
     created_at.after(Duration::from_secs(seconds.into()))
 }
 
@@ -67,7 +71,8 @@ impl Room {
     /// set by a clock that was ahead; it is asked about only when its timer has fired.
     pub fn is_past_deadline(&self, now: Timestamp) -> bool {
         let latest = unjoined_deadline(now, self.empty_timeout_seconds);
-        self.empty_deadline.is_some_and(|deadline| deadline <= now || deadline > latest)
+        self.empty_deadline
+            .is_some_and(|deadline| deadline <= now || deadline > latest)
     }
 }
 
@@ -107,7 +112,10 @@ mod tests {
         };
         let is_past = |deadline| room(Some(at(deadline))).is_past_deadline(at(100));
         assert!(is_past(99) && is_past(100) && !is_past(101));
-        assert!(!is_past(160) && is_past(161), "a clock that was ahead set it");
+        assert!(
+            !is_past(160) && is_past(161),
+            "a clock that was ahead set it"
+        );
         assert!(!room(None).is_past_deadline(at(100)));
     }
 }

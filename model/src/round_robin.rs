@@ -19,7 +19,11 @@ pub struct RoundRobin<K, T> {
 
 impl<K, T> Default for RoundRobin<K, T> {
     fn default() -> Self {
-        Self { queues: HashMap::new(), turns: VecDeque::new(), next: 0 }
+        Self {
+            queues: HashMap::new(),
+            turns: VecDeque::new(),
+            next: 0,
+        }
     }
 }
 
@@ -31,7 +35,8 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.insert(number, item);
         } else {
-            self.queues.insert(key.clone(), BTreeMap::from([(number, item)]));
+            self.queues
+                .insert(key.clone(), BTreeMap::from([(number, item)]));
             self.turns.push_back(key.clone());
         }
         number
@@ -139,7 +144,11 @@ mod tests {
                 Step::Pop(eligible) => self.pop(eligible),
                 Step::Remove(index) if !self.waiting.is_empty() => {
                     let (key, number, value) = self.waiting.remove(index % self.waiting.len());
-                    assert_eq!(self.queue.remove(&(key + 1), number), None, "it belongs to another key");
+                    assert_eq!(
+                        self.queue.remove(&(key + 1), number),
+                        None,
+                        "it belongs to another key"
+                    );
                     assert_eq!(self.queue.remove(&key, number), Some(value));
                     assert_eq!(self.queue.remove(&key, number), None);
                 }
@@ -147,7 +156,10 @@ mod tests {
             }
             let keys: HashSet<usize> = self.waiting.iter().map(|(key, ..)| *key).collect();
             self.overtaken.retain(|(waiter, _)| keys.contains(waiter));
-            assert_eq!((self.queue.keys(), self.queue.turns.len()), (keys.len(), keys.len()));
+            assert_eq!(
+                (self.queue.keys(), self.queue.turns.len()),
+                (keys.len(), keys.len())
+            );
             assert!((0..KEYS).all(|key| self.queue.has(&key) == keys.contains(&key)));
             assert_eq!(self.queue.is_empty(), keys.is_empty());
         }
@@ -157,12 +169,22 @@ mod tests {
                 return assert!(self.waiting.iter().all(|(key, ..)| !eligible[*key]));
             };
             assert!(eligible[key]);
-            let first = self.waiting.iter().position(|(waiter, ..)| *waiter == key).unwrap();
+            let first = self
+                .waiting
+                .iter()
+                .position(|(waiter, ..)| *waiter == key)
+                .unwrap();
             assert_eq!(self.waiting.remove(first).2, value);
             self.overtaken.retain(|(waiter, _)| *waiter != key);
             let waiters: HashSet<usize> = self.waiting.iter().map(|(waiter, ..)| *waiter).collect();
-            for waiter in waiters.into_iter().filter(|waiter| *waiter != key && eligible[*waiter]) {
-                assert!(self.overtaken.insert((waiter, key)), "{waiter} waits for {key} twice");
+            for waiter in waiters
+                .into_iter()
+                .filter(|waiter| *waiter != key && eligible[*waiter])
+            {
+                assert!(
+                    self.overtaken.insert((waiter, key)),
+                    "{waiter} waits for {key} twice"
+                );
             }
         }
     }

@@ -78,8 +78,15 @@ impl RtmpUrl {
         if !matches!(url.scheme(), "rtmp" | "rtmps") {
             return Err(ParseRtmpUrlError::Scheme);
         }
-        let host = url.host_str().filter(|host| is_host(host)).ok_or(ParseRtmpUrlError::Host)?;
-        Ok(Self { text: Secret::new(text), host: host.into(), redacted: redacted(&url, host).into() })
+        let host = url
+            .host_str()
+            .filter(|host| is_host(host))
+            .ok_or(ParseRtmpUrlError::Host)?;
+        Ok(Self {
+            text: Secret::new(text),
+            host: host.into(),
+            redacted: redacted(&url, host).into(),
+        })
     }
 
     /// Returns the url with its stream key, for the media plane and for encrypted storage only.
@@ -90,14 +97,25 @@ impl RtmpUrl {
     /// Splits the url as media servers and their clients do; `None` if nothing tells the stream key from the application.
     pub fn split_key(&self) -> Option<StreamKey<'_>> {
         let text = self.reveal();
-        let path = text.find("://").and_then(|at| Some(at + 3 + text[at + 3..].find(['/', '?', '#'])?))?;
-        let rest = text[path..].strip_prefix('/').filter(|rest| !rest.contains("slist="))?;
+        let path = text
+            .find("://")
+            .and_then(|at| Some(at + 3 + text[at + 3..].find(['/', '?', '#'])?))?;
+        let rest = text[path..]
+            .strip_prefix('/')
+            .filter(|rest| !rest.contains("slist="))?;
         let first = rest.find('/')?;
         // An application may have an instance, `app/instance/key`; a key may have slashes behind a colon, `app/mp4:a/b`, or in its
         // query.
-        let instance = rest[first + 1..].find(['/', ':', '?']).map(|at| first + 1 + at);
-        let end = instance.filter(|end| rest[*end..].starts_with('/')).unwrap_or(first);
-        let key = StreamKey { application: &rest[..end], key: &rest[end + 1..] };
+        let instance = rest[first + 1..]
+            .find(['/', ':', '?'])
+            .map(|at| first + 1 + at);
+        let end = instance
+            .filter(|end| rest[*end..].starts_with('/'))
+            .unwrap_or(first);
+        let key = StreamKey {
+            application: &rest[..end],
+            key: &rest[end + 1..],
+        };
         (!key.key.is_empty()).then_some(key)
     }
 
@@ -122,7 +140,10 @@ fn is_host(host: &str) -> bool {
 
 /// With fewer than two parts in the path nothing tells an application from a stream key, so all of it is left out.
 fn redacted(url: &Url, host: &str) -> String {
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let port = url
+        .port()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
     let mut parts = url.path().split('/').filter(|part| !part.is_empty());
     let app = match (parts.next(), parts.next()) {
         (Some(app), Some(_)) => format!("/{app}"),
@@ -133,9 +154,13 @@ fn redacted(url: &Url, host: &str) -> String {
 
 impl utoipa::PartialSchema for RtmpUrl {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let doc = "An `rtmp://` or `rtmps://` url with a host. It must not hold the literal `REDACTED`.";
+        let doc =
+            "An `rtmp://` or `rtmps://` url with a host. It must not hold the literal `REDACTED`.";
         let not = Extensions::from_iter([("not", json!({"pattern": REDACTED}))]);
-        string(doc).pattern(Some(Self::PATTERN)).extensions(Some(not)).into()
+        string(doc)
+            .pattern(Some(Self::PATTERN))
+            .extensions(Some(not))
+            .into()
     }
 }
 
@@ -159,10 +184,14 @@ impl fmt::Debug for RtmpUrl {
 /// 400 `invalid_request` at `field` for a wrong number of them, 400 `invalid_url` at `field[2]` for one that is none.
 pub fn parse_urls(field: &str, texts: &[String]) -> Result<Vec<RtmpUrl>, Problem> {
     if !(1..=MOST_URLS).contains(&texts.len()) {
-        return Err(Problem::invalid(field.to_owned(), format!("must hold 1 to {MOST_URLS} urls")));
+        return Err(Problem::invalid(
+            field.to_owned(),
+            format!("must hold 1 to {MOST_URLS} urls"),
+        ));
     }
     let parse = |(index, text): (usize, &String)| {
-        let refuse = |error: ParseRtmpUrlError| Problem::new(ErrorCode::InvalidUrl, error.to_string());
+        let refuse =
+            |error: ParseRtmpUrlError| Problem::new(ErrorCode::InvalidUrl, error.to_string());
         RtmpUrl::parse(text).map_err(|error| refuse(error).at(format!("{field}[{index}]")))
     };
     texts.iter().enumerate().map(parse).collect()
@@ -177,7 +206,8 @@ mod tests {
     fn a_url_is_split_into_application_and_key() {
         let split = |text: &str| {
             let url = RtmpUrl::parse(text).unwrap();
-            url.split_key().map(|parts| [parts.application, parts.key].map(str::to_owned))
+            url.split_key()
+                .map(|parts| [parts.application, parts.key].map(str::to_owned))
         };
         for (text, parts) in [
             ("rtmp://a.example.com/live/key", ["live", "key"]),
@@ -189,7 +219,13 @@ mod tests {
         ] {
             assert_eq!(split(text), Some(parts.map(str::to_owned)), "{text}");
         }
-        for text in ["rtmp://a/", "rtmp://a/key", "rtmp://a/live/", "rtmp://a?live/key", "rtmp://a/b/c?slist=d"] {
+        for text in [
+            "rtmp://a/",
+            "rtmp://a/key",
+            "rtmp://a/live/",
+            "rtmp://a?live/key",
+            "rtmp://a/b/c?slist=d",
+        ] {
             assert_eq!(split(text), None, "{text}");
         }
     }
@@ -197,20 +233,41 @@ mod tests {
     #[test]
     fn a_url_is_kept_as_it_was_sent_and_shown_without_its_key() {
         for (text, shown) in [
-            ("rtmp://a.example.com/live2/abcd-1234", "rtmp://a.example.com/live2/REDACTED"),
-            ("rtmps://a.example.com:443/live/x/y?z=1#f", "rtmps://a.example.com:443/live/REDACTED"),
-            ("rtmp://[2606:4700::1]:1935/app/key", "rtmp://[2606:4700::1]:1935/app/REDACTED"),
-            ("rtmp://me:word@example.com/app/key", "rtmp://example.com/app/REDACTED"),
+            (
+                "rtmp://a.example.com/live2/abcd-1234",
+                "rtmp://a.example.com/live2/REDACTED",
+            ),
+            (
+                "rtmps://a.example.com:443/live/x/y?z=1#f",
+                "rtmps://a.example.com:443/live/REDACTED",
+            ),
+            (
+                "rtmp://[2606:4700::1]:1935/app/key",
+                "rtmp://[2606:4700::1]:1935/app/REDACTED",
+            ),
+            (
+                "rtmp://me:word@example.com/app/key",
+                "rtmp://example.com/app/REDACTED",
+            ),
             ("rtmp://example.com/key", "rtmp://example.com/REDACTED"),
             ("rtmp://example.com/key/", "rtmp://example.com/REDACTED"),
             ("rtmp://example.com//key", "rtmp://example.com/REDACTED"),
-            ("rtmp://example.com/app?token=t/key", "rtmp://example.com/REDACTED"),
+            (
+                "rtmp://example.com/app?token=t/key",
+                "rtmp://example.com/REDACTED",
+            ),
             ("rtmp://example.com", "rtmp://example.com/REDACTED"),
-            ("RTMP://example.com/app/a{b}", "rtmp://example.com/app/REDACTED"),
+            (
+                "RTMP://example.com/app/a{b}",
+                "rtmp://example.com/app/REDACTED",
+            ),
         ] {
             let url = RtmpUrl::parse(text).expect(text);
             assert_eq!((url.reveal(), url.redacted()), (text, shown));
-            assert!(shown.contains(url.host()) && (text.contains('[') || url.host().ends_with("example.com")));
+            assert!(
+                shown.contains(url.host())
+                    && (text.contains('[') || url.host().ends_with("example.com"))
+            );
             assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown:?}"));
         }
     }
@@ -232,7 +289,11 @@ mod tests {
             "rtmp://example.com/app/k\\ey",
             "https://example.com/app",
         ] {
-            assert_eq!(pattern.is_match(text), RtmpUrl::parse(text).is_ok(), "{text}");
+            assert_eq!(
+                pattern.is_match(text),
+                RtmpUrl::parse(text).is_ok(),
+                "{text}"
+            );
         }
     }
 
@@ -266,12 +327,18 @@ mod tests {
         assert!(parse_urls("urls", &good(1)).is_ok() && parse_urls("urls", &good(8)).is_ok());
         for count in [0, 9] {
             let refusal = parse_urls("config.urls", &good(count)).unwrap_err();
-            assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::InvalidRequest, Some("config.urls")));
+            assert_eq!(
+                (refusal.code, refusal.field.as_deref()),
+                (ErrorCode::InvalidRequest, Some("config.urls"))
+            );
         }
         let mut urls = good(3);
         urls[2] = "rtmp://".into();
         let refusal = parse_urls("urls", &urls).unwrap_err();
-        assert_eq!((refusal.code, refusal.field.as_deref()), (ErrorCode::InvalidUrl, Some("urls[2]")));
+        assert_eq!(
+            (refusal.code, refusal.field.as_deref()),
+            (ErrorCode::InvalidUrl, Some("urls[2]"))
+        );
     }
 
     proptest! {

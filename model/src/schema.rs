@@ -27,7 +27,10 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
 {
-    deserializer.deserialize_str(TextVisitor { expected, text: PhantomData })
+    deserializer.deserialize_str(TextVisitor {
+        expected,
+        text: PhantomData,
+    })
 }
 
 struct TextVisitor<T> {
@@ -49,12 +52,18 @@ impl<T: FromStr<Err: Display>> Visitor<'_> for TextVisitor<T> {
 
 /// Describes a string of this pattern, whose length in characters lies in `lengths`.
 pub(crate) fn text(doc: &str, pattern: &str, lengths: RangeInclusive<usize>) -> RefOr<Schema> {
-    string(doc).pattern(Some(pattern)).min_length(Some(*lengths.start())).max_length(Some(*lengths.end())).into()
+    string(doc)
+        .pattern(Some(pattern))
+        .min_length(Some(*lengths.start()))
+        .max_length(Some(*lengths.end()))
+        .into()
 }
 
 /// Describes a string of a format that OpenAPI knows.
 pub(crate) fn formatted(doc: &str, format: KnownFormat) -> RefOr<Schema> {
-    string(doc).format(Some(SchemaFormat::KnownFormat(format))).into()
+    string(doc)
+        .format(Some(SchemaFormat::KnownFormat(format)))
+        .into()
 }
 
 /// Describes a string that is one of these words.
@@ -65,7 +74,9 @@ pub(crate) fn words(doc: &str, words: impl IntoIterator<Item = &'static str>) ->
 /// Describes a string.
 pub(crate) fn string(doc: &str) -> ObjectBuilder {
     let lines: Vec<_> = doc.lines().map(str::trim).collect();
-    ObjectBuilder::new().schema_type(Type::String).description(Some(lines.join("\n").trim_end()))
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(lines.join("\n").trim_end()))
 }
 
 /// Implements `Serialize`, `Deserialize` through `FromStr`, and the description of a string with the type's `PATTERN`.
@@ -174,24 +185,49 @@ mod tests {
         }
         let words: Vec<_> = EgressStatus::WORDS.split(", ").collect();
         assert_eq!(json!(EgressStatus::schema())["enum"], json!(words));
-        assert_eq!("paused".parse::<EgressStatus>().unwrap_err().allowed, EgressStatus::WORDS);
+        assert_eq!(
+            "paused".parse::<EgressStatus>().unwrap_err().allowed,
+            EgressStatus::WORDS
+        );
     }
 
     #[test]
     fn a_word_is_read_from_a_string_alone() {
-        assert_eq!(serde_json::from_str::<EgressStatus>(r#""active""#).unwrap(), EgressStatus::Active);
-        for other in [r#"{"active":null}"#, r#"["active"]"#, "null", "1", r#""Active""#] {
-            let refusal = serde_json::from_str::<EgressStatus>(other).unwrap_err().to_string();
-            assert!(refusal.contains(&format!("one of {}", EgressStatus::WORDS)), "{other}: {refusal}");
+        assert_eq!(
+            serde_json::from_str::<EgressStatus>(r#""active""#).unwrap(),
+            EgressStatus::Active
+        );
+        for other in [
+            r#"{"active":null}"#,
+            r#"["active"]"#,
+            "null",
+            "1",
+            r#""Active""#,
+        ] {
+            let refusal = serde_json::from_str::<EgressStatus>(other)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                refusal.contains(&format!("one of {}", EgressStatus::WORDS)),
+                "{other}: {refusal}"
+            );
         }
     }
 
     #[test]
     fn an_id_is_described_by_its_pattern_and_refused_with_it() {
         let schema = json!(RoomName::schema());
-        assert_eq!((&schema["type"], &schema["pattern"]), (&json!("string"), &json!(RoomName::PATTERN)));
-        assert_eq!((&schema["minLength"], &schema["maxLength"]), (&json!(1), &json!(128)));
-        let refusal = serde_json::from_value::<Identity>(json!("a b")).unwrap_err().to_string();
+        assert_eq!(
+            (&schema["type"], &schema["pattern"]),
+            (&json!("string"), &json!(RoomName::PATTERN))
+        );
+        assert_eq!(
+            (&schema["minLength"], &schema["maxLength"]),
+            (&json!(1), &json!(128))
+        );
+        let refusal = serde_json::from_value::<Identity>(json!("a b"))
+            .unwrap_err()
+            .to_string();
         assert_eq!(refusal, "must match ^[a-zA-Z0-9_.@-]{1,128}$");
     }
 }

@@ -39,7 +39,10 @@ impl fmt::Debug for Secret {
 ///
 /// # Panics
 /// The operating system provides no random bytes. Without them, secrets would be predictable.
-#[expect(clippy::expect_used, reason = "without random bytes, secrets would be predictable")]
+#[expect(
+    clippy::expect_used,
+    reason = "without random bytes, secrets would be predictable"
+)]
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
@@ -59,7 +62,10 @@ pub fn random_text(len: usize, alphabet: &[u8]) -> String {
 /// Returns the characters that random bytes stand for. Each character has the same number of bytes; those that are left have none.
 fn fair_characters(drawn: &[u8], alphabet: &[u8]) -> impl Iterator<Item = char> {
     let limit = 256 - 256 % alphabet.len();
-    let fair = drawn.iter().map(|b| usize::from(*b)).filter(move |b| *b < limit);
+    let fair = drawn
+        .iter()
+        .map(|b| usize::from(*b))
+        .filter(move |b| *b < limit);
     fair.map(|b| alphabet[b % alphabet.len()] as char)
 }
 
@@ -77,7 +83,11 @@ mod tests {
     fn the_unambiguous_alphabet_has_32_distinct_characters_without_similar_ones() {
         let distinct: std::collections::BTreeSet<_> = UNAMBIGUOUS.iter().collect();
         assert_eq!((UNAMBIGUOUS.len(), distinct.len()), (32, 32));
-        assert!(UNAMBIGUOUS.iter().all(|b| !b.is_ascii_uppercase() && !b"01il".contains(b)));
+        assert!(
+            UNAMBIGUOUS
+                .iter()
+                .all(|b| !b.is_ascii_uppercase() && !b"01il".contains(b))
+        );
     }
 
     #[test]
@@ -91,7 +101,13 @@ mod tests {
         for (alphabet, bytes) in [(BASE62, 4), (UNAMBIGUOUS, 8)] {
             let drawn: Vec<char> = fair_characters(&every_byte, alphabet).collect();
             for character in alphabet {
-                assert_eq!(drawn.iter().filter(|drawn| **drawn == char::from(*character)).count(), bytes);
+                assert_eq!(
+                    drawn
+                        .iter()
+                        .filter(|drawn| **drawn == char::from(*character))
+                        .count(),
+                    bytes
+                );
             }
         }
     }

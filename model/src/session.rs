@@ -1,7 +1,9 @@
 //! Sessions: one row per participant per join.
 
 use crate::participant::{ParticipantKind, TrackKind, TrackSource};
-use crate::{Identity, ParticipantSid, ProjectId, RoleName, RoomName, SessionId, Timestamp, TrackSid};
+use crate::{
+    Identity, ParticipantSid, ProjectId, RoleName, RoomName, SessionId, Timestamp, TrackSid,
+};
 
 /// One join of one participant.
 #[derive(Debug, Clone, PartialEq, Eq)]

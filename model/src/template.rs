@@ -41,7 +41,10 @@ word_enum! {
     }
 }
 
-#[expect(clippy::derivable_impls, reason = "`word_enum!` accepts only doc comments as attributes")]
+#[expect(
+    clippy::derivable_impls,
+    reason = "`word_enum!` accepts only doc comments as attributes"
+)]
 impl Default for Region {
     fn default() -> Self {
         Self::Auto
@@ -68,7 +71,11 @@ pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownR
     for role in roles.values() {
         for (index, name) in role.subscribe.to_roles.iter().flatten().enumerate() {
             if !roles.contains_key(name) {
-                return Err(UnknownRoleReference { role: role.name.clone(), index, missing: name.clone() });
+                return Err(UnknownRoleReference {
+                    role: role.name.clone(),
+                    index,
+                    missing: name.clone(),
+                });
             }
         }
     }
@@ -76,11 +83,20 @@ pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownR
 }
 
 /// Returns the first other role with `name` in its `subscribe.to_roles`.
-pub fn referring_role<'a>(roles: &'a BTreeMap<RoleName, Role>, name: &RoleName) -> Option<&'a RoleName> {
+pub fn referring_role<'a>(
+    roles: &'a BTreeMap<RoleName, Role>,
+    name: &RoleName,
+) -> Option<&'a RoleName> {
     roles
         .values()
         .filter(|role| role.name != *name)
-        .find(|role| role.subscribe.to_roles.iter().flatten().any(|listed| listed == name))
+        .find(|role| {
+            role.subscribe
+                .to_roles
+                .iter()
+                .flatten()
+                .any(|listed| listed == name)
+        })
         .map(|role| &role.name)
 }
 
@@ -92,23 +108,48 @@ mod tests {
     fn roles(of: &[(&str, &[&str])]) -> BTreeMap<RoleName, Role> {
         let role = |name: &str, to: &[&str]| {
             let to_roles = Some(to.iter().map(|n| n.parse().unwrap()).collect());
-            let subscribe = Some(RoleSubscribeInput { to_roles, max_kbps: None });
-            RoleInput { subscribe, ..RoleInput::default() }.with_defaults(name.parse().unwrap()).unwrap()
+            let subscribe = Some(RoleSubscribeInput {
+                to_roles,
+                max_kbps: None,
+            });
+            RoleInput {
+                subscribe,
+                ..RoleInput::default()
+            }
+            .with_defaults(name.parse().unwrap())
+            .unwrap()
         };
-        of.iter().map(|(name, to)| (name.parse().unwrap(), role(name, to))).collect()
+        of.iter()
+            .map(|(name, to)| (name.parse().unwrap(), role(name, to)))
+            .collect()
     }
 
     #[test]
     fn a_role_may_name_itself_and_its_siblings_but_nobody_else() {
-        assert_eq!(check_references(&roles(&[("a", &["a", "b"]), ("b", &[])])), Ok(()));
+        assert_eq!(
+            check_references(&roles(&[("a", &["a", "b"]), ("b", &[])])),
+            Ok(())
+        );
         let dangling = check_references(&roles(&[("a", &["b"]), ("b", &["a", "c"])])).unwrap_err();
-        assert_eq!((dangling.role.as_str(), dangling.index, dangling.missing.as_str()), ("b", 1, "c"));
+        assert_eq!(
+            (
+                dangling.role.as_str(),
+                dangling.index,
+                dangling.missing.as_str()
+            ),
+            ("b", 1, "c")
+        );
     }
 
     #[test]
     fn a_role_that_names_itself_does_not_hold_itself_back() {
         let roles = roles(&[("a", &["a"]), ("b", &["a"])]);
-        assert_eq!(referring_role(&roles, &"a".parse().unwrap()).unwrap().as_str(), "b");
+        assert_eq!(
+            referring_role(&roles, &"a".parse().unwrap())
+                .unwrap()
+                .as_str(),
+            "b"
+        );
         assert_eq!(referring_role(&roles, &"b".parse().unwrap()), None);
     }
 }

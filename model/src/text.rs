@@ -40,7 +40,11 @@ impl TryFrom<String> for Text {
     type Error = ParseTextError;
 
     fn try_from(text: String) -> Result<Self, ParseTextError> {
-        if text.contains('\0') { Err(ParseTextError) } else { Ok(Self(text)) }
+        if text.contains('\0') {
+            Err(ParseTextError)
+        } else {
+            Ok(Self(text))
+        }
     }
 }
 
@@ -72,7 +76,10 @@ impl fmt::Display for Text {
 
 impl utoipa::PartialSchema for Text {
     fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new().schema_type(Type::String).pattern(Some(Self::PATTERN)).into()
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(Self::PATTERN))
+            .into()
     }
 }
 
@@ -84,12 +91,20 @@ mod tests {
 
     #[test]
     fn text_with_u_0000_is_refused_and_any_other_is_read() {
-        let refusal = serde_json::from_value::<Text>("a\0b".into()).unwrap_err().to_string();
+        let refusal = serde_json::from_value::<Text>("a\0b".into())
+            .unwrap_err()
+            .to_string();
         assert_eq!(refusal, "must not contain U+0000");
         for accepted in ["", "a\nb", "ü 😀", "\u{1}"] {
             let text: Text = accepted.parse().unwrap();
-            assert_eq!((text.as_str(), &*text, text.as_ref()), (accepted, accepted, accepted));
-            assert_eq!((text.to_string(), String::from(text)), (accepted.to_owned(), accepted.to_owned()));
+            assert_eq!(
+                (text.as_str(), &*text, text.as_ref()),
+                (accepted, accepted, accepted)
+            );
+            assert_eq!(
+                (text.to_string(), String::from(text)),
+                (accepted.to_owned(), accepted.to_owned())
+            );
         }
     }
 
@@ -97,7 +112,11 @@ mod tests {
     fn the_pattern_says_what_the_parser_accepts() {
         let pattern = regex::Regex::new(Text::PATTERN).unwrap();
         for text in ["", "a\nb", "\0", "a\0b", "é"] {
-            assert_eq!(pattern.is_match(text), text.parse::<Text>().is_ok(), "{text:?}");
+            assert_eq!(
+                pattern.is_match(text),
+                text.parse::<Text>().is_ok(),
+                "{text:?}"
+            );
         }
     }
 }

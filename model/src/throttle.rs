@@ -31,7 +31,11 @@ impl<T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<(), T> {
 impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K, T> {
     /// Nothing was allowed yet. In an interval, so many keys are allowed at the most.
     pub fn by_key(interval: Duration, most_keys: usize) -> Self {
-        Self { interval, most_keys, allowed: Mutex::default() }
+        Self {
+            interval,
+            most_keys,
+            allowed: Mutex::default(),
+        }
     }
 
     /// Returns whether it is allowed for a key now.
@@ -55,7 +59,9 @@ mod tests {
     #[test]
     fn something_is_allowed_once_in_an_interval() {
         let throttle = Throttle::new(MINUTE);
-        let allowed: Vec<_> = (0..180).filter(|second| throttle.allow(Duration::from_secs(*second))).collect();
+        let allowed: Vec<_> = (0..180)
+            .filter(|second| throttle.allow(Duration::from_secs(*second)))
+            .collect();
         assert_eq!(allowed, [0, 60, 120]);
     }
 
@@ -64,11 +70,18 @@ mod tests {
         let (throttle, begin) = (Throttle::by_key(MINUTE, 100), Instant::now());
         let count = |key: &str, seconds: std::ops::Range<u64>| {
             let at = |second| begin + Duration::from_secs(second);
-            seconds.filter(|second| throttle.allow_key(key.to_owned(), at(*second))).count()
+            seconds
+                .filter(|second| throttle.allow_key(key.to_owned(), at(*second)))
+                .count()
         };
         assert_eq!(count("mallory", 0..90), 2);
         assert_eq!(count("alice", 90..91), 1);
-        assert_eq!((0..200).map(|number| count(&number.to_string(), 90..91)).sum::<usize>(), 98);
+        assert_eq!(
+            (0..200)
+                .map(|number| count(&number.to_string(), 90..91))
+                .sum::<usize>(),
+            98
+        );
         assert_eq!(count("bob", 150..151), 1, "the others are forgotten");
     }
 }

@@ -91,7 +91,9 @@ impl Timestamp {
 
     /// The date and time in UTC. `jiff::Timestamp` leaves out the last day of the year 9999, so that each fits into any time zone.
     fn civil(self) -> DateTime {
-        EPOCH.checked_add(SignedDuration::from_millis(self.0)).unwrap_or(DateTime::MAX)
+        EPOCH
+            .checked_add(SignedDuration::from_millis(self.0))
+            .unwrap_or(DateTime::MAX)
     }
 }
 
@@ -125,7 +127,9 @@ impl FromStr for Timestamp {
     type Err = ParseTimestampError;
 
     fn from_str(text: &str) -> Result<Self, ParseTimestampError> {
-        parse(text.as_bytes()).map(Self::from_millis).ok_or(ParseTimestampError)
+        parse(text.as_bytes())
+            .map(Self::from_millis)
+            .ok_or(ParseTimestampError)
     }
 }
 
@@ -137,12 +141,39 @@ fn millis_of(at: DateTime) -> i64 {
 /// Reads the `date-time` of RFC 3339, section 5.6. jiff's parser takes more: spaces, commas, offsets of other shapes, and names of time
 /// zones; and it takes less: at most nine digits of a fraction, and not the last day of the year 9999.
 fn parse(text: &[u8]) -> Option<i64> {
-    let (&[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T' | b't', h1, h2, b':', n1, n2, b':', s1, s2], rest) =
-        text.split_first_chunk::<19>()?
+    let (
+        &[
+            y1,
+            y2,
+            y3,
+            y4,
+            b'-',
+            m1,
+            m2,
+            b'-',
+            d1,
+            d2,
+            b'T' | b't',
+            h1,
+            h2,
+            b':',
+            n1,
+            n2,
+            b':',
+            s1,
+            s2,
+        ],
+        rest,
+    ) = text.split_first_chunk::<19>()?
     else {
         return None;
     };
-    let date = Date::new(i16::from(two(y1, y2)?) * 100 + i16::from(two(y3, y4)?), two(m1, m2)?, two(d1, d2)?).ok()?;
+    let date = Date::new(
+        i16::from(two(y1, y2)?) * 100 + i16::from(two(y3, y4)?),
+        two(m1, m2)?,
+        two(d1, d2)?,
+    )
+    .ok()?;
     let second = two(s1, s2)?;
     let (fraction, offset) = match rest {
         [b'.', rest @ ..] => {
@@ -159,13 +190,19 @@ fn parse(text: &[u8]) -> Option<i64> {
         return None;
     }
     Some(
-        at + (0..3).fold(0, |millis, digit| millis * 10 + i64::from(fraction.get(digit).map_or(0, |byte| byte - b'0'))),
+        at + (0..3).fold(0, |millis, digit| {
+            millis * 10 + i64::from(fraction.get(digit).map_or(0, |byte| byte - b'0'))
+        }),
     )
 }
 
 /// Reads a number of two digits.
 fn two(tens: u8, ones: u8) -> Option<i8> {
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| i8::try_from(byte - b'0').ok()).flatten();
+    let digit = |byte: u8| {
+        byte.is_ascii_digit()
+            .then(|| i8::try_from(byte - b'0').ok())
+            .flatten()
+    };
     Some(digit(tens)? * 10 + digit(ones)?)
 }
 
@@ -177,17 +214,27 @@ fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
         [b'-', ..] => -1,
         _ => return None,
     };
-    let &[_, h1, h2, b':', m1, m2] = text else { return None };
+    let &[_, h1, h2, b':', m1, m2] = text else {
+        return None;
+    };
     let (hours, minutes) = (two(h1, h2)?, two(m1, m2)?);
     (hours < 24 && minutes < 60).then(|| (sign * i64::from(hours), sign * i64::from(minutes)))
 }
 
 /// Whether a leap second follows this one.
 fn is_before_leap_second(millis: i64) -> bool {
-    let Some(next) = EPOCH.checked_add(SignedDuration::from_millis(millis.saturating_add(1_000))).ok() else {
+    let Some(next) = EPOCH
+        .checked_add(SignedDuration::from_millis(millis.saturating_add(1_000)))
+        .ok()
+    else {
         return false;
     };
-    let Some(month) = next.date().yesterday().ok().filter(|_| next == next.date().first_of_month().into()) else {
+    let Some(month) = next
+        .date()
+        .yesterday()
+        .ok()
+        .filter(|_| next == next.date().first_of_month().into())
+    else {
         return false;
     };
     LEAP_SECONDS.contains(&(month.year(), month.month()))
@@ -200,16 +247,26 @@ mod tests {
 
     #[test]
     fn it_reads_as_milliseconds_and_z() {
-        assert_eq!(Timestamp::from_millis(1_700_000_000_000).to_string(), "2023-11-14T22:13:20.000Z");
-        assert_eq!(Timestamp::from_millis(1_700_000_000_123).to_string(), "2023-11-14T22:13:20.123Z");
+        assert_eq!(
+            Timestamp::from_millis(1_700_000_000_000).to_string(),
+            "2023-11-14T22:13:20.000Z"
+        );
+        assert_eq!(
+            Timestamp::from_millis(1_700_000_000_123).to_string(),
+            "2023-11-14T22:13:20.123Z"
+        );
     }
 
     #[test]
     fn an_instant_outside_the_years_1970_to_9999_is_brought_into_them() {
-        assert_eq!([i64::MIN, -1, 0, 1].map(|millis| Timestamp::from_millis(millis).millis()), [0, 0, 0, 1]);
+        assert_eq!(
+            [i64::MIN, -1, 0, 1].map(|millis| Timestamp::from_millis(millis).millis()),
+            [0, 0, 0, 1]
+        );
         let last = 253_402_300_799_999;
         assert_eq!(
-            [last - 1, last, last + 1, i64::MAX].map(|millis| Timestamp::from_millis(millis).millis()),
+            [last - 1, last, last + 1, i64::MAX]
+                .map(|millis| Timestamp::from_millis(millis).millis()),
             [last - 1, last, last, last]
         );
     }
@@ -226,11 +283,17 @@ mod tests {
     fn all_of_rfc_3339_is_taken_and_nothing_else() {
         for (text, expected) in [
             ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
-            ("9999-12-31T23:59:59.999999999999Z", "9999-12-31T23:59:59.999Z"),
+            (
+                "9999-12-31T23:59:59.999999999999Z",
+                "9999-12-31T23:59:59.999Z",
+            ),
             ("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.999Z"),
             ("0000-01-01T00:00:00+23:59", "1970-01-01T00:00:00.000Z"),
             ("2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00.500Z"),
-            ("2026-01-31T12:00:00.1239999999999999999999999999Z", "2026-01-31T12:00:00.123Z"),
+            (
+                "2026-01-31T12:00:00.1239999999999999999999999999Z",
+                "2026-01-31T12:00:00.123Z",
+            ),
             ("2026-01-31t12:00:00z", "2026-01-31T12:00:00.000Z"),
             ("2026-01-31T12:00:00-00:00", "2026-01-31T12:00:00.000Z"),
             ("2026-01-31T00:30:00+23:59", "2026-01-30T00:31:00.000Z"),
@@ -241,7 +304,11 @@ mod tests {
             ("1990-12-31T15:59:60-08:00", "1990-12-31T23:59:59.000Z"),
             ("2015-07-01T05:29:60+05:30", "2015-06-30T23:59:59.000Z"),
         ] {
-            assert_eq!(text.parse::<Timestamp>().map(|at| at.to_string()), Ok(expected.to_owned()), "{text}");
+            assert_eq!(
+                text.parse::<Timestamp>().map(|at| at.to_string()),
+                Ok(expected.to_owned()),
+                "{text}"
+            );
         }
         for text in [
             "2026-01-31T12:00:00+24:00",
@@ -278,7 +345,11 @@ mod tests {
             "2026-01-31T12:00:00٠Z",
             "",
         ] {
-            assert_eq!(text.parse::<Timestamp>(), Err(ParseTimestampError), "{text}");
+            assert_eq!(
+                text.parse::<Timestamp>(),
+                Err(ParseTimestampError),
+                "{text}"
+            );
         }
     }
 

@@ -68,9 +68,13 @@ impl FromStr for Day {
         if text.len() != 10 {
             return Err(ParseDayError);
         }
-        let start: Timestamp = format!("{text}T00:00:00Z").parse().map_err(|_| ParseDayError)?;
+        let start: Timestamp = format!("{text}T00:00:00Z")
+            .parse()
+            .map_err(|_| ParseDayError)?;
         // What lies outside the years that an instant can have was moved into them.
-        Some(Self::from(start)).filter(|day| day.to_string() == text).ok_or(ParseDayError)
+        Some(Self::from(start))
+            .filter(|day| day.to_string() == text)
+            .ok_or(ParseDayError)
     }
 }
 
@@ -83,8 +87,10 @@ impl Serialize for Day {
 impl utoipa::PartialSchema for Day {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         let pattern = "^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}$";
-        let date = crate::schema::string("A calendar day in UTC, from 1970 on.").pattern(Some(pattern));
-        date.format(Some(SchemaFormat::KnownFormat(KnownFormat::Date))).into()
+        let date =
+            crate::schema::string("A calendar day in UTC, from 1970 on.").pattern(Some(pattern));
+        date.format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)))
+            .into()
     }
 }
 
@@ -95,7 +101,12 @@ pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Dura
     let (first, last) = (Day::from(from).number(), Day::from(to).number());
     (first..=last)
         .map(Day::from_number)
-        .map(move |day| (day, to.min(day.plus(1).start()).since(from.max(day.start()))))
+        .map(move |day| {
+            (
+                day,
+                to.min(day.plus(1).start()).since(from.max(day.start())),
+            )
+        })
         .filter(|(_, within)| !within.is_zero())
 }
 
@@ -130,12 +141,17 @@ pub fn minutes(time: Duration) -> f64 {
 
 /// Returns the price of a month's time above the plan's limit, each minute begun counted in full; 0 without a price.
 pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
-    let (Some(block), Some(price)) = (plan.limits.participant_minutes_per_month, plan.overage_ugx_per_minute) else {
+    let (Some(block), Some(price)) = (
+        plan.limits.participant_minutes_per_month,
+        plan.overage_ugx_per_minute,
+    ) else {
         return 0;
     };
     let used = u64::try_from(participant_time.as_millis()).unwrap_or(u64::MAX);
     let past = used.saturating_sub(u64::from(block).saturating_mul(MINUTE_MILLIS));
-    i64::try_from(past.div_ceil(MINUTE_MILLIS)).unwrap_or(i64::MAX).saturating_mul(price)
+    i64::try_from(past.div_ceil(MINUTE_MILLIS))
+        .unwrap_or(i64::MAX)
+        .saturating_mul(price)
 }
 
 /// The answer of an external billing service about a project.
@@ -178,13 +194,18 @@ pub enum QuotaDecision {
 impl QuotaDecision {
     /// Decides by the records of minutes, credits and settlements.
     pub fn from_ledger(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
-        let block = plan.limits.participant_minutes_per_month.map(|block| Duration::from_secs(u64::from(block) * 60));
+        let block = plan
+            .limits
+            .participant_minutes_per_month
+            .map(|block| Duration::from_secs(u64::from(block) * 60));
         let spent = block.is_some_and(|block| month.participant_time >= block);
         let owed = overage_ugx(plan, month.participant_time);
         match (status, spent, plan.overage_ugx_per_minute) {
             (ProjectStatus::Suspended, _, _) => Self::Suspended,
             (ProjectStatus::Active, true, None) => Self::BlockSpent,
-            (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => Self::WalletEmpty,
+            (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => {
+                Self::WalletEmpty
+            }
             (ProjectStatus::Active, _, _) => Self::Allowed,
         }
     }
@@ -222,8 +243,14 @@ impl QuotaDecision {
         let (code, message) = match self {
             Self::Allowed => return Ok(()),
             Self::Suspended => (ErrorCode::QuotaExceeded, "the project is suspended"),
-            Self::BlockSpent => (ErrorCode::QuotaExceeded, "the month's participant minutes are spent"),
-            Self::WalletEmpty => (ErrorCode::InsufficientBalance, "the wallet cannot cover more work"),
+            Self::BlockSpent => (
+                ErrorCode::QuotaExceeded,
+                "the month's participant minutes are spent",
+            ),
+            Self::WalletEmpty => (
+                ErrorCode::InsufficientBalance,
+                "the wallet cannot cover more work",
+            ),
         };
         Err(Problem::new(code, message))
     }
@@ -239,53 +266,104 @@ mod tests {
         Plan {
             display_name: String::new(),
             price_ugx: 0,
-            limits: PlanLimits { participant_minutes_per_month: Some(10), ..PlanLimits::default() },
+            limits: PlanLimits {
+                participant_minutes_per_month: Some(10),
+                ..PlanLimits::default()
+            },
             features: PlanFeatures::default(),
             overage_ugx_per_minute: price,
         }
     }
 
     fn month(seconds: u64, balance_ugx: i64) -> MonthUse {
-        MonthUse { participant_time: Duration::from_secs(seconds), balance_ugx, settled: true, active_rooms: 0 }
+        MonthUse {
+            participant_time: Duration::from_secs(seconds),
+            balance_ugx,
+            settled: true,
+            active_rooms: 0,
+        }
     }
 
     #[test]
     fn a_day_reads_and_writes_as_a_date_and_as_nothing_else() {
         let day: Day = "2024-02-29".parse().unwrap();
-        assert_eq!((day.to_string(), day.plus(1).to_string()), ("2024-02-29".into(), "2024-03-01".into()));
-        for text in ["2023-02-29", "2024-2-29", "24-02-2024", "2024-02-29T", "1969-12-31", "", "0000-00-00"] {
+        assert_eq!(
+            (day.to_string(), day.plus(1).to_string()),
+            ("2024-02-29".into(), "2024-03-01".into())
+        );
+        for text in [
+            "2023-02-29",
+            "2024-2-29",
+            "24-02-2024",
+            "2024-02-29T",
+            "1969-12-31",
+            "",
+            "0000-00-00",
+        ] {
             assert!(text.parse::<Day>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_stretch_over_midnight_counts_on_both_days() {
-        let (from, to) = ("2026-01-31T23:59:00Z".parse().unwrap(), "2026-02-01T00:02:00Z".parse().unwrap());
-        let days: Vec<_> = by_day(from, to).map(|(day, time)| (day.to_string(), time.as_secs())).collect();
-        assert_eq!(days, [("2026-01-31".to_owned(), 60), ("2026-02-01".to_owned(), 120)]);
+        let (from, to) = (
+            "2026-01-31T23:59:00Z".parse().unwrap(),
+            "2026-02-01T00:02:00Z".parse().unwrap(),
+        );
+        let days: Vec<_> = by_day(from, to)
+            .map(|(day, time)| (day.to_string(), time.as_secs()))
+            .collect();
+        assert_eq!(
+            days,
+            [
+                ("2026-01-31".to_owned(), 60),
+                ("2026-02-01".to_owned(), 120)
+            ]
+        );
     }
 
     #[test]
     fn a_spent_block_refuses_or_costs_and_a_suspended_project_is_refused_first() {
         let of = |price, seconds, balance| {
-            QuotaDecision::from_ledger(&plan(price), ProjectStatus::Active, &month(seconds, balance))
+            QuotaDecision::from_ledger(
+                &plan(price),
+                ProjectStatus::Active,
+                &month(seconds, balance),
+            )
         };
         assert_eq!(of(None, 599, 0), QuotaDecision::Allowed);
         assert_eq!(of(None, 600, 0), QuotaDecision::BlockSpent);
         assert_eq!(of(Some(5), 600, 0), QuotaDecision::WalletEmpty);
         assert_eq!(of(Some(5), 661, 10), QuotaDecision::WalletEmpty);
         assert_eq!(of(Some(5), 660, 10), QuotaDecision::Allowed);
-        let suspended = QuotaDecision::from_ledger(&plan(None), ProjectStatus::Suspended, &month(600, 0));
-        assert_eq!((suspended, suspended.quota_state()), (QuotaDecision::Suspended, QuotaState::Suspended));
+        let suspended =
+            QuotaDecision::from_ledger(&plan(None), ProjectStatus::Suspended, &month(600, 0));
+        assert_eq!(
+            (suspended, suspended.quota_state()),
+            (QuotaDecision::Suspended, QuotaState::Suspended)
+        );
     }
 
     #[test]
     fn only_an_allowed_project_can_start_work() {
-        let code = |decision: QuotaDecision| decision.ensure_can_start_work().map_err(|problem| problem.code);
+        let code = |decision: QuotaDecision| {
+            decision
+                .ensure_can_start_work()
+                .map_err(|problem| problem.code)
+        };
         assert_eq!(code(QuotaDecision::Allowed), Ok(()));
-        assert_eq!(code(QuotaDecision::Suspended), Err(ErrorCode::QuotaExceeded));
-        assert_eq!(code(QuotaDecision::BlockSpent), Err(ErrorCode::QuotaExceeded));
-        assert_eq!(code(QuotaDecision::WalletEmpty), Err(ErrorCode::InsufficientBalance));
+        assert_eq!(
+            code(QuotaDecision::Suspended),
+            Err(ErrorCode::QuotaExceeded)
+        );
+        assert_eq!(
+            code(QuotaDecision::BlockSpent),
+            Err(ErrorCode::QuotaExceeded)
+        );
+        assert_eq!(
+            code(QuotaDecision::WalletEmpty),
+            Err(ErrorCode::InsufficientBalance)
+        );
     }
 
     #[test]
@@ -297,13 +375,27 @@ mod tests {
 
     #[test]
     fn a_billing_service_decides_about_the_wallet_and_about_nothing_else() {
-        let words = [BillingVerdict::Ok, BillingVerdict::InsufficientBalance, BillingVerdict::Suspended];
+        let words = [
+            BillingVerdict::Ok,
+            BillingVerdict::InsufficientBalance,
+            BillingVerdict::Suspended,
+        ];
         for ledger in [QuotaDecision::Allowed, QuotaDecision::WalletEmpty] {
             let billed = words.map(|verdict| ledger.with_billing(verdict));
-            assert_eq!(billed, [QuotaDecision::Allowed, QuotaDecision::WalletEmpty, QuotaDecision::Suspended]);
+            assert_eq!(
+                billed,
+                [
+                    QuotaDecision::Allowed,
+                    QuotaDecision::WalletEmpty,
+                    QuotaDecision::Suspended
+                ]
+            );
         }
         for ledger in [QuotaDecision::Suspended, QuotaDecision::BlockSpent] {
-            assert_eq!(words.map(|verdict| ledger.with_billing(verdict)), [ledger; 3]);
+            assert_eq!(
+                words.map(|verdict| ledger.with_billing(verdict)),
+                [ledger; 3]
+            );
         }
     }
 

@@ -20,7 +20,9 @@ pub fn checked_label(text: &str, lengths: RangeInclusive<usize>) -> Result<&str,
         return Ok(text);
     }
     let (least, most) = (lengths.start(), lengths.end());
-    Err(format!("must be {least} to {most} characters, none of them a control character or a mark of direction"))
+    Err(format!(
+        "must be {least} to {most} characters, none of them a control character or a mark of direction"
+    ))
 }
 
 /// A text whose deceptive characters are escaped, as `\n` or `\u{202e}`.
@@ -65,8 +67,14 @@ mod tests {
             ("a\nb\r\t", "a\\nb\\r\\t"),
             ("\u{9b}31m\u{7f}", "\\u{9b}31m\\u{7f}"),
             ("gpj\u{202e}exe", "gpj\\u{202e}exe"),
-            ("\u{2066}\u{2069}\u{61c}\u{2028}", "\\u{2066}\\u{2069}\\u{61c}\\u{2028}"),
-            ("Küche שלום 会議 👩\u{200d}🍳", "Küche שלום 会議 👩\u{200d}🍳"),
+            (
+                "\u{2066}\u{2069}\u{61c}\u{2028}",
+                "\\u{2066}\\u{2069}\\u{61c}\\u{2028}",
+            ),
+            (
+                "Küche שלום 会議 👩\u{200d}🍳",
+                "Küche שלום 会議 👩\u{200d}🍳",
+            ),
         ] {
             assert_eq!(Visible(text).to_string(), shown);
         }
@@ -75,7 +83,14 @@ mod tests {
     #[test]
     fn a_label_has_no_deceptive_character() {
         assert_eq!(checked_label("Küche שלום", 1..=10), Ok("Küche שלום"));
-        for refused in ["", "12345678901", "a\nb", "a\u{202e}b", "\u{200f}", "a\u{2067}"] {
+        for refused in [
+            "",
+            "12345678901",
+            "a\nb",
+            "a\u{202e}b",
+            "\u{200f}",
+            "a\u{2067}",
+        ] {
             assert!(checked_label(refused, 1..=10).is_err(), "{refused:?}");
         }
     }

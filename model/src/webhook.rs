@@ -122,7 +122,9 @@ pub struct RetrySchedule {
 
 impl Default for RetrySchedule {
     fn default() -> Self {
-        Self { delays: [60, 300, 1_800, 7_200].map(Duration::from_secs).into() }
+        Self {
+            delays: [60, 300, 1_800, 7_200].map(Duration::from_secs).into(),
+        }
     }
 }
 
@@ -147,9 +149,20 @@ mod tests {
     #[test]
     fn five_attempts_one_minute_five_minutes_thirty_minutes_and_two_hours_apart() {
         let (schedule, at) = (RetrySchedule::default(), Timestamp::from_millis(0));
-        let waits: Vec<_> =
-            (1..=5).map(|n| schedule.next_attempt(n, at).map(|next| next.since(at).as_secs())).collect();
+        let waits: Vec<_> = (1..=5)
+            .map(|n| {
+                schedule
+                    .next_attempt(n, at)
+                    .map(|next| next.since(at).as_secs())
+            })
+            .collect();
         assert_eq!(waits, [Some(60), Some(300), Some(1_800), Some(7_200), None]);
-        assert_eq!((schedule.next_attempt(0, at), schedule.longest_delay().as_secs()), (None, 7_200));
+        assert_eq!(
+            (
+                schedule.next_attempt(0, at),
+                schedule.longest_delay().as_secs()
+            ),
+            (None, 7_200)
+        );
     }
 }

@@ -24,7 +24,8 @@ pub fn config() -> ConfigBuilder<AgentScope> {
 
 /// Returns how servers are called, as [`config`] does, with other root certificates.
 pub fn config_trusting(roots: TrustedRoots) -> ConfigBuilder<AgentScope> {
-    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
+    let tls = TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
         .tls_config(tls.root_certs(roots.into()).build())
         .max_redirects(0)
@@ -45,12 +46,19 @@ pub struct Client {
 impl Client {
     /// Returns a client that reads bodies of up to `max_body` bytes.
     pub fn new(config: Config, max_body: u64) -> Self {
-        Self { agent: config.into(), max_body }
+        Self {
+            agent: config.into(),
+            max_body,
+        }
     }
 
     /// Returns a client that reads bodies of up to `max_body` bytes, and dials only addresses that `filter` permits.
     pub fn filtered(config: Config, max_body: u64, filter: AddressFilter) -> Self {
-        let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
+        let agent = Agent::with_parts(
+            config,
+            DefaultConnector::default(),
+            FilteredResolver::new(filter),
+        );
         Self { agent, max_body }
     }
 
@@ -58,7 +66,10 @@ impl Client {
     ///
     /// # Errors
     /// There is no response, or its body is too large.
-    pub fn send(&self, request: Request<impl AsRef<[u8]>>) -> Result<Response<Vec<u8>>, ureq::Error> {
+    pub fn send(
+        &self,
+        request: Request<impl AsRef<[u8]>>,
+    ) -> Result<Response<Vec<u8>>, ureq::Error> {
         let (parts, body) = request.into_parts();
         let body = body.as_ref();
         let has_body = !body.is_empty() || matches!(parts.method, Method::POST | Method::PUT);
@@ -68,7 +79,10 @@ impl Client {
             self.agent.run(Request::from_parts(parts, ()))?
         };
         let (parts, mut body) = response.into_parts();
-        Ok(Response::from_parts(parts, body.with_config().limit(self.max_body).read_to_vec()?))
+        Ok(Response::from_parts(
+            parts,
+            body.with_config().limit(self.max_body).read_to_vec()?,
+        ))
     }
 
     /// Sends a request as [`send`](Self::send) does. `timeout` covers all of it, from the look-up of the name to the last byte read.
@@ -82,7 +96,10 @@ impl Client {
     ) -> Result<Response<Vec<u8>>, ureq::Error> {
         let (parts, body) = request.into_parts();
         let configured = self.agent.configure_request(Request::from_parts(parts, ()));
-        let (parts, ()) = configured.timeout_global(Some(timeout)).build().into_parts();
+        let (parts, ()) = configured
+            .timeout_global(Some(timeout))
+            .build()
+            .into_parts();
         self.send(Request::from_parts(parts, body))
     }
 }
@@ -104,8 +121,16 @@ mod tests {
     fn a_body_is_not_read_beyond_its_bound() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n12345";
         let address = serve(|_, mut stream| stream.write_all(answer).unwrap());
-        assert_eq!(Client::new(config().build(), 6).send(get(address)).unwrap().body(), b"12345");
-        let error = Client::new(config().build(), 4).send(get(address)).unwrap_err();
+        assert_eq!(
+            Client::new(config().build(), 6)
+                .send(get(address))
+                .unwrap()
+                .body(),
+            b"12345"
+        );
+        let error = Client::new(config().build(), 4)
+            .send(get(address))
+            .unwrap_err();
         assert!(matches!(error, ureq::Error::BodyExceedsLimit(4)), "{error}");
     }
 
@@ -116,29 +141,57 @@ mod tests {
                 write!(stream, "HTTP/1.1 {status} A\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n")
                     .unwrap();
             });
-            assert_eq!(Client::new(config().build(), 1).send(get(address)).unwrap().status(), status);
+            assert_eq!(
+                Client::new(config().build(), 1)
+                    .send(get(address))
+                    .unwrap()
+                    .status(),
+                status
+            );
         }
     }
 
     #[test]
     fn the_timeout_of_a_request_takes_the_place_of_that_of_its_client() {
         let address = serve(|_, mut stream: TcpStream| drop(stream.read(&mut [0])));
-        let client = Client::new(config().timeout_global(Some(Duration::from_secs(600))).build(), 1);
-        let error = client.send_within(Duration::from_millis(50), get(address)).unwrap_err();
+        let client = Client::new(
+            config()
+                .timeout_global(Some(Duration::from_secs(600)))
+                .build(),
+            1,
+        );
+        let error = client
+            .send_within(Duration::from_millis(50), get(address))
+            .unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(_)), "{error}");
     }
 
     #[test]
     fn an_empty_body_is_sent_with_methods_that_have_one() {
         let echo = serve(|request, mut stream| {
-            let length = request.headers.iter().find(|(name, _)| name == "content-length");
+            let length = request
+                .headers
+                .iter()
+                .find(|(name, _)| name == "content-length");
             let found = length.map_or("none", |(_, value)| value);
-            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{found}", found.len()).unwrap();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{found}",
+                found.len()
+            )
+            .unwrap();
         });
-        for (method, length) in
-            [(Method::GET, "none"), (Method::DELETE, "none"), (Method::PUT, "0"), (Method::POST, "0")]
-        {
-            let request = Request::builder().method(&method).uri(format!("http://{echo}/")).body("").unwrap();
+        for (method, length) in [
+            (Method::GET, "none"),
+            (Method::DELETE, "none"),
+            (Method::PUT, "0"),
+            (Method::POST, "0"),
+        ] {
+            let request = Request::builder()
+                .method(&method)
+                .uri(format!("http://{echo}/"))
+                .body("")
+                .unwrap();
             let response = Client::new(config().build(), 10).send(request).unwrap();
             assert_eq!(response.body(), length.as_bytes(), "{method}");
         }

@@ -75,13 +75,21 @@ impl From<&io::Error> for Failure {
         match error.kind() {
             Kind::TimedOut | Kind::WouldBlock => Self::TimedOut,
             // What rustls finds wrong with a certificate or a record comes wrapped this way.
-            Kind::InvalidData => match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+            Kind::InvalidData => match error
+                .get_ref()
+                .and_then(|cause| cause.downcast_ref::<rustls::Error>())
+            {
                 Some(error) => Self::from(error),
                 None => Self::Tls(error.to_string()),
             },
             Kind::ConnectionRefused => Self::Refused,
-            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => Self::Unreachable,
-            Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof => Self::Closed,
+            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => {
+                Self::Unreachable
+            }
+            Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::BrokenPipe
+            | Kind::UnexpectedEof => Self::Closed,
             _ => Self::ConnectionFailed,
         }
     }
@@ -90,7 +98,9 @@ impl From<&io::Error> for Failure {
 impl From<&rustls::Error> for Failure {
     fn from(error: &rustls::Error) -> Self {
         match error {
-            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => Self::UnknownIssuer,
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                Self::UnknownIssuer
+            }
             _ => Self::Tls(error.to_string()),
         }
     }
@@ -105,12 +115,26 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         for (error, expected) in [
             (Error::HostNotFound, Failure::NameNotResolved),
-            (Error::Other(AddressBlocked { host: "internal".to_owned() }.into()), Failure::AddressBlocked),
+            (
+                Error::Other(
+                    AddressBlocked {
+                        host: "internal".to_owned(),
+                    }
+                    .into(),
+                ),
+                Failure::AddressBlocked,
+            ),
             (Error::Other("another error".into()), Failure::NotSent),
             (Error::Io(refused), Failure::Refused),
             (Error::ConnectionFailed, Failure::ConnectionFailed),
-            (Error::Rustls(rustls::Error::DecryptError), Failure::Tls(rustls::Error::DecryptError.to_string())),
-            (Error::Rustls(CertificateError::UnknownIssuer.into()), Failure::UnknownIssuer),
+            (
+                Error::Rustls(rustls::Error::DecryptError),
+                Failure::Tls(rustls::Error::DecryptError.to_string()),
+            ),
+            (
+                Error::Rustls(CertificateError::UnknownIssuer.into()),
+                Failure::UnknownIssuer,
+            ),
             (
                 Error::Io(io::Error::new(
                     io::ErrorKind::InvalidData,
@@ -118,7 +142,10 @@ mod tests {
                 )),
                 Failure::UnknownIssuer,
             ),
-            (Error::Tls("no certificate"), Failure::Tls("no certificate".to_owned())),
+            (
+                Error::Tls("no certificate"),
+                Failure::Tls("no certificate".to_owned()),
+            ),
             (Error::LargeResponseHeader(2, 1), Failure::LargeHead),
             (Error::BodyExceedsLimit(1), Failure::LargeBody),
             (Error::TooManyRedirects, Failure::NotSent),
@@ -132,10 +159,28 @@ mod tests {
         use io::ErrorKind as Kind;
         for (kinds, expected) in [
             (&[Kind::TimedOut, Kind::WouldBlock][..], Failure::TimedOut),
-            (&[Kind::InvalidData], Failure::Tls("invalid data".to_owned())),
+            (
+                &[Kind::InvalidData],
+                Failure::Tls("invalid data".to_owned()),
+            ),
             (&[Kind::ConnectionRefused], Failure::Refused),
-            (&[Kind::HostUnreachable, Kind::NetworkUnreachable, Kind::AddrNotAvailable], Failure::Unreachable),
-            (&[Kind::ConnectionReset, Kind::ConnectionAborted, Kind::BrokenPipe, Kind::UnexpectedEof], Failure::Closed),
+            (
+                &[
+                    Kind::HostUnreachable,
+                    Kind::NetworkUnreachable,
+                    Kind::AddrNotAvailable,
+                ],
+                Failure::Unreachable,
+            ),
+            (
+                &[
+                    Kind::ConnectionReset,
+                    Kind::ConnectionAborted,
+                    Kind::BrokenPipe,
+                    Kind::UnexpectedEof,
+                ],
+                Failure::Closed,
+            ),
             (&[Kind::PermissionDenied], Failure::ConnectionFailed),
         ] {
             for kind in kinds {

@@ -32,8 +32,15 @@ impl<const LANES: usize> Pool<LANES> {
         let most = limits.iter().map(|lane| lane.total).sum();
         let mut threads = Builder::new_current_thread();
         // Only its blocking threads are used.
-        let threads = threads.thread_name(name).max_blocking_threads(most).on_thread_start(prepare).build()?;
-        Ok(Self { lanes: limits.map(ProjectPermits::new), threads: Some(threads) })
+        let threads = threads
+            .thread_name(name)
+            .max_blocking_threads(most)
+            .on_thread_start(prepare)
+            .build()?;
+        Ok(Self {
+            lanes: limits.map(ProjectPermits::new),
+            threads: Some(threads),
+        })
     }
 
     /// Returns the permits of each lane.
@@ -43,7 +50,10 @@ impl<const LANES: usize> Pool<LANES> {
 
     /// Runs work on a thread of the pool. It needs a permit meanwhile, and runs to its end also when this future is dropped. `None` if
     /// it panics, or the operating system refuses a thread.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         let threads = self.threads.as_ref()?;
         // Panics if there is no thread and none can be started.
         let started = catch_unwind(AssertUnwindSafe(|| threads.spawn_blocking(work))).ok()?;
@@ -76,8 +86,13 @@ mod tests {
     #[tokio::test]
     async fn work_that_panics_has_no_result_and_leaves_the_pool_usable() {
         let pool = pool();
-        assert_eq!(pool.run(|| panic!("expected by the test")).await, None::<()>);
-        let name = pool.run(|| std::thread::current().name().map(str::to_owned)).await;
+        assert_eq!(
+            pool.run(|| panic!("expected by the test")).await,
+            None::<()>
+        );
+        let name = pool
+            .run(|| std::thread::current().name().map(str::to_owned))
+            .await;
         assert_eq!(name, Some(Some("test".to_owned())));
     }
 

@@ -37,12 +37,28 @@ impl<R> FilteredResolver<R> {
 impl<R: Resolver> Resolver for FilteredResolver<R> {
     /// One address that is not permitted refuses them all: a name that mixes public and internal addresses is either
     /// mistaken or an attack, and which of them is dialled would be chance.
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let found = self.system.resolve(uri, config, timeout).map_err(lookup_error)?;
-        if found.iter().all(|address| self.filter.permits(address.ip())) {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = self
+            .system
+            .resolve(uri, config, timeout)
+            .map_err(lookup_error)?;
+        if found
+            .iter()
+            .all(|address| self.filter.permits(address.ip()))
+        {
             return Ok(found);
         }
-        Err(ureq::Error::Other(AddressBlocked { host: uri.host().unwrap_or_default().to_owned() }.into()))
+        Err(ureq::Error::Other(
+            AddressBlocked {
+                host: uri.host().unwrap_or_default().to_owned(),
+            }
+            .into(),
+        ))
     }
 }
 
@@ -88,7 +104,11 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
     let url = parse_url(url)?;
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default().unwrap_or_default();
-    if permits_host(host, port, filter) { Ok(url) } else { Err(UrlError::Blocked) }
+    if permits_host(host, port, filter) {
+        Ok(url)
+    } else {
+        Err(UrlError::Blocked)
+    }
 }
 
 /// Whether `filter` permits every address behind a host (an IPv6 address in brackets). A name that does not resolve has
@@ -98,7 +118,10 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
 pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
     // A dot at the end changes nothing about what is dialled, and keeps some resolvers from seeing an address.
     let host = host.strip_suffix('.').unwrap_or(host);
-    let found = format!("{host}:{port}").to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    let found = format!("{host}:{port}")
+        .to_socket_addrs()
+        .map(Vec::from_iter)
+        .unwrap_or_default();
     if found.is_empty() && is_loopback_name(host) {
         return filter.permits(Ipv4Addr::LOCALHOST.into());
     }
@@ -108,7 +131,10 @@ pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
 /// Whether a name means this machine to some resolver (RFC 6761, section 6.3, and the usual hosts file).
 fn is_loopback_name(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
-    host == "localhost" || host.ends_with(".localhost") || host == "ip6-localhost" || host == "ip6-loopback"
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host == "ip6-localhost"
+        || host == "ip6-loopback"
 }
 
 /// Parses an http(s) url with a host and without credentials. Does not resolve the host.
@@ -117,19 +143,28 @@ fn is_loopback_name(host: &str) -> bool {
 /// Always [`UrlError::Invalid`].
 pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     // The parser repairs these silently, and other parsers repair them differently.
-    let rest = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//")).unwrap_or_default();
+    let rest = url
+        .split_once(':')
+        .and_then(|(_, rest)| rest.strip_prefix("//"))
+        .unwrap_or_default();
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.is_empty() {
         return Err(UrlError::Invalid("must be an absolute http or https url"));
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-        return Err(UrlError::Invalid("must not hold white space, control characters or backslashes"));
+        return Err(UrlError::Invalid(
+            "must not hold white space, control characters or backslashes",
+        ));
     }
-    let url = Url::parse(url).map_err(|_| UrlError::Invalid("must be an absolute http or https url"))?;
+    let url =
+        Url::parse(url).map_err(|_| UrlError::Invalid("must be an absolute http or https url"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(UrlError::Invalid("must be an http or https url"));
     }
-    if url.host_str().is_none_or(|host| host.is_empty() || host.starts_with('.') || host.contains("..")) {
+    if url
+        .host_str()
+        .is_none_or(|host| host.is_empty() || host.starts_with('.') || host.contains(".."))
+    {
         return Err(UrlError::Invalid("must name a host"));
     }
     if authority.contains('@') {
@@ -150,13 +185,22 @@ mod tests {
         let uri: Uri = url.parse().unwrap();
         let config = ureq::Agent::config_builder().proxy(None).build();
         let found = FilteredResolver::new(filter).resolve(&uri, &config, NextTimeout::default());
-        found.map(|all| all.iter().map(ToString::to_string).collect()).map_err(|error| error.to_string())
+        found
+            .map(|all| all.iter().map(ToString::to_string).collect())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_text_that_is_no_http_url_with_a_host_is_invalid() {
-        for url in ["", "example.com/hook", "ftp://example.com", "file:///etc/passwd", "http://", "https://:443/", "/x"]
-        {
+        for url in [
+            "",
+            "example.com/hook",
+            "ftp://example.com",
+            "file:///etc/passwd",
+            "http://",
+            "https://:443/",
+            "/x",
+        ] {
             assert!(matches!(refusal(url), UrlError::Invalid(_)), "{url}");
         }
         for url in [
@@ -178,7 +222,10 @@ mod tests {
             let reason = "must not hold white space, control characters or backslashes";
             assert_eq!(refusal(url), UrlError::Invalid(reason), "{url:?}");
         }
-        assert_eq!(refusal("http://.example.com/"), UrlError::Invalid("must name a host"));
+        assert_eq!(
+            refusal("http://.example.com/"),
+            UrlError::Invalid("must name a host")
+        );
         for url in [
             "https://user@example.com/",
             "https://:word@example.com/",
@@ -186,7 +233,11 @@ mod tests {
             "https://@8.8.8.8",
             "https://:@8.8.8.8/",
         ] {
-            assert_eq!(refusal(url), UrlError::Invalid("must not hold a user name or password"), "{url}");
+            assert_eq!(
+                refusal(url),
+                UrlError::Invalid("must not hold a user name or password"),
+                "{url}"
+            );
         }
     }
 
@@ -196,14 +247,25 @@ mod tests {
                      127.0.0.1. localhost. LOCALHOST a.localhost ip6-localhost \
                      [::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [fe80::1] [fd00::1] [64:ff9b::7f00:1] [2002:7f00:1::]";
         for host in hosts.split_whitespace() {
-            assert_eq!(refusal(&format!("http://{host}/hook")), UrlError::Blocked, "{host}");
+            assert_eq!(
+                refusal(&format!("http://{host}/hook")),
+                UrlError::Blocked,
+                "{host}"
+            );
         }
     }
 
     #[test]
     fn public_addresses_and_names_that_do_not_resolve_are_accepted() {
-        for url in ["https://8.8.8.8/hook", "http://[2606:4700:4700::1111]:8080/", "https://nowhere.invalid/hook?a=1"] {
-            assert_eq!(check_url(url, &AddressFilter::default()).unwrap().as_str(), url);
+        for url in [
+            "https://8.8.8.8/hook",
+            "http://[2606:4700:4700::1111]:8080/",
+            "https://nowhere.invalid/hook?a=1",
+        ] {
+            assert_eq!(
+                check_url(url, &AddressFilter::default()).unwrap().as_str(),
+                url
+            );
         }
     }
 
@@ -211,22 +273,37 @@ mod tests {
     fn an_allowed_network_is_accepted() {
         let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
         assert!(check_url("http://127.0.0.1:9/", &filter).is_ok());
-        assert_eq!(check_url("http://[::1]:9/", &filter), Err(UrlError::Blocked));
+        assert_eq!(
+            check_url("http://[::1]:9/", &filter),
+            Err(UrlError::Blocked)
+        );
     }
 
     #[test]
     fn the_resolver_checks_literals_and_names_alike() {
         for host in ["127.0.0.1", "[::1]", "localhost", "2130706433"] {
             let blocked = format!("other: address blocked: {host}");
-            assert_eq!(resolve(&format!("http://{host}:9/"), AddressFilter::default()), Err(blocked));
+            assert_eq!(
+                resolve(&format!("http://{host}:9/"), AddressFilter::default()),
+                Err(blocked)
+            );
         }
         let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
-        assert_eq!(resolve("http://127.0.0.1:9/", filter), Ok(vec!["127.0.0.1:9".to_owned()]));
-        assert_eq!(resolve("https://8.8.8.8/", AddressFilter::default()), Ok(vec!["8.8.8.8:443".to_owned()]));
+        assert_eq!(
+            resolve("http://127.0.0.1:9/", filter),
+            Ok(vec!["127.0.0.1:9".to_owned()])
+        );
+        assert_eq!(
+            resolve("https://8.8.8.8/", AddressFilter::default()),
+            Ok(vec!["8.8.8.8:443".to_owned()])
+        );
     }
 
     #[test]
     fn a_name_that_does_not_resolve_differs_from_a_connection_that_fails() {
-        assert_eq!(resolve("http://nowhere.invalid/", AddressFilter::default()), Err("host not found".to_owned()));
+        assert_eq!(
+            resolve("http://nowhere.invalid/", AddressFilter::default()),
+            Err("host not found".to_owned())
+        );
     }
 }

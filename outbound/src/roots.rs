@@ -33,14 +33,24 @@ pub fn environment() -> Result<&'static [CertificateDer<'static>], &'static str>
 pub fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = read_all(path)?;
     if found.iter().any(|root| !is_usable(root)) {
-        return Err(format!("{} has a certificate that cannot be used", path.display()));
+        return Err(format!(
+            "{} has a certificate that cannot be used",
+            path.display()
+        ));
     }
     Ok(found)
 }
 
 fn read_usable(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let usable: Vec<_> = read_all(path)?.into_iter().filter(is_usable).collect();
-    if usable.is_empty() { Err(format!("{} has no certificate that can be used", path.display())) } else { Ok(usable) }
+    if usable.is_empty() {
+        Err(format!(
+            "{} has no certificate that can be used",
+            path.display()
+        ))
+    } else {
+        Ok(usable)
+    }
 }
 
 fn read_all(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -48,7 +58,11 @@ fn read_all(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = std::fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let found = found.map_err(|_| problem("is not in PEM".to_owned()))?;
-    if found.is_empty() { Err(problem("has no certificate in PEM".to_owned())) } else { Ok(found) }
+    if found.is_empty() {
+        Err(problem("has no certificate in PEM".to_owned()))
+    } else {
+        Ok(found)
+    }
 }
 
 fn is_usable(root: &CertificateDer<'static>) -> bool {
@@ -63,11 +77,18 @@ impl TrustedRoots {
     /// Trusts these beside the default ones.
     #[must_use]
     pub fn with(further: &[CertificateDer<'static>]) -> Self {
-        let further: Vec<_> = further.iter().chain(environment().unwrap_or_default()).collect();
+        let further: Vec<_> = further
+            .iter()
+            .chain(environment().unwrap_or_default())
+            .collect();
         if further.is_empty() {
             return Self(RootCerts::WebPki);
         }
-        Self::of(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().chain(further))
+        Self::of(
+            webpki_root_certs::TLS_SERVER_ROOT_CERTS
+                .iter()
+                .chain(further),
+        )
     }
 
     /// Trusts these alone.
@@ -77,7 +98,11 @@ impl TrustedRoots {
     }
 
     fn of<'a>(roots: impl Iterator<Item = &'a CertificateDer<'static>>) -> Self {
-        Self(roots.map(|root| Certificate::from_der(root).to_owned()).into())
+        Self(
+            roots
+                .map(|root| Certificate::from_der(root).to_owned())
+                .into(),
+        )
     }
 }
 
@@ -106,7 +131,9 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         let path = file.path().display().to_string();
-        read(file.path()).map(|found| found.len()).map_err(|problem| problem.replace(&path, "FILE"))
+        read(file.path())
+            .map(|found| found.len())
+            .map_err(|problem| problem.replace(&path, "FILE"))
     }
 
     #[test]
@@ -115,19 +142,30 @@ mod tests {
         for (text, problem) in [
             ("", "FILE has no certificate in PEM"),
             ("a text", "FILE has no certificate in PEM"),
-            ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "FILE is not in PEM"),
+            (
+                "-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n",
+                "FILE is not in PEM",
+            ),
             (broken, "FILE has a certificate that cannot be used"),
         ] {
             assert_eq!(read_text(text).unwrap_err(), problem, "{text}");
         }
-        let own = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).unwrap().cert;
+        let own = rcgen::generate_simple_self_signed(vec!["a".to_owned()])
+            .unwrap()
+            .cert;
         assert_eq!(read_text(&own.pem()), Ok(1));
-        assert!(read(Path::new("/nonexistent/ca.pem")).unwrap_err().starts_with("/nonexistent/ca.pem cannot be read"));
+        assert!(
+            read(Path::new("/nonexistent/ca.pem"))
+                .unwrap_err()
+                .starts_with("/nonexistent/ca.pem cannot be read")
+        );
     }
 
     #[test]
     fn a_private_authority_is_trusted_beside_the_public_ones() {
-        let RootCerts::Specific(all) = TrustedRoots::with(&[CertificateDer::from(vec![1, 2, 3])]).into() else {
+        let RootCerts::Specific(all) =
+            TrustedRoots::with(&[CertificateDer::from(vec![1, 2, 3])]).into()
+        else {
             panic!("no certificates of its own");
         };
         assert!(all.iter().any(|root| root.der() == [1, 2, 3]));

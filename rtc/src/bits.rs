@@ -54,7 +54,11 @@ impl<'a> Bits<'a> {
     /// Reads such a number with a sign.
     pub fn signed_exp_golomb(&mut self) -> Option<i64> {
         let number = i64::from(self.exp_golomb()?);
-        Some(if number % 2 == 1 { number / 2 + 1 } else { -(number / 2) })
+        Some(if number % 2 == 1 {
+            number / 2 + 1
+        } else {
+            -(number / 2)
+        })
     }
 
     /// Skips some bits that must be there.
@@ -73,17 +77,26 @@ pub(crate) struct BitWriter(Vec<bool>);
 #[cfg(test)]
 impl BitWriter {
     pub fn write(&mut self, bits: u32, number: u64) {
-        self.0.extend((0..bits).rev().map(|bit| number >> bit & 1 == 1));
+        self.0
+            .extend((0..bits).rev().map(|bit| number >> bit & 1 == 1));
     }
 
     pub fn write_below(&mut self, values: u64, number: u64) {
         let bits = values.ilog2() + 1;
         let shorter = (1 << bits) - values;
-        if number < shorter { self.write(bits - 1, number) } else { self.write(bits, number + shorter) }
+        if number < shorter {
+            self.write(bits - 1, number);
+        } else {
+            self.write(bits, number + shorter);
+        }
     }
 
     pub fn bytes(self) -> Vec<u8> {
-        let byte = |bits: &[bool]| (0..8).fold(0, |byte, at| byte << 1 | u8::from(bits.get(at) == Some(&true)));
+        let byte = |bits: &[bool]| {
+            (0..8).fold(0, |byte, at| {
+                byte << 1 | u8::from(bits.get(at) == Some(&true))
+            })
+        };
         self.0.chunks(8).map(byte).collect()
     }
 }

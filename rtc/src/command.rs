@@ -192,7 +192,10 @@ pub enum PeerCommand {
 impl PeerCommand {
     /// Names the participant that the command is for.
     pub const fn for_peer(self, peer: ParticipantSid) -> Command {
-        Command::Peer { peer, command: self }
+        Command::Peer {
+            peer,
+            command: self,
+        }
     }
 }
 
@@ -278,7 +281,14 @@ pub struct TrackSettings {
 
 impl Default for TrackSettings {
     fn default() -> Self {
-        Self { is_disabled: false, quality: Quality::High, width: 0, height: 0, fps: 0, priority: 0 }
+        Self {
+            is_disabled: false,
+            quality: Quality::High,
+            width: 0,
+            height: 0,
+            fps: 0,
+            priority: 0,
+        }
     }
 }
 
@@ -295,7 +305,10 @@ pub struct NewRecorder {
 
 impl fmt::Debug for NewRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewRecorder").field("egress", &self.egress).field("settings", &self.settings).finish()
+        f.debug_struct("NewRecorder")
+            .field("egress", &self.egress)
+            .field("settings", &self.settings)
+            .finish()
     }
 }
 

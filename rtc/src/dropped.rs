@@ -104,7 +104,10 @@ impl Drops {
 
     /// Returns the reasons for which packets were not forwarded, each with their number.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
-        DropReason::ALL.into_iter().map(|reason| (reason, self.of(reason))).filter(|(_, packets)| *packets > 0)
+        DropReason::ALL
+            .into_iter()
+            .map(|reason| (reason, self.of(reason)))
+            .filter(|(_, packets)| *packets > 0)
     }
 }
 

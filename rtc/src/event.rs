@@ -189,7 +189,9 @@ impl Receivers {
     #[must_use]
     pub fn include(&self, identity: &str, sid: &str) -> bool {
         let are_all = self.identities.is_empty() && self.sids.is_empty();
-        are_all || self.identities.iter().any(|to| to == identity) || self.sids.iter().any(|to| to == sid)
+        are_all
+            || self.identities.iter().any(|to| to == identity)
+            || self.sids.iter().any(|to| to == sid)
     }
 }
 

@@ -65,6 +65,8 @@ impl Drop for RoomHandle {
 
 impl fmt::Debug for RoomHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RoomHandle").field("room", &self.room).finish_non_exhaustive()
+        f.debug_struct("RoomHandle")
+            .field("room", &self.room)
+            .finish_non_exhaustive()
     }
 }

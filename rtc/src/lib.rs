@@ -45,22 +45,25 @@ pub mod machine {
 
 pub use bits::Bits;
 pub use command::{
-    Command, ConnectionMode, NewPeer, NewRecorder, PeerCommand, PeerPermissions, Reply, ServerMessage, SourcePacket,
-    TrackSettings,
+    Command, ConnectionMode, NewPeer, NewRecorder, PeerCommand, PeerPermissions, Reply,
+    ServerMessage, SourcePacket, TrackSettings,
 };
 pub use config::{Config, Limits};
 pub use driver::{BindError, WorkerMetrics};
 pub use dropped::{DropReason, Drops};
 pub use event::{
-    CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers,
-    RoomEvent, SentMessage, Speaker,
+    CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality,
+    PublishRate, Receivers, RoomEvent, SentMessage, Speaker,
 };
 pub use forward::{DependencyDescriptor, FrameLayer, SpatialLayers, Vp9Descriptor};
 pub use handle::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
-pub use sdp::{DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs};
+pub use sdp::{
+    DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs,
+};
 pub use snapshot::{
-    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
+    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot,
+    TransportSnapshot,
 };
 pub use track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 pub use transport::dependency_extension;

@@ -47,11 +47,17 @@ fn is_sent(unit: &[u8]) -> bool {
 
 /// Puts units into one packet. A single unit is its own payload.
 fn aggregate(units: &[&[u8]]) -> Option<Arc<[u8]>> {
-    let [first, rest @ ..] = units else { return None };
+    let [first, rest @ ..] = units else {
+        return None;
+    };
     if rest.is_empty() {
         return Some(Arc::from(*first));
     }
-    let importance = units.iter().filter_map(|unit| unit.first()).map(|header| header & IMPORTANCE_MASK).max();
+    let importance = units
+        .iter()
+        .filter_map(|unit| unit.first())
+        .map(|header| header & IMPORTANCE_MASK)
+        .max();
     let mut payload = vec![importance.unwrap_or_default() | STAP_A];
     for unit in units {
         // Units in a packet are shorter than it.
@@ -63,14 +69,18 @@ fn aggregate(units: &[&[u8]]) -> Option<Arc<[u8]>> {
 
 /// Splits a unit into packets.
 fn fragment(unit: &[u8]) -> Vec<Arc<[u8]>> {
-    let Some((header, body)) = unit.split_first() else { return Vec::new() };
+    let Some((header, body)) = unit.split_first() else {
+        return Vec::new();
+    };
     let parts: Vec<_> = body.chunks(MAX_PAYLOAD - 2).collect();
     let last = parts.len() - 1;
     let payload = |(index, part): (usize, &&[u8])| {
         let start = if index == 0 { FU_START } else { 0 };
         let end = if index == last { FU_END } else { 0 };
         let indicator = (header & FORBIDDEN_AND_IMPORTANCE_MASK) | FU_A;
-        [&[indicator, start | end | (header & TYPE_MASK)], *part].concat().into()
+        [&[indicator, start | end | (header & TYPE_MASK)], *part]
+            .concat()
+            .into()
     };
     parts.iter().enumerate().map(payload).collect()
 }
@@ -89,16 +99,21 @@ mod tests {
                 STAP_A => {
                     let mut rest = &payload[1..];
                     while let [high, low, behind @ ..] = rest {
-                        let (unit, behind) = behind.split_at(usize::from(u16::from_be_bytes([*high, *low])));
+                        let (unit, behind) =
+                            behind.split_at(usize::from(u16::from_be_bytes([*high, *low])));
                         units.push(unit.to_vec());
                         rest = behind;
                     }
                 }
                 FU_A if payload[1] & FU_START != 0 => {
-                    let header = (payload[0] & FORBIDDEN_AND_IMPORTANCE_MASK) | (payload[1] & TYPE_MASK);
+                    let header =
+                        (payload[0] & FORBIDDEN_AND_IMPORTANCE_MASK) | (payload[1] & TYPE_MASK);
                     units.push([&[header], &payload[2..]].concat());
                 }
-                FU_A => units.last_mut().expect("a fragment has a start").extend(&payload[2..]),
+                FU_A => units
+                    .last_mut()
+                    .expect("a fragment has a start")
+                    .extend(&payload[2..]),
                 _ => units.push(payload.to_vec()),
             }
         }
@@ -107,13 +122,19 @@ mod tests {
 
     fn unit() -> impl Strategy<Value = Vec<u8>> {
         let header = (0_u8..4, 1_u8..STAP_A).prop_map(|(importance, kind)| importance << 5 | kind);
-        (header, prop::collection::vec(any::<u8>(), 0..4_000)).prop_map(|(header, body)| [vec![header], body].concat())
+        (header, prop::collection::vec(any::<u8>(), 0..4_000))
+            .prop_map(|(header, body)| [vec![header], body].concat())
     }
 
     #[test]
     fn parameters_and_a_key_frame_share_packets_if_they_fit() {
         let payloads = h264([&[0x67, 1][..], &[0x68, 2], &[0x65, 3], &[0x09, 0xf0]]);
-        assert_eq!(*payloads, [Arc::from([0x78, 0, 2, 0x67, 1, 0, 2, 0x68, 2, 0, 2, 0x65, 3])]);
+        assert_eq!(
+            *payloads,
+            [Arc::from([
+                0x78, 0, 2, 0x67, 1, 0, 2, 0x68, 2, 0, 2, 0x65, 3
+            ])]
+        );
         assert!(h264([&[][..], &[0x0c, 0xff]]).is_empty());
     }
 

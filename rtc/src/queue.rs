@@ -69,7 +69,10 @@ impl CommandQueue {
 
     /// Drops all commands, and those to come.
     pub fn close(&self) {
-        *self.0.lock() = Waiting { is_closed: true, ..Waiting::default() };
+        *self.0.lock() = Waiting {
+            is_closed: true,
+            ..Waiting::default()
+        };
     }
 }
 
@@ -79,7 +82,10 @@ impl Waiting {
             return Pushed::Closed;
         }
         match &command {
-            Command::Peer { peer, command: PeerCommand::Remove } => drop(self.refused.remove(peer)),
+            Command::Peer {
+                peer,
+                command: PeerCommand::Remove,
+            } => drop(self.refused.remove(peer)),
             Command::CloseRoom => self.refused.retain(|_, other| other != room),
             _ => {}
         }
@@ -89,7 +95,9 @@ impl Waiting {
             if self.refused.contains_key(client) {
                 return Pushed::Refused;
             }
-            if (slot.is_none() && self.counts.get(client) >= WAITING_OF_PEER) || !self.fits(room, &command, replaced) {
+            if (slot.is_none() && self.counts.get(client) >= WAITING_OF_PEER)
+                || !self.fits(room, &command, replaced)
+            {
                 return self.refuse(room, client.clone(), &command);
             }
             if slot.is_none() {
@@ -110,7 +118,9 @@ impl Waiting {
     /// Returns whether the session description of a command, in place of that of the one which it replaces, leaves the total or the
     /// room within its bound.
     fn fits(&self, room: &NamespacedRoom, command: &Command, replaced: Option<u64>) -> bool {
-        let replaced = replaced.and_then(|number| self.commands.get(room, number)).map_or(0, sdp_bytes);
+        let replaced = replaced
+            .and_then(|number| self.commands.get(room, number))
+            .map_or(0, sdp_bytes);
         let added = sdp_bytes(command).saturating_sub(replaced);
         let rooms = self.commands.keys() + usize::from(!self.commands.has(room));
         added == 0
@@ -120,9 +130,18 @@ impl Waiting {
 
     /// Drops a command of a client that has caused too many, and lets the client fail. Packets are lost as in a network.
     fn refuse(&mut self, room: &NamespacedRoom, peer: ParticipantSid, command: &Command) -> Pushed {
-        if !matches!(command, Command::Peer { command: PeerCommand::Packets { .. }, .. }) {
+        if !matches!(
+            command,
+            Command::Peer {
+                command: PeerCommand::Packets { .. },
+                ..
+            }
+        ) {
             self.refused.insert(peer.clone(), room.clone());
-            self.commands.push(room, PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer));
+            self.commands.push(
+                room,
+                PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer),
+            );
         }
         Pushed::Refused
     }

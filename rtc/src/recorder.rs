@@ -53,7 +53,11 @@ pub struct SenderReport {
 impl From<&SenderInfo> for SenderReport {
     fn from(info: &SenderInfo) -> Self {
         // The lowest 32 bits are those of the report.
-        let timestamp = u32::try_from(info.rtp_time.numer() & u64::from(u32::MAX)).unwrap_or_default();
-        Self { timestamp, at: info.ntp_time }
+        let timestamp =
+            u32::try_from(info.rtp_time.numer() & u64::from(u32::MAX)).unwrap_or_default();
+        Self {
+            timestamp,
+            at: info.ntp_time,
+        }
     }
 }

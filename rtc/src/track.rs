@@ -31,7 +31,14 @@ pub enum Codec {
 
 impl Codec {
     /// All codecs. Of video, the one that a server prefers first.
-    pub const ALL: [Self; 6] = [Self::Vp8, Self::H264, Self::Vp9, Self::Av1, Self::H265, Self::Opus];
+    pub const ALL: [Self; 6] = [
+        Self::Vp8,
+        Self::H264,
+        Self::Vp9,
+        Self::Av1,
+        Self::H265,
+        Self::Opus,
+    ];
 
     /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
     pub const fn mime_type(self) -> &'static str {
@@ -48,9 +55,13 @@ impl Codec {
     /// Returns the codec that a MIME type, or the part behind its slash, names in any case; `None` if it is not forwarded.
     pub fn from_mime_type(text: &str) -> Option<Self> {
         let name = text.rsplit('/').next().unwrap_or(text);
-        Self::ALL
-            .into_iter()
-            .find(|codec| codec.mime_type().rsplit('/').next().is_some_and(|known| known.eq_ignore_ascii_case(name)))
+        Self::ALL.into_iter().find(|codec| {
+            codec
+                .mime_type()
+                .rsplit('/')
+                .next()
+                .is_some_and(|known| known.eq_ignore_ascii_case(name))
+        })
     }
 
     /// Returns the codec that str0m's name stands for; `None` if it is not forwarded.

@@ -170,9 +170,18 @@ const CONTACTED: usize = 8;
 
 impl Transport {
     /// Creates a transport that waits for the client.
-    pub fn new(settings: &TransportSettings, peer: PeerKey, role: TransportRole, full_ice: bool, now: Instant) -> Self {
+    pub fn new(
+        settings: &TransportSettings,
+        peer: PeerKey,
+        role: TransportRole,
+        full_ice: bool,
+        now: Instant,
+    ) -> Self {
         let credentials = IceCreds::new();
-        let mut rtc = settings.config(full_ice).set_local_ice_credentials(credentials.clone()).build(now);
+        let mut rtc = settings
+            .config(full_ice)
+            .set_local_ice_credentials(credentials.clone())
+            .build(now);
         for candidate in &settings.candidates {
             rtc.add_local_candidate(candidate.clone());
         }
@@ -222,8 +231,12 @@ impl Transport {
     }
 
     /// Calls the state machine so that a panic in it is an error of this connection.
-    fn guarded<T>(&mut self, call: impl FnOnce(&mut Rtc) -> Result<T, TransportError>) -> Result<T, TransportError> {
-        catch_unwind(AssertUnwindSafe(|| call(&mut self.rtc))).unwrap_or(Err(TransportError::Panicked))
+    fn guarded<T>(
+        &mut self,
+        call: impl FnOnce(&mut Rtc) -> Result<T, TransportError>,
+    ) -> Result<T, TransportError> {
+        catch_unwind(AssertUnwindSafe(|| call(&mut self.rtc)))
+            .unwrap_or(Err(TransportError::Panicked))
     }
 
     /// Changes the state machine and takes all that it puts out, for [`Transport::poll`]: str0m demands that after each change,
@@ -231,7 +244,10 @@ impl Transport {
     ///
     /// Only writes of media and messages do without: they add to a queue, of which nothing comes out before time passes
     /// ([`Transport::advance`], [`Transport::receive`]). A change after them finds them in their queue, as it would without them.
-    fn change<T>(&mut self, change: impl FnOnce(&mut Rtc) -> Result<T, TransportError>) -> Result<T, TransportError> {
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Rtc) -> Result<T, TransportError>,
+    ) -> Result<T, TransportError> {
         let changed = self.guarded(change);
         loop {
             match self.guarded(|rtc| Ok(rtc.poll_output()?)) {
@@ -258,7 +274,9 @@ impl Transport {
 
     /// Returns the next output.
     pub fn poll(&mut self) -> Result<Output, TransportError> {
-        self.outputs.pop_front().unwrap_or_else(|| self.guarded(|rtc| Ok(rtc.poll_output()?)))
+        self.outputs
+            .pop_front()
+            .unwrap_or_else(|| self.guarded(|rtc| Ok(rtc.poll_output()?)))
     }
 
     /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::new_credentials`].
@@ -272,7 +290,11 @@ impl Transport {
     }
 
     /// Handles the answer to an offer.
-    pub fn accept_answer(&mut self, pending: SdpPendingOffer, sdp: &str) -> Result<(), TransportError> {
+    pub fn accept_answer(
+        &mut self,
+        pending: SdpPendingOffer,
+        sdp: &str,
+    ) -> Result<(), TransportError> {
         let sdp = self.without_candidates(sdp);
         self.change(|rtc| {
             let answer = SdpAnswer::from_sdp_string(&sdp).map_err(|_| TransportError::Sdp)?;
@@ -281,7 +303,10 @@ impl Transport {
     }
 
     /// Makes an offer of changes; `None` if they change nothing.
-    pub fn offer(&mut self, propose: impl FnOnce(&mut SdpApi<'_>)) -> Option<(SdpOffer, SdpPendingOffer)> {
+    pub fn offer(
+        &mut self,
+        propose: impl FnOnce(&mut SdpApi<'_>),
+    ) -> Option<(SdpOffer, SdpPendingOffer)> {
         let offered = self.change(|rtc| {
             let mut changes = rtc.sdp_api();
             propose(&mut changes);
@@ -299,7 +324,10 @@ impl Transport {
             let is_known = contacted.contains(&address);
             let is_kept = left > 0
                 && (is_known || contacted.len() < CONTACTED)
-                && self.contactable.as_ref().is_some_and(|filter| filter.permits(address));
+                && self
+                    .contactable
+                    .as_ref()
+                    .is_some_and(|filter| filter.permits(address));
             if is_kept && !is_known {
                 contacted.push(address);
             }
@@ -310,7 +338,10 @@ impl Transport {
 
     /// Returns the password that belongs to a user name fragment of this connection.
     pub fn password_of(&self, ufrag: &str) -> Option<&str> {
-        self.credentials.iter().find(|known| known.ufrag == ufrag).map(|known| known.pass.as_str())
+        self.credentials
+            .iter()
+            .find(|known| known.ufrag == ufrag)
+            .map(|known| known.pass.as_str())
     }
 
     /// Returns the ICE credentials that are valid now, if they are new: an ICE restart has replaced the known ones.
@@ -338,27 +369,43 @@ impl Transport {
     /// Keeps the newest statistics of the connection, for snapshots.
     pub fn note_stats(&mut self, stats: PeerStats) {
         let losses = [stats.egress_loss_fraction, stats.ingress_loss_fraction];
-        let loss = losses.into_iter().flatten().filter(|loss| loss.is_finite()).fold(0.0, f32::max);
-        let pair = stats.selected_candidate_pair.as_ref().and_then(|pair| pair.current_round_trip_time);
+        let loss = losses
+            .into_iter()
+            .flatten()
+            .filter(|loss| loss.is_finite())
+            .fold(0.0, f32::max);
+        let pair = stats
+            .selected_candidate_pair
+            .as_ref()
+            .and_then(|pair| pair.current_round_trip_time);
         self.quality.observe(loss, stats.rtt.or(pair));
         self.stats = Some(stats);
     }
 
     /// Returns the label of an open channel.
     pub fn channel_label(&self, id: ChannelId) -> Option<&str> {
-        self.channels.iter().find(|(_, known)| **known == id).map(|(label, _)| label.as_str())
+        self.channels
+            .iter()
+            .find(|(_, known)| **known == id)
+            .map(|(label, _)| label.as_str())
     }
 
     /// Returns the bytes of the protocol that the client has named for a channel.
     pub fn channel_protocol(&mut self, id: ChannelId) -> usize {
-        let named = self.guarded(|rtc| Ok(rtc.channel(id).and_then(|channel| Some(channel.config()?.protocol.len()))));
+        let named = self.guarded(|rtc| {
+            Ok(rtc
+                .channel(id)
+                .and_then(|channel| Some(channel.config()?.protocol.len())))
+        });
         named.ok().flatten().unwrap_or_default()
     }
 
     /// Sends a message; returns whether the channel is open and takes it now. A message that the client cannot take at all
     /// is dropped.
     pub fn write_message(&mut self, label: &str, message: &[u8]) -> bool {
-        let Some(id) = self.channels.get(label).copied() else { return false };
+        let Some(id) = self.channels.get(label).copied() else {
+            return false;
+        };
         let written = self.guarded(|rtc| match rtc.channel(id) {
             Some(mut channel) => Ok(channel.write(true, message)?),
             None => Ok(false),

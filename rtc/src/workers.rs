@@ -24,41 +24,68 @@ impl Workers {
     ///
     /// If a socket cannot be bound, or there is no address to bind one to.
     pub fn start(config: &Config, sink: Arc<dyn EventSink>) -> Result<Self, BindError> {
-        let threads = ports(config).into_iter().map(|port| start_worker(config, port, sink.clone()));
+        let threads = ports(config)
+            .into_iter()
+            .map(|port| start_worker(config, port, sink.clone()));
         let threads: Vec<_> = threads.collect::<Result<_, _>>()?;
-        if threads.is_empty() { Err(BindError::NoPort) } else { Ok(Self { threads }) }
+        if threads.is_empty() {
+            Err(BindError::NoPort)
+        } else {
+            Ok(Self { threads })
+        }
     }
 
     /// Opens a room on the worker with the fewest participants; among several on the one with the fewest rooms. The caller opens
     /// a room again only after it has dropped the handle.
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
-        let load = |worker: &&WorkerThread| (worker.metrics.peers.load(Ordering::Relaxed), worker.sender.handles());
+        let load = |worker: &&WorkerThread| {
+            (
+                worker.metrics.peers.load(Ordering::Relaxed),
+                worker.sender.handles(),
+            )
+        };
         // There is at least one.
-        let worker = self.threads.iter().min_by_key(load).unwrap_or(&self.threads[0]);
+        let worker = self
+            .threads
+            .iter()
+            .min_by_key(load)
+            .unwrap_or(&self.threads[0]);
         RoomHandle::new(name.clone(), worker.sender.clone())
     }
 
     /// Returns the addresses that are advertised to clients: for each worker those of UDP, then those of TCP.
     pub fn addresses(&self) -> Vec<(bool, SocketAddr)> {
         let candidates = self.threads.iter().flat_map(|thread| &thread.candidates);
-        candidates.map(|candidate| (candidate.tcptype().is_some(), candidate.addr())).collect()
+        candidates
+            .map(|candidate| (candidate.tcptype().is_some(), candidate.addr()))
+            .collect()
     }
 
     /// Returns the UDP sockets of all workers.
     pub fn udp_addresses(&self) -> Vec<MediaAddress> {
-        self.threads.iter().flat_map(|thread| thread.udp.iter().copied()).collect()
+        self.threads
+            .iter()
+            .flat_map(|thread| thread.udp.iter().copied())
+            .collect()
     }
 
     /// Returns what each worker has done.
     pub fn metrics(&self) -> Vec<Arc<WorkerMetrics>> {
-        self.threads.iter().map(|thread| thread.metrics.clone()).collect()
+        self.threads
+            .iter()
+            .map(|thread| thread.metrics.clone())
+            .collect()
     }
 }
 
 /// Returns the port of each worker.
 fn ports(config: &Config) -> Vec<u16> {
     let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let wanted = if config.workers == 0 { processors() } else { config.workers };
+    let wanted = if config.workers == 0 {
+        processors()
+    } else {
+        config.workers
+    };
     if *config.udp_ports.start() == 0 {
         return vec![0; wanted];
     }
@@ -71,7 +98,13 @@ mod tests {
 
     #[test]
     fn there_are_as_many_workers_as_ports_at_the_most() {
-        let of = |udp_ports, workers| ports(&Config { udp_ports, workers, ..Config::default() });
+        let of = |udp_ports, workers| {
+            ports(&Config {
+                udp_ports,
+                workers,
+                ..Config::default()
+            })
+        };
         assert_eq!(of(7882..=7882, 8), [7882], "one port is one worker");
         assert_eq!(of(7882..=7884, 8), [7882, 7883, 7884]);
         assert_eq!(of(7882..=7897, 2), [7882, 7883]);
@@ -81,7 +114,10 @@ mod tests {
 
     #[test]
     fn one_port_is_enough() {
-        let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = std::net::UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let config = Config {
             udp_ports: free.port()..=free.port(),
             addresses: vec![free.ip()],
@@ -90,6 +126,12 @@ mod tests {
         };
         let workers = Workers::start(&config, Arc::new(|_| {})).unwrap();
         assert_eq!(workers.addresses(), [(false, free)]);
-        assert_eq!(workers.udp_addresses(), [MediaAddress { bound: free, advertised: free }]);
+        assert_eq!(
+            workers.udp_addresses(),
+            [MediaAddress {
+                bound: free,
+                advertised: free
+            }]
+        );
     }
 }

@@ -49,12 +49,18 @@ impl BackupDirectory {
     /// # Errors
     /// It cannot be created.
     pub fn create(&self) -> Result<(), String> {
-        private_file::create_directory(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))
+        private_file::create_directory(&self.0)
+            .map_err(|error| format!("{}: {error}", self.0.display()))
     }
 
     /// Returns the copies, oldest first; none if the directory cannot be read.
     pub fn copies(&self) -> Vec<BackupCopy> {
-        let copy = |path: PathBuf| Some(BackupCopy { at: time_of(path.file_name()?.to_str()?)?, path });
+        let copy = |path: PathBuf| {
+            Some(BackupCopy {
+                at: time_of(path.file_name()?.to_str()?)?,
+                path,
+            })
+        };
         let mut copies: Vec<_> = self.files().filter_map(copy).collect();
         copies.sort();
         copies
@@ -64,14 +70,22 @@ impl BackupDirectory {
     pub fn remove_oldest(&self, keep: usize, new: &Path) -> usize {
         let copies = self.copies();
         let surplus = copies.len().saturating_sub(keep);
-        let oldest = copies.into_iter().filter(|copy| copy.path != new).take(surplus);
+        let oldest = copies
+            .into_iter()
+            .filter(|copy| copy.path != new)
+            .take(surplus);
         oldest.filter(|copy| remove(&copy.path)).count()
     }
 
     /// Removes what a server that was killed while it copied has left.
     pub fn remove_drafts(&self) {
-        let is_draft = |name: &str| name.starts_with(&format!(".{PREFIX}")) && name.ends_with(DRAFT_SUFFIX);
-        let drafts = self.files().filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_draft));
+        let is_draft =
+            |name: &str| name.starts_with(&format!(".{PREFIX}")) && name.ends_with(DRAFT_SUFFIX);
+        let drafts = self.files().filter(|path| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(is_draft)
+        });
         drafts.for_each(|path| _ = remove(&path));
     }
 
@@ -111,18 +125,27 @@ mod tests {
     fn directory(seconds: &[i64]) -> (tempfile::TempDir, BackupDirectory) {
         let dir = tempfile::tempdir().unwrap();
         let directory = BackupDirectory::new(dir.path().to_owned());
-        seconds.iter().for_each(|second| fs::write(directory.path_of(at(*second)), "").unwrap());
+        seconds
+            .iter()
+            .for_each(|second| fs::write(directory.path_of(at(*second)), "").unwrap());
         (dir, directory)
     }
 
     fn seconds(directory: &BackupDirectory) -> Vec<i64> {
-        directory.copies().iter().map(|copy| (copy.at.millis() - at(0).millis()) / 1_000).collect()
+        directory
+            .copies()
+            .iter()
+            .map(|copy| (copy.at.millis() - at(0).millis()) / 1_000)
+            .collect()
     }
 
     #[test]
     fn the_name_of_a_copy_has_its_time_and_other_files_are_no_copies() {
         let (dir, directory) = directory(&[5, -3]);
-        assert_eq!(directory.path_of(at(0)).file_name().unwrap(), "conclave-2023-11-14T22-13-20.000Z.db");
+        assert_eq!(
+            directory.path_of(at(0)).file_name().unwrap(),
+            "conclave-2023-11-14T22-13-20.000Z.db"
+        );
         for other in [
             "conclave.db",
             "conclave-mine.db",
@@ -132,7 +155,11 @@ mod tests {
             fs::write(dir.path().join(other), "").unwrap();
         }
         assert_eq!(seconds(&directory), [-3, 5]);
-        assert!(BackupDirectory::new(dir.path().join("nowhere")).copies().is_empty());
+        assert!(
+            BackupDirectory::new(dir.path().join("nowhere"))
+                .copies()
+                .is_empty()
+        );
     }
 
     #[test]
@@ -140,22 +167,45 @@ mod tests {
         let (dir, directory) = directory(&[1, 2, 3, 4]);
         fs::write(dir.path().join("conclave-mine.db"), "").unwrap();
         assert_eq!(directory.remove_oldest(9, &directory.path_of(at(4))), 0);
-        assert_eq!((directory.remove_oldest(3, &directory.path_of(at(4))), seconds(&directory)), (1, vec![2, 3, 4]));
+        assert_eq!(
+            (
+                directory.remove_oldest(3, &directory.path_of(at(4))),
+                seconds(&directory)
+            ),
+            (1, vec![2, 3, 4])
+        );
         // The clock was set back before the new one was made.
-        assert_eq!((directory.remove_oldest(1, &directory.path_of(at(2))), seconds(&directory)), (2, vec![2]));
+        assert_eq!(
+            (
+                directory.remove_oldest(1, &directory.path_of(at(2))),
+                seconds(&directory)
+            ),
+            (2, vec![2])
+        );
         assert!(dir.path().join("conclave-mine.db").exists());
     }
 
     #[test]
     fn only_drafts_of_copies_are_removed() {
         let (dir, directory) = directory(&[1]);
-        for name in [".conclave-2023-11-14T22-13-20.000Z.db.aB3.partial", ".mine.db.aB3.partial"] {
+        for name in [
+            ".conclave-2023-11-14T22-13-20.000Z.db.aB3.partial",
+            ".mine.db.aB3.partial",
+        ] {
             fs::write(dir.path().join(name), "").unwrap();
         }
         directory.remove_drafts();
-        let left = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let left = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut left: Vec<_> = left.collect();
         left.sort();
-        assert_eq!(left, [".mine.db.aB3.partial", "conclave-2023-11-14T22-13-21.000Z.db"]);
+        assert_eq!(
+            left,
+            [
+                ".mine.db.aB3.partial",
+                "conclave-2023-11-14T22-13-21.000Z.db"
+            ]
+        );
     }
 }

@@ -22,15 +22,24 @@ impl BackupMetrics {
     /// # Errors
     /// They are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let attempts = Opts::new("conclave_backup_attempts_total", "Attempts to copy the database, by outcome");
+        let attempts = Opts::new(
+            "conclave_backup_attempts_total",
+            "Attempts to copy the database, by outcome",
+        );
         let metrics = Self {
             last_good: IntGauge::new(
                 "conclave_backup_last_success_timestamp_seconds",
                 "When the last good copy was made; 0 without one",
             )?,
             attempts: IntCounterVec::new(attempts, &["outcome"])?,
-            seconds: Gauge::new("conclave_backup_duration_seconds", "How long the last good copy and its check took")?,
-            bytes: IntGauge::new("conclave_backup_size_bytes", "The size of the last good copy")?,
+            seconds: Gauge::new(
+                "conclave_backup_duration_seconds",
+                "How long the last good copy and its check took",
+            )?,
+            bytes: IntGauge::new(
+                "conclave_backup_size_bytes",
+                "The size of the last good copy",
+            )?,
             unopenable: IntGauge::new(
                 "conclave_backup_unopenable_secrets",
                 "Secrets in the last good copy that no encryption key at hand decrypts",
@@ -57,8 +66,10 @@ impl BackupMetrics {
     pub(super) fn kept(&self, at: Timestamp, took: Duration, contents: &Contents) {
         self.set_last_good(at);
         self.seconds.set(took.as_secs_f64());
-        self.bytes.set(i64::try_from(contents.bytes).unwrap_or(i64::MAX));
-        self.unopenable.set(i64::try_from(contents.secrets.unopenable).unwrap_or(i64::MAX));
+        self.bytes
+            .set(i64::try_from(contents.bytes).unwrap_or(i64::MAX));
+        self.unopenable
+            .set(i64::try_from(contents.secrets.unopenable).unwrap_or(i64::MAX));
         self.attempts.with_label_values(&["kept"]).inc();
     }
 

@@ -69,7 +69,12 @@ impl Backups {
         let now = clock.now();
         directory.remove_drafts();
         // One from the future was made before the clock was corrected.
-        let last_good = directory.copies().into_iter().map(|copy| copy.at).filter(|at| *at <= now).max();
+        let last_good = directory
+            .copies()
+            .into_iter()
+            .map(|copy| copy.at)
+            .filter(|at| *at <= now)
+            .max();
         last_good.iter().for_each(|at| metrics.set_last_good(*at));
         let backups = Self(Arc::new(Inner {
             directory,
@@ -79,7 +84,10 @@ impl Backups {
             clock: clock.clone(),
             metrics,
             started: now,
-            state: Mutex::new(State { last_good, failure: None }),
+            state: Mutex::new(State {
+                last_good,
+                failure: None,
+            }),
         }));
         let first = last_good.map_or(now, |at| at.after(*every));
         tokio::spawn(backups.clone().make_copies(first));
@@ -94,12 +102,19 @@ impl Backups {
 
     /// Returns how recent the last good copy is.
     pub fn freshness(&self) -> Freshness {
-        if self.old_at() <= self.0.clock.now() { Freshness::Old } else { Freshness::Ok }
+        if self.old_at() <= self.0.clock.now() {
+            Freshness::Old
+        } else {
+            Freshness::Ok
+        }
     }
 
     /// When the last good copy is old, unless there is a newer one by then.
     fn old_at(&self) -> Timestamp {
-        old_at(self.0.state.lock().last_good.unwrap_or(self.0.started), self.0.every)
+        old_at(
+            self.0.state.lock().last_good.unwrap_or(self.0.started),
+            self.0.every,
+        )
     }
 
     async fn make_copies(self, first: Timestamp) {
@@ -108,14 +123,25 @@ impl Backups {
         loop {
             clock.sleep_until(due).await;
             let begun = clock.now();
-            let delay = if self.make_copy(begun).await { *every } else { RETRY_DELAY.min(*every) };
+            let delay = if self.make_copy(begun).await {
+                *every
+            } else {
+                RETRY_DELAY.min(*every)
+            };
             due = begun.after(delay);
         }
     }
 
     /// Makes a copy. Returns whether it is good.
     async fn make_copy(&self, at: Timestamp) -> bool {
-        let Inner { directory, keep, store, metrics, state, .. } = &*self.0;
+        let Inner {
+            directory,
+            keep,
+            store,
+            metrics,
+            state,
+            ..
+        } = &*self.0;
         let begun = Instant::now();
         let path = directory.path_of(at);
         let made = match directory.create() {
@@ -124,7 +150,10 @@ impl Backups {
         };
         match made {
             Ok(contents) => {
-                *state.lock() = State { last_good: Some(at), failure: None };
+                *state.lock() = State {
+                    last_good: Some(at),
+                    failure: None,
+                };
                 metrics.kept(at, begun.elapsed(), &contents);
                 let removed = directory.remove_oldest(*keep, &path);
                 let bytes = contents.bytes;
@@ -182,6 +211,8 @@ impl fmt::Display for Backups {
             (Some(at), Freshness::Old) => write!(f, "last good copy at {at}, which is old")?,
             (None, _) => f.write_str("no good copy yet")?,
         }
-        failure.iter().try_for_each(|failure| write!(f, "; the last attempt failed: {failure}"))
+        failure
+            .iter()
+            .try_for_each(|failure| write!(f, "; the last attempt failed: {failure}"))
     }
 }

@@ -20,11 +20,15 @@ pub struct Addresses {
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let local_port = match text.rsplit_once(':') {
         None => Some(text),
-        Some((host, port)) => (host.is_empty() || host.eq_ignore_ascii_case("localhost")).then_some(port),
+        Some((host, port)) => {
+            (host.is_empty() || host.eq_ignore_ascii_case("localhost")).then_some(port)
+        }
     };
     // A number may have a sign.
     let is_number = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
-    let local = local_port.filter(is_number).and_then(|port| port.parse().ok());
+    let local = local_port
+        .filter(is_number)
+        .and_then(|port| port.parse().ok());
     let local = local.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     local.or_else(|| text.parse().ok()).ok_or_else(|| {
         "must be a port, or an address and a port: 3000, localhost:3000, 127.0.0.1:3000, [::1]:3000".to_owned()
@@ -48,7 +52,13 @@ mod tests {
             ("[::]:80", "[::]:80"),
             ("127.0.0.1:0", "127.0.0.1:0"),
         ] {
-            assert_eq!(parse_address(text).map(|parsed| parsed.to_string()).as_deref(), Ok(address), "{text}");
+            assert_eq!(
+                parse_address(text)
+                    .map(|parsed| parsed.to_string())
+                    .as_deref(),
+                Ok(address),
+                "{text}"
+            );
         }
     }
 
@@ -70,7 +80,10 @@ mod tests {
             "*:3000",
             "http://localhost:3000",
         ] {
-            assert!(parse_address(text).is_err_and(|problem| problem.contains("localhost:3000")), "{text}");
+            assert!(
+                parse_address(text).is_err_and(|problem| problem.contains("localhost:3000")),
+                "{text}"
+            );
         }
     }
 }

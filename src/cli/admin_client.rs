@@ -51,13 +51,23 @@ impl AdminClient {
             None => Place::DataDir(data.to_owned()),
         };
         let project = args.project.as_deref().map(parse_project_id).transpose()?;
-        Ok(Self { client: JsonClient::new(TIMEOUT), place, token: config.admin.token.clone(), project })
+        Ok(Self {
+            client: JsonClient::new(TIMEOUT),
+            place,
+            token: config.admin.token.clone(),
+            project,
+        })
     }
 
     /// Returns a client of the listener at an address of this machine. `timeout` is the deadline of each request.
     pub(super) fn at(address: SocketAddr, config: &Config, timeout: Duration) -> Self {
         let (client, place) = (JsonClient::new(timeout), Place::Url(admin_url(address)));
-        Self { client, place, token: config.admin.token.clone(), project: None }
+        Self {
+            client,
+            place,
+            token: config.admin.token.clone(),
+            project: None,
+        }
     }
 
     /// Returns the project that was named, or that of the development server.
@@ -66,10 +76,16 @@ impl AdminClient {
             Place::Url(_) => Ok(None),
             Place::DataDir(data) => addresses(data).map(|addresses| addresses.project_id),
         };
-        let project = self.project.clone().map_or_else(of_server, |project| Ok(Some(project)))?;
+        let project = self
+            .project
+            .clone()
+            .map_or_else(of_server, |project| Ok(Some(project)))?;
         let message = "--project is needed: only the development server of this data directory has a default; \
                        conclave project list shows the projects";
-        project.ok_or_else(|| CallError::Refused { status: 400, message: message.to_owned() })
+        project.ok_or_else(|| CallError::Refused {
+            status: 400,
+            message: message.to_owned(),
+        })
     }
 
     /// Returns the URL of the API, if the server uses the data directory.
@@ -89,12 +105,29 @@ impl AdminClient {
     }
 
     /// Sends a request to a path of the admin listener.
-    pub(super) fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
-        let called = self.client.call(method, &format!("{}{path}", self.url()?), self.token.as_ref(), body);
+    pub(super) fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CallError> {
+        let called = self.client.call(
+            method,
+            &format!("{}{path}", self.url()?),
+            self.token.as_ref(),
+            body,
+        );
         called.map_err(|error| match error {
-            CallError::Refused { status: 401, message } => {
-                let message = format!("{message}: CONCLAVE_ADMIN__TOKEN or the settings file has to have it");
-                CallError::Refused { status: 401, message }
+            CallError::Refused {
+                status: 401,
+                message,
+            } => {
+                let message =
+                    format!("{message}: CONCLAVE_ADMIN__TOKEN or the settings file has to have it");
+                CallError::Refused {
+                    status: 401,
+                    message,
+                }
             }
             error => error,
         })
@@ -103,14 +136,24 @@ impl AdminClient {
 
 /// Checks a url that was given by an argument. Returns it without a slash at its end.
 pub(super) fn checked_url(argument: &'static str, url: &str) -> Result<String, CliError> {
-    let invalid = |problem: String| CliError::InvalidArgument { argument, problem: format!("{url:?} {problem}") };
+    let invalid = |problem: String| CliError::InvalidArgument {
+        argument,
+        problem: format!("{url:?} {problem}"),
+    };
     parse_url(url).map_err(|error| invalid(error.to_string()))?;
     Ok(url.trim_end_matches('/').to_owned())
 }
 
 fn addresses(data: &Path) -> Result<ServerAddresses, CallError> {
     let found = ServerAddresses::read(data);
-    let found = found.map_err(|error| CallError::Unavailable(format!("{}: server.json: {error}", data.display())))?;
-    let missing = || CallError::Unavailable(format!("no server uses the data directory {}", data.display()));
+    let found = found.map_err(|error| {
+        CallError::Unavailable(format!("{}: server.json: {error}", data.display()))
+    })?;
+    let missing = || {
+        CallError::Unavailable(format!(
+            "no server uses the data directory {}",
+            data.display()
+        ))
+    };
     found.ok_or_else(missing)
 }

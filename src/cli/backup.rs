@@ -17,16 +17,23 @@ use crate::error::CliError;
 /// There is no database, it is not a file, or the copy exists, cannot be written or is damaged.
 pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> {
     if config.database.is_postgres() {
-        return Err(CliError::failed("the records are in PostgreSQL: copy them with pg_dump"));
+        return Err(CliError::failed(
+            "the records are in PostgreSQL: copy them with pg_dump",
+        ));
     }
     let database = database_path(data);
     // Opening the store would create an empty database, and its copy would look like a backup.
     if !database.exists() {
-        return Err(CliError::failed(format!("no database at {}", database.display())));
+        return Err(CliError::failed(format!(
+            "no database at {}",
+            database.display()
+        )));
     }
     let shown = file.display().to_string();
     if file.symlink_metadata().is_ok() {
-        return Err(CliError::failed(format!("{shown} exists already: name a new file, since a backup replaces none")));
+        return Err(CliError::failed(format!(
+            "{shown} exists already: name a new file, since a backup replaces none"
+        )));
     }
     let contents = with_store_as_it_is(config, data, async |store| store.backup(file).await)?;
     if let Some(key) = config.encryption.key_path(data) {
@@ -35,11 +42,23 @@ pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), Cli
             key.display()
         );
     }
-    let Contents { bytes, projects, rooms, secrets, .. } = contents;
+    let Contents {
+        bytes,
+        projects,
+        rooms,
+        secrets,
+        ..
+    } = contents;
     print(&table::fields(&[
         ("database", database.display().to_string()),
         ("backup", format!("{shown}, {bytes} bytes, not damaged")),
         ("contents", format!("projects: {projects}, rooms: {rooms}")),
-        ("secrets", format!("{}, {} of them cannot be decrypted", secrets.total, secrets.unopenable)),
+        (
+            "secrets",
+            format!(
+                "{}, {} of them cannot be decrypted",
+                secrets.total, secrets.unopenable
+            ),
+        ),
     ]))
 }

@@ -23,14 +23,15 @@ use super::store::unregistered_metrics;
 use super::table;
 use crate::backups::{BackupDirectory, old_at};
 use crate::config::{
-    AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, SettingOrigins,
+    AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind,
+    Plans, SettingOrigins,
 };
 use crate::data_dir::{database_path, location};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 use crate::server::{
-    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings, public_url_problem, roots,
-    workers_problem,
+    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings,
+    public_url_problem, roots, workers_problem,
 };
 use crate::tls::acme::schedule::Validity;
 use crate::tls::acme::{AcmeHttp, Storage};
@@ -79,13 +80,20 @@ impl Verdict {
 impl<'a> From<&'a PartResult> for PartView<'a> {
     fn from(PartResult { part, verdict }: &'a PartResult) -> Self {
         let (_, verdict, detail) = verdict.shown();
-        Self { part, verdict, detail }
+        Self {
+            part,
+            verdict,
+            detail,
+        }
     }
 }
 
 impl PartResult {
     fn new(part: &'static str, result: Result<Verdict, CliError>) -> Self {
-        Self { part, verdict: result.unwrap_or_else(|error| Verdict::Failure(error.to_string())) }
+        Self {
+            part,
+            verdict: result.unwrap_or_else(|error| Verdict::Failure(error.to_string())),
+        }
     }
 }
 
@@ -106,33 +114,80 @@ pub(super) fn run(
     let (config, plans, readable) = match checked {
         Ok(checked) => checked,
         Err(error) => {
-            show(&[PartResult { part: "configuration", verdict: Verdict::Failure(error.to_string()) }], format)?;
+            show(
+                &[PartResult {
+                    part: "configuration",
+                    verdict: Verdict::Failure(error.to_string()),
+                }],
+                format,
+            )?;
             return Err(error.into());
         }
     };
     let results = [
-        PartResult { part: "configuration", verdict: check_configuration(&config, &plans, readable) },
+        PartResult {
+            part: "configuration",
+            verdict: check_configuration(&config, &plans, readable),
+        },
         PartResult::new("database", check_database(&config, data)),
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
-    let cluster = config.database.is_postgres().then(|| PartResult::new("cluster", check_cluster(&config, data)));
-    let files =
-        config.tls.files().map(|(cert, key)| PartResult::new("tls", check_tls(CertificateFiles::new(cert, key))));
-    let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
-    let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
-        .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress) });
-    let roots = check_roots(&config).map(|verdict| PartResult { part: "certificates", verdict });
-    let backup = config.backup.directory.as_ref().map(|directory| PartResult {
-        part: "backup",
-        verdict: check_backup(BackupDirectory::new(directory.clone()), config.backup.every),
+    let cluster = config
+        .database
+        .is_postgres()
+        .then(|| PartResult::new("cluster", check_cluster(&config, data)));
+    let files = config
+        .tls
+        .files()
+        .map(|(cert, key)| PartResult::new("tls", check_tls(CertificateFiles::new(cert, key))));
+    let acme = config
+        .tls
+        .acme()
+        .map(|acme| PartResult::new("tls", check_acme(&acme, data)));
+    let egress =
+        (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled).then(|| {
+            PartResult {
+                part: "egress",
+                verdict: check_egress(&config.egress),
+            }
+        });
+    let roots = check_roots(&config).map(|verdict| PartResult {
+        part: "certificates",
+        verdict,
     });
-    let results: Vec<_> =
-        results.into_iter().chain(cluster).chain(backup).chain(files).chain(acme).chain(roots).chain(egress).collect();
+    let backup = config
+        .backup
+        .directory
+        .as_ref()
+        .map(|directory| PartResult {
+            part: "backup",
+            verdict: check_backup(BackupDirectory::new(directory.clone()), config.backup.every),
+        });
+    let results: Vec<_> = results
+        .into_iter()
+        .chain(cluster)
+        .chain(backup)
+        .chain(files)
+        .chain(acme)
+        .chain(roots)
+        .chain(egress)
+        .collect();
     show(&results, format)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
-    let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
-    if failed.is_empty() { Ok(()) } else { Err(CliError::failed(format!("check failed: {}", failed.join(", ")))) }
+    let failed: Vec<_> = results
+        .iter()
+        .filter(has_failed)
+        .map(|result| result.part)
+        .collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(CliError::failed(format!(
+            "check failed: {}",
+            failed.join(", ")
+        )))
+    }
 }
 
 fn show(results: &[PartResult], format: OutputFormat) -> Result<(), CliError> {
@@ -141,42 +196,69 @@ fn show(results: &[PartResult], format: OutputFormat) -> Result<(), CliError> {
     }
     let row = |result: &PartResult| {
         let (word, _, detail) = result.verdict.shown();
-        vec![word.to_owned(), result.part.to_owned(), detail.replace('\n', " ")]
+        vec![
+            word.to_owned(),
+            result.part.to_owned(),
+            detail.replace('\n', " "),
+        ]
     };
     print(&table::rows(&results.iter().map(row).collect::<Vec<_>>()))
 }
 
 /// Says which secrets are in a settings file that other users of the machine can read.
-fn readable_secrets(config: &Config, origins: &SettingOrigins) -> Result<Option<String>, ConfigError> {
+fn readable_secrets(
+    config: &Config,
+    origins: &SettingOrigins,
+) -> Result<Option<String>, ConfigError> {
     let settings = origins.report(config)?;
     let secrets = settings.iter().filter(|setting| setting.is_secret());
-    let in_files = secrets.filter_map(|setting| Some((setting.name.as_str(), setting.origin.as_deref()?)));
-    let readable: Vec<_> = in_files.filter(|(_, file)| others_read(Path::new(file))).collect();
+    let in_files =
+        secrets.filter_map(|setting| Some((setting.name.as_str(), setting.origin.as_deref()?)));
+    let readable: Vec<_> = in_files
+        .filter(|(_, file)| others_read(Path::new(file)))
+        .collect();
     Ok(readable.first().map(|(_, file)| {
-        let names = readable.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let names = readable
+            .iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(", ");
         format!("every user of this machine can read {names} in {file}: chmod o= {file}")
     }))
 }
 
 /// Whether users who are neither the owner nor of the group of a file can read it. An origin that is no file is none.
 fn others_read(path: &Path) -> bool {
-    let permits = |path: &Path, bit| path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & bit != 0);
-    path.canonicalize()
-        .is_ok_and(|path| permits(&path, 0o004) && path.ancestors().skip(1).all(|dir| permits(dir, 0o001)))
+    let permits = |path: &Path, bit| {
+        path.metadata()
+            .is_ok_and(|metadata| metadata.permissions().mode() & bit != 0)
+    };
+    path.canonicalize().is_ok_and(|path| {
+        permits(&path, 0o004) && path.ancestors().skip(1).all(|dir| permits(dir, 0o001))
+    })
 }
 
 /// Checks that the process may open enough files, that no project can take all requests, and that no other user reads secrets
 /// of the settings. Lists the plans.
 fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>) -> Verdict {
     let limits = &config.limits;
-    let takes_all = limits.project_running.saturating_add(limits.project_waiting) >= config.http.max_requests;
+    let takes_all = limits
+        .project_running
+        .saturating_add(limits.project_waiting)
+        >= config.http.max_requests;
     let takes_all = takes_all.then(|| {
         "limits.project_running and limits.project_waiting let one project take all of http.max_requests".to_owned()
     });
-    let problems = connections_problem(config).into_iter().chain(takes_all).chain(readable);
+    let problems = connections_problem(config)
+        .into_iter()
+        .chain(takes_all)
+        .chain(readable);
     let problems: Vec<_> = problems.chain(public_url_problem(config)).collect();
     if problems.is_empty() {
-        Verdict::Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")))
+        Verdict::Ok(format!(
+            "plans {}",
+            plans.ids().collect::<Vec<_>>().join(", ")
+        ))
     } else {
         Verdict::Warning(problems.join("; "))
     }
@@ -188,7 +270,10 @@ fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     if let Location::File(path) = &location
         && !path.exists()
     {
-        return Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display())));
+        return Ok(Verdict::Ok(format!(
+            "none yet, the first start creates {}",
+            path.display()
+        )));
     }
     let shown = location.to_string();
     let health = match &location {
@@ -196,14 +281,22 @@ fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         Location::Server(options) => Some(check_postgres(&options.server)?),
     };
     let (schema, newest) = run_in_system(verify_database(location))?;
-    let older = if schema < newest { ", which the next start of a server migrates" } else { "" };
+    let older = if schema < newest {
+        ", which the next start of a server migrates"
+    } else {
+        ""
+    };
     let summary = format!("schema {schema}{older}, {shown}");
-    Ok(health.map_or(Verdict::Ok(summary.clone()), |health| postgres::judge(&summary, &health)))
+    Ok(health.map_or(Verdict::Ok(summary.clone()), |health| {
+        postgres::judge(&summary, &health)
+    }))
 }
 
 /// Says which servers share the database, and which of them could not take over.
 fn check_cluster(config: &Config, data: &Path) -> Result<Verdict, CliError> {
-    let Location::Server(options) = location(config, data, None)? else { return Ok(Verdict::Ok("one server".into())) };
+    let Location::Server(options) = location(config, data, None)? else {
+        return Ok(Verdict::Ok("one server".into()));
+    };
     Ok(match cluster_state(&options.server)? {
         Some(state) => judge_cluster(&state),
         None => Verdict::Ok("no server has used the database yet".into()),
@@ -211,18 +304,40 @@ fn check_cluster(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 }
 
 fn judge_cluster(state: &ClusterState) -> Verdict {
-    let seen =
-        |node: &Node| format!("{} ({}, seen {:.1} s ago)", node.info.url, node.info.version, node.age.as_secs_f64());
-    let active =
-        state.active().map_or_else(|| "no server is active".to_owned(), |node| format!("active {}", seen(node)));
+    let seen = |node: &Node| {
+        format!(
+            "{} ({}, seen {:.1} s ago)",
+            node.info.url,
+            node.info.version,
+            node.age.as_secs_f64()
+        )
+    };
+    let active = state.active().map_or_else(
+        || "no server is active".to_owned(),
+        |node| format!("active {}", seen(node)),
+    );
     let standbys: Vec<_> = state.standbys().map(seen).collect();
-    let standbys =
-        if standbys.is_empty() { "no standby".to_owned() } else { format!("standby {}", standbys.join(", ")) };
+    let standbys = if standbys.is_empty() {
+        "no standby".to_owned()
+    } else {
+        format!("standby {}", standbys.join(", "))
+    };
     let summary = format!("epoch {}, {active}, {standbys}", state.epoch);
     let stuck = state.standbys().filter(|node| node.role != Role::Standby);
-    let stuck: Vec<_> =
-        stuck.map(|node| format!("{} does not take over: {}", node.info.url, node.role.as_str())).collect();
-    if stuck.is_empty() { Verdict::Ok(summary) } else { Verdict::Warning(format!("{summary}; {}", stuck.join("; "))) }
+    let stuck: Vec<_> = stuck
+        .map(|node| {
+            format!(
+                "{} does not take over: {}",
+                node.info.url,
+                node.role.as_str()
+            )
+        })
+        .collect();
+    if stuck.is_empty() {
+        Verdict::Ok(summary)
+    } else {
+        Verdict::Warning(format!("{summary}; {}", stuck.join("; ")))
+    }
 }
 
 /// Returns the schema version of an intact database, and the newest one.
@@ -246,7 +361,8 @@ async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
 /// Says when the last copy of the database was made. An old one is a warning: the server may have been stopped for long.
 fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
     let shown = directory.path().display();
-    let mode = std::fs::metadata(directory.path()).map(|metadata| metadata.permissions().mode() & 0o777);
+    let mode =
+        std::fs::metadata(directory.path()).map(|metadata| metadata.permissions().mode() & 0o777);
     if let Ok(mode) = mode
         && mode & 0o077 != 0
     {
@@ -254,7 +370,9 @@ fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
         return Verdict::Warning(format!("{shown} has mode {mode:o}: {problem}; chmod 700"));
     }
     let Some(last) = directory.copies().pop() else {
-        return Verdict::Ok(format!("no copy yet in {shown}, a server makes the first at its start"));
+        return Verdict::Ok(format!(
+            "no copy yet in {shown}, a server makes the first at its start"
+        ));
     };
     let summary = format!("last copy at {}, in {shown}", last.at);
     if old_at(last.at, every) <= Clock::system().now() {
@@ -266,14 +384,19 @@ fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
 /// Checks that the encryption key exists and that only its owner can read it.
 fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     let Some(path) = config.encryption.key_path(data) else {
-        return Ok(Verdict::Ok("no key (encryption.key_file is empty): destinations cannot be stored".into()));
+        return Ok(Verdict::Ok(
+            "no key (encryption.key_file is empty): destinations cannot be stored".into(),
+        ));
     };
     match (path.exists(), database_path(data).exists()) {
         (false, false) if config.database.is_postgres() => Ok(Verdict::Warning(format!(
             "none at {}, and the next start creates it; if the database has records already, restore the key that sealed them",
             path.display()
         ))),
-        (false, false) => Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display()))),
+        (false, false) => Ok(Verdict::Ok(format!(
+            "none yet, the first start creates {}",
+            path.display()
+        ))),
         (false, true) => Err(CliError::failed(format!(
             "encryption.key_file {} is missing; restore it: the next start creates another, which cannot open what this \
              one has sealed",
@@ -282,9 +405,15 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         (true, _) => {
             let vault = Vault::open(Some(&path), &Secret::new(""))?;
             let key = vault.key_id().unwrap_or_default();
-            let rotating =
-                if vault.is_rotating() { ", its rotation is not complete: run conclave key-rotate" } else { "" };
-            Ok(Verdict::Ok(format!("key {key}, {}{rotating}", path.display())))
+            let rotating = if vault.is_rotating() {
+                ", its rotation is not complete: run conclave key-rotate"
+            } else {
+                ""
+            };
+            Ok(Verdict::Ok(format!(
+                "key {key}, {}{rotating}",
+                path.display()
+            )))
         }
     }
 }
@@ -294,7 +423,9 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     match (config.media.kind, MediaCredentials::load(config, data)?) {
         (MediaKind::Embedded, _) if config.media.rtc.enabled => check_rtc(config),
         (MediaKind::Embedded, _) => Ok(Verdict::Ok("embedded, without WebRTC".into())),
-        (MediaKind::Livekit, None) => Err(CliError::failed("media.api_key and media.api_secret are not set")),
+        (MediaKind::Livekit, None) => Err(CliError::failed(
+            "media.api_key and media.api_secret are not set",
+        )),
         (MediaKind::Livekit, Some(credentials)) => check_livekit(config, data, credentials),
     }
 }
@@ -303,11 +434,16 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 fn check_tls(files: CertificateFiles) -> Result<Verdict, CliError> {
     let certificate = files.load()?;
     let (now, summary) = (Clock::system().now(), certificate.summary());
-    Ok(match (certificate.not_after <= now, certificate.not_after <= now.after(RENEWAL_DUE)) {
-        (true, _) => Verdict::Failure(format!("the certificate has expired: {summary}")),
-        (_, true) => Verdict::Warning(format!("the certificate expires soon: {summary}")),
-        _ => Verdict::Ok(summary),
-    })
+    Ok(
+        match (
+            certificate.not_after <= now,
+            certificate.not_after <= now.after(RENEWAL_DUE),
+        ) {
+            (true, _) => Verdict::Failure(format!("the certificate has expired: {summary}")),
+            (_, true) => Verdict::Warning(format!("the certificate expires soon: {summary}")),
+            _ => Verdict::Ok(summary),
+        },
+    )
 }
 
 /// Checks the file of `tls.acme_root`, and the certificate that was obtained. One that cannot be used is no failure, since a
@@ -315,18 +451,20 @@ fn check_tls(files: CertificateFiles) -> Result<Verdict, CliError> {
 fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
     AcmeHttp::new(config)?;
     Ok(match Storage::new(data, config).certificate() {
-        Ok(None) => {
-            Verdict::Ok(format!("none yet, a server obtains one for {} from {}", config.domain, config.directory))
-        }
+        Ok(None) => Verdict::Ok(format!(
+            "none yet, a server obtains one for {} from {}",
+            config.domain, config.directory
+        )),
         Ok(Some(certificate)) if Validity::from(&certificate).renewal() > Clock::system().now() => {
             Verdict::Ok(certificate.summary())
         }
-        Ok(Some(certificate)) => {
-            Verdict::Warning(format!("the certificate is to be renewed: {}", certificate.summary()))
-        }
-        Err(error) => {
-            Verdict::Warning(format!("the certificate cannot be used, a server obtains another one: {error}"))
-        }
+        Ok(Some(certificate)) => Verdict::Warning(format!(
+            "the certificate is to be renewed: {}",
+            certificate.summary()
+        )),
+        Err(error) => Verdict::Warning(format!(
+            "the certificate cannot be used, a server obtains another one: {error}"
+        )),
     })
 }
 
@@ -337,9 +475,13 @@ fn check_roots(config: &Config) -> Option<Verdict> {
         return Some(Verdict::Failure(error.to_string()));
     }
     match environment() {
-        Err(problem) => Some(Verdict::Warning(format!("{VARIABLE} is ignored: {problem}"))),
+        Err(problem) => Some(Verdict::Warning(format!(
+            "{VARIABLE} is ignored: {problem}"
+        ))),
         Ok(found) if found.is_empty() && settings.iter().all(|file| file.is_none()) => None,
-        Ok(_) => Some(Verdict::Ok("private authorities are trusted beside the public ones".into())),
+        Ok(_) => Some(Verdict::Ok(
+            "private authorities are trusted beside the public ones".into(),
+        )),
     }
 }
 
@@ -357,14 +499,33 @@ fn check_egress(config: &EgressConfig) -> Verdict {
 /// Says which addresses clients are given, and checks the buffers of sockets.
 fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
     let settings = &config.media.rtc;
-    let addresses: Vec<_> = client_addresses(settings)?.iter().map(ToString::to_string).collect();
+    let addresses: Vec<_> = client_addresses(settings)?
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let own = config.has_turn_server().then(|| {
-        format!("the TURN server of this one, at the port of {} and UDP {}", config.http.listen, settings.turn.udp_port)
+        format!(
+            "the TURN server of this one, at the port of {} and UDP {}",
+            config.http.listen, settings.turn.udp_port
+        )
     });
-    let relays: Vec<_> = own.into_iter().chain(settings.turn.urls.iter().cloned()).collect();
-    let relayed = if relays.is_empty() { String::new() } else { format!(", or by {}", relays.join(", ")) };
-    let summary = format!("embedded; clients send media to {}{relayed}", addresses.join(", "));
-    let problems: Vec<_> = buffer_problem().into_iter().chain(workers_problem(settings)).collect();
+    let relays: Vec<_> = own
+        .into_iter()
+        .chain(settings.turn.urls.iter().cloned())
+        .collect();
+    let relayed = if relays.is_empty() {
+        String::new()
+    } else {
+        format!(", or by {}", relays.join(", "))
+    };
+    let summary = format!(
+        "embedded; clients send media to {}{relayed}",
+        addresses.join(", ")
+    );
+    let problems: Vec<_> = buffer_problem()
+        .into_iter()
+        .chain(workers_problem(settings))
+        .collect();
     Ok(if problems.is_empty() {
         Verdict::Ok(summary)
     } else {
@@ -373,19 +534,36 @@ fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
 }
 
 /// Checks that LiveKit answers, accepts the credentials and is configured as Conclave needs it.
-fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<Verdict, CliError> {
-    let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
+fn check_livekit(
+    config: &Config,
+    data: &Path,
+    credentials: MediaCredentials,
+) -> Result<Verdict, CliError> {
+    let signer = Arc::new(TokenSigner::new(
+        credentials.api_key,
+        &credentials.api_secret,
+    ));
     // Nothing is reported to a plane that only calls.
     let sink = Arc::new(ReportInlet::default());
-    let plane =
-        LivekitPlane::new(livekit_settings(config, data, LeaseCheck::not_needed()), signer, Clock::system(), sink);
+    let plane = LivekitPlane::new(
+        livekit_settings(config, data, LeaseCheck::not_needed()),
+        signer,
+        Clock::system(),
+        sink,
+    );
     let check = run_in_system(async { Ok(plane.check_config().await?) })?;
     if check.problems.iter().any(|mismatch| mismatch.is_fatal) {
         return Err(CliError::failed(check.to_string()));
     }
-    Ok(match (check.problems.is_empty(), check.unknown.is_empty()) {
-        (true, true) => Verdict::Ok("livekit answers, with egress and ingress, and its settings fit".into()),
-        (true, false) => Verdict::Ok(format!("livekit answers, with egress and ingress; {check}")),
-        (false, _) => Verdict::Warning(format!("livekit answers; {check}")),
-    })
+    Ok(
+        match (check.problems.is_empty(), check.unknown.is_empty()) {
+            (true, true) => {
+                Verdict::Ok("livekit answers, with egress and ingress, and its settings fit".into())
+            }
+            (true, false) => {
+                Verdict::Ok(format!("livekit answers, with egress and ingress; {check}"))
+            }
+            (false, _) => Verdict::Warning(format!("livekit answers; {check}")),
+        },
+    )
 }

@@ -57,13 +57,22 @@ pub(super) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     /// Follows the events after `position`, or those from now on.
-    pub(super) fn new(server: &'a AdminClient, project: &ProjectId, position: Option<u32>) -> Result<Self, CallError> {
+    pub(super) fn new(
+        server: &'a AdminClient,
+        project: &ProjectId,
+        position: Option<u32>,
+    ) -> Result<Self, CallError> {
         let path = format!("/debug/projects/{project}/events");
         let position = match position {
             Some(position) => position.into(),
             None => newest(server, &path)?,
         };
-        Ok(Self { server, path, position, is_away: false })
+        Ok(Self {
+            server,
+            path,
+            position,
+            is_away: false,
+        })
     }
 
     /// The position of the last event that was read.
@@ -77,10 +86,18 @@ impl<'a> Follower<'a> {
         if self.is_away {
             newest(self.server, &self.path)?;
             self.is_away = false;
-            return Ok(EventsPage { events: Vec::new(), position: self.position, gap: None });
+            return Ok(EventsPage {
+                events: Vec::new(),
+                position: self.position,
+                gap: None,
+            });
         }
-        let page = read::<EventsPage>(self.server, &format!("{}?after={}", self.path, self.position));
-        let page = page.inspect_err(|error| self.is_away = matches!(error, CallError::Unavailable(_)))?;
+        let page = read::<EventsPage>(
+            self.server,
+            &format!("{}?after={}", self.path, self.position),
+        );
+        let page =
+            page.inspect_err(|error| self.is_away = matches!(error, CallError::Unavailable(_)))?;
         self.position = page.position;
         Ok(page)
     }
@@ -92,7 +109,10 @@ fn newest(server: &AdminClient, path: &str) -> Result<i64, CallError> {
 }
 
 /// Reads the secret with which the events of a project are signed where they are forwarded.
-pub(super) fn signing_secret(server: &AdminClient, project: &ProjectId) -> Result<Secret, CallError> {
+pub(super) fn signing_secret(
+    server: &AdminClient,
+    project: &ProjectId,
+) -> Result<Secret, CallError> {
     let SecretJson { secret } = read(server, &format!("/debug/projects/{project}/signing-secret"))?;
     Ok(Secret::new(secret))
 }
@@ -133,10 +153,20 @@ mod tests {
         let project = "prj_0123456789ab".parse().unwrap();
         let mut follower = Follower::new(&server, &project, Some(5)).unwrap();
         assert!(matches!(follower.read(), Err(CallError::Unavailable(_))));
-        assert_eq!((follower.read().unwrap().position, follower.position()), (5, 5));
-        assert_eq!((follower.read().unwrap().position, follower.position()), (7, 7));
+        assert_eq!(
+            (follower.read().unwrap().position, follower.position()),
+            (5, 5)
+        );
+        assert_eq!(
+            (follower.read().unwrap().position, follower.position()),
+            (7, 7)
+        );
         let path = "/debug/projects/prj_0123456789ab/events";
-        let expected = [format!("{path}?after=5"), path.to_owned(), format!("{path}?after=5")];
+        let expected = [
+            format!("{path}?after=5"),
+            path.to_owned(),
+            format!("{path}?after=5"),
+        ];
         assert_eq!(targets.try_iter().collect::<Vec<_>>(), expected);
     }
 }

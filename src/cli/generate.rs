@@ -32,7 +32,10 @@ pub(super) fn write_docs(directory: &Path) -> Result<(), CliError> {
     for path in site.paths() {
         let file = directory.join(&path);
         let content = site.content(&path).unwrap_or_default();
-        let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, content));
+        let written = file
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&file, content));
         written.map_err(|error| CliError::failed(format!("{}: {error}", file.display())))?;
     }
     Ok(())

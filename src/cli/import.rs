@@ -45,24 +45,44 @@ pub(super) fn run(file: &Path, config: &Config, format: OutputFormat) -> Result<
     }
     // A server uses a file of this name only. Others are copies.
     let is_of_server = file.file_name().is_some_and(|name| name == DATABASE_FILE);
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let _lock = is_of_server.then(|| data_dir::lock_for_server(folder)).transpose()?;
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let _lock = is_of_server
+        .then(|| data_dir::lock_for_server(folder))
+        .transpose()?;
     let mut progress = Progress::new(&options.server.location());
     let imported = import_file(file, &options.server, |at| progress.show(at));
     progress.end();
-    show(&imported.map_err(|error| CliError::failed(error.to_string()))?, format)
+    show(
+        &imported.map_err(|error| CliError::failed(error.to_string()))?,
+        format,
+    )
 }
 
 fn show(imported: &Imported, format: OutputFormat) -> Result<(), CliError> {
-    let Imported { tables, shortened_texts } = imported;
+    let Imported {
+        tables,
+        shortened_texts,
+    } = imported;
     if *shortened_texts > 0 {
         log::warn!("{shortened_texts} texts lost characters U+0000, which PostgreSQL cannot store");
     }
     if format.json {
-        let tables = tables.iter().map(|(table, rows)| TableView { table, rows: *rows }).collect();
-        return print_json(&ImportView { tables, shortened_texts: *shortened_texts });
+        let tables = tables
+            .iter()
+            .map(|(table, rows)| TableView { table, rows: *rows })
+            .collect();
+        return print_json(&ImportView {
+            tables,
+            shortened_texts: *shortened_texts,
+        });
     }
-    let rows: Vec<_> = tables.iter().map(|(table, rows)| vec![(*table).to_owned(), rows.to_string()]).collect();
+    let rows: Vec<_> = tables
+        .iter()
+        .map(|(table, rows)| vec![(*table).to_owned(), rows.to_string()])
+        .collect();
     print(&table::table(&["table", "rows"], &rows))?;
     print("all rows were compared: the database has what the file has\n")
 }
@@ -77,7 +97,11 @@ struct Progress {
 impl Progress {
     fn new(target: &str) -> Self {
         let _ = writeln!(io::stderr(), "importing into {target}");
-        Self { is_terminal: io::stderr().is_terminal(), last: Instant::now(), shown: false }
+        Self {
+            is_terminal: io::stderr().is_terminal(),
+            last: Instant::now(),
+            shown: false,
+        }
     }
 
     fn show(&mut self, ImportProgress { table, rows, total }: ImportProgress) {
@@ -88,8 +112,11 @@ impl Progress {
         self.shown = true;
         let line = format!("{table}: {rows} of {total} rows");
         // Without a terminal nobody reads it.
-        let _ =
-            if self.is_terminal { write!(io::stderr(), "\r\x1b[K{line}") } else { writeln!(io::stderr(), "{line}") };
+        let _ = if self.is_terminal {
+            write!(io::stderr(), "\r\x1b[K{line}")
+        } else {
+            writeln!(io::stderr(), "{line}")
+        };
     }
 
     fn end(&self) {

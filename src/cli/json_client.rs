@@ -52,7 +52,10 @@ pub(super) struct JsonClient(Client);
 impl JsonClient {
     /// `timeout` is the deadline of each request.
     pub(super) fn new(timeout: Duration) -> Self {
-        Self(Client::new(config().timeout_global(Some(timeout)).build(), MAX_BODY))
+        Self(Client::new(
+            config().timeout_global(Some(timeout)).build(),
+            MAX_BODY,
+        ))
     }
 
     /// Sends a request, with a bearer token if there is one, and returns the JSON of the response; null for an empty one.
@@ -63,21 +66,33 @@ impl JsonClient {
         token: Option<&Secret>,
         body: Option<&Value>,
     ) -> Result<Value, CallError> {
-        let mut request = Request::builder().method(method).uri(url).header("Content-Type", "application/json");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(url)
+            .header("Content-Type", "application/json");
         if let Some(token) = token {
             request = request.header("Authorization", format!("Bearer {}", token.reveal()));
         }
-        let unavailable = |reason: &dyn fmt::Display| CallError::Unavailable(format!("{url}: {reason}"));
+        let unavailable =
+            |reason: &dyn fmt::Display| CallError::Unavailable(format!("{url}: {reason}"));
         let request = request.body(body.map(Value::to_string).unwrap_or_default());
         let request = request.map_err(|error| unavailable(&error))?;
-        let response = self.0.send(request).map_err(|error| unavailable(&Failure::from(&error)))?;
+        let response = self
+            .0
+            .send(request)
+            .map_err(|error| unavailable(&Failure::from(&error)))?;
         let status = response.status().as_u16();
         let body = response.into_body();
         match status {
             200..=299 if body.is_empty() => Ok(Value::Null),
-            200..=299 => serde_json::from_slice(&body).map_err(|_| unavailable(&"the response is not JSON")),
+            200..=299 => {
+                serde_json::from_slice(&body).map_err(|_| unavailable(&"the response is not JSON"))
+            }
             429 | 500..=599 => Err(unavailable(&format_args!("{} ({status})", message(&body)))),
-            _ => Err(CallError::Refused { status, message: message(&body) }),
+            _ => Err(CallError::Refused {
+                status,
+                message: message(&body),
+            }),
         }
     }
 }
@@ -85,6 +100,8 @@ impl JsonClient {
 /// The message of an error of the API, the reason of a refused step-down, or a general message for what another program has answered.
 fn message(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-    let message = parsed["error"]["message"].as_str().or_else(|| parsed["reason"].as_str());
+    let message = parsed["error"]["message"]
+        .as_str()
+        .or_else(|| parsed["reason"].as_str());
     Visible(message.unwrap_or("the server refused the request")).to_string()
 }

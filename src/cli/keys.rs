@@ -84,15 +84,25 @@ struct KeyList<'a> {
 /// The project or the prefix is unknown, or the store failed.
 pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(), CliError> {
     match command {
-        KeyCommand::Create { project, label, format } => {
+        KeyCommand::Create {
+            project,
+            label,
+            format,
+        } => {
             let id = parse_project_id(&project)?;
-            let created = with_store(config, data, async |store| store.create_api_key(id, label).await)?;
+            let created = with_store(config, data, async |store| {
+                store.create_api_key(id, label).await
+            })?;
             show(&created.record, Some(&created.key), format)
         }
-        KeyCommand::List { project, format } => list(config, data, &parse_project_id(&project)?, format),
+        KeyCommand::List { project, format } => {
+            list(config, data, &parse_project_id(&project)?, format)
+        }
         KeyCommand::Revoke { prefix, format } => {
             let prefix = parse_prefix(&prefix)?;
-            let revoked = with_store(config, data, async |store| store.revoke_api_key(prefix).await)?;
+            let revoked = with_store(config, data, async |store| {
+                store.revoke_api_key(prefix).await
+            })?;
             show(&revoked, None, format)
         }
     }
@@ -109,21 +119,41 @@ fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
     })
 }
 
-fn list(config: &Config, data: &Path, project: &ProjectId, format: OutputFormat) -> Result<(), CliError> {
+fn list(
+    config: &Config,
+    data: &Path,
+    project: &ProjectId,
+    format: OutputFormat,
+) -> Result<(), CliError> {
     let keys = with_store(config, data, async |store| {
         existing_project(store, project).await?;
         Ok::<_, CliError>(store.api_keys(project.clone()).await?)
     })?;
     if format.json {
-        return print_json(&KeyList { keys: keys.iter().map(|record| KeyView::new(record, None)).collect() });
+        return print_json(&KeyList {
+            keys: keys
+                .iter()
+                .map(|record| KeyView::new(record, None))
+                .collect(),
+        });
     }
     let rows: Vec<_> = keys.iter().map(row).collect();
-    print(&table::table(&["prefix", "label", "created_at", "revoked_at"], &rows))
+    print(&table::table(
+        &["prefix", "label", "created_at", "revoked_at"],
+        &rows,
+    ))
 }
 
 fn row(record: &ApiKeyRecord) -> Vec<String> {
-    let revoked = record.revoked_at.map_or_else(|| "-".into(), |at| at.to_string());
-    vec![record.prefix.to_string(), record.label.clone(), record.created_at.to_string(), revoked]
+    let revoked = record
+        .revoked_at
+        .map_or_else(|| "-".into(), |at| at.to_string());
+    vec![
+        record.prefix.to_string(),
+        record.label.clone(),
+        record.created_at.to_string(),
+        revoked,
+    ]
 }
 
 fn show(record: &ApiKeyRecord, key: Option<&ApiKey>, format: OutputFormat) -> Result<(), CliError> {

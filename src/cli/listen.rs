@@ -87,25 +87,48 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
     let project = patiently(|| server.project())?;
     let secret = patiently(|| signing_secret(&server, &project))?;
     let mut follower = patiently(|| Follower::new(&server, &project, args.after))?;
-    let forwarder = args
-        .forward
-        .as_deref()
-        .map(|url| Forwarder::new("--forward", url, &project, secret.clone(), config.webhooks.timeout));
-    let listener = Listener { args, project, forwarder: forwarder.transpose()? };
-    note(&format!("following the events of {} after number {}", listener.project, follower.position()));
+    let forwarder = args.forward.as_deref().map(|url| {
+        Forwarder::new(
+            "--forward",
+            url,
+            &project,
+            secret.clone(),
+            config.webhooks.timeout,
+        )
+    });
+    let listener = Listener {
+        args,
+        project,
+        forwarder: forwarder.transpose()?,
+    };
+    note(&format!(
+        "following the events of {} after number {}",
+        listener.project,
+        follower.position()
+    ));
     if let Some(url) = &args.forward {
-        note(&format!("forwarding them to {url}, signed with {}", secret.reveal()));
+        note(&format!(
+            "forwarding them to {url}, signed with {}",
+            secret.reveal()
+        ));
     }
     loop {
         let page = patiently(|| follower.read())?;
         match page.gap {
-            Some(Gap::Deleted) => note("events were missed: they are older than webhooks.retention"),
+            Some(Gap::Deleted) => {
+                note("events were missed: they are older than webhooks.retention");
+            }
             Some(Gap::Restored) => {
-                note("the server's records are older than the last event; following from their newest");
+                note(
+                    "the server's records are older than the last event; following from their newest",
+                );
             }
             None => {}
         }
-        page.events.iter().filter(|event| listener.wants(event)).try_for_each(|event| listener.handle(event))?;
+        page.events
+            .iter()
+            .filter(|event| listener.wants(event))
+            .try_for_each(|event| listener.handle(event))?;
     }
 }
 
@@ -148,14 +171,26 @@ struct Listener<'a> {
 impl Listener<'_> {
     fn wants(&self, event: &FollowedEvent) -> bool {
         let types = &self.args.event;
-        let is_of_type = types.is_empty() || types.iter().any(|wanted| wanted.as_str() == event.event_type);
-        is_of_type && self.args.room.as_ref().is_none_or(|room| room.as_str() == event.room)
+        let is_of_type = types.is_empty()
+            || types
+                .iter()
+                .any(|wanted| wanted.as_str() == event.event_type);
+        is_of_type
+            && self
+                .args
+                .room
+                .as_ref()
+                .is_none_or(|room| room.as_str() == event.room)
     }
 
     fn handle(&self, event: &FollowedEvent) -> Result<(), CliError> {
         let begun = Instant::now();
         let post = |forwarder: &Forwarder| {
-            forwarder.post(delivery_id(&self.project, event.id), &event.event_type, &event.payload)
+            forwarder.post(
+                delivery_id(&self.project, event.id),
+                &event.event_type,
+                &event.payload,
+            )
         };
         let outcome = self.forwarder.as_ref().map(post);
         match self.args.print {
@@ -178,9 +213,17 @@ fn print_event(event: &FollowedEvent, outcome: Option<&AttemptOutcome>) -> Resul
 fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration) -> String {
     let payload: serde_json::Value = serde_json::from_str(&event.payload).unwrap_or_default();
     let occurred_at = payload["occurred_at"].as_str().unwrap_or_default();
-    let answer = outcome.map(|outcome| format!("  {} in {} ms", shown(outcome), took.as_millis())).unwrap_or_default();
+    let answer = outcome
+        .map(|outcome| format!("  {} in {} ms", shown(outcome), took.as_millis()))
+        .unwrap_or_default();
     // The server may be one that nobody trusts.
-    format!("{}\n", Visible(format_args!("{}  {occurred_at}  {}  {}{answer}", event.id, event.event_type, event.room)))
+    format!(
+        "{}\n",
+        Visible(format_args!(
+            "{}  {occurred_at}  {}  {}{answer}",
+            event.id, event.event_type, event.room
+        ))
+    )
 }
 
 #[cfg(test)]
@@ -189,17 +232,27 @@ mod tests {
 
     #[test]
     fn a_line_has_the_event_and_what_came_back() {
-        let payload = r#"{"type":"room.started","occurred_at":"2026-01-31T12:00:00.000Z"}"#.to_owned();
-        let event = FollowedEvent { id: 42, event_type: "room.started".into(), room: "standup".into(), payload };
+        let payload =
+            r#"{"type":"room.started","occurred_at":"2026-01-31T12:00:00.000Z"}"#.to_owned();
+        let event = FollowedEvent {
+            id: 42,
+            event_type: "room.started".into(),
+            room: "standup".into(),
+            payload,
+        };
         let answered = |status, error: Option<&str>| AttemptOutcome {
             response_status: status,
             error: error.map(str::to_owned),
             timed_out: false,
         };
-        let line = |outcome: Option<&AttemptOutcome>| line(&event, outcome, Duration::from_millis(3));
+        let line =
+            |outcome: Option<&AttemptOutcome>| line(&event, outcome, Duration::from_millis(3));
         let start = "42  2026-01-31T12:00:00.000Z  room.started  standup";
         assert_eq!(line(None), format!("{start}\n"));
-        assert_eq!(line(Some(&answered(Some(204), None))), format!("{start}  204 in 3 ms\n"));
+        assert_eq!(
+            line(Some(&answered(Some(204), None))),
+            format!("{start}  204 in 3 ms\n")
+        );
         let failed = answered(Some(500), Some("the receiver answered 500"));
         assert_eq!(line(Some(&failed)), format!("{start}  500 in 3 ms\n"));
         let hostile = FollowedEvent {
@@ -213,6 +266,9 @@ mod tests {
             "42  \\u{1b}[2J  room.started\\u{1b}]0;title\\u{7}  stand\\u{202e}up\\n43  room.finished\n"
         );
         let refused = answered(None, Some("the connection was refused"));
-        assert_eq!(line(Some(&refused)), format!("{start}  the connection was refused in 3 ms\n"));
+        assert_eq!(
+            line(Some(&refused)),
+            format!("{start}  the connection was refused in 3 ms\n")
+        );
     }
 }

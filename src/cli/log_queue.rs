@@ -103,7 +103,9 @@ impl LogQueue {
     pub(super) fn flush(&self) {
         let mut lines = self.0.lines.lock();
         let is_busy = |lines: &mut Lines| lines.is_writing || !lines.waiting.is_empty();
-        self.0.written.wait_while_for(&mut lines, is_busy, FLUSH_TIMEOUT);
+        self.0
+            .written
+            .wait_while_for(&mut lines, is_busy, FLUSH_TIMEOUT);
     }
 }
 
@@ -148,7 +150,9 @@ mod tests {
     impl Write for Reluctant {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             self.allowed.recv().map_err(io::Error::other)?;
-            self.written.send(String::from_utf8_lossy(line).into_owned()).map_err(io::Error::other)?;
+            self.written
+                .send(String::from_utf8_lossy(line).into_owned())
+                .map_err(io::Error::other)?;
             Ok(line.len())
         }
 
@@ -172,7 +176,14 @@ mod tests {
         }
         let lost = 10 - (lines.len() - 1);
         assert!((5..=6).contains(&lost), "{lost}");
-        assert!(lines.last().unwrap().contains(&format!("WARN  conclave] {lost} lines")), "{:?}", lines.last());
+        assert!(
+            lines
+                .last()
+                .unwrap()
+                .contains(&format!("WARN  conclave] {lost} lines")),
+            "{:?}",
+            lines.last()
+        );
         queue.push(b"after");
         queue.flush();
         assert_eq!(seen.recv().unwrap(), "after");

@@ -26,7 +26,15 @@ const CLIENT_PROTOCOL: &str = "actix_http::h1";
 
 /// The crates that read what clients of media send. They report each packet and description that they cannot use, without the
 /// client's name.
-const MEDIA_PROTOCOLS: [&str; 7] = ["str0m", "sctp_proto", "dimpl", "is", "stun_types", "stun_proto", "turn_types"];
+const MEDIA_PROTOCOLS: [&str; 7] = [
+    "str0m",
+    "sctp_proto",
+    "dimpl",
+    "is",
+    "stun_types",
+    "stun_proto",
+    "turn_types",
+];
 
 /// How often a part of them may report something.
 const MEDIA_INTERVAL: Duration = Duration::from_secs(60);
@@ -41,7 +49,9 @@ pub(super) fn start(is_server: bool) {
     let mut logger = env_logger::Builder::from_env(Env::default().default_filter_or(DEFAULT_LOG));
     // Without the thread, the log is written by those who log.
     if is_server && let Ok(queue) = start_queue() {
-        let is_plain = ["RUST_LOG_STYLE", "NO_COLOR"].iter().any(|name| std::env::var_os(name).is_some());
+        let is_plain = ["RUST_LOG_STYLE", "NO_COLOR"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some());
         if io::stderr().is_terminal() && !is_plain {
             logger.write_style(WriteStyle::Always);
         }
@@ -70,7 +80,9 @@ fn start_queue() -> io::Result<&'static LogQueue> {
 
 /// Writes the last line, if there is one, and waits a moment for all of the log to be written.
 pub(super) fn finish(last: Option<&str>) {
-    let line = last.map(|last| format!("conclave: {last}\n")).unwrap_or_default();
+    let line = last
+        .map(|last| format!("conclave: {last}\n"))
+        .unwrap_or_default();
     match QUEUE.get() {
         Some(queue) => {
             queue.push(line.as_bytes());
@@ -89,13 +101,19 @@ struct ClientMistakes<L> {
 
 impl<L: Log> ClientMistakes<L> {
     fn new(log: L) -> Self {
-        Self { log, reports: Throttle::by_key(MEDIA_INTERVAL, MOST_PARTS) }
+        Self {
+            log,
+            reports: Throttle::by_key(MEDIA_INTERVAL, MOST_PARTS),
+        }
     }
 
     /// Returns the level at which a record is logged.
     fn level(&self, metadata: &Metadata<'_>, now: Instant) -> Level {
-        let is_mistake = metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
-        if is_mistake || (is_of_media_protocol(metadata) && !self.reports.allow_key(metadata.target().to_owned(), now))
+        let is_mistake =
+            metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
+        if is_mistake
+            || (is_of_media_protocol(metadata)
+                && !self.reports.allow_key(metadata.target().to_owned(), now))
         {
             return Level::Debug;
         }
@@ -109,7 +127,14 @@ impl<L: Log> ClientMistakes<L> {
             // It fails for no pair.
             let _ = record.key_values().visit(&mut pairs);
             let args = format_args!("{}", Visible(record.args()));
-            self.log.log(&record.to_builder().level(level).args(args).key_values(&pairs.0).build());
+            self.log.log(
+                &record
+                    .to_builder()
+                    .level(level)
+                    .args(args)
+                    .key_values(&pairs.0)
+                    .build(),
+            );
         }
     }
 }
@@ -167,7 +192,10 @@ mod tests {
         fn log(&self, record: &Record<'_>) {
             let mut pairs = VisiblePairs::default();
             record.key_values().visit(&mut pairs).unwrap();
-            self.0.lock().unwrap().push(format!("{} {:?}", record.args(), pairs.0));
+            self.0
+                .lock()
+                .unwrap()
+                .push(format!("{} {:?}", record.args(), pairs.0));
         }
 
         fn flush(&self) {}
@@ -178,9 +206,18 @@ mod tests {
         let log = ClientMistakes::new(Shown::default());
         let pairs = [("name", "a\u{202e}b")];
         let line = "joined\n[fake] \u{1b}[31m";
-        log.log_at(&Record::builder().args(format_args!("{line}")).key_values(&pairs).build(), Instant::now());
+        log.log_at(
+            &Record::builder()
+                .args(format_args!("{line}"))
+                .key_values(&pairs)
+                .build(),
+            Instant::now(),
+        );
         let shown = log.log.0.lock().unwrap();
-        assert!(shown[0].starts_with("joined\\n[fake] \\u{1b}[31m ") && !shown[0].contains('\u{202e}'), "{shown:?}");
+        assert!(
+            shown[0].starts_with("joined\\n[fake] \\u{1b}[31m ") && !shown[0].contains('\u{202e}'),
+            "{shown:?}"
+        );
     }
 
     impl Log for Kept {
@@ -190,7 +227,10 @@ mod tests {
 
         fn log(&self, record: &Record<'_>) {
             if self.enabled(record.metadata()) {
-                self.0.lock().unwrap().push((record.level(), record.target().to_owned()));
+                self.0
+                    .lock()
+                    .unwrap()
+                    .push((record.level(), record.target().to_owned()));
             }
         }
 
@@ -210,17 +250,32 @@ mod tests {
                 log.log_at(&record, begin + Duration::from_secs(second));
             }
         }
-        let once = [(Level::Error, "sctp_proto::association"), (Level::Warn, "str0m::sdp::parser")];
-        let expected: Vec<_> = once.into_iter().chain(once).map(|(level, target)| (level, target.to_owned())).collect();
+        let once = [
+            (Level::Error, "sctp_proto::association"),
+            (Level::Warn, "str0m::sdp::parser"),
+        ];
+        let expected: Vec<_> = once
+            .into_iter()
+            .chain(once)
+            .map(|(level, target)| (level, target.to_owned()))
+            .collect();
         assert_eq!(*log.log.0.lock().unwrap(), expected);
     }
 
     #[test]
     fn other_records_are_logged_as_they_are() {
         let log = ClientMistakes::new(Kept::default());
-        for target in ["str0mx", "isolated::part", "conclave_rtc::worker", "actix_server"] {
+        for target in [
+            "str0mx",
+            "isolated::part",
+            "conclave_rtc::worker",
+            "actix_server",
+        ] {
             for _ in 0..2 {
-                log.log_at(&Record::builder().level(Level::Warn).target(target).build(), Instant::now());
+                log.log_at(
+                    &Record::builder().level(Level::Warn).target(target).build(),
+                    Instant::now(),
+                );
             }
         }
         assert_eq!(log.log.0.lock().unwrap().len(), 8);

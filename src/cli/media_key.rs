@@ -33,28 +33,50 @@ struct ChangeView<'a> {
 /// The records are in a file, this machine has no media key, or the database cannot be written.
 pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
     let Location::Server(options) = location(config, data, None)? else {
-        let message = "the records are in a file, whose only server takes any media key: restart it";
+        let message =
+            "the records are in a file, whose only server takes any media key: restart it";
         return Err(CliError::failed(message));
     };
     let credentials = MediaCredentials::load(config, data)?;
-    let id = credentials.ok_or_else(|| CliError::failed("this machine has no media key"))?.id();
+    let id = credentials
+        .ok_or_else(|| CliError::failed("this machine has no media key"))?
+        .id();
     let state = require_media_key(&options.server, &id)?;
-    show(&id, state.as_ref().map_or(&[], |state| &state.nodes), format)
+    show(
+        &id,
+        state.as_ref().map_or(&[], |state| &state.nodes),
+        format,
+    )
 }
 
 fn show(id: &str, nodes: &[Node], format: OutputFormat) -> Result<(), CliError> {
-    let servers = nodes.iter().map(|Node { info, role, keys, .. }| NodeView {
-        url: &info.url,
-        role: role.as_str(),
-        has_key: keys.media == id,
-    });
+    let servers = nodes.iter().map(
+        |Node {
+             info, role, keys, ..
+         }| NodeView {
+            url: &info.url,
+            role: role.as_str(),
+            has_key: keys.media == id,
+        },
+    );
     let servers: Vec<NodeView<'_>> = servers.collect();
     if format.json {
-        return print_json(&ChangeView { media_key_id: id, servers });
+        return print_json(&ChangeView {
+            media_key_id: id,
+            servers,
+        });
     }
     let row = |server: &NodeView<'_>| {
-        let next = if server.has_key { "has the key" } else { "needs the key and a restart" };
-        vec![server.url.to_owned(), server.role.to_owned(), next.to_owned()]
+        let next = if server.has_key {
+            "has the key"
+        } else {
+            "needs the key and a restart"
+        };
+        vec![
+            server.url.to_owned(),
+            server.role.to_owned(),
+            next.to_owned(),
+        ]
     };
     print(&table::fields(&[("media_key_id", id.to_owned())]))?;
     print(&table::rows(&servers.iter().map(row).collect::<Vec<_>>()))

@@ -24,8 +24,7 @@ struct IndexView<'a> {
 /// The records are in a file, or the database cannot be used.
 pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
     let Location::Server(options) = location(config, data, None)? else {
-        let message =
-            "the records are in a file, which the next start of a server migrates: there is nothing to prepare";
+        let message = "the records are in a file, which the next start of a server migrates: there is nothing to prepare";
         return Err(CliError::failed(message));
     };
     show(&build_indexes(&options.server)?, format)
@@ -33,13 +32,20 @@ pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<
 
 fn show(indexes: &[UpcomingIndex], format: OutputFormat) -> Result<(), CliError> {
     if format.json {
-        let views =
-            indexes.iter().map(|UpcomingIndex { name, state }| IndexView { index: name, state: state.as_str() });
+        let views = indexes
+            .iter()
+            .map(|UpcomingIndex { name, state }| IndexView {
+                index: name,
+                state: state.as_str(),
+            });
         return print_json(&views.collect::<Vec<_>>());
     }
     if indexes.is_empty() {
         return print("no index is to be built before the next start of a server\n");
     }
     let row = |index: &UpcomingIndex| vec![index.name.clone(), index.state.as_str().to_owned()];
-    print(&table::table(&["index", "state"], &indexes.iter().map(row).collect::<Vec<_>>()))
+    print(&table::table(
+        &["index", "state"],
+        &indexes.iter().map(row).collect::<Vec<_>>(),
+    ))
 }

@@ -167,7 +167,11 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> Result<(), CliError> {
-    let Cli { config: file, data, command } = cli;
+    let Cli {
+        config: file,
+        data,
+        command,
+    } = cli;
     let file = file.as_deref();
     let is_named = data.is_some();
     let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
@@ -176,7 +180,10 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_for(Mode::Dev, file, at)?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
-        Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
+        Command::Openapi => output::print(&format!(
+            "{}\n",
+            http::openapi::text(http::v1::operations())
+        )),
         Command::Project(command) => projects::run(command, &config()?, &data, is_named),
         Command::Key(command) => keys::run(command, &config()?, &data),
         Command::Recording(command) => recordings::run(command, &config()?, &data),
@@ -198,5 +205,10 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
 
 fn load_for(mode: Mode, file: Option<&Path>, at: Addresses) -> Result<LoadedConfig, ConfigError> {
     let Addresses { listen, admin } = at;
-    Sources { listen, admin, ..Sources::from_process(mode, file) }.load_with_origins()
+    Sources {
+        listen,
+        admin,
+        ..Sources::from_process(mode, file)
+    }
+    .load_with_origins()
 }

@@ -31,16 +31,18 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 
 /// Writes valid JSON to stdout as one line, without characters that control a terminal: a server may have sent them in a text.
 pub(super) fn print_json_text(json: &str) -> Result<(), CliError> {
-    let line = json.chars().fold(String::with_capacity(json.len() + 1), |mut line, letter| {
-        match letter {
-            // Valid JSON has them between its parts only, and all others in texts only.
-            '\n' | '\r' | '\t' => line.push(' '),
-            // None of them is beyond the first plane.
-            _ if is_deceptive(letter) => _ = write!(line, "\\u{:04x}", u32::from(letter)),
-            _ => line.push(letter),
-        }
-        line
-    });
+    let line = json
+        .chars()
+        .fold(String::with_capacity(json.len() + 1), |mut line, letter| {
+            match letter {
+                // Valid JSON has them between its parts only, and all others in texts only.
+                '\n' | '\r' | '\t' => line.push(' '),
+                // None of them is beyond the first plane.
+                _ if is_deceptive(letter) => _ = write!(line, "\\u{:04x}", u32::from(letter)),
+                _ => line.push(letter),
+            }
+            line
+        });
     print(&format!("{line}\n"))
 }
 

@@ -147,9 +147,19 @@ struct ProjectList<'a> {
 ///
 /// # Errors
 /// The plan, the project or the template does not exist, or the store does not exist or failed.
-pub(super) fn run(command: ProjectCommand, config: &Config, data: &Path, is_named: bool) -> Result<(), CliError> {
+pub(super) fn run(
+    command: ProjectCommand,
+    config: &Config,
+    data: &Path,
+    is_named: bool,
+) -> Result<(), CliError> {
     match command {
-        ProjectCommand::Create { name, env, plan, format } => {
+        ProjectCommand::Create {
+            name,
+            env,
+            plan,
+            format,
+        } => {
             ensure_plan_exists(config, "--plan", &plan)?;
             require_intended(data, is_named)?;
             let create = async |store: &Store| store.create_project(name, env.into(), plan).await;
@@ -158,32 +168,46 @@ pub(super) fn run(command: ProjectCommand, config: &Config, data: &Path, is_name
         ProjectCommand::List { format } => list(config, data, format),
         ProjectCommand::Show { project } => {
             let id = parse_project_id(&project.id)?;
-            let found = with_store(config, data, async |store| existing_project(store, &id).await)?;
+            let found = with_store(config, data, async |store| {
+                existing_project(store, &id).await
+            })?;
             show(&found, project.format)
         }
-        ProjectCommand::Suspend { project } => set_status(config, data, &project, ProjectStatus::Suspended),
-        ProjectCommand::Resume { project } => set_status(config, data, &project, ProjectStatus::Active),
+        ProjectCommand::Suspend { project } => {
+            set_status(config, data, &project, ProjectStatus::Suspended)
+        }
+        ProjectCommand::Resume { project } => {
+            set_status(config, data, &project, ProjectStatus::Active)
+        }
         ProjectCommand::SetPlan { project, plan } => {
             ensure_plan_exists(config, "PLAN", &plan)?;
             let id = parse_project_id(&project.id)?;
-            show_result(config, data, project.format, async |store| store.set_project_plan(id, plan).await)
+            show_result(config, data, project.format, async |store| {
+                store.set_project_plan(id, plan).await
+            })
         }
         ProjectCommand::SetDefaultTemplate { project, template } => {
             let id = parse_project_id(&project.id)?;
-            let template =
-                template.parse().map_err(|_| CliError::failed(format!("no template {template:?} in this project")))?;
-            show_result(config, data, project.format, async |store| store.set_default_template(id, template).await)
+            let template = template.parse().map_err(|_| {
+                CliError::failed(format!("no template {template:?} in this project"))
+            })?;
+            show_result(config, data, project.format, async |store| {
+                store.set_default_template(id, template).await
+            })
         }
         ProjectCommand::Credit { project, ugx } => {
             let id = parse_project_id(&project.id)?;
-            show_result(config, data, project.format, async |store| store.credit_project(id, ugx).await)
+            show_result(config, data, project.format, async |store| {
+                store.credit_project(id, ugx).await
+            })
         }
     }
 }
 
 /// Parses a project's id. A malformed id fails with exit code 1, as an unknown id does.
 pub(super) fn parse_project_id(text: &str) -> Result<ProjectId, CliError> {
-    text.parse().map_err(|error| CliError::failed(format!("no project {text:?}; ids {error}")))
+    text.parse()
+        .map_err(|error| CliError::failed(format!("no project {text:?}; ids {error}")))
 }
 
 /// Loads a project, which must exist.
@@ -214,13 +238,25 @@ fn ensure_plan_exists(config: &Config, argument: &'static str, plan: &str) -> Re
     })
 }
 
-fn set_status(config: &Config, data: &Path, project: &ProjectArgs, status: ProjectStatus) -> Result<(), CliError> {
+fn set_status(
+    config: &Config,
+    data: &Path,
+    project: &ProjectArgs,
+    status: ProjectStatus,
+) -> Result<(), CliError> {
     let id = parse_project_id(&project.id)?;
-    show_result(config, data, project.format, async |store| store.set_project_status(id, status).await)
+    show_result(config, data, project.format, async |store| {
+        store.set_project_status(id, status).await
+    })
 }
 
 /// Runs an operation that returns a project, and prints the project.
-fn show_result<F>(config: &Config, data: &Path, format: OutputFormat, operation: F) -> Result<(), CliError>
+fn show_result<F>(
+    config: &Config,
+    data: &Path,
+    format: OutputFormat,
+    operation: F,
+) -> Result<(), CliError>
 where
     F: AsyncFnOnce(&Store) -> Result<Project, StoreError>,
 {
@@ -231,16 +267,24 @@ fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliErr
     let projects = match missing(config, data) {
         // With PostgreSQL there are records, which cannot be read here.
         Some(problem) if !config.database.is_postgres() => {
-            log::warn!("--data {} {problem}, so there are no projects", data.display());
+            log::warn!(
+                "--data {} {problem}, so there are no projects",
+                data.display()
+            );
             Vec::new()
         }
         _ => with_store(config, data, async |store| store.projects().await)?,
     };
     if format.json {
-        return print_json(&ProjectList { projects: projects.iter().map(ProjectView::from).collect() });
+        return print_json(&ProjectList {
+            projects: projects.iter().map(ProjectView::from).collect(),
+        });
     }
     let rows: Vec<_> = projects.iter().map(row).collect();
-    print(&table::table(&["project_id", "name", "env", "plan", "status", "created_at"], &rows))
+    print(&table::table(
+        &["project_id", "name", "env", "plan", "status", "created_at"],
+        &rows,
+    ))
 }
 
 fn row(project: &Project) -> Vec<String> {
@@ -258,14 +302,20 @@ fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
     if format.json {
         return print_json(&ProjectView::from(project));
     }
-    let template = project.default_template_id.as_ref().map(ToString::to_string);
+    let template = project
+        .default_template_id
+        .as_ref()
+        .map(ToString::to_string);
     print(&table::fields(&[
         ("project_id", project.id.to_string()),
         ("name", project.name.clone()),
         ("env", project.env.to_string()),
         ("plan", project.plan.clone()),
         ("status", project.status.to_string()),
-        ("default_template_id", template.unwrap_or_else(|| "-".into())),
+        (
+            "default_template_id",
+            template.unwrap_or_else(|| "-".into()),
+        ),
         ("balance_ugx", project.balance_ugx.to_string()),
         ("created_at", project.created_at.to_string()),
     ]))

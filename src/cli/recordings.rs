@@ -43,22 +43,39 @@ struct LinkView<'a> {
 /// # Errors
 /// There is no such recording, or no server uses the data directory.
 pub(super) fn run(command: RecordingCommand, config: &Config, data: &Path) -> Result<(), CliError> {
-    let RecordingCommand::Link { egress_id, expires, format } = command;
-    let server =
-        ServerAddresses::read(data).map_err(|error| CliError::data_dir(data, format!("server.json: {error}")))?;
-    let server =
-        server.ok_or_else(|| CliError::data_dir(data, "no server uses it, whose address a link begins with"))?;
+    let RecordingCommand::Link {
+        egress_id,
+        expires,
+        format,
+    } = command;
+    let server = ServerAddresses::read(data)
+        .map_err(|error| CliError::data_dir(data, format!("server.json: {error}")))?;
+    let server = server.ok_or_else(|| {
+        CliError::data_dir(data, "no server uses it, whose address a link begins with")
+    })?;
     let id = egress_id.clone();
-    let project = with_store(config, data, async |store| store.project_of_recording(id).await)?;
+    let project = with_store(config, data, async |store| {
+        store.project_of_recording(id).await
+    })?;
     let project = project.ok_or_else(|| CliError::failed(format!("no recording {egress_id}")))?;
-    let credentials = MediaCredentials::load(config, data)?.ok_or_else(|| CliError::data_dir(data, "no media.key"))?;
+    let credentials = MediaCredentials::load(config, data)?
+        .ok_or_else(|| CliError::data_dir(data, "no media.key"))?;
     let keys = DerivedKeys::new(&credentials.api_secret);
-    let (path, expires_at) = link::make(&keys, &project, &egress_id, Clock::system().now(), expires);
+    let (path, expires_at) =
+        link::make(&keys, &project, &egress_id, Clock::system().now(), expires);
     let url = format!("{}{path}", server.api);
-    if format.json { print_json(&LinkView { url: &url, expires_at }) } else { print(&format!("{url}\n")) }
+    if format.json {
+        print_json(&LinkView {
+            url: &url,
+            expires_at,
+        })
+    } else {
+        print(&format!("{url}\n"))
+    }
 }
 
 fn parse_life(text: &str) -> Result<Duration, String> {
-    let life = humantime::parse_duration(text).map_err(|_| "must be a time such as 10m, 1h or 7d".to_owned())?;
+    let life = humantime::parse_duration(text)
+        .map_err(|_| "must be a time such as 10m, 1h or 7d".to_owned())?;
     link::checked_life(life).map_err(str::to_owned)
 }

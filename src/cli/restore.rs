@@ -14,8 +14,15 @@ use crate::data_dir::{self, DEV_KEY_FILE, database_path};
 use crate::error::CliError;
 
 /// What a data directory may have before its database is restored: keys, certificates, recordings, and the files of locks.
-const KEPT: [&str; 7] =
-    ["encryption.key", "media.key", DEV_KEY_FILE, "tls", "recordings", "server.lock", "key-rotate.lock"];
+const KEPT: [&str; 7] = [
+    "encryption.key",
+    "media.key",
+    DEV_KEY_FILE,
+    "tls",
+    "recordings",
+    "server.lock",
+    "key-rotate.lock",
+];
 
 /// The result with `--json`.
 #[derive(Serialize)]
@@ -36,7 +43,12 @@ struct RestoreView<'a> {
 ///
 /// # Errors
 /// The records are in PostgreSQL, a server uses the data directory or it is not empty, or the file is damaged or none of Conclave.
-pub(super) fn run(file: &Path, config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
+pub(super) fn run(
+    file: &Path,
+    config: &Config,
+    data: &Path,
+    format: OutputFormat,
+) -> Result<(), CliError> {
     if config.database.is_postgres() {
         return Err(CliError::failed(
             "the records are in PostgreSQL: restore them with pg_restore, or copy the file there with conclave import",
@@ -61,7 +73,10 @@ fn require_empty(data: &Path) -> Result<(), CliError> {
     for entry in fs::read_dir(data).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
         if !KEPT.iter().any(|kept| name == *kept) {
-            let problem = format!("has {}: restore into an empty one, which may have the keys", name.display());
+            let problem = format!(
+                "has {}: restore into an empty one, which may have the keys",
+                name.display()
+            );
             return Err(CliError::data_dir(data, problem));
         }
     }
@@ -70,13 +85,24 @@ fn require_empty(data: &Path) -> Result<(), CliError> {
 
 /// Opens the keys at hand. Creates none: a new one would open nothing, and would take the place of the one that is missing.
 fn vault(config: &Config, data: &Path, media: Option<MediaCredentials>) -> Result<Vault, CliError> {
-    let key = config.encryption.key_path(data).filter(|path| path.exists());
+    let key = config
+        .encryption
+        .key_path(data)
+        .filter(|path| path.exists());
     let secret = media.map_or_else(|| Secret::new(""), |credentials| credentials.api_secret);
     Ok(Vault::open(key.as_deref(), &secret)?)
 }
 
 fn show(contents: &Contents, data: &Path, format: OutputFormat) -> Result<(), CliError> {
-    let Contents { schema, bytes, projects, rooms, open_rooms, last_change, secrets } = contents;
+    let Contents {
+        schema,
+        bytes,
+        projects,
+        rooms,
+        open_rooms,
+        last_change,
+        secrets,
+    } = contents;
     let database = database_path(data).display().to_string();
     if format.json {
         return print_json(&RestoreView {
@@ -93,19 +119,34 @@ fn show(contents: &Contents, data: &Path, format: OutputFormat) -> Result<(), Cl
         });
     }
     print(&table::fields(&[
-        ("database", format!("{database}, {bytes} bytes, not damaged")),
+        (
+            "database",
+            format!("{database}, {bytes} bytes, not damaged"),
+        ),
         ("schema", schema.to_string()),
         ("projects", projects.to_string()),
         ("rooms", format!("{rooms}, {open_rooms} of them open")),
-        ("last change", last_change.map_or_else(|| "none".to_owned(), |at| at.to_string())),
-        ("secrets", format!("{}, {} of them cannot be decrypted", secrets.total, secrets.unopenable)),
+        (
+            "last change",
+            last_change.map_or_else(|| "none".to_owned(), |at| at.to_string()),
+        ),
+        (
+            "secrets",
+            format!(
+                "{}, {} of them cannot be decrypted",
+                secrets.total, secrets.unopenable
+            ),
+        ),
     ]))
 }
 
 fn warn_of_keys(contents: &Contents, config: &Config, data: &Path, has_media_credentials: bool) {
     let secrets = &contents.secrets;
     if secrets.unopenable > 0 {
-        let place = config.encryption.key_path(data).map_or_else(String::new, |path| format!(" in {}", path.display()));
+        let place = config
+            .encryption
+            .key_path(data)
+            .map_or_else(String::new, |path| format!(" in {}", path.display()));
         log::warn!(
             "{} secrets need the encryption key {}{place}: put it there before the server starts",
             secrets.unopenable,

@@ -33,11 +33,17 @@ struct HandoverView<'a> {
 ///
 /// # Errors
 /// The server does not answer, is not the active one, or has no other that could take over.
-pub(super) fn run(config: &Config, admin: Option<SocketAddr>, format: OutputFormat) -> Result<(), CliError> {
+pub(super) fn run(
+    config: &Config,
+    admin: Option<SocketAddr>,
+    format: OutputFormat,
+) -> Result<(), CliError> {
     let server = AdminClient::at(admin.unwrap_or(config.admin.listen), config, TIMEOUT);
     let lease = || server.call(Method::GET, "/debug/lease", None);
     let before = lease().map_err(explained)?;
-    server.call(Method::POST, "/step-down", None).map_err(explained)?;
+    server
+        .call(Method::POST, "/step-down", None)
+        .map_err(explained)?;
     let begun = Instant::now();
     while begun.elapsed() < HANDOVER_TIME {
         thread::sleep(INTERVAL);
@@ -47,15 +53,17 @@ pub(super) fn run(config: &Config, admin: Option<SocketAddr>, format: OutputForm
             return show(&HandoverView { active, epoch }, format);
         }
     }
-    Err(CliError::failed("no other server has taken over within a minute; see the logs of all"))
+    Err(CliError::failed(
+        "no other server has taken over within a minute; see the logs of all",
+    ))
 }
 
 /// A server that shares its database with none has neither path.
 fn explained(error: CallError) -> CliError {
     match error {
-        CallError::Refused { status: 404, .. } => {
-            CliError::failed("the server shares its database with no other: there is nothing to hand over")
-        }
+        CallError::Refused { status: 404, .. } => CliError::failed(
+            "the server shares its database with no other: there is nothing to hand over",
+        ),
         error => error.into(),
     }
 }
@@ -64,7 +72,9 @@ fn explained(error: CallError) -> CliError {
 fn successor<'a>(lease: &'a Value, before: &Value) -> Option<(&'a str, i64)> {
     let nodes = lease["nodes"].as_array()?;
     let active = nodes.iter().find(|node| node["role"] == "active")?;
-    let epoch = lease["epoch"].as_i64().filter(|epoch| Some(*epoch) > before["epoch"].as_i64())?;
+    let epoch = lease["epoch"]
+        .as_i64()
+        .filter(|epoch| Some(*epoch) > before["epoch"].as_i64())?;
     Some((active["url"].as_str()?, epoch))
 }
 
@@ -72,5 +82,8 @@ fn show(handover: &HandoverView<'_>, format: OutputFormat) -> Result<(), CliErro
     if format.json {
         return print_json(handover);
     }
-    print(&table::fields(&[("active", handover.active.to_owned()), ("epoch", handover.epoch.to_string())]))
+    print(&table::fields(&[
+        ("active", handover.active.to_owned()),
+        ("epoch", handover.epoch.to_string()),
+    ]))
 }

@@ -21,7 +21,10 @@ where
     CliError: From<E>,
 {
     match missing(config, data) {
-        Some(problem) => Err(CliError::data_dir(data, format!("{problem}; name the server's directory with --data"))),
+        Some(problem) => Err(CliError::data_dir(
+            data,
+            format!("{problem}; name the server's directory with --data"),
+        )),
         None => with_created_store(config, data, operation),
     }
 }
@@ -34,14 +37,22 @@ pub(super) fn missing(config: &Config, data: &Path) -> Option<&'static str> {
     }
     // Anything but a directory is an error of the first access.
     let is_unused = !database_path(data).exists() && (data.is_dir() || !data.exists());
-    is_unused.then_some(if data.exists() { "has no database" } else { "does not exist" })
+    is_unused.then_some(if data.exists() {
+        "has no database"
+    } else {
+        "does not exist"
+    })
 }
 
 /// Like [`with_store`], but creates what is missing.
 ///
 /// # Errors
 /// The operation's own error, or a store that cannot be opened.
-pub(super) fn with_created_store<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
+pub(super) fn with_created_store<T, E, F>(
+    config: &Config,
+    data: &Path,
+    operation: F,
+) -> Result<T, CliError>
 where
     F: AsyncFnOnce(&Store) -> Result<T, E>,
     CliError: From<E>,
@@ -53,7 +64,11 @@ where
 ///
 /// # Errors
 /// The operation's own error, or a store that cannot be opened.
-pub(super) fn with_store_as_it_is<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
+pub(super) fn with_store_as_it_is<T, E, F>(
+    config: &Config,
+    data: &Path,
+    operation: F,
+) -> Result<T, CliError>
 where
     F: AsyncFnOnce(&Store) -> Result<T, E>,
     CliError: From<E>,
@@ -80,10 +95,12 @@ where
 /// an empty one is: a server of the older version may run on another machine.
 fn open(config: &Config, data: &Path) -> Result<Store, CliError> {
     match data_dir::open_store(config, data, setup(OlderSchema::Refuse)?) {
-        Err(error @ CliError::OlderSchema { found, .. }) if config.database.is_postgres() => match found {
-            0 => data_dir::open_store(config, data, setup(OlderSchema::Migrate)?),
-            _ => Err(error),
-        },
+        Err(error @ CliError::OlderSchema { found, .. }) if config.database.is_postgres() => {
+            match found {
+                0 => data_dir::open_store(config, data, setup(OlderSchema::Migrate)?),
+                _ => Err(error),
+            }
+        }
         Err(CliError::OlderSchema { found, known }) => {
             let _lock = data_dir::lock_for_server(data).map_err(|_| in_use(data, found, known))?;
             data_dir::open_store(config, data, setup(OlderSchema::Migrate)?)

@@ -29,11 +29,16 @@ pub struct ActiveListener {
 
 impl ActiveListener {
     /// Routes the API listener of an active node to `paths`. Called by each worker.
-    pub fn configure(&self, config: &mut web::ServiceConfig, paths: impl FnOnce(&mut web::ServiceConfig)) {
+    pub fn configure(
+        &self,
+        config: &mut web::ServiceConfig,
+        paths: impl FnOnce(&mut web::ServiceConfig),
+    ) {
         let (gate, lease) = (Arc::clone(&self.gate), self.lease.clone());
         let forwarder = Rc::new(Forwarder::new(Arc::clone(&self.through)));
         let gated = from_fn(move |request, next| {
-            let (gate, lease, forwarder) = (Arc::clone(&gate), lease.clone(), Rc::clone(&forwarder));
+            let (gate, lease, forwarder) =
+                (Arc::clone(&gate), lease.clone(), Rc::clone(&forwarder));
             async move { handle(&gate, &lease, &forwarder, request, next).await }
         });
         config.service(web::scope("").wrap(gated).configure(paths));
@@ -50,7 +55,9 @@ async fn handle<B: MessageBody>(
     let is_passed_on = gate.is_passed_on(request.request());
     let not_taken = match gate.admit(request.request()).await {
         // Before anything is done: another node may be about to take over, where the request then succeeds.
-        Ok(_) if is_passed_on && !lease.check().is_valid() => NotTaken::Refused(NotActive::Unconfirmed),
+        Ok(_) if is_passed_on && !lease.check().is_valid() => {
+            NotTaken::Refused(NotActive::Unconfirmed)
+        }
         Ok(_running) => {
             let mut response = next.call(request).await?;
             if is_passed_on {
@@ -67,7 +74,9 @@ async fn handle<B: MessageBody>(
     };
     if response.head().connection_type() != ConnectionType::Upgrade {
         // The next request shall find another node.
-        response.head_mut().set_connection_type(ConnectionType::Close);
+        response
+            .head_mut()
+            .set_connection_type(ConnectionType::Close);
     }
     Ok(ServiceResponse::new(request, response).map_into_right_body())
 }
@@ -78,6 +87,8 @@ async fn mark_unconfirmed<B>(lease: &Lease, response: &mut HttpResponse<B>) {
     let has_failed = response.extensions().get::<DatabaseFailed>().is_some();
     if has_failed && !lease.is_renewed().await {
         let name = HeaderName::from_static(UNCONFIRMED);
-        response.headers_mut().insert(name, HeaderValue::from_static("1"));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static("1"));
     }
 }

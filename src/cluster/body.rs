@@ -68,7 +68,10 @@ enum State {
 impl RequestBody {
     /// The body of a request, if it is none that opens a websocket. `memory` has the bytes that are free for what is kept.
     pub(super) fn new(request: &HttpRequest, payload: Payload, memory: &Arc<Semaphore>) -> Self {
-        let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let announced = request
+            .headers()
+            .get(CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse().ok());
         let size = match announced {
             _ if request.headers().contains_key(TRANSFER_ENCODING) => BodySize::Stream,
             Some(length) => BodySize::Sized(length),
@@ -83,7 +86,10 @@ impl RequestBody {
             attempt: 0,
             is_sent: false,
         };
-        Self { source: Rc::new(RefCell::new(source)), size }
+        Self {
+            source: Rc::new(RefCell::new(source)),
+            size,
+        }
     }
 
     /// Returns the body for another attempt. Those before get no more of it.
@@ -91,8 +97,18 @@ impl RequestBody {
         let mut source = self.source.borrow_mut();
         source.attempt += 1;
         source.is_sent = matches!(self.size, BodySize::None | BodySize::Sized(0));
-        let left = if let BodySize::Sized(length) = self.size { Some(length) } else { None };
-        AttemptBody { source: Rc::clone(&self.source), attempt: source.attempt, next: 0, size: self.size, left }
+        let left = if let BodySize::Sized(length) = self.size {
+            Some(length)
+        } else {
+            None
+        };
+        AttemptBody {
+            source: Rc::clone(&self.source),
+            attempt: source.attempt,
+            next: 0,
+            size: self.size,
+            left,
+        }
     }
 
     /// Whether all that has arrived is kept.
@@ -183,7 +199,13 @@ impl AttemptBody {
             attempt: 0,
             is_sent: true,
         };
-        Self { source: Rc::new(RefCell::new(source)), attempt: 0, next: 0, size: BodySize::None, left: None }
+        Self {
+            source: Rc::new(RefCell::new(source)),
+            attempt: 0,
+            next: 0,
+            size: BodySize::None,
+            left: None,
+        }
     }
 
     /// Returns how the body is announced.
@@ -192,12 +214,19 @@ impl AttemptBody {
     }
 
     /// Returns the next chunk; `None` at the end.
-    pub(super) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+    pub(super) fn poll_chunk(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
         let mut source = self.source.borrow_mut();
         if source.attempt != self.attempt {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
         }
-        let kept = source.kept.as_ref().and_then(|kept| kept.chunks.get(self.next)).cloned();
+        let kept = source
+            .kept
+            .as_ref()
+            .and_then(|kept| kept.chunks.get(self.next))
+            .cloned();
         let chunk = match kept {
             Some(chunk) => chunk,
             None if self.left == Some(0) => {
@@ -214,7 +243,9 @@ impl AttemptBody {
             },
         };
         self.next += 1;
-        self.left = self.left.map(|left| left.saturating_sub(chunk.len() as u64));
+        self.left = self
+            .left
+            .map(|left| left.saturating_sub(chunk.len() as u64));
         source.is_sent = self.left == Some(0);
         Poll::Ready(Some(Ok(chunk)))
     }
@@ -232,15 +263,29 @@ mod tests {
     /// A body of these chunks, with so many bytes of memory for what is kept.
     fn body(chunks: &[&'static str], memory: &Arc<Semaphore>) -> RequestBody {
         let length = chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
-        let request = TestRequest::default().insert_header((CONTENT_LENGTH, length)).to_http_request();
-        let chunks: Vec<_> = chunks.iter().map(|chunk| Ok(Bytes::from_static(chunk.as_bytes()))).collect();
-        RequestBody::new(&request, Payload::Stream { payload: Box::pin(stream::iter(chunks)) }, memory)
+        let request = TestRequest::default()
+            .insert_header((CONTENT_LENGTH, length))
+            .to_http_request();
+        let chunks: Vec<_> = chunks
+            .iter()
+            .map(|chunk| Ok(Bytes::from_static(chunk.as_bytes())))
+            .collect();
+        RequestBody::new(
+            &request,
+            Payload::Stream {
+                payload: Box::pin(stream::iter(chunks)),
+            },
+            memory,
+        )
     }
 
     /// All that an attempt sends.
     fn sent(body: &RequestBody) -> String {
         let (mut attempt, mut sent) = (body.attempt(), Vec::new());
-        while let Some(chunk) = poll_fn(|context| attempt.poll_chunk(context)).now_or_never().unwrap() {
+        while let Some(chunk) = poll_fn(|context| attempt.poll_chunk(context))
+            .now_or_never()
+            .unwrap()
+        {
             sent.extend(chunk.unwrap());
         }
         String::from_utf8(sent).unwrap()
@@ -253,8 +298,16 @@ mod tests {
         assert_eq!([sent(&first), sent(&first)], ["1234", "1234"]);
         assert_eq!((first.is_kept(), memory.available_permits()), (true, 6));
         let second = body(&["12345", "67"], &memory);
-        assert_eq!(sent(&second), "1234567", "it is sent once, whether it is kept or not");
-        assert_eq!((second.is_kept(), memory.available_permits()), (false, 6), "what was kept of it is not any more");
+        assert_eq!(
+            sent(&second),
+            "1234567",
+            "it is sent once, whether it is kept or not"
+        );
+        assert_eq!(
+            (second.is_kept(), memory.available_permits()),
+            (false, 6),
+            "what was kept of it is not any more"
+        );
         drop(first);
         assert_eq!(memory.available_permits(), 10);
     }
@@ -263,7 +316,11 @@ mod tests {
     fn an_attempt_that_another_follows_gets_no_more_of_the_body() {
         let body = body(&["1", "2"], &Arc::new(Semaphore::new(10)));
         let mut first = body.attempt();
-        let mut next = || poll_fn(|context| first.poll_chunk(context)).now_or_never().unwrap();
+        let mut next = || {
+            poll_fn(|context| first.poll_chunk(context))
+                .now_or_never()
+                .unwrap()
+        };
         assert_eq!(next(), Some(Ok(Bytes::from_static(b"1"))));
         assert_eq!(sent(&body), "12");
         assert_eq!(next(), Some(Err(BodyError::Superseded)));

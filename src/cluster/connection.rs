@@ -50,7 +50,10 @@ pub(super) struct Connection {
 
 impl Connection {
     fn new(io: Box<dyn Io>, epoch: i64) -> Self {
-        Self { framed: Framed::new(io, ClientCodec::default()), epoch }
+        Self {
+            framed: Framed::new(io, ClientCodec::default()),
+            epoch,
+        }
     }
 
     /// Sends a request, and returns the head of its response, which may come before the whole request was sent.
@@ -64,7 +67,10 @@ impl Connection {
     ) -> io::Result<(ResponseHead, Incoming)> {
         let size = body.size();
         Pin::new(&mut self.framed).write(Message::Item((RequestHeadType::Owned(head), size)))?;
-        let mut sending = Sending { is_open: true, has_body: !matches!(size, BodySize::None | BodySize::Sized(0)) };
+        let mut sending = Sending {
+            is_open: true,
+            has_body: !matches!(size, BodySize::None | BodySize::Sized(0)),
+        };
         let head = poll_fn(|context| {
             sending.poll(Pin::new(&mut self.framed), &mut body, context)?;
             self.poll_head(context)
@@ -76,7 +82,9 @@ impl Connection {
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<ResponseHead>> {
         loop {
             let head = ready!(Pin::new(&mut self.framed).next_item(context));
-            let head = head.ok_or(io::ErrorKind::UnexpectedEof)?.map_err(io::Error::other)?;
+            let head = head
+                .ok_or(io::ErrorKind::UnexpectedEof)?
+                .map_err(io::Error::other)?;
             // 100 and 103 come before the response.
             if !head.status.is_informational() || head.status == StatusCode::SWITCHING_PROTOCOLS {
                 return Poll::Ready(Ok(head));
@@ -86,7 +94,9 @@ impl Connection {
 
     /// Whether the node has neither closed the connection nor sent what it was not asked for.
     fn is_idle(&mut self) -> bool {
-        poll_fn(|context| Pin::new(&mut self.framed).next_item(context)).now_or_never().is_none()
+        poll_fn(|context| Pin::new(&mut self.framed).next_item(context))
+            .now_or_never()
+            .is_none()
     }
 }
 
@@ -167,19 +177,27 @@ impl Incoming {
             };
         };
         let item = poll_fn(|context| Pin::new(&mut *framed).next_item(context)).await;
-        let chunk = item.ok_or(io::ErrorKind::UnexpectedEof)?.map_err(io::Error::other)?;
+        let chunk = item
+            .ok_or(io::ErrorKind::UnexpectedEof)?
+            .map_err(io::Error::other)?;
         if chunk.is_none()
             && let State::Arriving(framed) = mem::replace(&mut self.state, State::Broken)
         {
-            self.state = State::Ended(framed.into_map_codec(ClientPayloadCodec::into_message_codec));
+            self.state =
+                State::Ended(framed.into_map_codec(ClientPayloadCodec::into_message_codec));
         }
         Ok(chunk)
     }
 
     /// Returns the connection for the next request, if the body has ended and the node keeps the connection.
     pub(super) fn into_connection(self) -> Option<Connection> {
-        let State::Ended(framed) = self.state else { return None };
-        framed.codec_ref().keep_alive().then_some(Connection { framed, epoch: self.epoch })
+        let State::Ended(framed) = self.state else {
+            return None;
+        };
+        framed.codec_ref().keep_alive().then_some(Connection {
+            framed,
+            epoch: self.epoch,
+        })
     }
 
     /// Returns what has become of the connection after a switch of protocols, with the bytes that were read of the other one.
@@ -208,13 +226,18 @@ pub(super) struct Pool {
 impl Pool {
     /// An empty pool.
     pub(super) const fn new(longest_idle: Duration) -> Self {
-        Self { idle: RefCell::new(Vec::new()), longest_idle }
+        Self {
+            idle: RefCell::new(Vec::new()),
+            longest_idle,
+        }
     }
 
     /// Takes a connection to a node that has been idle and is open, as far as that is known.
     pub(super) fn take(&self, node: &Node) -> Option<Connection> {
         let (mut idle, now) = (self.idle.borrow_mut(), Instant::now());
-        idle.retain(|(connection, since)| connection.epoch == node.epoch && now - *since < self.longest_idle);
+        idle.retain(|(connection, since)| {
+            connection.epoch == node.epoch && now - *since < self.longest_idle
+        });
         loop {
             let (mut connection, _) = idle.pop()?;
             if connection.is_idle() {
@@ -245,7 +268,10 @@ impl Connector {
     /// # Errors
     /// It is not reached in time, or its certificate is not of an authority that this system trusts.
     pub(super) async fn connect(&self, node: &Node) -> io::Result<Connection> {
-        let address = node.address.as_ref().ok_or_else(|| io::Error::other("its url is none"))?;
+        let address = node
+            .address
+            .as_ref()
+            .ok_or_else(|| io::Error::other("its url is none"))?;
         let connected = timeout(CONNECT_TIMEOUT, async {
             let tcp = TcpStream::connect((address.host.as_str(), address.port)).await?;
             tcp.set_nodelay(true)?;
@@ -270,7 +296,9 @@ async fn tls_connector() -> io::Result<TlsConnector> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+        let builder = builder
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok::<_, io::Error>(config)

@@ -55,7 +55,8 @@ impl Forwarder {
     /// Responds to a request of a client, or of another node.
     pub(super) async fn respond(&self, request: HttpRequest, payload: Payload) -> HttpResponse {
         let known = self.shared.nodes.subscribe();
-        let is_misdirected = sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
+        let is_misdirected =
+            sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
         let passed = if is_misdirected {
             // To pass it on might send it in a circle.
             Ok(NotActive::Standby.to_http())
@@ -68,11 +69,17 @@ impl Forwarder {
                 response
             }
             // The active node has not counted it.
-            Err(problem) => self.shared.fixed.respond(&request, || ApiError::from(problem).to_http()),
+            Err(problem) => self
+                .shared
+                .fixed
+                .respond(&request, || ApiError::from(problem).to_http()),
         };
-        if known.borrow().is_this() && response.head().connection_type() != ConnectionType::Upgrade {
+        if known.borrow().is_this() && response.head().connection_type() != ConnectionType::Upgrade
+        {
             // The next request shall come to the listener of the active node.
-            response.head_mut().set_connection_type(ConnectionType::Close);
+            response
+                .head_mut()
+                .set_connection_type(ConnectionType::Close);
         }
         response
     }
@@ -84,10 +91,19 @@ impl Forwarder {
         mut known: watch::Receiver<ActiveNode>,
     ) -> Result<HttpResponse, Problem> {
         let head = Head::new(&request, &self.shared.proxies)?;
-        let (payload, websocket) = if head.opens_websocket { (Payload::None, Some(payload)) } else { (payload, None) };
+        let (payload, websocket) = if head.opens_websocket {
+            (Payload::None, Some(payload))
+        } else {
+            (payload, None)
+        };
         let body = RequestBody::new(&request, payload, &self.shared.memory);
         let mut passage = Passage::new(head.repeat, self.shared.longest_hold);
-        let passing = Passing { request, head, body, websocket: Cell::new(websocket) };
+        let passing = Passing {
+            request,
+            head,
+            body,
+            websocket: Cell::new(websocket),
+        };
         let (started, mut hold) = (Instant::now(), None);
         loop {
             let node = known.borrow_and_update().serving().cloned();
@@ -108,8 +124,14 @@ impl Forwarder {
                             return Ok(response);
                         }
                         _ if passing.body.is_incomplete() => return Err(incomplete()),
-                        Ok(_) => passage.failed(started.elapsed(), Outcome::Broken, passing.body.is_kept()),
-                        Err(outcome) => passage.failed(started.elapsed(), outcome, passing.body.is_kept()),
+                        Ok(_) => passage.failed(
+                            started.elapsed(),
+                            Outcome::Broken,
+                            passing.body.is_kept(),
+                        ),
+                        Err(outcome) => {
+                            passage.failed(started.elapsed(), outcome, passing.body.is_kept());
+                        }
                     }
                     self.shared.metrics.count(Passed::Repeated);
                 }
@@ -157,7 +179,10 @@ impl Forwarder {
         head: ResponseHead,
         mut incoming: Incoming,
     ) -> Result<HttpResponse, Outcome> {
-        let refused = head.headers.get(NOT_ACTIVE).map(|refused| NotActive::parse(refused.as_bytes()));
+        let refused = head
+            .headers
+            .get(NOT_ACTIVE)
+            .map(|refused| NotActive::parse(refused.as_bytes()));
         // If the database does not answer this node either, nobody takes over.
         let may_be_replaced = !self.shared.nodes.is_cut_off();
         match refused {
@@ -176,10 +201,23 @@ impl Forwarder {
         let received = response::receive(&head, &mut incoming).await?;
         let keeper = passing.body.is_sent().then(|| Rc::clone(&self.pool));
         if !received.is_whole {
-            return Ok(response::streamed(&head, received.begun, incoming, &passing.request, keeper));
+            return Ok(response::streamed(
+                &head,
+                received.begun,
+                incoming,
+                &passing.request,
+                keeper,
+            ));
         }
-        keeper.into_iter().zip(incoming.into_connection()).for_each(|(keeper, connection)| keeper.put(connection));
-        Ok(response::whole(&head, received.begun, passing.head.asks_for_head()))
+        keeper
+            .into_iter()
+            .zip(incoming.into_connection())
+            .for_each(|(keeper, connection)| keeper.put(connection));
+        Ok(response::whole(
+            &head,
+            received.begun,
+            passing.head.asks_for_head(),
+        ))
     }
 
     fn open_websocket(
@@ -193,12 +231,21 @@ impl Forwarder {
         let payload = passing.websocket.take().ok_or(Outcome::Broken)?;
         let upgraded = incoming.into_upgraded().ok_or(Outcome::Broken)?;
         let ends = [self.end_of(node), self.end_of(node)];
-        Ok(websocket::open(head, upgraded, &passing.request, payload, ends))
+        Ok(websocket::open(
+            head,
+            upgraded,
+            &passing.request,
+            payload,
+            ends,
+        ))
     }
 
     /// Resolves once a websocket to a node has to end.
     fn end_of(&self, node: &Node) -> websocket::End {
-        let (mut known, mut stopping) = (self.shared.nodes.subscribe(), self.shared.is_stopping.subscribe());
+        let (mut known, mut stopping) = (
+            self.shared.nodes.subscribe(),
+            self.shared.is_stopping.subscribe(),
+        );
         let epoch = node.epoch;
         Box::pin(async move {
             tokio::select! {
@@ -218,13 +265,18 @@ impl Forwarder {
 
     fn given_up(&self, failure: Failure) -> HttpResponse {
         let unavailable = |message: &'static str| {
-            ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)).to_http()
+            ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER))
+                .to_http()
         };
         let (passed, response) = match failure {
-            Failure::NotTaken => (Passed::NotTaken, unavailable("no server is active now; retry with backoff")),
-            Failure::BrokeOff => {
-                (Passed::BrokeOff, unavailable("the active server did not answer; it is safe to retry"))
-            }
+            Failure::NotTaken => (
+                Passed::NotTaken,
+                unavailable("no server is active now; retry with backoff"),
+            ),
+            Failure::BrokeOff => (
+                Passed::BrokeOff,
+                unavailable("the active server did not answer; it is safe to retry"),
+            ),
             Failure::NodeLost => (Passed::NodeLost, node_lost()),
         };
         self.shared.metrics.count(passed);
@@ -237,11 +289,15 @@ impl Forwarder {
 fn node_lost() -> HttpResponse {
     let message = "the active server was lost before it answered: the change may have happened; look before you repeat it, or \
                    send changes with an Idempotency-Key";
-    HttpResponse::ServiceUnavailable().json(json!({"error": {"code": "node_lost", "message": message}}))
+    HttpResponse::ServiceUnavailable()
+        .json(json!({"error": {"code": "node_lost", "message": message}}))
 }
 
 fn incomplete() -> Problem {
-    Problem::new(ErrorCode::InvalidRequest, "the body could not be read to its end")
+    Problem::new(
+        ErrorCode::InvalidRequest,
+        "the body could not be read to its end",
+    )
 }
 
 /// Returns once another node is active.

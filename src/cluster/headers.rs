@@ -37,12 +37,17 @@ pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> Hea
     for (name, value) in request.headers() {
         let text = name.as_str();
         let is_claim = OF_PROXIES.contains(&text) || text.starts_with(OF_PROXIES_PREFIX);
-        if belongs_to_connection(text, &named) || text == FORWARDED_FOR || (is_claim && !is_of_proxy) {
+        if belongs_to_connection(text, &named)
+            || text == FORWARDED_FOR
+            || (is_claim && !is_of_proxy)
+        {
             continue;
         }
         headers.append(name.clone(), value.clone());
     }
-    let client = proxies.client_ip(request).and_then(|client| HeaderValue::try_from(client.to_string()).ok());
+    let client = proxies
+        .client_ip(request)
+        .and_then(|client| HeaderValue::try_from(client.to_string()).ok());
     if let Some(client) = client {
         headers.insert(HeaderName::from_static(FORWARDED_FOR), client);
     }
@@ -57,7 +62,9 @@ pub(super) fn mark(headers: &mut HeaderMap, epoch: i64) {
 /// Returns the headers of a response that go to the client.
 pub(super) fn of_response(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let named = named_in_connection(headers);
-    let passed = headers.iter().filter(move |(name, _)| !belongs_to_connection(name.as_str(), &named));
+    let passed = headers
+        .iter()
+        .filter(move |(name, _)| !belongs_to_connection(name.as_str(), &named));
     passed.map(|(name, value)| (name.clone(), value.clone()))
 }
 
@@ -67,12 +74,18 @@ fn named_in_connection(headers: &HeaderMap) -> Vec<String> {
 
 fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let texts = values.filter_map(|value| std::str::from_utf8(value).ok());
-    texts.flat_map(|text| text.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect()
+    texts
+        .flat_map(|text| text.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect()
 }
 
 fn belongs_to_connection(name: &str, named: &[String]) -> bool {
     let is_own = [PASSED_ON, NOT_ACTIVE, UNCONFIRMED].contains(&name);
-    is_own || OF_CONNECTION.contains(&name) || name.starts_with("proxy-") || named.iter().any(|named| named == name)
+    is_own
+        || OF_CONNECTION.contains(&name)
+        || name.starts_with("proxy-")
+        || named.iter().any(|named| named == name)
 }
 
 #[cfg(test)]
@@ -84,16 +97,23 @@ mod tests {
     fn sent(peer: &str, headers: &[(&'static str, &'static str)]) -> Vec<(String, String)> {
         let proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
         let request = TestRequest::default().peer_addr(format!("{peer}:1").parse().unwrap());
-        let request = headers.iter().fold(request, |request, header| request.append_header(*header));
+        let request = headers
+            .iter()
+            .fold(request, |request, header| request.append_header(*header));
         let sent = of_request(&request.to_http_request(), &proxies);
-        let texts = sent.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+        let texts = sent
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
         let mut texts: Vec<_> = texts.collect();
         texts.sort();
         texts
     }
 
     fn pairs(headers: &[(&str, &str)]) -> Vec<(String, String)> {
-        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -114,7 +134,11 @@ mod tests {
             ("accept", "a"),
             ("accept", "b"),
         ];
-        let expected = pairs(&[("accept", "a"), ("accept", "b"), ("x-forwarded-for", "203.0.113.9")]);
+        let expected = pairs(&[
+            ("accept", "a"),
+            ("accept", "b"),
+            ("x-forwarded-for", "203.0.113.9"),
+        ]);
         assert_eq!(sent("203.0.113.9", &headers), expected);
     }
 
@@ -128,14 +152,23 @@ mod tests {
             ("connection", "x-forwarded-for, authorization"),
             ("authorization", "Bearer k"),
         ];
-        let expected = pairs(&[("authorization", "Bearer k"), ("x-forwarded-for", "203.0.113.9")]);
+        let expected = pairs(&[
+            ("authorization", "Bearer k"),
+            ("x-forwarded-for", "203.0.113.9"),
+        ]);
         assert_eq!(sent("203.0.113.9", &forged), expected);
     }
 
     #[test]
     fn a_trusted_proxy_is_believed() {
-        let forwarded = [("x-forwarded-for", "198.51.100.1, 10.0.0.9"), ("x-forwarded-proto", "https")];
-        let expected = pairs(&[("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "https")]);
+        let forwarded = [
+            ("x-forwarded-for", "198.51.100.1, 10.0.0.9"),
+            ("x-forwarded-proto", "https"),
+        ];
+        let expected = pairs(&[
+            ("x-forwarded-for", "198.51.100.1"),
+            ("x-forwarded-proto", "https"),
+        ]);
         assert_eq!(sent("10.0.0.2", &forwarded), expected);
     }
 
@@ -149,11 +182,23 @@ mod tests {
             ("set-cookie", "a"),
             ("set-cookie", "b"),
         ] {
-            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
         let passed = of_response(&headers);
-        let mut texts: Vec<_> = passed.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        let mut texts: Vec<_> = passed
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
         texts.sort();
-        assert_eq!(texts, ["location: /whip/session/a", "set-cookie: a", "set-cookie: b"]);
+        assert_eq!(
+            texts,
+            [
+                "location: /whip/session/a",
+                "set-cookie: a",
+                "set-cookie: b"
+            ]
+        );
     }
 }

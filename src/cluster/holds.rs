@@ -32,19 +32,35 @@ impl Holds {
     /// No place is taken.
     pub(super) fn new(most: usize, metrics: ClusterMetrics) -> Arc<Self> {
         let most_of_client = most.div_ceil(PARTS);
-        Arc::new(Self { most, most_of_client, taken: Mutex::default(), metrics })
+        Arc::new(Self {
+            most,
+            most_of_client,
+            taken: Mutex::default(),
+            metrics,
+        })
     }
 
     /// Takes a place for a request; `None` if all are taken, or as many as its client may have.
-    pub(super) fn take(self: &Arc<Self>, request: &HttpRequest, proxies: &TrustedProxies) -> Option<Hold> {
-        let client = proxies.client_ip(request).filter(|client| !proxies.contains(*client)).map(ClientAddress::from);
+    pub(super) fn take(
+        self: &Arc<Self>,
+        request: &HttpRequest,
+        proxies: &TrustedProxies,
+    ) -> Option<Hold> {
+        let client = proxies
+            .client_ip(request)
+            .filter(|client| !proxies.contains(*client))
+            .map(ClientAddress::from);
         let mut taken = self.taken.lock();
         let is_full = taken.total() >= self.most;
         if is_full || (client.is_some() && taken.get(&client) >= self.most_of_client) {
             return None;
         }
         taken.add(client);
-        Some(Hold { holds: Arc::clone(self), client, _counted: self.metrics.hold() })
+        Some(Hold {
+            holds: Arc::clone(self),
+            client,
+            _counted: self.metrics.hold(),
+        })
     }
 }
 
@@ -67,9 +83,9 @@ mod tests {
         let proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
         let take = |peer: &str, forwarded: Option<&str>| {
             let request = TestRequest::default().peer_addr(format!("{peer}:1").parse().unwrap());
-            let request = forwarded
-                .into_iter()
-                .fold(request, |request, client| request.insert_header(("x-forwarded-for", client)));
+            let request = forwarded.into_iter().fold(request, |request, client| {
+                request.insert_header(("x-forwarded-for", client))
+            });
             holds.take(&request.to_http_request(), &proxies)
         };
         let direct = take("203.0.113.9", Some("198.51.100.1")).unwrap();
@@ -80,7 +96,10 @@ mod tests {
                 && take("10.0.0.3", Some("203.0.113.9")).is_none()
         );
         let of_proxy: Vec<_> = (0..6).map_while(|_| take("10.0.0.2", None)).collect();
-        assert_eq!((of_proxy.len(), take("10.0.0.2", None).is_none()), (6, true));
+        assert_eq!(
+            (of_proxy.len(), take("10.0.0.2", None).is_none()),
+            (6, true)
+        );
         drop(direct);
         assert!(take("203.0.113.9", None).is_some());
     }

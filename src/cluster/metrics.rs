@@ -45,9 +45,15 @@ impl ClusterMetrics {
     /// # Errors
     /// They are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let requests = Opts::new("conclave_cluster_requests_total", "Requests passed on to the active node, by result");
+        let requests = Opts::new(
+            "conclave_cluster_requests_total",
+            "Requests passed on to the active node, by result",
+        );
         let requests = IntCounterVec::new(requests, &["result"])?;
-        let held = IntGauge::new("conclave_cluster_requests_held", "Requests that wait for an active node")?;
+        let held = IntGauge::new(
+            "conclave_cluster_requests_held",
+            "Requests that wait for an active node",
+        )?;
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(held.clone()))?;
         Ok(Self { requests, held })

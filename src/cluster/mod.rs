@@ -92,7 +92,15 @@ impl PassThrough {
     /// Nothing is passed on yet.
     #[must_use]
     pub fn new(options: PassThroughOptions) -> Arc<Self> {
-        let PassThroughOptions { nodes, proxies, most_held, longest_hold, keep_alive, fixed, metrics } = options;
+        let PassThroughOptions {
+            nodes,
+            proxies,
+            most_held,
+            longest_hold,
+            keep_alive,
+            fixed,
+            metrics,
+        } = options;
         Arc::new(Self {
             nodes,
             proxies,
@@ -119,9 +127,11 @@ impl PassThrough {
     pub fn configure(self: &Arc<Self>, config: &mut web::ServiceConfig) {
         public_health(config, &self.fixed);
         let forwarder = Rc::new(Forwarder::new(Arc::clone(self)));
-        config.default_service(web::to(move |request: HttpRequest, payload: web::Payload| {
-            let forwarder = Rc::clone(&forwarder);
-            async move { forwarder.respond(request, payload.into_inner()).await }
-        }));
+        config.default_service(web::to(
+            move |request: HttpRequest, payload: web::Payload| {
+                let forwarder = Rc::clone(&forwarder);
+                async move { forwarder.respond(request, payload.into_inner()).await }
+            },
+        ));
     }
 }

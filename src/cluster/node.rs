@@ -44,7 +44,11 @@ impl NodeAddress {
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => address.to_string(),
         };
-        Some(Self { is_tls, host, port: url.port_or_known_default()? })
+        Some(Self {
+            is_tls,
+            host,
+            port: url.port_or_known_default()?,
+        })
     }
 }
 
@@ -72,7 +76,9 @@ impl ActiveNode {
     /// The node that requests are sent to; `None` while none is known, or it is this one and does not serve yet.
     #[must_use]
     pub fn serving(&self) -> Option<&Arc<Node>> {
-        self.node.as_ref().filter(|node| !node.is_this || self.serves_this)
+        self.node
+            .as_ref()
+            .filter(|node| !node.is_this || self.serves_this)
     }
 }
 
@@ -88,15 +94,21 @@ impl ActiveNodes {
     /// Nothing is known yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { known: watch::Sender::default(), is_cut_off: AtomicBool::default() })
+        Arc::new(Self {
+            known: watch::Sender::default(),
+            is_cut_off: AtomicBool::default(),
+        })
     }
 
     /// Follows a lease, for as long as this is used.
     pub fn follow(self: &Arc<Self>, lease: &Lease) {
-        let (mut server, mut state, followed) = (lease.active_server(), lease.states(), Arc::downgrade(self));
+        let (mut server, mut state, followed) =
+            (lease.active_server(), lease.states(), Arc::downgrade(self));
         tokio::spawn(async move {
             loop {
-                let Some(followed) = followed.upgrade() else { return };
+                let Some(followed) = followed.upgrade() else {
+                    return;
+                };
                 followed.note(server.borrow_and_update().as_ref());
                 followed.note_cut_off(state.borrow_and_update().failure.is_some());
                 drop(followed);
@@ -127,9 +139,16 @@ impl ActiveNodes {
         let node = server.map(|server| {
             let address = NodeAddress::parse(&server.url);
             if address.is_none() {
-                log::error!("requests cannot be passed on: the active server's address is {:?}", server.url);
+                log::error!(
+                    "requests cannot be passed on: the active server's address is {:?}",
+                    server.url
+                );
             }
-            Arc::new(Node { epoch: server.epoch, address, is_this: server.is_this })
+            Arc::new(Node {
+                epoch: server.epoch,
+                address,
+                is_this: server.is_this,
+            })
         });
         self.known.send_if_modified(|known| {
             let has_changed = known.node != node;
@@ -161,10 +180,20 @@ mod tests {
 
     #[test]
     fn a_url_names_a_host_and_a_port() {
-        let parsed = |url: &str| NodeAddress::parse(url).map(|node| (node.is_tls, node.host, node.port));
-        assert_eq!(parsed("http://10.0.0.1:8080"), Some((false, "10.0.0.1".into(), 8080)));
-        assert_eq!(parsed("https://node-1.example.org"), Some((true, "node-1.example.org".into(), 443)));
-        assert_eq!(parsed("http://[fd00::1]:80"), Some((false, "fd00::1".into(), 80)));
+        let parsed =
+            |url: &str| NodeAddress::parse(url).map(|node| (node.is_tls, node.host, node.port));
+        assert_eq!(
+            parsed("http://10.0.0.1:8080"),
+            Some((false, "10.0.0.1".into(), 8080))
+        );
+        assert_eq!(
+            parsed("https://node-1.example.org"),
+            Some((true, "node-1.example.org".into(), 443))
+        );
+        assert_eq!(
+            parsed("http://[fd00::1]:80"),
+            Some((false, "fd00::1".into(), 80))
+        );
         assert_eq!(parsed("ws://10.0.0.1"), None);
         assert_eq!(parsed(""), None);
     }
@@ -173,7 +202,11 @@ mod tests {
     fn this_node_gets_requests_once_it_serves() {
         let nodes = ActiveNodes::new();
         let known = nodes.subscribe();
-        let server = |epoch, is_this| ActiveServer { epoch, url: "http://10.0.0.1".into(), is_this };
+        let server = |epoch, is_this| ActiveServer {
+            epoch,
+            url: "http://10.0.0.1".into(),
+            is_this,
+        };
         nodes.note(Some(&server(1, false)));
         assert_eq!(known.borrow().serving().unwrap().epoch, 1);
         nodes.note(Some(&server(2, true)));

@@ -110,7 +110,11 @@ impl Passage {
         }
         let limit = self.held_since.unwrap_or(now) + self.longest_hold;
         if now >= limit {
-            return Step::GiveUp(if self.breaks > 0 { Failure::BrokeOff } else { Failure::NotTaken });
+            return Step::GiveUp(if self.breaks > 0 {
+                Failure::BrokeOff
+            } else {
+                Failure::NotTaken
+            });
         }
         match active {
             Some(epoch) if self.may_send_to(epoch, now) => {
@@ -119,14 +123,18 @@ impl Passage {
             }
             _ => {
                 self.held_since.get_or_insert(now);
-                let again = self.last.filter(|(epoch, _)| Some(*epoch) == active).and_then(|(_, again)| again);
+                let again = self
+                    .last
+                    .filter(|(epoch, _)| Some(*epoch) == active)
+                    .and_then(|(_, again)| again);
                 Step::WaitUntil(again.map_or(limit, |again| again.min(limit)))
             }
         }
     }
 
     fn may_send_to(&self, epoch: i64, now: Duration) -> bool {
-        self.last.is_none_or(|(last, again)| last != epoch || again.is_some_and(|again| again <= now))
+        self.last
+            .is_none_or(|(last, again)| last != epoch || again.is_some_and(|again| again <= now))
     }
 
     /// Whether an answer counts while the node of this epoch is active: not if another has taken over from the one that gave it.

@@ -44,7 +44,10 @@ impl PassThrough {
         headers::mark(&mut head.headers, node.epoch);
         let (_, mut incoming) = connection.send(head, AttemptBody::empty()).await?;
         while incoming.chunk().await?.is_some() {}
-        incoming.into_connection().into_iter().for_each(|connection| pool.put(connection));
+        incoming
+            .into_connection()
+            .into_iter()
+            .for_each(|connection| pool.put(connection));
         Ok(())
     }
 }
@@ -56,13 +59,23 @@ async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<L
         let lease = {
             let state = states.borrow();
             let is_database_answering = state.failure.is_none() && state.renewal_age().is_some();
-            LeaseView { epoch: known.epoch(), is_database_answering, silence: state.renewal_age() }
+            LeaseView {
+                epoch: known.epoch(),
+                is_database_answering,
+                silence: state.renewal_age(),
+            }
         };
-        through.reachability.lock().observe(through.started.elapsed(), lease);
+        through
+            .reachability
+            .lock()
+            .observe(through.started.elapsed(), lease);
         if let Some(node) = known.serving()
             && matches!(timeout(LIMIT, through.probe(node, &pool)).await, Ok(Ok(())))
         {
-            through.reachability.lock().answered(through.started.elapsed());
+            through
+                .reachability
+                .lock()
+                .answered(through.started.elapsed());
         }
         drop(through);
         sleep(PAUSE).await;

@@ -42,7 +42,8 @@ impl Reachability {
     pub fn observe(&mut self, now: Duration, lease: LeaseView) {
         let has_changed = lease.epoch != self.epoch;
         self.epoch = lease.epoch;
-        let is_silent = lease.epoch.is_none() || lease.silence.is_some_and(|silence| silence >= SILENCE);
+        let is_silent =
+            lease.epoch.is_none() || lease.silence.is_some_and(|silence| silence >= SILENCE);
         self.waiting = match self.waiting {
             _ if !lease.is_database_answering => None,
             // The next active node begins to serve.
@@ -55,7 +56,9 @@ impl Reachability {
     /// Whether what is passed on gets an answer, or waits for one that is to be expected.
     #[must_use]
     pub fn is_ready(&self, now: Duration) -> bool {
-        let within = |since: Option<Duration>, limit| since.is_some_and(|since| now.saturating_sub(since) < limit);
+        let within = |since: Option<Duration>, limit| {
+            since.is_some_and(|since| now.saturating_sub(since) < limit)
+        };
         within(self.answered, LATELY) || within(self.waiting, LONGEST_HOLD)
     }
 }
@@ -69,7 +72,11 @@ mod tests {
     }
 
     fn lease(epoch: impl Into<Option<i64>>, silence: u64) -> LeaseView {
-        LeaseView { epoch: epoch.into(), is_database_answering: true, silence: Some(at(silence)) }
+        LeaseView {
+            epoch: epoch.into(),
+            is_database_answering: true,
+            silence: Some(at(silence)),
+        }
     }
 
     /// A standby whose active node has answered until the hundredth second.
@@ -86,7 +93,14 @@ mod tests {
     fn a_standby_that_knows_of_no_node_is_not_ready() {
         let mut known = Reachability::default();
         assert!(!known.is_ready(at(0)));
-        known.observe(at(0), LeaseView { epoch: None, is_database_answering: false, silence: None });
+        known.observe(
+            at(0),
+            LeaseView {
+                epoch: None,
+                is_database_answering: false,
+                silence: None,
+            },
+        );
         assert!(!known.is_ready(at(1)));
     }
 
@@ -117,7 +131,10 @@ mod tests {
     #[test]
     fn without_the_database_nobody_is_waited_for() {
         let mut known = served();
-        let unknown = LeaseView { is_database_answering: false, ..lease(1, 5) };
+        let unknown = LeaseView {
+            is_database_answering: false,
+            ..lease(1, 5)
+        };
         known.observe(at(102), unknown);
         assert!(known.is_ready(at(103)) && !known.is_ready(at(104)));
     }

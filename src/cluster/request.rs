@@ -31,8 +31,12 @@ impl Head {
     /// # Errors
     /// What the active node would refuse, too: `CONNECT`, and a body with two lengths.
     pub(super) fn new(request: &HttpRequest, proxies: &TrustedProxies) -> Result<Self, Problem> {
-        if request.headers().contains_key(CONTENT_LENGTH) && request.headers().contains_key(TRANSFER_ENCODING) {
-            return Err(refused("a body must not have both Content-Length and Transfer-Encoding"));
+        if request.headers().contains_key(CONTENT_LENGTH)
+            && request.headers().contains_key(TRANSFER_ENCODING)
+        {
+            return Err(refused(
+                "a body must not have both Content-Length and Transfer-Encoding",
+            ));
         }
         let method = sent_method(request);
         if method == Method::CONNECT {
@@ -41,7 +45,13 @@ impl Head {
         let headers = headers::of_request(request, proxies);
         let uri = request.uri().clone();
         let repeat = repeat(&method, uri.path(), &headers);
-        Ok(Self { method, uri, headers, repeat, opens_websocket: opens_websocket(request) })
+        Ok(Self {
+            method,
+            uri,
+            headers,
+            repeat,
+            opens_websocket: opens_websocket(request),
+        })
     }
 
     /// Whether the response has no body, whatever its headers say.
@@ -57,7 +67,8 @@ impl Head {
         head.headers = self.headers.clone();
         headers::mark(&mut head.headers, epoch);
         if self.opens_websocket {
-            head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            head.headers
+                .insert(UPGRADE, HeaderValue::from_static("websocket"));
             head.set_connection_type(ConnectionType::Upgrade);
         }
         head
@@ -72,7 +83,11 @@ fn refused(message: &'static str) -> Problem {
 fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     let has_key = || headers.contains_key(KEY) && takes_key(method, path);
-    if is_safe || has_key() { Repeat::Always } else { Repeat::UnlessReached }
+    if is_safe || has_key() {
+        Repeat::Always
+    } else {
+        Repeat::UnlessReached
+    }
 }
 
 fn takes_key(method: &Method, path: &str) -> bool {
@@ -106,13 +121,26 @@ mod tests {
         key.iter().for_each(|key| {
             headers.insert(HeaderName::from_static(KEY), HeaderValue::from_static(key));
         });
-        repeat(&Method::from_bytes(method.as_bytes()).unwrap(), path, &headers)
+        repeat(
+            &Method::from_bytes(method.as_bytes()).unwrap(),
+            path,
+            &headers,
+        )
     }
 
     #[test]
     fn reads_and_changes_with_a_key_may_be_sent_again() {
-        for (method, path) in [("GET", "/v1/rooms"), ("HEAD", "/"), ("OPTIONS", "/v1/rooms"), ("GET", "/rtc")] {
-            assert_eq!(repeated(method, path, None), Repeat::Always, "{method} {path}");
+        for (method, path) in [
+            ("GET", "/v1/rooms"),
+            ("HEAD", "/"),
+            ("OPTIONS", "/v1/rooms"),
+            ("GET", "/rtc"),
+        ] {
+            assert_eq!(
+                repeated(method, path, None),
+                Repeat::Always,
+                "{method} {path}"
+            );
         }
         assert_eq!(repeated("POST", "/v1/rooms", Some("a")), Repeat::Always);
         assert_eq!(repeated("POST", "/v1/rooms", None), Repeat::UnlessReached);
@@ -120,24 +148,45 @@ mod tests {
 
     #[test]
     fn a_key_that_the_operation_does_not_take_permits_nothing() {
-        for (method, path) in
-            [("POST", "/whip/key"), ("POST", "/v1/rooms/"), ("PUT", "/v1/rooms"), ("BREW", "/v1/rooms")]
-        {
-            assert_eq!(repeated(method, path, Some("a")), Repeat::UnlessReached, "{method} {path}");
+        for (method, path) in [
+            ("POST", "/whip/key"),
+            ("POST", "/v1/rooms/"),
+            ("PUT", "/v1/rooms"),
+            ("BREW", "/v1/rooms"),
+        ] {
+            assert_eq!(
+                repeated(method, path, Some("a")),
+                Repeat::UnlessReached,
+                "{method} {path}"
+            );
         }
         for operation in v1::operations() {
             let spec = &operation.spec;
             let path = spec.path.replace(['{', '}'], "");
-            let expected =
-                if spec.idempotent || spec.method.as_str() == "GET" { Repeat::Always } else { Repeat::UnlessReached };
-            assert_eq!(repeated(spec.method.as_str(), &path, Some("a")), expected, "{}", spec.id);
+            let expected = if spec.idempotent || spec.method.as_str() == "GET" {
+                Repeat::Always
+            } else {
+                Repeat::UnlessReached
+            };
+            assert_eq!(
+                repeated(spec.method.as_str(), &path, Some("a")),
+                expected,
+                "{}",
+                spec.id
+            );
         }
     }
 
     #[test]
     fn a_parameter_is_one_segment() {
         assert!(is_path_of("/v1/rooms/{name}/end", "/v1/rooms/a%2Fb/end"));
-        for other in ["/v1/rooms//end", "/v1/rooms/a/b/end", "/v1/rooms/a/end/", "/v1/rooms/a", "v1/rooms/a/end"] {
+        for other in [
+            "/v1/rooms//end",
+            "/v1/rooms/a/b/end",
+            "/v1/rooms/a/end/",
+            "/v1/rooms/a",
+            "v1/rooms/a/end",
+        ] {
             assert!(!is_path_of("/v1/rooms/{name}/end", other), "{other}");
         }
     }

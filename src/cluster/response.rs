@@ -34,9 +34,15 @@ pub(super) struct Received {
 ///
 /// # Errors
 /// The node broke off.
-pub(super) async fn receive(head: &ResponseHead, incoming: &mut Incoming) -> Result<Received, Outcome> {
+pub(super) async fn receive(
+    head: &ResponseHead,
+    incoming: &mut Incoming,
+) -> Result<Received, Outcome> {
     if length(head).is_some_and(|length| length > MOST_COLLECTED as u64) {
-        return Ok(Received { begun: Bytes::new(), is_whole: false });
+        return Ok(Received {
+            begun: Bytes::new(),
+            is_whole: false,
+        });
     }
     let (mut chunks, mut collected, mut is_whole) = (Vec::new(), 0, false);
     while !is_whole && collected <= MOST_COLLECTED {
@@ -48,12 +54,19 @@ pub(super) async fn receive(head: &ResponseHead, incoming: &mut Incoming) -> Res
             None => is_whole = true,
         }
     }
-    Ok(Received { begun: joined(chunks), is_whole })
+    Ok(Received {
+        begun: joined(chunks),
+        is_whole,
+    })
 }
 
 /// Most bodies arrive in one chunk, which is not copied.
 fn joined(mut chunks: Vec<Bytes>) -> Bytes {
-    if chunks.len() == 1 { chunks.remove(0) } else { chunks.concat().into() }
+    if chunks.len() == 1 {
+        chunks.remove(0)
+    } else {
+        chunks.concat().into()
+    }
 }
 
 /// Returns the response to the client without its body.
@@ -74,7 +87,14 @@ pub(super) fn whole(of: &ResponseHead, body: Bytes, asks_for_head: bool) -> Http
             let nothing = stream::empty::<Result<Bytes, Infallible>>();
             http.set_body(BoxBody::new(SizedStream::new(length, nothing)))
         }
-        None if asks_for_head || matches!(http.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) => http,
+        None if asks_for_head
+            || matches!(
+                http.status(),
+                StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+            ) =>
+        {
+            http
+        }
         None => http.set_body(BoxBody::new(body)),
     }
 }
@@ -87,7 +107,8 @@ pub(super) fn streamed(
     request: &HttpRequest,
     keeper: Option<Rc<Pool>>,
 ) -> HttpResponse {
-    let chunks = stream::iter((!begun.is_empty()).then_some(Ok(begun))).chain(Box::pin(chunks(rest, request, keeper)));
+    let chunks = stream::iter((!begun.is_empty()).then_some(Ok(begun)))
+        .chain(Box::pin(chunks(rest, request, keeper)));
     match length(of) {
         Some(length) => head(of).set_body(BoxBody::new(SizedStream::new(length, chunks))),
         None => head(of).set_body(BoxBody::new(BodyStream::new(chunks))),
@@ -101,16 +122,27 @@ fn chunks(
 ) -> impl Stream<Item = io::Result<Bytes>> + use<> {
     // As long as there is more, the client does not keep the server waiting.
     let handling = Handling::begin(request);
-    stream::unfold((rest, keeper, handling), async |(mut rest, keeper, handling)| match rest.chunk().await {
-        Ok(Some(chunk)) => Some((Ok(chunk), (rest, keeper, handling))),
-        Ok(None) => {
-            keeper.iter().zip(rest.into_connection()).for_each(|(keeper, connection)| keeper.put(connection));
-            None
-        }
-        Err(error) => Some((Err(error), (rest, None, handling))),
-    })
+    stream::unfold(
+        (rest, keeper, handling),
+        async |(mut rest, keeper, handling)| match rest.chunk().await {
+            Ok(Some(chunk)) => Some((Ok(chunk), (rest, keeper, handling))),
+            Ok(None) => {
+                keeper
+                    .iter()
+                    .zip(rest.into_connection())
+                    .for_each(|(keeper, connection)| keeper.put(connection));
+                None
+            }
+            Err(error) => Some((Err(error), (rest, None, handling))),
+        },
+    )
 }
 
 fn length(head: &ResponseHead) -> Option<u64> {
-    head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    head.headers
+        .get(CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }

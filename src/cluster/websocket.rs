@@ -36,7 +36,8 @@ pub(super) fn open(
     let [end_of_sending, end_of_receiving] = ends;
     spawn(send(payload, to_node, end_of_sending));
     let mut http = response::head(head);
-    http.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+    http.headers_mut()
+        .insert(UPGRADE, HeaderValue::from_static("websocket"));
     http.head_mut().set_connection_type(ConnectionType::Upgrade);
     // As long as the websocket is open, the client does not keep the server waiting.
     let handling = Handling::begin(request);
@@ -66,16 +67,22 @@ fn received(
     handling: Option<Handling>,
     end: End,
 ) -> impl Stream<Item = io::Result<Bytes>> {
-    stream::unfold((from_node, handling, end), async |(mut from_node, handling, mut end)| {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        let read = tokio::select! {
-            read = from_node.read_buf(&mut chunk) => read,
-            () = &mut end => Ok(0),
-        };
-        match read {
-            Ok(0) => None,
-            Ok(_) => Some((Ok(chunk.into()), (from_node, handling, end))),
-            Err(error) => Some((Err(error), (from_node, handling, Box::pin(std::future::ready(())) as End))),
-        }
-    })
+    stream::unfold(
+        (from_node, handling, end),
+        async |(mut from_node, handling, mut end)| {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            let read = tokio::select! {
+                read = from_node.read_buf(&mut chunk) => read,
+                () = &mut end => Ok(0),
+            };
+            match read {
+                Ok(0) => None,
+                Ok(_) => Some((Ok(chunk.into()), (from_node, handling, end))),
+                Err(error) => Some((
+                    Err(error),
+                    (from_node, handling, Box::pin(std::future::ready(())) as End),
+                )),
+            }
+        },
+    )
 }

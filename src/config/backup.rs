@@ -23,6 +23,10 @@ pub struct BackupConfig {
 
 impl Default for BackupConfig {
     fn default() -> Self {
-        Self { directory: None, every: Duration::from_secs(60 * 60), keep: 24 }
+        Self {
+            directory: None,
+            every: Duration::from_secs(60 * 60),
+            keep: 24,
+        }
     }
 }

@@ -33,14 +33,24 @@ impl ClusterConfig {
 
 /// Validates the section and what it needs of others.
 pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
-    if config.cluster.admin_url.as_deref().is_some_and(|url| node_url(url).is_none()) {
-        let problem = "must be a URL such as \"http://10.0.0.1:8081\", without a path, a query and a user";
+    if config
+        .cluster
+        .admin_url
+        .as_deref()
+        .is_some_and(|url| node_url(url).is_none())
+    {
+        let problem =
+            "must be a URL such as \"http://10.0.0.1:8081\", without a path, a query and a user";
         return Err(ConfigError::new("cluster.admin_url", problem));
     }
-    let Some(text) = &config.cluster.url else { return Ok(()) };
+    let Some(text) = &config.cluster.url else {
+        return Ok(());
+    };
     let invalid = |problem: &str| Err(ConfigError::new("cluster.url", problem));
     let Some(url) = node_url(text) else {
-        return invalid("must be a URL such as \"http://10.0.0.1:8080\", without a path, a query and a user");
+        return invalid(
+            "must be a URL such as \"http://10.0.0.1:8080\", without a path, a query and a user",
+        );
     };
     if !config.database.is_postgres() {
         return invalid(
@@ -55,7 +65,10 @@ fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     let proxies = &config.http.trusted_proxies;
     let missing = |problem: String| Err(ConfigError::new("http.trusted_proxies", problem));
     if proxies.is_empty() {
-        return missing("must contain the address of each server of the cluster, since cluster.url is set".into());
+        return missing(
+            "must contain the address of each server of the cluster, since cluster.url is set"
+                .into(),
+        );
     }
     let own = match url.host() {
         Some(Host::Ipv4(address)) => address.into(),
@@ -65,7 +78,9 @@ fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     if proxies.iter().any(|network| network.contains(&own)) {
         return Ok(());
     }
-    missing(format!("must contain {own}, the address in cluster.url, and that of each other server of the cluster"))
+    missing(format!(
+        "must contain {own}, the address in cluster.url, and that of each other server of the cluster"
+    ))
 }
 
 /// Returns a url that names a host and nothing on it.
@@ -86,7 +101,10 @@ mod tests {
         let mut config = Config::default();
         config.database.url = Some(Secret::new("postgres://127.0.0.1/records"));
         config.cluster.url = Some(url.into());
-        config.http.trusted_proxies = proxies.iter().map(|network| network.parse().unwrap()).collect();
+        config.http.trusted_proxies = proxies
+            .iter()
+            .map(|network| network.parse().unwrap())
+            .collect();
         config
     }
 
@@ -96,11 +114,25 @@ mod tests {
 
     #[test]
     fn a_node_has_a_url_without_a_path_a_shared_database_and_trusts_the_others() {
-        for url in ["http://10.0.0.1:8080", "https://node-1.example.org", "http://[fd00::1]:80/"] {
+        for url in [
+            "http://10.0.0.1:8080",
+            "https://node-1.example.org",
+            "http://[fd00::1]:80/",
+        ] {
             config(url, &["10.0.0.0/8", "fd00::/8"]).validate().unwrap();
         }
-        for url in ["10.0.0.1:8080", "ws://10.0.0.1", "http://10.0.0.1/v1", "http://a@10.0.0.1", "http://10.0.0.1?a"] {
-            assert!(refusal(&config(url, &["10.0.0.0/8"])).starts_with("cluster.url: must be a URL such as"), "{url}");
+        for url in [
+            "10.0.0.1:8080",
+            "ws://10.0.0.1",
+            "http://10.0.0.1/v1",
+            "http://a@10.0.0.1",
+            "http://10.0.0.1?a",
+        ] {
+            assert!(
+                refusal(&config(url, &["10.0.0.0/8"]))
+                    .starts_with("cluster.url: must be a URL such as"),
+                "{url}"
+            );
         }
         let mut linked = config("http://10.0.0.1", &["10.0.0.0/8"]);
         linked.cluster.admin_url = Some("https://node-1.example.org:8081".into());
@@ -115,19 +147,33 @@ mod tests {
     #[test]
     fn the_proxies_that_are_trusted_contain_the_nodes() {
         assert!(
-            refusal(&config("http://node-1", &[])).starts_with("http.trusted_proxies: must contain the address of")
+            refusal(&config("http://node-1", &[]))
+                .starts_with("http.trusted_proxies: must contain the address of")
         );
         let others = refusal(&config("http://10.0.0.1", &["10.0.1.0/24"]));
-        assert!(others.starts_with("http.trusted_proxies: must contain 10.0.0.1"), "{others}");
-        config("http://node-1", &["10.0.1.0/24"]).validate().unwrap();
+        assert!(
+            others.starts_with("http.trusted_proxies: must contain 10.0.0.1"),
+            "{others}"
+        );
+        config("http://node-1", &["10.0.1.0/24"])
+            .validate()
+            .unwrap();
     }
 
     #[test]
     fn port_0_is_that_of_the_listener() {
-        let at = |url: &str| config(url, &[]).cluster.url_at("127.0.0.1:4711".parse().unwrap()).unwrap();
+        let at = |url: &str| {
+            config(url, &[])
+                .cluster
+                .url_at("127.0.0.1:4711".parse().unwrap())
+                .unwrap()
+        };
         assert_eq!(at("http://10.0.0.1:0"), "http://10.0.0.1:4711");
         assert_eq!(at("http://10.0.0.1:8080/"), "http://10.0.0.1:8080");
         assert_eq!(at("https://node-1"), "https://node-1");
-        assert_eq!(ClusterConfig::default().url_at("127.0.0.1:1".parse().unwrap()), None);
+        assert_eq!(
+            ClusterConfig::default().url_at("127.0.0.1:1".parse().unwrap()),
+            None
+        );
     }
 }

@@ -30,7 +30,13 @@ pub struct DatabaseConfig {
 
 impl Default for DatabaseConfig {
     fn default() -> Self {
-        Self { url: None, url_file: None, root_cert: None, lanes: 8, readers: 16 }
+        Self {
+            url: None,
+            url_file: None,
+            root_cert: None,
+            lanes: 8,
+            readers: 16,
+        }
     }
 }
 
@@ -45,7 +51,11 @@ impl DatabaseConfig {
     #[must_use]
     pub fn sessions(&self) -> usize {
         // One more writes what is of no project, and one has the lease.
-        if self.is_postgres() { self.lanes + self.readers + 2 } else { 0 }
+        if self.is_postgres() {
+            self.lanes + self.readers + 2
+        } else {
+            0
+        }
     }
 
     /// Returns how the database of PostgreSQL is used, by a server in this epoch or by a command; `None` for a file of SQLite.
@@ -56,17 +66,30 @@ impl DatabaseConfig {
         let (setting, url) = match (&self.url, &self.url_file) {
             (Some(url), _) => ("database.url", url.clone()),
             (None, Some(file)) => {
-                let failed = |error| ConfigError::new("database.url_file", format!("{}: {error}", file.display()));
+                let failed = |error| {
+                    ConfigError::new("database.url_file", format!("{}: {error}", file.display()))
+                };
                 // Its mode is not checked: secrets mounted into a container are often readable by a group.
-                ("database.url_file", Secret::new(fs::read_to_string(file).map_err(failed)?.trim()))
+                (
+                    "database.url_file",
+                    Secret::new(fs::read_to_string(file).map_err(failed)?.trim()),
+                )
             }
             (None, None) => return Ok(None),
         };
-        let server = PostgresServer::new(&url, self.root_cert.as_deref()).map_err(|error| match error {
-            PostgresSettingsError::Url(problem) => ConfigError::new(setting, problem),
-            PostgresSettingsError::RootCert(problem) => ConfigError::new("database.root_cert", problem),
-        })?;
-        Ok(Some(PostgresOptions { server, lanes: self.lanes, readers: self.readers, epoch }))
+        let server =
+            PostgresServer::new(&url, self.root_cert.as_deref()).map_err(|error| match error {
+                PostgresSettingsError::Url(problem) => ConfigError::new(setting, problem),
+                PostgresSettingsError::RootCert(problem) => {
+                    ConfigError::new("database.root_cert", problem)
+                }
+            })?;
+        Ok(Some(PostgresOptions {
+            server,
+            lanes: self.lanes,
+            readers: self.readers,
+            epoch,
+        }))
     }
 }
 
@@ -99,8 +122,14 @@ mod tests {
         for config in [in_setting, in_file] {
             config.validate().unwrap();
             let options = config.database.postgres(Some(3)).unwrap().unwrap();
-            assert_eq!(options.server.location(), "postgres://127.0.0.1:5433/records");
-            assert_eq!((options.lanes, options.readers, options.epoch), (8, 16, Some(3)));
+            assert_eq!(
+                options.server.location(),
+                "postgres://127.0.0.1:5433/records"
+            );
+            assert_eq!(
+                (options.lanes, options.readers, options.epoch),
+                (8, 16, Some(3))
+            );
         }
     }
 
@@ -111,26 +140,45 @@ mod tests {
             refusal(|of| of.url = Some(Secret::new("conclave:hunter2@h/d")))
                 .starts_with("database.url: must be postgres://")
         );
-        assert!(refusal(|of| of.url_file = Some("/nowhere".into())).starts_with("database.url_file: /nowhere: "));
         assert!(
-            refusal(|of| (of.url, of.url_file) = (url(), Some("x".into()))).starts_with("database.url_file: must not")
+            refusal(|of| of.url_file = Some("/nowhere".into()))
+                .starts_with("database.url_file: /nowhere: ")
         );
-        assert!(refusal(|of| of.root_cert = Some("x".into())).starts_with("database.root_cert: must not"));
+        assert!(
+            refusal(|of| (of.url, of.url_file) = (url(), Some("x".into())))
+                .starts_with("database.url_file: must not")
+        );
+        assert!(
+            refusal(|of| of.root_cert = Some("x".into()))
+                .starts_with("database.root_cert: must not")
+        );
         assert!(refusal(|of| of.lanes = 0).starts_with("database.lanes: must be 1 to 256"));
         assert!(refusal(|of| of.readers = 2).starts_with("database.readers: must be 3 to 1024"));
         let elsewhere = Some(Secret::new("postgres://u:hunter2@db.example.org/d"));
         let mut copied = with(|of| of.url = url());
         copied.backup.directory = Some("x".into());
-        assert!(copied.validate().unwrap_err().to_string().contains("pg_dump"));
+        assert!(
+            copied
+                .validate()
+                .unwrap_err()
+                .to_string()
+                .contains("pg_dump")
+        );
         let missing = refusal(|of| (of.url, of.root_cert) = (elsewhere, Some("/nowhere".into())));
-        assert!(missing.starts_with("database.root_cert: /nowhere: "), "{missing}");
+        assert!(
+            missing.starts_with("database.root_cert: /nowhere: "),
+            "{missing}"
+        );
     }
 
     #[test]
     fn neither_debug_output_nor_the_report_of_settings_has_the_url() {
         let config = with(|database| database.url = Some(Secret::new(URL)));
         let report = SettingOrigins::default().report(&config).unwrap();
-        let shown = report.iter().find(|setting| setting.name == "database.url").unwrap();
+        let shown = report
+            .iter()
+            .find(|setting| setting.name == "database.url")
+            .unwrap();
         assert!(shown.value == "***" && shown.is_secret());
         assert!(!format!("{config:?}{report:?}").contains("hunter2"));
     }

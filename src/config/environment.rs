@@ -36,8 +36,13 @@ impl EnvironmentLayer {
         schema: &Dict,
     ) -> Result<Self, ConfigError> {
         let mut layer = Self::default();
-        for (name, text) in variables.into_iter().filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str())) {
-            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+        for (name, text) in variables
+            .into_iter()
+            .filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str()))
+        {
+            let Some(rest) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
             match layer.set(name, &rest.to_ascii_lowercase(), text, schema) {
                 Err(_) if is_service_variable(name, text) => {}
                 set => set?,
@@ -46,16 +51,31 @@ impl EnvironmentLayer {
         Ok(layer)
     }
 
-    fn set(&mut self, variable: &str, name: &str, text: &str, schema: &Dict) -> Result<(), ConfigError> {
+    fn set(
+        &mut self,
+        variable: &str,
+        name: &str,
+        text: &str,
+        schema: &Dict,
+    ) -> Result<(), ConfigError> {
         let path: Vec<&str> = name.split("__").collect();
-        let [section, inner @ .., key] = &path[..] else { return Err(unknown_section(variable, schema)) };
-        let mut known =
-            schema.get(*section).and_then(Value::as_dict).ok_or_else(|| unknown_section(variable, schema))?;
+        let [section, inner @ .., key] = &path[..] else {
+            return Err(unknown_section(variable, schema));
+        };
+        let mut known = schema
+            .get(*section)
+            .and_then(Value::as_dict)
+            .ok_or_else(|| unknown_section(variable, schema))?;
         // A section may contain another one, as `media` contains `media.rtc`.
         for name in inner {
-            known = known.get(*name).and_then(Value::as_dict).ok_or_else(|| unknown_key(variable, section, known))?;
+            known = known
+                .get(*name)
+                .and_then(Value::as_dict)
+                .ok_or_else(|| unknown_key(variable, section, known))?;
         }
-        let default = known.get(*key).ok_or_else(|| unknown_key(variable, section, known))?;
+        let default = known
+            .get(*key)
+            .ok_or_else(|| unknown_key(variable, section, known))?;
         self.origins.insert(path.join("."), variable.to_owned());
         insert(&mut self.settings, &path, parse_value(text, default));
         Ok(())
@@ -68,7 +88,9 @@ fn insert(settings: &mut Dict, path: &[&str], value: Value) {
         [] => {}
         [key] => drop(settings.insert((*key).to_owned(), value)),
         [section, inner @ ..] => {
-            let section = settings.entry((*section).to_owned()).or_insert_with(|| Dict::new().into());
+            let section = settings
+                .entry((*section).to_owned())
+                .or_insert_with(|| Dict::new().into());
             if let Value::Dict(_, keys) = section {
                 insert(keys, inner, value);
             }
@@ -90,27 +112,47 @@ fn parse_value(text: &str, default: &Value) -> Value {
 }
 
 fn number(word: &str) -> Option<Value> {
-    let whole = word.parse::<u64>().map(Value::from).or_else(|_| word.parse::<i64>().map(Value::from));
-    whole.ok().or_else(|| word.parse::<f64>().ok().map(Value::from))
+    let whole = word
+        .parse::<u64>()
+        .map(Value::from)
+        .or_else(|_| word.parse::<i64>().map(Value::from));
+    whole
+        .ok()
+        .or_else(|| word.parse::<f64>().ok().map(Value::from))
 }
 
 /// Reads a list of TOML, or texts separated by commas.
 fn list(word: &str) -> Value {
     match word.parse() {
-        Ok(toml::Value::Array(items)) => Value::serialize(items).unwrap_or_else(|_| comma_separated(word)),
-        _ => comma_separated(word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(word)),
+        Ok(toml::Value::Array(items)) => {
+            Value::serialize(items).unwrap_or_else(|_| comma_separated(word))
+        }
+        _ => comma_separated(
+            word.strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+                .unwrap_or(word),
+        ),
     }
 }
 
 fn comma_separated(text: &str) -> Value {
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let parts = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
     Value::Array(Tag::Default, parts.map(Value::from).collect())
 }
 
 fn unknown_section(variable: &str, schema: &Dict) -> ConfigError {
-    let sections: Vec<_> = schema.keys().map(|section| section.to_ascii_uppercase()).collect();
+    let sections: Vec<_> = schema
+        .keys()
+        .map(|section| section.to_ascii_uppercase())
+        .collect();
     let sections = sections.join(", ");
-    ConfigError::new(variable, format!("no such setting; variables are {PREFIX}SECTION__KEY, sections {sections}"))
+    ConfigError::new(
+        variable,
+        format!("no such setting; variables are {PREFIX}SECTION__KEY, sections {sections}"),
+    )
 }
 
 fn unknown_key(variable: &str, section: &str, known: &Dict) -> ConfigError {
@@ -118,6 +160,9 @@ fn unknown_key(variable: &str, section: &str, known: &Dict) -> ConfigError {
     let section = section.to_ascii_uppercase();
     ConfigError::new(
         variable,
-        format!("no such setting; {PREFIX}{section}__ is followed by one of {}", keys.join(", ")),
+        format!(
+            "no such setting; {PREFIX}{section}__ is followed by one of {}",
+            keys.join(", ")
+        ),
     )
 }

@@ -31,16 +31,24 @@ struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .chars()
-            .try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { f.write_char(c) })
+        self.0.chars().try_for_each(|c| {
+            if c.is_control() {
+                write!(f, "{}", c.escape_default())
+            } else {
+                f.write_char(c)
+            }
+        })
     }
 }
 
 impl ConfigError {
     /// Creates an error of unknown origin.
     pub fn new(setting: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { setting: setting.into(), origin: None, problem: problem.into() }
+        Self {
+            setting: setting.into(),
+            origin: None,
+            problem: problem.into(),
+        }
     }
 
     /// Adds the variable or file that set the setting.
@@ -59,20 +67,37 @@ impl From<figment::Error> for ConfigError {
             // The path includes the unknown name.
             Kind::UnknownField(_, known) => {
                 let allowed = match error.path.split_last() {
-                    Some((_, parent)) if !parent.is_empty() => format!("the settings of {}", dotted(parent)),
+                    Some((_, parent)) if !parent.is_empty() => {
+                        format!("the settings of {}", dotted(parent))
+                    }
                     _ => "the sections".to_owned(),
                 };
-                Self::new(path, format!("no such setting; {allowed} are {}", known.join(", ")))
+                Self::new(
+                    path,
+                    format!("no such setting; {allowed} are {}", known.join(", ")),
+                )
             }
-            Kind::UnknownVariant(word, known) => {
-                Self::new(path, format!("must be {}, not {word:?}", known.join(" or ")))
-            }
+            Kind::UnknownVariant(word, known) => Self::new(
+                path,
+                format!("must be {}, not {word:?}", known.join(" or ")),
+            ),
             Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
-                let found = if secret { "this value".into() } else { describe_found(found) };
-                Self::new(path, format!("must be {}, not {found}", describe_expected(expected)))
+                let found = if secret {
+                    "this value".into()
+                } else {
+                    describe_found(found)
+                };
+                Self::new(
+                    path,
+                    format!("must be {}, not {found}", describe_expected(expected)),
+                )
             }
             Kind::MissingField(name) => {
-                let setting = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+                let setting = if path.is_empty() {
+                    name.to_string()
+                } else {
+                    format!("{path}.{name}")
+                };
                 Self::new(setting, "must be set")
             }
             Kind::Message(message) => Self::new(path, message.clone()),
@@ -98,7 +123,10 @@ fn dotted(path: &[String]) -> String {
 
 fn is_secret(path: &[String]) -> bool {
     let is_database_url = path.iter().map(String::as_str).eq(["database", "url"]);
-    is_database_url || path.last().is_some_and(|name| matches!(name.as_str(), "token" | "api_secret" | "secret"))
+    is_database_url
+        || path
+            .last()
+            .is_some_and(|name| matches!(name.as_str(), "token" | "api_secret" | "secret"))
 }
 
 /// Replaces serde's name of a type with one that operators understand.

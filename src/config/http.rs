@@ -94,15 +94,19 @@ impl Origin {
 }
 
 impl TextSetting for Origin {
-    const EXPECTED: &'static str = "an origin such as \"https://console.example.org\" or \"http://localhost:3000\"";
+    const EXPECTED: &'static str =
+        "an origin such as \"https://console.example.org\" or \"http://localhost:3000\"";
 
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("must be {}, not {text:?}", Self::EXPECTED);
         let url = Url::parse(text).map_err(|_| wrong())?;
-        let has_no_path =
-            url.path() == "/" && url.query().is_none() && url.fragment().is_none() && !text.ends_with('/');
+        let has_no_path = url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && !text.ends_with('/');
         let has_no_user = url.username().is_empty() && url.password().is_none();
-        if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user && is_plain(&url) {
+        if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user && is_plain(&url)
+        {
             Ok(Self(url.origin().ascii_serialization()))
         } else {
             Err(wrong())
@@ -116,13 +120,20 @@ impl TextSetting for Origin {
 
 /// Whether the host has no character that means something in a header or in markup.
 fn is_plain(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c)))
+    url.host_str().is_some_and(|host| {
+        host.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c))
+    })
 }
 
 impl HttpConfig {
     /// Returns the number of worker threads.
     pub fn worker_threads(&self) -> usize {
-        if self.workers == 0 { available_parallelism().map_or(1, usize::from) } else { self.workers }
+        if self.workers == 0 {
+            available_parallelism().map_or(1, usize::from)
+        } else {
+            self.workers
+        }
     }
 }
 
@@ -146,7 +157,11 @@ impl Default for HttpConfig {
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 8081).into(), token: None, hosts: Vec::new() }
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8081).into(),
+            token: None,
+            hosts: Vec::new(),
+        }
     }
 }
 
@@ -170,8 +185,14 @@ mod tests {
     #[test]
     fn an_origin_is_normalised_to_what_browsers_send() {
         let parsed = |text| Origin::parse(text).map(|origin| origin.0);
-        assert_eq!(parsed("HTTPS://Console.Example.org:443"), Ok("https://console.example.org".into()));
-        assert_eq!(parsed("http://localhost:3000"), Ok("http://localhost:3000".into()));
+        assert_eq!(
+            parsed("HTTPS://Console.Example.org:443"),
+            Ok("https://console.example.org".into())
+        );
+        assert_eq!(
+            parsed("http://localhost:3000"),
+            Ok("http://localhost:3000".into())
+        );
         assert_eq!(parsed("http://[::1]:3000"), Ok("http://[::1]:3000".into()));
         for wrong in [
             "*",

@@ -11,7 +11,10 @@ const MAX_PORT_NAME: usize = 15;
 
 /// Whether Kubernetes makes a variable of this name and value of a service.
 pub(super) fn is_service_variable(name: &str, value: &str) -> bool {
-    is_host(name, value) || is_port(name, value) || is_named_port(name, value) || is_link(name, value)
+    is_host(name, value)
+        || is_port(name, value)
+        || is_named_port(name, value)
+        || is_link(name, value)
 }
 
 /// `{SERVICE}_SERVICE_HOST=10.0.0.1`
@@ -30,24 +33,36 @@ fn is_port(name: &str, value: &str) -> bool {
 /// `{SERVICE}_SERVICE_PORT_{NAME OF PORT}=80`
 fn is_named_port(name: &str, value: &str) -> bool {
     let is_name = |port: &str| {
-        is_label(port, MAX_PORT_NAME) && !port.contains("__") && port.bytes().any(|byte| byte.is_ascii_uppercase())
+        is_label(port, MAX_PORT_NAME)
+            && !port.contains("__")
+            && port.bytes().any(|byte| byte.is_ascii_uppercase())
     };
-    name.rsplit_once("_SERVICE_PORT_").is_some_and(|(service, port)| is_service(service) && is_name(port))
+    name.rsplit_once("_SERVICE_PORT_")
+        .is_some_and(|(service, port)| is_service(service) && is_name(port))
         && port_number(value).is_some()
 }
 
 /// `{SERVICE}_PORT_80_TCP=tcp://10.0.0.1:80`, and the same with `_PROTO`, `_PORT` and `_ADDR`.
 fn is_link(name: &str, value: &str) -> bool {
-    let Some((_, link)) = name.rsplit_once("_PORT_").filter(|(service, _)| is_service(service)) else { return false };
+    let Some((_, link)) = name
+        .rsplit_once("_PORT_")
+        .filter(|(service, _)| is_service(service))
+    else {
+        return false;
+    };
     // `{SERVICE}_PORT_80_TCP_PORT` has no further `_PORT_`, so the link is `80_TCP_PORT`.
     let mut parts = link.split('_');
-    let (Some(number), Some(protocol)) = (parts.next().and_then(port_number), parts.next()) else { return false };
+    let (Some(number), Some(protocol)) = (parts.next().and_then(port_number), parts.next()) else {
+        return false;
+    };
     if !["TCP", "UDP", "SCTP"].contains(&protocol) {
         return false;
     }
     let protocol = protocol.to_ascii_lowercase();
     match (parts.next(), parts.next()) {
-        (None, _) => Address::parse(value).is_some_and(|it| it.protocol == protocol && it.port == number),
+        (None, _) => {
+            Address::parse(value).is_some_and(|it| it.protocol == protocol && it.port == number)
+        }
         (Some("PROTO"), None) => value == protocol,
         (Some("PORT"), None) => port_number(value) == Some(number),
         (Some("ADDR"), None) => value.parse::<IpAddr>().is_ok(),
@@ -65,13 +80,18 @@ impl<'a> Address<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let (protocol, address) = text.split_once("://")?;
         let address: SocketAddr = address.parse().ok()?;
-        ["tcp", "udp", "sctp"].contains(&protocol).then_some(Self { protocol, port: address.port() })
+        ["tcp", "udp", "sctp"].contains(&protocol).then_some(Self {
+            protocol,
+            port: address.port(),
+        })
     }
 }
 
 fn port_number(text: &str) -> Option<u16> {
     // Without a sign and without zeros in front, as Kubernetes writes it.
-    text.parse().ok().filter(|number: &u16| *number > 0 && number.to_string() == text)
+    text.parse()
+        .ok()
+        .filter(|number: &u16| *number > 0 && number.to_string() == text)
 }
 
 /// Whether this is the name of a service, in upper case and with underscores for its hyphens.
@@ -95,14 +115,26 @@ mod tests {
     use super::*;
 
     /// What Kubernetes makes of a service with a port, as `pkg/kubelet/envvars` of its sources does.
-    fn variables(service: &str, host: IpAddr, port_name: &str, port: u16, protocol: &str) -> Vec<(String, String)> {
+    fn variables(
+        service: &str,
+        host: IpAddr,
+        port_name: &str,
+        port: u16,
+        protocol: &str,
+    ) -> Vec<(String, String)> {
         let upper = |text: &str| text.to_ascii_uppercase().replace('-', "_");
-        let (service, url) = (upper(service), format!("{protocol}://{}", SocketAddr::new(host, port)));
+        let (service, url) = (
+            upper(service),
+            format!("{protocol}://{}", SocketAddr::new(host, port)),
+        );
         let link = format!("{service}_PORT_{port}_{}", upper(protocol));
         vec![
             (format!("{service}_SERVICE_HOST"), host.to_string()),
             (format!("{service}_SERVICE_PORT"), port.to_string()),
-            (format!("{service}_SERVICE_PORT_{}", upper(port_name)), port.to_string()),
+            (
+                format!("{service}_SERVICE_PORT_{}", upper(port_name)),
+                port.to_string(),
+            ),
             (format!("{service}_PORT"), url.clone()),
             (link.clone(), url),
             (format!("{link}_PROTO"), protocol.to_owned()),

@@ -53,7 +53,13 @@ impl Sources {
     pub fn from_process(mode: Mode, file: Option<&Path>) -> Self {
         // A variable that is not UTF-8 is not skipped: its lossy text is rejected if it is a setting.
         let texts = std::env::vars_os().map(|(name, text)| (lossy(&name), lossy(&text)));
-        Self { mode, file: file.map(Path::to_owned), environment: texts.collect(), listen: None, admin: None }
+        Self {
+            mode,
+            file: file.map(Path::to_owned),
+            environment: texts.collect(),
+            listen: None,
+            admin: None,
+        }
     }
 
     /// Loads and merges all layers and validates the result.
@@ -83,7 +89,9 @@ impl Sources {
             error.with_origin(origin)
         };
         refuse_lists_as_sections(&schema, table).map_err(with_origin)?;
-        let mut config: Config = layers.extract().map_err(|error| with_origin(error.into()))?;
+        let mut config: Config = layers
+            .extract()
+            .map_err(|error| with_origin(error.into()))?;
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
         config.validate().map_err(with_origin)?;
@@ -92,13 +100,21 @@ impl Sources {
     }
 
     /// Where each setting came from that is not a default.
-    fn origins(&self, schema: &Dict, environment: &EnvironmentLayer, file: Option<&File>) -> SettingOrigins {
+    fn origins(
+        &self,
+        schema: &Dict,
+        environment: &EnvironmentLayer,
+        file: Option<&File>,
+    ) -> SettingOrigins {
         let set = leaves(schema).into_iter().filter_map(|(name, _)| {
             let origin = origin(&name, environment, file)?;
             Some((name, origin))
         });
         let mut origins: BTreeMap<String, String> = set.collect();
-        let options = [("http.listen", "--listen", self.listen), ("admin.listen", "--admin", self.admin)];
+        let options = [
+            ("http.listen", "--listen", self.listen),
+            ("admin.listen", "--admin", self.admin),
+        ];
         for (name, option, _) in options.into_iter().filter(|(_, _, given)| given.is_some()) {
             origins.insert(name.to_owned(), option.to_owned());
         }
@@ -114,7 +130,10 @@ fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     let name = path.display().to_string();
     match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(File { table: parse_toml(&name, &text)?, name })),
+        Ok(text) => Ok(Some(File {
+            table: parse_toml(&name, &text)?,
+            name,
+        })),
         Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => Ok(None),
         Err(error) => Err(ConfigError::new(name, format!("cannot be read: {error}"))),
     }
@@ -123,10 +142,16 @@ fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {
 /// Parses TOML. The parser's message quotes the invalid line, which may contain a secret, so only its number is reported.
 pub(super) fn parse_toml(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| {
-        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let before = error
+            .span()
+            .and_then(|span| text.get(..span.start))
+            .unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let reason = error.message().replace('\n', ", ");
-        ConfigError::new(format!("{name} line {line}"), format!("not valid TOML: {reason}"))
+        ConfigError::new(
+            format!("{name} line {line}"),
+            format!("not valid TOML: {reason}"),
+        )
     })
 }
 

@@ -39,7 +39,10 @@ pub struct MediaCredentialsError {
 
 impl MediaCredentialsError {
     fn new(path: &Path, reason: impl ToString) -> Self {
-        Self { path: path.display().to_string(), reason: reason.to_string() }
+        Self {
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        }
     }
 }
 
@@ -53,18 +56,25 @@ impl MediaCredentials {
             return Ok(stored);
         }
         let path = key_path(data);
-        let (key, secret) = (random_text(KEY_CHARACTERS, BASE62), random_text(SECRET_CHARACTERS, BASE62));
+        let (key, secret) = (
+            random_text(KEY_CHARACTERS, BASE62),
+            random_text(SECRET_CHARACTERS, BASE62),
+        );
         private_file::create(&path, &format!("API{key}\n{secret}\n"))
             .map_err(|error| MediaCredentialsError::new(&path, error))?;
         // Another process may have created the file first, so its content counts.
-        read_key_file(&path)?.ok_or_else(|| MediaCredentialsError::new(&path, "disappeared after its creation"))
+        read_key_file(&path)?
+            .ok_or_else(|| MediaCredentialsError::new(&path, "disappeared after its creation"))
     }
 
     /// Returns an id that tells these credentials from others and reveals nothing of them.
     #[must_use]
     pub fn id(&self) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("conclave 2026 media credentials id");
-        hasher.update(self.api_key.as_bytes()).update(&[0]).update(self.api_secret.reveal().as_bytes());
+        hasher
+            .update(self.api_key.as_bytes())
+            .update(&[0])
+            .update(self.api_secret.reveal().as_bytes());
         hasher.finalize().to_hex()[..8].to_owned()
     }
 
@@ -86,20 +96,28 @@ fn key_path(data: &Path) -> PathBuf {
 
 fn from_config(config: &Config) -> Result<Option<MediaCredentials>, MediaCredentialsError> {
     let media = &config.media;
-    let Some(api_key) = media.api_key.clone() else { return Ok(None) };
+    let Some(api_key) = media.api_key.clone() else {
+        return Ok(None);
+    };
     let api_secret = match (&media.api_secret, &media.api_secret_file) {
         (Some(secret), _) => secret.clone(),
         (None, Some(path)) => read_secret_file(path)?,
         (None, None) => return Ok(None),
     };
-    Ok(Some(MediaCredentials { api_key, api_secret }))
+    Ok(Some(MediaCredentials {
+        api_key,
+        api_secret,
+    }))
 }
 
 fn read_secret_file(path: &Path) -> Result<Secret, MediaCredentialsError> {
     // Its mode is not checked: secrets mounted into a container are often readable by a group.
     let text = fs::read_to_string(path).map_err(|error| MediaCredentialsError::new(path, error))?;
     match text.trim() {
-        "" => Err(MediaCredentialsError::new(path, "is empty; must contain the media plane's API secret")),
+        "" => Err(MediaCredentialsError::new(
+            path,
+            "is empty; must contain the media plane's API secret",
+        )),
         secret => Ok(Secret::new(secret)),
     }
 }
@@ -113,9 +131,15 @@ fn read_key_file(path: &Path) -> Result<Option<MediaCredentials>, MediaCredentia
     let mut lines = text.lines().map(str::trim);
     match (lines.next(), lines.next()) {
         (Some(key), Some(secret)) if !key.is_empty() && !secret.is_empty() => {
-            Ok(Some(MediaCredentials { api_key: key.to_owned(), api_secret: Secret::new(secret) }))
+            Ok(Some(MediaCredentials {
+                api_key: key.to_owned(),
+                api_secret: Secret::new(secret),
+            }))
         }
-        _ => Err(MediaCredentialsError::new(path, "must contain the API key in line 1 and the API secret in line 2")),
+        _ => Err(MediaCredentialsError::new(
+            path,
+            "must contain the API key in line 1 and the API secret in line 2",
+        )),
     }
 }
 
@@ -128,16 +152,34 @@ mod tests {
     #[test]
     fn credentials_are_generated_once_and_only_their_owner_may_read_them() {
         let (dir, config) = (tempfile::tempdir().unwrap(), Config::default());
-        assert!(MediaCredentials::load(&config, dir.path()).unwrap().is_none());
+        assert!(
+            MediaCredentials::load(&config, dir.path())
+                .unwrap()
+                .is_none()
+        );
         let created = MediaCredentials::load_or_create(&config, dir.path()).unwrap();
-        assert!(created.api_key.starts_with("API") && created.api_secret.reveal().len() == SECRET_CHARACTERS);
-        assert_eq!(MediaCredentials::load_or_create(&config, dir.path()).unwrap(), created);
-        assert_eq!(MediaCredentials::load(&config, dir.path()).unwrap(), Some(created));
+        assert!(
+            created.api_key.starts_with("API")
+                && created.api_secret.reveal().len() == SECRET_CHARACTERS
+        );
+        assert_eq!(
+            MediaCredentials::load_or_create(&config, dir.path()).unwrap(),
+            created
+        );
+        assert_eq!(
+            MediaCredentials::load(&config, dir.path()).unwrap(),
+            Some(created)
+        );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         let path = key_path(dir.path());
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let error = MediaCredentials::load(&config, dir.path()).unwrap_err().to_string();
+        let error = MediaCredentials::load(&config, dir.path())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("chmod 600"), "{error}");
     }
 
@@ -150,8 +192,16 @@ mod tests {
         config.media.api_key = Some("APIx".into());
         config.media.api_secret_file = Some(file.clone());
         let found = MediaCredentials::load_or_create(&config, dir.path()).unwrap();
-        assert_eq!((found.api_key.as_str(), found.api_secret.reveal()), ("APIx", "from a file"));
+        assert_eq!(
+            (found.api_key.as_str(), found.api_secret.reveal()),
+            ("APIx", "from a file")
+        );
         fs::write(&file, "\n").unwrap();
-        assert!(MediaCredentials::load(&config, dir.path()).unwrap_err().to_string().contains("is empty"));
+        assert!(
+            MediaCredentials::load(&config, dir.path())
+                .unwrap_err()
+                .to_string()
+                .contains("is empty")
+        );
     }
 }

@@ -31,8 +31,9 @@ impl Plans {
             None => Self::parse("config/plans.toml", BUILT_IN),
             Some(path) => {
                 let name = path.display().to_string();
-                let text = fs::read_to_string(path)
-                    .map_err(|error| ConfigError::new("plans.file", format!("{name} cannot be read: {error}")))?;
+                let text = fs::read_to_string(path).map_err(|error| {
+                    ConfigError::new("plans.file", format!("{name} cannot be read: {error}"))
+                })?;
                 Self::parse(&name, &text)
             }
         }
@@ -51,26 +52,46 @@ impl Plans {
     fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let with_origin = |error: ConfigError| error.with_origin(Some(name.to_owned()));
         let layer = Figment::from(Serialized::defaults(parse_toml(name, text)?));
-        let plans: BTreeMap<String, Object<Plan>> = layer.extract().map_err(|error| with_origin(error.into()))?;
-        let plans: BTreeMap<_, _> = plans.into_iter().map(|(id, Object(plan))| (id, plan)).collect();
+        let plans: BTreeMap<String, Object<Plan>> =
+            layer.extract().map_err(|error| with_origin(error.into()))?;
+        let plans: BTreeMap<_, _> = plans
+            .into_iter()
+            .map(|(id, Object(plan))| (id, plan))
+            .collect();
         if plans.is_empty() {
-            return Err(ConfigError::new("plans.file", format!("{name} must contain at least one plan")));
+            return Err(ConfigError::new(
+                "plans.file",
+                format!("{name} must contain at least one plan"),
+            ));
         }
-        plans.iter().try_for_each(|(id, plan)| validate(id, plan)).map_err(with_origin)?;
+        plans
+            .iter()
+            .try_for_each(|(id, plan)| validate(id, plan))
+            .map_err(with_origin)?;
         Ok(Self(plans))
     }
 }
 
 fn validate(id: &str, plan: &Plan) -> Result<(), ConfigError> {
-    let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    let is_allowed =
+        |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
     if id.is_empty() || id.len() > 40 || !id.bytes().all(is_allowed) {
-        return Err(ConfigError::new(id, "a plan's id must be 1 to 40 of a-z, 0-9, _ and -"));
+        return Err(ConfigError::new(
+            id,
+            "a plan's id must be 1 to 40 of a-z, 0-9, _ and -",
+        ));
     }
     if plan.price_ugx < 0 {
-        return Err(ConfigError::new(format!("{id}.price_ugx"), "must be 0 or more"));
+        return Err(ConfigError::new(
+            format!("{id}.price_ugx"),
+            "must be 0 or more",
+        ));
     }
     if plan.overage_ugx_per_minute.is_some_and(|price| price < 0) {
-        return Err(ConfigError::new(format!("{id}.overage_ugx_per_minute"), "must be 0 or more"));
+        return Err(ConfigError::new(
+            format!("{id}.overage_ugx_per_minute"),
+            "must be 0 or more",
+        ));
     }
     Ok(())
 }
@@ -83,18 +104,29 @@ mod tests {
     #[test]
     fn there_are_four_built_in_plans() {
         let plans = Plans::load(None).unwrap();
-        assert_eq!(plans.ids().collect::<Vec<_>>(), ["free", "pro", "self_hosted", "starter"]);
+        assert_eq!(
+            plans.ids().collect::<Vec<_>>(),
+            ["free", "pro", "self_hosted", "starter"]
+        );
         let own = plans.get(DEFAULT_PLAN).unwrap();
         assert_eq!((own.price_ugx, own.limits), (0, PlanLimits::default()));
         assert!(own.features.recording && own.features.streaming);
         let free = plans.get("free").unwrap();
         let limits = free.limits;
-        assert_eq!((limits.concurrent_rooms, limits.participants_per_room), (Some(2), Some(10)));
-        assert_eq!((limits.participant_minutes_per_month, free.price_ugx), (Some(10_000), 0));
+        assert_eq!(
+            (limits.concurrent_rooms, limits.participants_per_room),
+            (Some(2), Some(10))
+        );
+        assert_eq!(
+            (limits.participant_minutes_per_month, free.price_ugx),
+            (Some(10_000), 0)
+        );
         assert!(!free.features.recording && !free.features.streaming);
         for priced in ["starter", "pro"] {
             let plan = plans.get(priced).unwrap();
-            assert!(plan.price_ugx > 0 && plan.overage_ugx_per_minute.is_some_and(|price| price > 0));
+            assert!(
+                plan.price_ugx > 0 && plan.overage_ugx_per_minute.is_some_and(|price| price > 0)
+            );
         }
         assert!(plans.get("gold").is_none());
     }
@@ -106,9 +138,15 @@ mod tests {
         let with_limits = |limits: &str| format!("[a]\n{body}[a.limits]\n{limits}\n");
         assert!(Plans::parse("x", &with_limits("concurrent_rooms = 1")).is_ok());
         for (text, named) in [
-            (with_limits("concurrent_rooms = -1"), "a.limits.concurrent_rooms (plans.toml): "),
+            (
+                with_limits("concurrent_rooms = -1"),
+                "a.limits.concurrent_rooms (plans.toml): ",
+            ),
             (with_limits("rooms = 1"), "a.limits.rooms"),
-            ("a = ['A', 1, {}, {}]\n".into(), "a (plans.toml): must be a section, not a list"),
+            (
+                "a = ['A', 1, {}, {}]\n".into(),
+                "a (plans.toml): must be a section, not a list",
+            ),
             (
                 "[a]\ndisplay_name = 'A'\nprice_ugx = 1\nfeatures = [true]\n".into(),
                 "a.features (plans.toml): must be a section",
@@ -120,7 +158,11 @@ mod tests {
             ("[a\n".into(), "plans.toml line 1"),
             (String::new(), "plans.file"),
         ] {
-            assert!(refusal(&text).starts_with(named), "{named}: {}", refusal(&text));
+            assert!(
+                refusal(&text).starts_with(named),
+                "{named}: {}",
+                refusal(&text)
+            );
         }
         assert!(Plans::load(Some(Path::new("/nonexistent/plans.toml"))).is_err());
     }

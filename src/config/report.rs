@@ -54,8 +54,10 @@ fn text(value: &Value) -> String {
         Value::Array(_, items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
         Value::Bool(_, flag) => flag.to_string(),
         Value::Num(_, number) => {
-            let whole =
-                number.to_i128().map(|number| number.to_string()).or_else(|| number.to_u128().map(|n| n.to_string()));
+            let whole = number
+                .to_i128()
+                .map(|number| number.to_string())
+                .or_else(|| number.to_u128().map(|n| n.to_string()));
             whole.unwrap_or_else(|| number.to_f64().unwrap_or_default().to_string())
         }
         Value::Char(_, character) => character.to_string(),
@@ -68,7 +70,11 @@ fn without_password(text: &str) -> String {
     match Url::parse(text) {
         Ok(mut url) if url.password().is_some() => {
             let hidden = url.set_password(Some(HIDDEN)).is_ok();
-            if hidden { url.to_string() } else { HIDDEN.into() }
+            if hidden {
+                url.to_string()
+            } else {
+                HIDDEN.into()
+            }
         }
         _ => text.to_owned(),
     }

@@ -114,8 +114,10 @@ impl TextSetting for PortRange {
     fn parse(text: &str) -> Result<Self, String> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let ports = first.trim().parse().ok().zip(last.trim().parse().ok());
-        let ports = ports.filter(|(first, last): &(u16, u16)| first <= last && (*first > 0 || *last == 0));
-        let (first, last) = ports.ok_or_else(|| format!("must be {}, not {text:?}", Self::EXPECTED))?;
+        let ports =
+            ports.filter(|(first, last): &(u16, u16)| first <= last && (*first > 0 || *last == 0));
+        let (first, last) =
+            ports.ok_or_else(|| format!("must be {}, not {text:?}", Self::EXPECTED))?;
         Ok(Self(first..=last))
     }
 
@@ -128,7 +130,8 @@ impl TextSetting for IpAddr {
     const EXPECTED: &'static str = "an address such as \"192.0.2.1\" or \"2001:db8::1\"";
 
     fn parse(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| format!("must be {}, not {text:?}", Self::EXPECTED))
+        text.parse()
+            .map_err(|_| format!("must be {}, not {text:?}", Self::EXPECTED))
     }
 
     fn format(&self) -> String {
@@ -142,7 +145,10 @@ mod tests {
 
     #[test]
     fn a_range_of_ports_is_two_ports_in_order_or_one() {
-        assert_eq!(PortRange::parse("7882-7897").unwrap(), PortRange(7882..=7897));
+        assert_eq!(
+            PortRange::parse("7882-7897").unwrap(),
+            PortRange(7882..=7897)
+        );
         assert_eq!(PortRange::parse("7882").unwrap(), PortRange(7882..=7882));
         assert_eq!(PortRange::parse("0").unwrap(), PortRange(0..=0));
         for other in ["", "-", "2-1", "0-5", "70000", "a-b", "1-2-3"] {

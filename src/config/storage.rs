@@ -33,7 +33,11 @@ pub struct RecordingsConfig {
 
 impl Default for RecordingsConfig {
     fn default() -> Self {
-        Self { dir: None, lost_after: Duration::from_secs(24 * 60 * 60), retention: None }
+        Self {
+            dir: None,
+            lost_after: Duration::from_secs(24 * 60 * 60),
+            retention: None,
+        }
     }
 }
 

@@ -12,8 +12,17 @@ use super::*;
 const SHIPPED: &str = include_str!("../../config/conclave.toml");
 
 fn sources(file: Option<&Path>, environment: &[(&str, &str)]) -> Sources {
-    let environment = environment.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    Sources { mode: Mode::Serve, file: file.map(Path::to_owned), environment, listen: None, admin: None }
+    let environment = environment
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
+    Sources {
+        mode: Mode::Serve,
+        file: file.map(Path::to_owned),
+        environment,
+        listen: None,
+        admin: None,
+    }
 }
 
 fn from_environment(environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -47,7 +56,10 @@ fn the_shipped_file_sets_nothing() {
 fn the_shipped_file_lists_every_setting_with_its_default() {
     let uncommented: Vec<_> = SHIPPED
         .lines()
-        .map(|line| line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase())))
+        .map(|line| {
+            line.strip_prefix('#')
+                .filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+        })
         .zip(SHIPPED.lines())
         .map(|(value, line)| value.unwrap_or(line))
         .collect();
@@ -56,7 +68,8 @@ fn the_shipped_file_lists_every_setting_with_its_default() {
     let table: toml::Table = text.parse().unwrap();
     for (section, keys) in schema(&Config::default()).unwrap() {
         for key in keys.as_dict().unwrap().keys() {
-            let named = table[&section].get(key).is_some() || (section == "encryption" && key == "key_file");
+            let named = table[&section].get(key).is_some()
+                || (section == "encryption" && key == "key_file");
             assert!(named, "{section}.{key} is not in config/conclave.toml");
         }
     }
@@ -64,10 +77,22 @@ fn the_shipped_file_lists_every_setting_with_its_default() {
 
 #[test]
 fn the_environment_overrides_the_file_and_the_command_line_overrides_both() {
-    let (_dir, file) = file("[http]\nlisten = '127.0.0.1:1'\n[limits]\nburst = 7\n[admin]\nlisten = '127.0.0.1:2'\n");
-    let mut sources = sources(Some(&file), &[("CONCLAVE_HTTP__LISTEN", "127.0.0.1:3"), ("PATH", "/bin")]);
+    let (_dir, file) = file(
+        "[http]\nlisten = '127.0.0.1:1'\n[limits]\nburst = 7\n[admin]\nlisten = '127.0.0.1:2'\n",
+    );
+    let mut sources = sources(
+        Some(&file),
+        &[("CONCLAVE_HTTP__LISTEN", "127.0.0.1:3"), ("PATH", "/bin")],
+    );
     let config = sources.load().unwrap();
-    assert_eq!((config.http.listen.port(), config.limits.burst, config.admin.listen.port()), (3, 7, 2));
+    assert_eq!(
+        (
+            config.http.listen.port(),
+            config.limits.burst,
+            config.admin.listen.port()
+        ),
+        (3, 7, 2)
+    );
     sources.listen = Some("127.0.0.1:0".parse().unwrap());
     assert_eq!(sources.load().unwrap().http.listen.port(), 0);
     sources.admin = Some("0.0.0.0:9".parse().unwrap());
@@ -79,7 +104,11 @@ fn the_defaults_of_dev_can_be_overridden_by_the_environment() {
     let mut sources = sources(None, &[("CONCLAVE_EGRESS__ALLOW_NETWORKS", "")]);
     sources.mode = Mode::Dev;
     let config = sources.load().unwrap();
-    assert!(config.media.sandbox && config.media.rtc.loopback && config.egress.allow_networks.is_empty());
+    assert!(
+        config.media.sandbox
+            && config.media.rtc.loopback
+            && config.egress.allow_networks.is_empty()
+    );
     assert_eq!(config.webhooks.allow_networks, text::loopback());
 }
 
@@ -88,15 +117,27 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     let config = from_environment(&[
         ("CONCLAVE_HTTP__WORKERS", "3"),
         ("CONCLAVE_HTTP__TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.7"),
-        ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "[\"https://a.org\",\"http://b.org:81\"]"),
+        (
+            "CONCLAVE_HTTP__CONSOLE_ORIGINS",
+            "[\"https://a.org\",\"http://b.org:81\"]",
+        ),
         ("CONCLAVE_HTTP__BROWSER_ORIGINS", "https://c.org"),
         ("CONCLAVE_ADMIN__TOKEN", "1234567890123456"),
         ("CONCLAVE_MEDIA__SANDBOX", "true"),
         ("CONCLAVE_MEDIA__TIMEOUT", "1500ms"),
         ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "5000-5003"),
-        ("CONCLAVE_MEDIA__RTC__EXTERNAL_ADDRESSES", "192.0.2.1, 2001:db8::1"),
-        ("CONCLAVE_MEDIA__RTC__ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8"),
-        ("CONCLAVE_MEDIA__RTC__TURN__URLS", "turn:a:3478?transport=udp, turns:a"),
+        (
+            "CONCLAVE_MEDIA__RTC__EXTERNAL_ADDRESSES",
+            "192.0.2.1, 2001:db8::1",
+        ),
+        (
+            "CONCLAVE_MEDIA__RTC__ALLOW_NETWORKS",
+            "10.0.0.0/8, fd00::/8",
+        ),
+        (
+            "CONCLAVE_MEDIA__RTC__TURN__URLS",
+            "turn:a:3478?transport=udp, turns:a",
+        ),
         ("CONCLAVE_MEDIA__RTC__TURN__SECRET", "hush"),
         ("CONCLAVE_MEDIA__RTC__TURN__TTL", "1h"),
         ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,1s"),
@@ -118,35 +159,66 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     let turn = config.media.rtc.turn;
     assert_eq!(
         (turn.urls, turn.ttl),
-        (vec!["turn:a:3478?transport=udp".into(), "turns:a".into()], Duration::from_secs(3_600))
+        (
+            vec!["turn:a:3478?transport=udp".into(), "turns:a".into()],
+            Duration::from_secs(3_600)
+        )
     );
-    assert_eq!(config.webhooks.retry_delays, [Duration::from_millis(100), Duration::from_secs(1)]);
+    assert_eq!(
+        config.webhooks.retry_delays,
+        [Duration::from_millis(100), Duration::from_secs(1)]
+    );
     assert_eq!(config.webhooks.allow_networks.len(), 1);
     assert_eq!(config.encryption.key_path(Path::new("d")), None);
-    assert_eq!(config.recordings.path(Path::new("d")), Path::new("d/recordings"));
-    assert_eq!(config.billing.url.as_deref(), Some("https://pay.example.org"));
+    assert_eq!(
+        config.recordings.path(Path::new("d")),
+        Path::new("d/recordings")
+    );
+    assert_eq!(
+        config.billing.url.as_deref(),
+        Some("https://pay.example.org")
+    );
 }
 
 #[test]
 fn a_variable_with_escapes_behind_other_letters_than_ascii_is_read_as_it_is_written() {
     let text = "\"ü\\u00e9\\n";
     assert_eq!(
-        from_environment(&[("CONCLAVE_ENCRYPTION__KEY_FILE", text)]).unwrap().encryption.key_file.unwrap(),
+        from_environment(&[("CONCLAVE_ENCRYPTION__KEY_FILE", text)])
+            .unwrap()
+            .encryption
+            .key_file
+            .unwrap(),
         text
     );
-    for (text, named) in [("[\"ü\\\\x\"]", "http.browser_origins[0] ("), ("[\"aü\\", "http.browser_origins[0] (")] {
-        let text = message(from_environment(&[("CONCLAVE_HTTP__BROWSER_ORIGINS", text)]));
+    for (text, named) in [
+        ("[\"ü\\\\x\"]", "http.browser_origins[0] ("),
+        ("[\"aü\\", "http.browser_origins[0] ("),
+    ] {
+        let text = message(from_environment(&[(
+            "CONCLAVE_HTTP__BROWSER_ORIGINS",
+            text,
+        )]));
         assert!(text.starts_with(named), "{text}");
     }
-    let bare = from_environment(&[("CONCLAVE_HTTP__TRUSTED_PROXIES", "[10.0.0.0/8, ::1]")]).unwrap();
+    let bare =
+        from_environment(&[("CONCLAVE_HTTP__TRUSTED_PROXIES", "[10.0.0.0/8, ::1]")]).unwrap();
     assert_eq!(bare.http.trusted_proxies.len(), 2);
 }
 
 #[test]
 fn an_unknown_conclave_variable_is_an_error_and_other_variables_are_ignored() {
-    for name in ["CONCLAVE_HTTP__LISTN", "CONCLAVE_HTPP__LISTEN", "CONCLAVE_HTTP_LISTEN", "CONCLAVE_HTTP__LISTEN__X"] {
+    for name in [
+        "CONCLAVE_HTTP__LISTN",
+        "CONCLAVE_HTPP__LISTEN",
+        "CONCLAVE_HTTP_LISTEN",
+        "CONCLAVE_HTTP__LISTEN__X",
+    ] {
         let text = message(from_environment(&[(name, "x")]));
-        assert!(text.starts_with(&format!("{name}: no such setting")), "{text}");
+        assert!(
+            text.starts_with(&format!("{name}: no such setting")),
+            "{text}"
+        );
     }
     assert!(message(from_environment(&[("CONCLAVE_HTTP__LISTN", "x")])).contains("LISTEN"));
     assert!(from_environment(&[("HTTP__LISTN", "x"), ("XCONCLAVE_A", "y"), ("HOME", "/")]).is_ok());
@@ -172,17 +244,40 @@ fn the_variables_that_kubernetes_makes_of_services_are_ignored() {
     ]);
     assert_eq!(config.unwrap().http.workers, 3);
     let text = message(from_environment(&[("CONCLAVE_HTTP_PORT", "8080")]));
-    assert!(text.starts_with("CONCLAVE_HTTP_PORT: no such setting"), "{text}");
+    assert!(
+        text.starts_with("CONCLAVE_HTTP_PORT: no such setting"),
+        "{text}"
+    );
 }
 
 #[test]
 fn the_error_of_an_invalid_variable_names_path_variable_and_allowed_values() {
     for (variable, value, named) in [
-        ("CONCLAVE_HTTP__LISTEN", "8080", "http.listen (CONCLAVE_HTTP__LISTEN): must be an address and a port"),
-        ("CONCLAVE_LIMITS__BURST", "many", "limits.burst (CONCLAVE_LIMITS__BURST): must be a whole number from 0"),
-        ("CONCLAVE_LIMITS__BURST", "0", "limits.burst (CONCLAVE_LIMITS__BURST): must be 1 to"),
-        ("CONCLAVE_LIMITS__BURST", "-1", "limits.burst (CONCLAVE_LIMITS__BURST): "),
-        ("CONCLAVE_LIMITS__BURST", "99999999999", "limits.burst (CONCLAVE_LIMITS__BURST): "),
+        (
+            "CONCLAVE_HTTP__LISTEN",
+            "8080",
+            "http.listen (CONCLAVE_HTTP__LISTEN): must be an address and a port",
+        ),
+        (
+            "CONCLAVE_LIMITS__BURST",
+            "many",
+            "limits.burst (CONCLAVE_LIMITS__BURST): must be a whole number from 0",
+        ),
+        (
+            "CONCLAVE_LIMITS__BURST",
+            "0",
+            "limits.burst (CONCLAVE_LIMITS__BURST): must be 1 to",
+        ),
+        (
+            "CONCLAVE_LIMITS__BURST",
+            "-1",
+            "limits.burst (CONCLAVE_LIMITS__BURST): ",
+        ),
+        (
+            "CONCLAVE_LIMITS__BURST",
+            "99999999999",
+            "limits.burst (CONCLAVE_LIMITS__BURST): ",
+        ),
         (
             "CONCLAVE_MEDIA__SANDBOX",
             "yes",
@@ -193,20 +288,56 @@ fn the_error_of_an_invalid_variable_names_path_variable_and_allowed_values() {
             "zoom",
             "media.kind (CONCLAVE_MEDIA__KIND): must be embedded or livekit, not \"zoom\"",
         ),
-        ("CONCLAVE_WEBHOOKS__TICK", "5", "webhooks.tick (CONCLAVE_WEBHOOKS__TICK): must be a duration such as"),
-        ("CONCLAVE_WEBHOOKS__TICK", "0s", "webhooks.tick (CONCLAVE_WEBHOOKS__TICK): must be more than 0s"),
-        ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "1m,soon", "webhooks.retry_delays[1] (CONCLAVE_WEBHOOKS__RETRY_DELAYS)"),
-        ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "", "webhooks.retry_delays (CONCLAVE_WEBHOOKS__RETRY_DELAYS)"),
+        (
+            "CONCLAVE_WEBHOOKS__TICK",
+            "5",
+            "webhooks.tick (CONCLAVE_WEBHOOKS__TICK): must be a duration such as",
+        ),
+        (
+            "CONCLAVE_WEBHOOKS__TICK",
+            "0s",
+            "webhooks.tick (CONCLAVE_WEBHOOKS__TICK): must be more than 0s",
+        ),
+        (
+            "CONCLAVE_WEBHOOKS__RETRY_DELAYS",
+            "1m,soon",
+            "webhooks.retry_delays[1] (CONCLAVE_WEBHOOKS__RETRY_DELAYS)",
+        ),
+        (
+            "CONCLAVE_WEBHOOKS__RETRY_DELAYS",
+            "",
+            "webhooks.retry_delays (CONCLAVE_WEBHOOKS__RETRY_DELAYS)",
+        ),
         (
             "CONCLAVE_EGRESS__ALLOW_NETWORKS",
             "10.0.0.0/33",
             "egress.allow_networks[0] (CONCLAVE_EGRESS__ALLOW_NETWORKS)",
         ),
-        ("CONCLAVE_HTTP__CONSOLE_ORIGINS", "*", "http.console_origins[0] (CONCLAVE_HTTP__CONSOLE_ORIGINS)"),
-        ("CONCLAVE_HTTP__WORKERS", "5000", "http.workers (CONCLAVE_HTTP__WORKERS)"),
-        ("CONCLAVE_ADMIN__TOKEN", "a b", "admin.token (CONCLAVE_ADMIN__TOKEN): must be printable ASCII"),
-        ("CONCLAVE_BILLING__URL", "ftp://x", "billing.url (CONCLAVE_BILLING__URL): must be a URL"),
-        ("CONCLAVE_MEDIA__PUBLIC_URL", "http://x", "media.public_url (CONCLAVE_MEDIA__PUBLIC_URL)"),
+        (
+            "CONCLAVE_HTTP__CONSOLE_ORIGINS",
+            "*",
+            "http.console_origins[0] (CONCLAVE_HTTP__CONSOLE_ORIGINS)",
+        ),
+        (
+            "CONCLAVE_HTTP__WORKERS",
+            "5000",
+            "http.workers (CONCLAVE_HTTP__WORKERS)",
+        ),
+        (
+            "CONCLAVE_ADMIN__TOKEN",
+            "a b",
+            "admin.token (CONCLAVE_ADMIN__TOKEN): must be printable ASCII",
+        ),
+        (
+            "CONCLAVE_BILLING__URL",
+            "ftp://x",
+            "billing.url (CONCLAVE_BILLING__URL): must be a URL",
+        ),
+        (
+            "CONCLAVE_MEDIA__PUBLIC_URL",
+            "http://x",
+            "media.public_url (CONCLAVE_MEDIA__PUBLIC_URL)",
+        ),
     ] {
         let text = message(from_environment(&[(variable, value)]));
         assert!(text.starts_with(named), "wanted {named:?}, got {text:?}");
@@ -222,27 +353,45 @@ fn the_error_of_an_invalid_file_names_path_and_file() {
         ("http = 5", "http ("),
         ("limits = [5, 6]", "limits ("),
         ("[media]\nrtc = [false]", "media.rtc ("),
-        ("media = { rtc = { turn = [['turn:turn.example.com'], 's'] } }", "media.rtc.turn ("),
+        (
+            "media = { rtc = { turn = [['turn:turn.example.com'], 's'] } }",
+            "media.rtc.turn (",
+        ),
         ("[http]\nlisten = 5", "http.listen ("),
         ("[webhooks]\ntick = 5", "webhooks.tick ("),
         ("[webhooks]\nretry_delays = '1m'", "webhooks.retry_delays ("),
-        ("[webhooks]\nretry_delays = ['1m', 5]", "webhooks.retry_delays[1] ("),
+        (
+            "[webhooks]\nretry_delays = ['1m', 5]",
+            "webhooks.retry_delays[1] (",
+        ),
         ("[media]\nsandbox = 'yes'", "media.sandbox ("),
         ("[limits]\nburst = 1.5", "limits.burst ("),
     ] {
         let text = message(from_file(content));
-        assert!(text.starts_with(named) && text.contains("conclave.toml"), "wanted {named:?}, got {text:?}");
+        assert!(
+            text.starts_with(named) && text.contains("conclave.toml"),
+            "wanted {named:?}, got {text:?}"
+        );
     }
     let absent = message(sources(Some(Path::new("/nonexistent/conclave.toml")), &[]).load());
-    assert!(absent.starts_with("/nonexistent/conclave.toml: cannot be read"), "{absent}");
+    assert!(
+        absent.starts_with("/nonexistent/conclave.toml: cannot be read"),
+        "{absent}"
+    );
 }
 
 #[test]
 fn a_name_with_a_line_end_is_escaped_in_the_message() {
     let text = message(from_file("[http]\n\"a\\nb\" = 1"));
-    assert!(text.starts_with("http.a\\nb (") && text.contains("no such setting"), "{text}");
+    assert!(
+        text.starts_with("http.a\\nb (") && text.contains("no such setting"),
+        "{text}"
+    );
     let text = message(from_environment(&[("CONCLAVE_HTTP__A\u{1b}", "1")]));
-    assert!(text.starts_with("CONCLAVE_HTTP__A\\u{1b}: no such setting"), "{text}");
+    assert!(
+        text.starts_with("CONCLAVE_HTTP__A\\u{1b}: no such setting"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -256,7 +405,10 @@ fn no_message_contains_a_secret() {
         let text = message(from_file(content));
         assert!(!text.contains("31337"), "{text}");
     }
-    assert!(message(from_file("\n[admin]\ntoken = \"31337")).contains("conclave.toml line 3: not valid TOML"));
+    assert!(
+        message(from_file("\n[admin]\ntoken = \"31337"))
+            .contains("conclave.toml line 3: not valid TOML")
+    );
     let config = from_environment(&[("CONCLAVE_ADMIN__TOKEN", "3133731337313373")]).unwrap();
     let shown = format!("{config:?} {:?}", Value::serialize(&config).unwrap());
     assert!(!shown.contains("31337") && shown.contains("***"));
@@ -271,8 +423,14 @@ fn turn_servers_have_urls_of_their_scheme_and_a_secret() {
         assert!(message(from_environment(&[alone])).starts_with("media.rtc.turn.secret"));
     }
     for other in ["stun:a", "turn:", "turn://a", "a"] {
-        let text = message(from_environment(&[("CONCLAVE_MEDIA__RTC__TURN__URLS", other), secret]));
-        assert!(text.starts_with("media.rtc.turn.urls[0]") && !text.contains("31337"), "{text}");
+        let text = message(from_environment(&[
+            ("CONCLAVE_MEDIA__RTC__TURN__URLS", other),
+            secret,
+        ]));
+        assert!(
+            text.starts_with("media.rtc.turn.urls[0]") && !text.contains("31337"),
+            "{text}"
+        );
     }
 }
 
@@ -280,15 +438,38 @@ fn turn_servers_have_urls_of_their_scheme_and_a_secret() {
 fn settings_that_depend_on_each_other_are_validated_together() {
     let open = ("CONCLAVE_ADMIN__LISTEN", "0.0.0.0:8081");
     assert!(message(from_environment(&[open])).starts_with("admin.token: must be set"));
-    assert!(message(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "")])).starts_with("admin.token"));
+    assert!(
+        message(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "")]))
+            .starts_with("admin.token")
+    );
     assert!(from_environment(&[open, ("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-h")]).is_ok());
-    let short = message(from_environment(&[("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-")]));
-    assert!(short.starts_with("admin.token (CONCLAVE_ADMIN__TOKEN): must have at least 16 characters"), "{short}");
+    let short = message(from_environment(&[(
+        "CONCLAVE_ADMIN__TOKEN",
+        "hush-hush-hush-",
+    )]));
+    assert!(
+        short.starts_with("admin.token (CONCLAVE_ADMIN__TOKEN): must have at least 16 characters"),
+        "{short}"
+    );
     assert!(!short.contains("hush"), "{short}");
-    assert!(message(from_environment(&[("CONCLAVE_ADMIN__LISTEN", "127.0.0.1:8080")])).starts_with("admin.listen"));
-    let embed = ("CONCLAVE_HTTP__EMBED_ORIGINS", "https://a.org,https://b.org");
+    assert!(
+        message(from_environment(&[(
+            "CONCLAVE_ADMIN__LISTEN",
+            "127.0.0.1:8080"
+        )]))
+        .starts_with("admin.listen")
+    );
+    let embed = (
+        "CONCLAVE_HTTP__EMBED_ORIGINS",
+        "https://a.org,https://b.org",
+    );
     let alone = message(from_environment(&[embed]));
-    assert!(alone.starts_with("http.embed_origins (CONCLAVE_HTTP__EMBED_ORIGINS): must not be set without"), "{alone}");
+    assert!(
+        alone.starts_with(
+            "http.embed_origins (CONCLAVE_HTTP__EMBED_ORIGINS): must not be set without"
+        ),
+        "{alone}"
+    );
     assert!(from_environment(&[embed, ("CONCLAVE_HTTP__CALL_PAGE", "true")]).is_ok());
 
     let mut livekit = vec![("CONCLAVE_MEDIA__KIND", "livekit")];
@@ -308,12 +489,20 @@ fn settings_that_depend_on_each_other_are_validated_together() {
 
 #[test]
 fn a_certificate_needs_its_key_and_a_redirect_needs_both() {
-    let (cert, key) = (("CONCLAVE_TLS__CERT", "/a.pem"), ("CONCLAVE_TLS__KEY", "/b.pem"));
+    let (cert, key) = (
+        ("CONCLAVE_TLS__CERT", "/a.pem"),
+        ("CONCLAVE_TLS__KEY", "/b.pem"),
+    );
     let redirect = |address| ("CONCLAVE_TLS__REDIRECT_LISTEN", address);
     assert!(message(from_environment(&[cert])).starts_with("tls.key: must be set"));
     assert!(message(from_environment(&[key])).starts_with("tls.cert: must be set"));
-    assert!(message(from_environment(&[redirect("127.0.0.1:80")])).starts_with("tls.redirect_listen"));
-    assert!(message(from_environment(&[cert, key, redirect("127.0.0.1:8080")])).starts_with("tls.redirect_listen"));
+    assert!(
+        message(from_environment(&[redirect("127.0.0.1:80")])).starts_with("tls.redirect_listen")
+    );
+    assert!(
+        message(from_environment(&[cert, key, redirect("127.0.0.1:8080")]))
+            .starts_with("tls.redirect_listen")
+    );
     let config = from_environment(&[cert, key, redirect("127.0.0.1:80")]).unwrap();
     assert_eq!(config.tls.files(), Some(("/a.pem".into(), "/b.pem".into())));
     assert_eq!(config.tls.acme(), None);
@@ -324,16 +513,37 @@ fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
     let domain = |name| ("CONCLAVE_TLS__DOMAIN", name);
     let refused = |variables: &[(&str, &str)], setting: &str, problem: &str| {
         let text = message(from_environment(variables));
-        assert!(text.starts_with(setting) && text.contains(problem), "{text}");
+        assert!(
+            text.starts_with(setting) && text.contains(problem),
+            "{text}"
+        );
     };
     for name in ["192.0.2.1", "*.example.org", "example.org."] {
         refused(&[domain(name)], "tls.domain", "must be the name of a host");
     }
     let own = domain("meet.example.org");
-    let both = [own, ("CONCLAVE_TLS__CERT", "/a.pem"), ("CONCLAVE_TLS__KEY", "/b.pem")];
-    refused(&both, "tls.domain", "must not be set together with tls.cert and tls.key");
-    for contact in ["ops", "@example.org", "ops@", "a@b.org?x=y", "a@b.org,c@d.org"] {
-        refused(&[own, ("CONCLAVE_TLS__ACME_CONTACT", contact)], "tls.acme_contact", "must be an e-mail address");
+    let both = [
+        own,
+        ("CONCLAVE_TLS__CERT", "/a.pem"),
+        ("CONCLAVE_TLS__KEY", "/b.pem"),
+    ];
+    refused(
+        &both,
+        "tls.domain",
+        "must not be set together with tls.cert and tls.key",
+    );
+    for contact in [
+        "ops",
+        "@example.org",
+        "ops@",
+        "a@b.org?x=y",
+        "a@b.org,c@d.org",
+    ] {
+        refused(
+            &[own, ("CONCLAVE_TLS__ACME_CONTACT", contact)],
+            "tls.acme_contact",
+            "must be an e-mail address",
+        );
     }
     for url in ["http://ca.example/directory", "ca.example", ""] {
         refused(
@@ -344,16 +554,35 @@ fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
     }
     let redirect = ("CONCLAVE_TLS__REDIRECT_LISTEN", "0.0.0.0:80");
     let contact = ("CONCLAVE_TLS__ACME_CONTACT", "ops@example.org");
-    let acme = from_environment(&[domain("Meet.example.org"), redirect, contact]).unwrap().tls.acme().unwrap();
-    assert_eq!((acme.domain.as_str(), acme.contact.as_deref()), ("meet.example.org", Some("ops@example.org")));
-    assert!(acme.has_http && acme.root.is_none() && acme.directory.contains("acme-v02.api.letsencrypt.org"));
+    let acme = from_environment(&[domain("Meet.example.org"), redirect, contact])
+        .unwrap()
+        .tls
+        .acme()
+        .unwrap();
+    assert_eq!(
+        (acme.domain.as_str(), acme.contact.as_deref()),
+        ("meet.example.org", Some("ops@example.org"))
+    );
+    assert!(
+        acme.has_http
+            && acme.root.is_none()
+            && acme.directory.contains("acme-v02.api.letsencrypt.org")
+    );
 }
 
 #[test]
 fn each_setting_says_where_it_came_from_and_shows_no_secret() {
-    let (_dir, file) = file("[webhooks]\ntick = '7s'\ntimeout = '8s'\n[billing]\nurl = 'http://me:hush@127.0.0.1'\n");
-    let environment = [("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"), ("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-hush")];
-    let sources = Sources { listen: "127.0.0.1:0".parse().ok(), ..sources(Some(&file), &environment) };
+    let (_dir, file) = file(
+        "[webhooks]\ntick = '7s'\ntimeout = '8s'\n[billing]\nurl = 'http://me:hush@127.0.0.1'\n",
+    );
+    let environment = [
+        ("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"),
+        ("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-hush"),
+    ];
+    let sources = Sources {
+        listen: "127.0.0.1:0".parse().ok(),
+        ..sources(Some(&file), &environment)
+    };
     let LoadedConfig { config, origins } = sources.load_with_origins().unwrap();
     let report = origins.report(&config).unwrap();
     let shown = |name: &str| {
@@ -363,11 +592,20 @@ fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     let from = |value: &str, origin: &str| (value.to_owned(), Some(origin.to_owned()));
     let path = file.display().to_string();
     assert_eq!(shown("webhooks.tick"), from("7s", &path));
-    assert_eq!(shown("webhooks.timeout"), from("9s", "CONCLAVE_WEBHOOKS__TIMEOUT"));
+    assert_eq!(
+        shown("webhooks.timeout"),
+        from("9s", "CONCLAVE_WEBHOOKS__TIMEOUT")
+    );
     assert_eq!(shown("http.listen"), from("127.0.0.1:0", "--listen"));
     assert_eq!(shown("admin.token"), from("***", "CONCLAVE_ADMIN__TOKEN"));
-    assert_eq!(shown("billing.url"), from("http://me:***@127.0.0.1/", &path));
-    assert_eq!(shown("webhooks.retry_delays"), ("1m, 5m, 30m, 2h".into(), None));
+    assert_eq!(
+        shown("billing.url"),
+        from("http://me:***@127.0.0.1/", &path)
+    );
+    assert_eq!(
+        shown("webhooks.retry_delays"),
+        ("1m, 5m, 30m, 2h".into(), None)
+    );
     assert_eq!(shown("media.rtc.tcp"), ("true".into(), None));
     assert_eq!(shown("limits.burst"), ("40".into(), None));
     assert!(!format!("{report:?}").contains("hush"));

@@ -31,7 +31,8 @@ fn must_be<T: TextSetting>(text: &str) -> String {
 }
 
 impl TextSetting for Duration {
-    const EXPECTED: &'static str = "a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \"30d\"";
+    const EXPECTED: &'static str =
+        "a duration such as \"500ms\", \"5s\", \"1m\", \"2h\" or \"30d\"";
 
     fn parse(text: &str) -> Result<Self, String> {
         humantime::parse_duration(text).map_err(|_| must_be::<Self>(text))
@@ -48,7 +49,9 @@ impl TextSetting for IpNet {
     fn parse(text: &str) -> Result<Self, String> {
         // A single address stands for the network that contains only it.
         let single_address = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse().or_else(|_| single_address()).map_err(|_| must_be::<Self>(text))
+        text.parse()
+            .or_else(|_| single_address())
+            .map_err(|_| must_be::<Self>(text))
     }
 
     fn format(&self) -> String {
@@ -57,7 +60,8 @@ impl TextSetting for IpNet {
 }
 
 impl TextSetting for SocketAddr {
-    const EXPECTED: &'static str = "an address and a port such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+    const EXPECTED: &'static str =
+        "an address and a port such as \"127.0.0.1:8080\" or \"[::]:8080\"";
 
     fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| must_be::<Self>(text))
@@ -72,7 +76,11 @@ impl TextSetting for PathBuf {
     const EXPECTED: &'static str = "a path";
 
     fn parse(text: &str) -> Result<Self, String> {
-        if text.contains('\0') { Err(must_be::<Self>(text)) } else { Ok(text.into()) }
+        if text.contains('\0') {
+            Err(must_be::<Self>(text))
+        } else {
+            Ok(text.into())
+        }
     }
 
     fn format(&self) -> String {
@@ -113,7 +121,11 @@ impl<T: TextSetting> TextSetting for Option<T> {
     const EXPECTED: &'static str = T::EXPECTED;
 
     fn parse(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Ok(None) } else { T::parse(text).map(Some) }
+        if text.is_empty() {
+            Ok(None)
+        } else {
+            T::parse(text).map(Some)
+        }
     }
 
     fn format(&self) -> String {
@@ -154,11 +166,16 @@ impl<T: TextSetting> Serialize for Text<&T> {
 pub(super) mod required {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Text, TextSetting};
 
-    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         Text(value).serialize(to)
     }
 
-    pub(in crate::config) fn deserialize<'de, T: TextSetting, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    pub(in crate::config) fn deserialize<'de, T: TextSetting, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
         Text::deserialize(from).map(|text| text.0)
     }
 }
@@ -185,21 +202,29 @@ pub(super) mod optional {
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Serializer, Text, TextSetting};
 
-    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::config) fn serialize<T: TextSetting, S: Serializer>(
+        values: &[T],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.collect_seq(values.iter().map(Text))
     }
 
     pub(in crate::config) fn deserialize<'de, T: TextSetting, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<T>, D::Error> {
-        Ok(Vec::<Text<T>>::deserialize(from)?.into_iter().map(|text| text.0).collect())
+        Ok(Vec::<Text<T>>::deserialize(from)?
+            .into_iter()
+            .map(|text| text.0)
+            .collect())
     }
 }
 
 /// Returns the loopback networks 127.0.0.0/8 and ::1/128.
 pub(super) fn loopback() -> Vec<IpNet> {
     let v4 = ipnet::Ipv4Net::new(Ipv4Addr::LOCALHOST, 8).map(|net| IpNet::from(net.trunc()));
-    v4.into_iter().chain([IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))]).collect()
+    v4.into_iter()
+        .chain([IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))])
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,8 +10,17 @@ use super::{Config, ConfigError, HostName, MediaKind, TurnConfig, cluster};
 /// The largest duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 /// The presets of x264, fastest first.
-const PRESETS: [&str; 9] =
-    ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
+const PRESETS: [&str; 9] = [
+    "ultrafast",
+    "superfast",
+    "veryfast",
+    "faster",
+    "fast",
+    "medium",
+    "slow",
+    "slower",
+    "veryslow",
+];
 const MAX_WORKERS: usize = 1_024;
 /// The most sessions that write to PostgreSQL, and how many may read: one at least for each of point reads, lists and bulk reads.
 const MAX_LANES: usize = 256;
@@ -39,27 +48,45 @@ impl Config {
         self.validate_durations()?;
         self.validate_media()?;
         self.validate_egress()?;
-        validate_url("billing.url", self.billing.url.as_deref(), &["http", "https"])
+        validate_url(
+            "billing.url",
+            self.billing.url.as_deref(),
+            &["http", "https"],
+        )
     }
 
     fn validate_listeners(&self) -> Result<(), ConfigError> {
         let (http, admin) = (self.http.listen, self.admin.listen);
         if self.http.workers > MAX_WORKERS {
-            return invalid("http.workers", format!("must be 0 (one for each core) to {MAX_WORKERS}"));
+            return invalid(
+                "http.workers",
+                format!("must be 0 (one for each core) to {MAX_WORKERS}"),
+            );
         }
         if http == admin && http.port() != 0 {
-            return invalid("admin.listen", format!("must differ from http.listen, which is {http} too"));
+            return invalid(
+                "admin.listen",
+                format!("must differ from http.listen, which is {http} too"),
+            );
         }
         if !self.http.call_page && !self.http.embed_origins.is_empty() {
-            return invalid("http.embed_origins", "must not be set without http.call_page");
+            return invalid(
+                "http.embed_origins",
+                "must not be set without http.call_page",
+            );
         }
         if !is_loopback(admin) && self.admin.token.is_none() {
-            return invalid("admin.token", format!("must be set, since admin.listen is {admin} and not loopback"));
+            return invalid(
+                "admin.token",
+                format!("must be set, since admin.listen is {admin} and not loopback"),
+            );
         }
         match &self.admin.token {
             Some(token) if token.reveal().len() < MIN_ADMIN_TOKEN => invalid(
                 "admin.token",
-                format!("must have at least {MIN_ADMIN_TOKEN} characters, since it could be guessed"),
+                format!(
+                    "must have at least {MIN_ADMIN_TOKEN} characters, since it could be guessed"
+                ),
             ),
             _ => Ok(()),
         }
@@ -74,17 +101,23 @@ impl Config {
             _ => {}
         }
         match tls.redirect_listen {
-            Some(_) if !has_tls => invalid("tls.redirect_listen", "must not be set without tls.domain or tls.cert"),
-            Some(redirect) if redirect == http && http.port() != 0 => {
-                invalid("tls.redirect_listen", format!("must differ from http.listen, which is {http} too"))
-            }
+            Some(_) if !has_tls => invalid(
+                "tls.redirect_listen",
+                "must not be set without tls.domain or tls.cert",
+            ),
+            Some(redirect) if redirect == http && http.port() != 0 => invalid(
+                "tls.redirect_listen",
+                format!("must differ from http.listen, which is {http} too"),
+            ),
             _ => self.validate_acme(),
         }
     }
 
     fn validate_acme(&self) -> Result<(), ConfigError> {
         let tls = &self.tls;
-        let Some(domain) = &tls.domain else { return Ok(()) };
+        let Some(domain) = &tls.domain else {
+            return Ok(());
+        };
         if tls.cert.is_some() {
             return invalid(
                 "tls.domain",
@@ -97,8 +130,15 @@ impl Config {
                 format!("must be the name of a host such as \"meet.example.org\", not {domain}"),
             );
         }
-        if tls.acme_contact.as_ref().is_some_and(|contact| !is_email(contact)) {
-            return invalid("tls.acme_contact", "must be an e-mail address such as \"ops@example.org\"");
+        if tls
+            .acme_contact
+            .as_ref()
+            .is_some_and(|contact| !is_email(contact))
+        {
+            return invalid(
+                "tls.acme_contact",
+                "must be an e-mail address such as \"ops@example.org\"",
+            );
         }
         validate_url("tls.acme_directory", Some(&tls.acme_directory), &["https"])
     }
@@ -119,16 +159,28 @@ impl Config {
     fn validate_database(&self) -> Result<(), ConfigError> {
         let database = &self.database;
         if database.url.is_some() && database.url_file.is_some() {
-            return invalid("database.url_file", "must not be set together with database.url: write the url once");
+            return invalid(
+                "database.url_file",
+                "must not be set together with database.url: write the url once",
+            );
         }
         if database.root_cert.is_some() && !database.is_postgres() {
-            return invalid("database.root_cert", "must not be set without database.url or database.url_file");
+            return invalid(
+                "database.root_cert",
+                "must not be set without database.url or database.url_file",
+            );
         }
         if !(1..=MAX_LANES).contains(&database.lanes) {
-            return invalid("database.lanes", format!("must be 1 to {MAX_LANES}, not {}", database.lanes));
+            return invalid(
+                "database.lanes",
+                format!("must be 1 to {MAX_LANES}, not {}", database.lanes),
+            );
         }
         if !(MIN_READERS..=MAX_READERS).contains(&database.readers) {
-            let allowed = format!("must be {MIN_READERS} to {MAX_READERS}, not {}", database.readers);
+            let allowed = format!(
+                "must be {MIN_READERS} to {MAX_READERS}, not {}",
+                database.readers
+            );
             return invalid("database.readers", allowed);
         }
         // Read here, too, so that a mistake is found by whatever reads the settings.
@@ -138,7 +190,10 @@ impl Config {
     fn validate_backup(&self) -> Result<(), ConfigError> {
         let backup = &self.backup;
         if backup.directory.is_some() && self.database.is_postgres() {
-            return invalid("backup.directory", "must not be set with database.url: PostgreSQL is copied by pg_dump");
+            return invalid(
+                "backup.directory",
+                "must not be set with database.url: PostgreSQL is copied by pg_dump",
+            );
         }
         validate_duration("backup.every", backup.every)?;
         validate_count("backup.keep", backup.keep)
@@ -152,7 +207,10 @@ impl Config {
         validate_duration("webhooks.timeout", webhooks.timeout)?;
         validate_duration("webhooks.retention", webhooks.retention)?;
         if webhooks.retry_delays.is_empty() {
-            return invalid("webhooks.retry_delays", "must contain at least one delay, such as [\"1m\"]");
+            return invalid(
+                "webhooks.retry_delays",
+                "must contain at least one delay, such as [\"1m\"]",
+            );
         }
         for (index, delay) in webhooks.retry_delays.iter().enumerate() {
             validate_duration(&format!("webhooks.retry_delays[{index}]"), *delay)?;
@@ -173,9 +231,15 @@ impl Config {
     fn validate_egress(&self) -> Result<(), ConfigError> {
         let egress = &self.egress;
         validate_count("egress.max_composites", egress.max_composites)?;
-        for (setting, pixels) in [("egress.width", egress.width), ("egress.height", egress.height)] {
+        for (setting, pixels) in [
+            ("egress.width", egress.width),
+            ("egress.height", egress.height),
+        ] {
             if !(160..=3_840).contains(&pixels) || pixels % 2 != 0 {
-                return invalid(setting, format!("must be an even number of 160 to 3840, not {pixels}"));
+                return invalid(
+                    setting,
+                    format!("must be an even number of 160 to 3840, not {pixels}"),
+                );
             }
         }
         for (setting, value, range) in [
@@ -186,11 +250,17 @@ impl Config {
             ("egress.audio_kbps", egress.audio_kbps, 16..=510),
         ] {
             if !range.contains(&value) {
-                return invalid(setting, format!("must be {} to {}, not {value}", range.start(), range.end()));
+                return invalid(
+                    setting,
+                    format!("must be {} to {}, not {value}", range.start(), range.end()),
+                );
             }
         }
         if !PRESETS.contains(&egress.preset.as_str()) {
-            return invalid("egress.preset", format!("must be one of {}", PRESETS.join(", ")));
+            return invalid(
+                "egress.preset",
+                format!("must be one of {}", PRESETS.join(", ")),
+            );
         }
         Ok(())
     }
@@ -198,24 +268,45 @@ impl Config {
     fn validate_media(&self) -> Result<(), ConfigError> {
         let media = &self.media;
         if media.rtc.workers > MAX_WORKERS {
-            return invalid("media.rtc.workers", format!("must be 0 (one for each core) to {MAX_WORKERS}"));
+            return invalid(
+                "media.rtc.workers",
+                format!("must be 0 (one for each core) to {MAX_WORKERS}"),
+            );
         }
         if !(1..=MAX_CHANGES).contains(&media.rtc.changes_per_second) {
-            return invalid("media.rtc.changes_per_second", format!("must be 1 to {MAX_CHANGES}"));
+            return invalid(
+                "media.rtc.changes_per_second",
+                format!("must be 1 to {MAX_CHANGES}"),
+            );
         }
         validate_turn(&media.rtc.turn)?;
-        validate_url("media.url", media.url.as_deref(), &["ws", "wss", "http", "https"])?;
-        validate_url("media.public_url", media.public_url.as_deref(), &["ws", "wss"])?;
-        let secrets = usize::from(media.api_secret.is_some()) + usize::from(media.api_secret_file.is_some());
+        validate_url(
+            "media.url",
+            media.url.as_deref(),
+            &["ws", "wss", "http", "https"],
+        )?;
+        validate_url(
+            "media.public_url",
+            media.public_url.as_deref(),
+            &["ws", "wss"],
+        )?;
+        let secrets =
+            usize::from(media.api_secret.is_some()) + usize::from(media.api_secret_file.is_some());
         if secrets > 1 {
-            return invalid("media.api_secret_file", "must not be set together with media.api_secret");
+            return invalid(
+                "media.api_secret_file",
+                "must not be set together with media.api_secret",
+            );
         }
         let livekit = media.kind == MediaKind::Livekit;
         if livekit && media.url.is_none() {
             return invalid("media.url", "must be set when media.kind is livekit");
         }
         if media.api_key.is_none() && (livekit || secrets == 1) {
-            return invalid("media.api_key", "must be set when media.kind is livekit or media.api_secret is set");
+            return invalid(
+                "media.api_key",
+                "must be set when media.kind is livekit or media.api_secret is set",
+            );
         }
         if secrets == 0 && (livekit || media.api_key.is_some()) {
             return invalid(
@@ -229,14 +320,19 @@ impl Config {
 
 fn validate_turn(turn: &TurnConfig) -> Result<(), ConfigError> {
     for (index, url) in turn.urls.iter().enumerate() {
-        let host = url.strip_prefix("turn:").or_else(|| url.strip_prefix("turns:"));
+        let host = url
+            .strip_prefix("turn:")
+            .or_else(|| url.strip_prefix("turns:"));
         if host.is_none_or(|host| host.is_empty() || host.starts_with("//")) {
             let expected = "must be a url such as \"turn:turn.example.com:3478?transport=udp\"";
             return invalid(&format!("media.rtc.turn.urls[{index}]"), expected);
         }
     }
     if turn.urls.is_empty() == turn.secret.is_some() {
-        return invalid("media.rtc.turn.secret", "must be set if media.rtc.turn.urls is, and only then");
+        return invalid(
+            "media.rtc.turn.secret",
+            "must be set if media.rtc.turn.urls is, and only then",
+        );
     }
     validate_duration("media.rtc.turn.ttl", turn.ttl)
 }
@@ -257,25 +353,43 @@ fn validate_duration(setting: &str, value: Duration) -> Result<(), ConfigError> 
     if value > Duration::ZERO && value <= MAX_DURATION {
         Ok(())
     } else {
-        invalid(setting, format!("must be more than 0s and at most 3650d, not {}", humantime::format_duration(value)))
+        invalid(
+            setting,
+            format!(
+                "must be more than 0s and at most 3650d, not {}",
+                humantime::format_duration(value)
+            ),
+        )
     }
 }
 
 fn validate_url(setting: &str, text: Option<&str>, schemes: &[&str]) -> Result<(), ConfigError> {
     let Some(text) = text else { return Ok(()) };
-    let is_valid = Url::parse(text).is_ok_and(|url| schemes.contains(&url.scheme()) && url.has_host());
+    let is_valid =
+        Url::parse(text).is_ok_and(|url| schemes.contains(&url.scheme()) && url.has_host());
     if is_valid {
         Ok(())
     } else {
         // The URL may contain a password, so the message omits it.
-        invalid(setting, format!("must be a URL that begins with {}://", schemes.join(":// or ")))
+        invalid(
+            setting,
+            format!(
+                "must be a URL that begins with {}://",
+                schemes.join(":// or ")
+            ),
+        )
     }
 }
 
 /// Whether a text can be the address in a `mailto:` url.
 fn is_email(text: &str) -> bool {
-    let parts = text.split_once('@').filter(|(user, host)| !user.is_empty() && HostName::parse(host).is_some());
-    parts.is_some() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?,%".contains(&byte))
+    let parts = text
+        .split_once('@')
+        .filter(|(user, host)| !user.is_empty() && HostName::parse(host).is_some());
+    parts.is_some()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"?,%".contains(&byte))
 }
 
 fn is_loopback(address: SocketAddr) -> bool {

@@ -38,7 +38,9 @@ pub struct WebhooksConfig {
 impl WebhooksConfig {
     /// Returns `retry_delays` as the schedule of deliveries.
     pub fn retry_schedule(&self) -> RetrySchedule {
-        RetrySchedule { delays: self.retry_delays.clone() }
+        RetrySchedule {
+            delays: self.retry_delays.clone(),
+        }
     }
 }
 

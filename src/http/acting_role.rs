@@ -18,7 +18,8 @@ use super::state::AppState;
 /// Those of the store.
 pub async fn permissions(state: &AppState, claims: &Claims) -> Result<RolePermissions, ApiError> {
     // If the media plane does not answer, the token's own role is certain.
-    let is_limited = claims.exchange().is_some() && !is_connected_by(state, claims).await.unwrap_or(false);
+    let is_limited =
+        claims.exchange().is_some() && !is_connected_by(state, claims).await.unwrap_or(false);
     permissions_of(state, claims, is_limited).await
 }
 
@@ -26,27 +27,54 @@ pub async fn permissions(state: &AppState, claims: &Claims) -> Result<RolePermis
 ///
 /// # Errors
 /// Those of the store, and of the media plane.
-pub async fn allows(state: &AppState, claims: &Claims, permission: Permission) -> Result<bool, ApiError> {
+pub async fn allows(
+    state: &AppState,
+    claims: &Claims,
+    permission: Permission,
+) -> Result<bool, ApiError> {
     let is_limited = claims.exchange().is_some();
-    if permissions_of(state, claims, is_limited).await?.allows(permission) {
+    if permissions_of(state, claims, is_limited)
+        .await?
+        .allows(permission)
+    {
         return Ok(true);
     }
-    if !is_limited || !permissions_of(state, claims, false).await?.allows(permission) {
+    if !is_limited
+        || !permissions_of(state, claims, false)
+            .await?
+            .allows(permission)
+    {
         return Ok(false);
     }
     Ok(is_connected_by(state, claims).await?)
 }
 
-async fn permissions_of(state: &AppState, claims: &Claims, is_limited: bool) -> Result<RolePermissions, ApiError> {
+async fn permissions_of(
+    state: &AppState,
+    claims: &Claims,
+    is_limited: bool,
+) -> Result<RolePermissions, ApiError> {
     let (project, room) = claims.room.split();
-    let (identity, role, role_change) = (claims.identity.clone(), claims.role(), claims.role_change());
-    let actor = TokenActor { identity, role, role_change, is_limited };
-    Ok(state.store.effective_permissions(project, room, actor).await?)
+    let (identity, role, role_change) =
+        (claims.identity.clone(), claims.role(), claims.role_change());
+    let actor = TokenActor {
+        identity,
+        role,
+        role_change,
+        is_limited,
+    };
+    Ok(state
+        .store
+        .effective_permissions(project, room, actor)
+        .await?)
 }
 
 /// Returns whether the participant that is connected with the token's identity has joined with this token, or one that was refreshed
 /// from it.
 async fn is_connected_by(state: &AppState, claims: &Claims) -> Result<bool, MediaError> {
-    let connected = state.media.participant(&claims.room, &claims.identity).await?;
+    let connected = state
+        .media
+        .participant(&claims.room, &claims.identity)
+        .await?;
     Ok(connected.is_some_and(|participant| participant.exchange() == claims.exchange()))
 }

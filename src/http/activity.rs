@@ -60,13 +60,18 @@ pub struct Exchange(Rc<Activity>);
 pub fn begin(request: &HttpRequest) -> Option<(Exchange, Handling)> {
     let activity = request.conn_data::<Rc<Activity>>()?;
     let body = Body::of(request);
-    Some((Exchange::begin(activity, body), Handling::of(activity, body)))
+    Some((
+        Exchange::begin(activity, body),
+        Handling::of(activity, body),
+    ))
 }
 
 impl Handling {
     /// Begins to handle a request further than its exchange, as one whose response is a stream. `None` for one without a connection.
     pub fn begin(request: &HttpRequest) -> Option<Self> {
-        request.conn_data().map(|activity| Self::of(activity, Body::of(request)))
+        request
+            .conn_data()
+            .map(|activity| Self::of(activity, Body::of(request)))
     }
 
     fn of(activity: &Rc<Activity>, body: Body) -> Self {

@@ -36,7 +36,13 @@ impl AdminToken {
     /// Nothing has been guessed. Behind a proxy of `proxies` the client's address is the one that the proxy forwards.
     pub fn new(expected: Secret, clock: Clock, proxies: TrustedProxies) -> Self {
         let warnings = Throttle::by_key(TRY_WINDOW, MOST_ADDRESSES);
-        Self { expected, clock, proxies, guesses: Mutex::default(), warnings }
+        Self {
+            expected,
+            clock,
+            proxies,
+            guesses: Mutex::default(),
+            warnings,
+        }
     }
 
     /// Checks the token that a client has sent.
@@ -51,7 +57,11 @@ impl AdminToken {
         if let Some(of_client) = guesses.get_mut(&client) {
             of_client.refuse_beyond_limit(now)?;
         }
-        if sent.as_bytes().ct_eq(self.expected.reveal().as_bytes()).into() {
+        if sent
+            .as_bytes()
+            .ct_eq(self.expected.reveal().as_bytes())
+            .into()
+        {
             return Ok(());
         }
         make_room(&mut guesses, client);
@@ -60,7 +70,10 @@ impl AdminToken {
             let address = client.map(|client| client.to_string()).unwrap_or_default();
             log::warn!(client = address.as_str(); "a wrong admin token was sent; further ones are logged in a minute");
         }
-        Err(Problem::new(ErrorCode::Unauthorized, "the token is wrong; it is admin.token of the settings"))
+        Err(Problem::new(
+            ErrorCode::Unauthorized,
+            "the token is wrong; it is admin.token of the settings",
+        ))
     }
 }
 
@@ -69,7 +82,9 @@ impl Guesses {
         self.0.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
         match self.0.first() {
             Some(first) if self.0.len() >= MOST_TRIES => {
-                let message = format!("more than {MOST_TRIES} wrong tokens within a minute; try again in a minute");
+                let message = format!(
+                    "more than {MOST_TRIES} wrong tokens within a minute; try again in a minute"
+                );
                 let wait = (*first + TRY_WINDOW).saturating_sub(now);
                 Err(Problem::new(ErrorCode::RateLimited, message).after(wait))
             }
@@ -82,7 +97,9 @@ fn make_room(guesses: &mut HashMap<Option<ClientAddress>, Guesses>, client: Opti
     if guesses.len() < MOST_ADDRESSES || guesses.contains_key(&client) {
         return;
     }
-    let oldest = guesses.iter().min_by_key(|(_, guesses)| guesses.0.last().copied());
+    let oldest = guesses
+        .iter()
+        .min_by_key(|(_, guesses)| guesses.0.last().copied());
     if let Some(oldest) = oldest.map(|(client, _)| *client) {
         guesses.remove(&oldest);
     }
@@ -99,11 +116,16 @@ mod tests {
 
     fn token() -> (AdminToken, Clock) {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        (AdminToken::new(Secret::new(TOKEN), clock.clone(), TrustedProxies::default()), clock)
+        (
+            AdminToken::new(Secret::new(TOKEN), clock.clone(), TrustedProxies::default()),
+            clock,
+        )
     }
 
     fn from(peer: &str) -> HttpRequest {
-        TestRequest::default().peer_addr(peer.parse().unwrap()).to_http_request()
+        TestRequest::default()
+            .peer_addr(peer.parse().unwrap())
+            .to_http_request()
     }
 
     #[test]
@@ -111,11 +133,17 @@ mod tests {
         let (token, clock) = token();
         let (here, elsewhere) = (from("203.0.113.1:1"), from("203.0.113.2:1"));
         for _ in 0..MOST_TRIES {
-            assert_eq!(token.check(&here, "guess").unwrap_err().code, ErrorCode::Unauthorized);
+            assert_eq!(
+                token.check(&here, "guess").unwrap_err().code,
+                ErrorCode::Unauthorized
+            );
         }
         for _ in 0..10 {
             let refused = token.check(&here, TOKEN).unwrap_err();
-            assert_eq!((refused.code, refused.retry_after), (ErrorCode::RateLimited, Some(TRY_WINDOW)));
+            assert_eq!(
+                (refused.code, refused.retry_after),
+                (ErrorCode::RateLimited, Some(TRY_WINDOW))
+            );
             assert!(token.check(&elsewhere, TOKEN).is_ok());
         }
         clock.advance(TRY_WINDOW);
@@ -135,10 +163,16 @@ mod tests {
         for host in 0..=MOST_ADDRESSES {
             clock.advance(Duration::from_millis(1));
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(host).unwrap());
-            token.check(&from(&format!("{address}:1")), "guess").unwrap_err();
+            token
+                .check(&from(&format!("{address}:1")), "guess")
+                .unwrap_err();
         }
         let kept = token.guesses.lock();
         assert_eq!(kept.len(), MOST_ADDRESSES);
-        assert!(!kept.contains_key(&Some(ClientAddress::from(std::net::IpAddr::from([10, 0, 0, 0])))));
+        assert!(
+            !kept.contains_key(&Some(ClientAddress::from(std::net::IpAddr::from([
+                10, 0, 0, 0
+            ]))))
+        );
     }
 }

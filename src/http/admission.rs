@@ -109,15 +109,18 @@ impl AdmissionLimit {
 impl From<AdmissionLimit> for Problem {
     fn from(limit: AdmissionLimit) -> Self {
         let (code, message) = match limit {
-            AdmissionLimit::Total => {
-                (ErrorCode::DatabaseUnavailable, "the server has as many requests as it takes; see Retry-After")
-            }
-            AdmissionLimit::Waiting => {
-                (ErrorCode::RateLimited, "too many requests of the project wait for their turn; see Retry-After")
-            }
-            AdmissionLimit::Wait => {
-                (ErrorCode::RateLimited, "too many requests of the project came before this one; see Retry-After")
-            }
+            AdmissionLimit::Total => (
+                ErrorCode::DatabaseUnavailable,
+                "the server has as many requests as it takes; see Retry-After",
+            ),
+            AdmissionLimit::Waiting => (
+                ErrorCode::RateLimited,
+                "too many requests of the project wait for their turn; see Retry-After",
+            ),
+            AdmissionLimit::Wait => (
+                ErrorCode::RateLimited,
+                "too many requests of the project came before this one; see Retry-After",
+            ),
         };
         Self::new(code, message).after(RETRY_AFTER)
     }
@@ -154,7 +157,11 @@ impl Admission {
 
     fn try_admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, AdmissionLimit> {
         // Counted before anything can fail: dropping it takes it off again.
-        let mut admitted = Admitted { admission: Arc::clone(self), project: None, weight: 1 };
+        let mut admitted = Admitted {
+            admission: Arc::clone(self),
+            project: None,
+            weight: 1,
+        };
         if self.total.fetch_add(1, Ordering::Relaxed) >= self.limits.total {
             return Err(AdmissionLimit::Total);
         }
@@ -171,8 +178,16 @@ impl Admission {
 
     /// Returns how many requests of one project are handled at once, at a time of [`Sharing::now`].
     fn at_once(&self, now: u64) -> usize {
-        let AdmissionLimits { running, beside_others, .. } = self.limits;
-        if self.sharing.is_shared(now) { beside_others.min(running) } else { running }
+        let AdmissionLimits {
+            running,
+            beside_others,
+            ..
+        } = self.limits;
+        if self.sharing.is_shared(now) {
+            beside_others.min(running)
+        } else {
+            running
+        }
     }
 
     /// Returns how many requests are admitted now.
@@ -180,17 +195,28 @@ impl Admission {
         let at_once = self.at_once(self.sharing.now());
         let waiting = |projects: &Mutex<Projects>| -> usize {
             let projects = projects.lock();
-            projects.values().map(|project| project.admitted.saturating_sub(at_once)).sum()
+            projects
+                .values()
+                .map(|project| project.admitted.saturating_sub(at_once))
+                .sum()
         };
         let waiting = self.projects.iter().map(waiting).sum();
-        AdmittedCounts { running: self.total.load(Ordering::Relaxed).saturating_sub(waiting), waiting }
+        AdmittedCounts {
+            running: self.total.load(Ordering::Relaxed).saturating_sub(waiting),
+            waiting,
+        }
     }
 
     /// Counts a request of a project, and returns the project's turns; `None` if it has too many.
     fn count(&self, hash: u64, id: &ProjectId) -> Option<Arc<Semaphore>> {
-        let AdmissionLimits { running, waiting, .. } = self.limits;
+        let AdmissionLimits {
+            running, waiting, ..
+        } = self.limits;
         let mut projects = self.shard(hash);
-        let new = || Project { admitted: 0, turns: Arc::new(Semaphore::new(running)) };
+        let new = || Project {
+            admitted: 0,
+            turns: Arc::new(Semaphore::new(running)),
+        };
         let project = projects.entry(id.clone()).or_insert_with(new);
         (project.admitted < running.saturating_add(waiting)).then(|| {
             project.admitted += 1;
@@ -200,7 +226,9 @@ impl Admission {
 
     fn release(&self, id: &ProjectId) {
         let mut projects = self.shard(self.hasher.hash_one(id));
-        let Some(project) = projects.get_mut(id) else { return };
+        let Some(project) = projects.get_mut(id) else {
+            return;
+        };
         project.admitted -= 1;
         if project.admitted == 0 {
             projects.remove(id);
@@ -234,7 +262,9 @@ impl Admitted {
     /// # Errors
     /// 429 after [`LONGEST_WAIT`].
     pub async fn turn(&self) -> Result<Turn<'_>, Problem> {
-        let Some((_, turns)) = &self.project else { return Ok(Turn::new(None)) };
+        let Some((_, turns)) = &self.project else {
+            return Ok(Turn::new(None));
+        };
         if let Ok(permit) = turns.try_acquire_many(self.weight) {
             return Ok(Turn::new(Some(permit)));
         }
@@ -265,7 +295,12 @@ mod tests {
     use super::*;
 
     fn admission(total: usize, running: usize, waiting: usize) -> Arc<Admission> {
-        admission_of(AdmissionLimits { total, running, beside_others: running, waiting })
+        admission_of(AdmissionLimits {
+            total,
+            running,
+            beside_others: running,
+            waiting,
+        })
     }
 
     fn admission_of(limits: AdmissionLimits) -> Arc<Admission> {
@@ -279,7 +314,13 @@ mod tests {
         let project = ProjectId::new();
         let admit = || admission.try_admit(Some(project.clone())).unwrap();
         let (first, second, third) = (admit(), admit(), admit());
-        assert_eq!(admission.counts(), AdmittedCounts { running: 1, waiting: 2 });
+        assert_eq!(
+            admission.counts(),
+            AdmittedCounts {
+                running: 1,
+                waiting: 2
+            }
+        );
         let turn = first.turn().await.unwrap();
         let mut waiting = [Box::pin(second.turn()), Box::pin(third.turn())];
         for turn in &mut waiting {
@@ -297,27 +338,51 @@ mod tests {
     fn what_one_project_is_refused_another_is_admitted() {
         let admission = admission(5, 1, 2);
         let (project, other) = (ProjectId::new(), ProjectId::new());
-        let held: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
-        assert_eq!(admission.admit(Some(project.clone())).unwrap_err().code, ErrorCode::RateLimited);
+        let held: Vec<_> = (0..3)
+            .map(|_| admission.try_admit(Some(project.clone())).unwrap())
+            .collect();
+        assert_eq!(
+            admission.admit(Some(project.clone())).unwrap_err().code,
+            ErrorCode::RateLimited
+        );
         let _other = admission.admit(Some(other.clone())).unwrap();
         let _open = admission.admit(None).unwrap();
         let refused = admission.admit(Some(other)).unwrap_err();
-        assert_eq!((refused.code, refused.retry_after), (ErrorCode::DatabaseUnavailable, Some(RETRY_AFTER)));
+        assert_eq!(
+            (refused.code, refused.retry_after),
+            (ErrorCode::DatabaseUnavailable, Some(RETRY_AFTER))
+        );
         drop(held);
         admission.admit(Some(project)).unwrap();
     }
 
     #[tokio::test]
     async fn beside_others_fewer_requests_of_a_project_run_unless_they_are_slow() {
-        let admission = admission_of(AdmissionLimits { total: 100, running: 8, beside_others: 2, waiting: 6 });
+        let admission = admission_of(AdmissionLimits {
+            total: 100,
+            running: 8,
+            beside_others: 2,
+            waiting: 6,
+        });
         let (project, other) = (ProjectId::new(), ProjectId::new());
         admission.admit(Some(other)).unwrap();
-        let admitted: Vec<_> = (0..3).map(|_| admission.try_admit(Some(project.clone())).unwrap()).collect();
-        let [first, second] =
-            [&admitted[0], &admitted[1]].map(|admitted| admitted.turn().now_or_never().unwrap().unwrap());
+        let admitted: Vec<_> = (0..3)
+            .map(|_| admission.try_admit(Some(project.clone())).unwrap())
+            .collect();
+        let [first, second] = [&admitted[0], &admitted[1]]
+            .map(|admitted| admitted.turn().now_or_never().unwrap().unwrap());
         let mut third = Box::pin(admitted[2].turn());
-        assert!(third.as_mut().now_or_never().is_none(), "two run beside others");
-        assert_eq!(admission.counts(), AdmittedCounts { running: 2, waiting: 1 });
+        assert!(
+            third.as_mut().now_or_never().is_none(),
+            "two run beside others"
+        );
+        assert_eq!(
+            admission.counts(),
+            AdmittedCounts {
+                running: 2,
+                waiting: 1
+            }
+        );
         let [first, second] = [first, second].map(|turn| turn.handle(pending::<()>()));
         tokio::select! {
             turn = third => drop(turn.unwrap()),
@@ -329,9 +394,22 @@ mod tests {
     #[test]
     fn a_project_without_requests_takes_no_memory() {
         let admission = admission(100, 1, 2);
-        let held: Vec<_> = (0..50).map(|_| admission.try_admit(Some(ProjectId::new())).unwrap()).collect();
+        let held: Vec<_> = (0..50)
+            .map(|_| admission.try_admit(Some(ProjectId::new())).unwrap())
+            .collect();
         drop(held);
-        assert!(admission.projects.iter().all(|projects| projects.lock().is_empty()));
-        assert_eq!(admission.counts(), AdmittedCounts { running: 0, waiting: 0 });
+        assert!(
+            admission
+                .projects
+                .iter()
+                .all(|projects| projects.lock().is_empty())
+        );
+        assert_eq!(
+            admission.counts(),
+            AdmittedCounts {
+                running: 0,
+                waiting: 0
+            }
+        );
     }
 }

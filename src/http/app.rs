@@ -45,7 +45,10 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 fn by_path() -> Vec<(&'static str, Vec<&'static Operation>)> {
     let mut paths: Vec<(&str, Vec<&Operation>)> = Vec::new();
     for operation in v1::operations() {
-        match paths.iter_mut().find(|(path, _)| *path == operation.spec.path) {
+        match paths
+            .iter_mut()
+            .find(|(path, _)| *path == operation.spec.path)
+        {
             Some((_, operations)) => operations.push(operation),
             None => paths.push((operation.spec.path, vec![operation])),
         }
@@ -53,22 +56,31 @@ fn by_path() -> Vec<(&'static str, Vec<&'static Operation>)> {
     paths
 }
 
-fn resource(path: &str, operations: Vec<&'static Operation>, state: &Arc<AppState>) -> actix_web::Resource {
+fn resource(
+    path: &str,
+    operations: Vec<&'static Operation>,
+    state: &Arc<AppState>,
+) -> actix_web::Resource {
     let mut resource = web::resource(path);
-    if operations.iter().any(|operation| operation.spec.secret_parameter().is_some()) {
+    if operations
+        .iter()
+        .any(|operation| operation.spec.secret_parameter().is_some())
+    {
         resource = resource.app_data(SecretPath);
     }
     for &operation in &operations {
         let state = Arc::clone(state);
-        let route = method(operation.spec.method).to(move |request: HttpRequest, payload: web::Payload| {
-            let state = Arc::clone(&state);
-            async move {
-                let timed = state.metrics.time(operation.spec.id);
-                let response = frame::handle(operation, Arc::clone(&state), request, payload).await;
-                timed.answered(response.status());
-                response
-            }
-        });
+        let route =
+            method(operation.spec.method).to(move |request: HttpRequest, payload: web::Payload| {
+                let state = Arc::clone(&state);
+                async move {
+                    let timed = state.metrics.time(operation.spec.id);
+                    let response =
+                        frame::handle(operation, Arc::clone(&state), request, payload).await;
+                    timed.answered(response.status());
+                    response
+                }
+            });
         resource = resource.route(route);
     }
     let state = Arc::clone(state);
@@ -90,7 +102,11 @@ fn method(method: Method) -> actix_web::Route {
 }
 
 /// Responds to a preflight, or to a method that the path does not take.
-fn other_method(state: &AppState, request: &HttpRequest, operations: &[&'static Operation]) -> HttpResponse {
+fn other_method(
+    state: &AppState,
+    request: &HttpRequest,
+    operations: &[&'static Operation],
+) -> HttpResponse {
     if let Err(limited) = state.checks.limits.check_address(request) {
         return ApiError::from(limited).to_http();
     }
@@ -98,6 +114,9 @@ fn other_method(state: &AppState, request: &HttpRequest, operations: &[&'static 
         let specs: Vec<_> = operations.iter().map(|operation| &operation.spec).collect();
         return state.checks.origins.preflight(request, &specs);
     }
-    let allowed: Vec<_> = operations.iter().map(|operation| operation.spec.method.as_str()).collect();
+    let allowed: Vec<_> = operations
+        .iter()
+        .map(|operation| operation.spec.method.as_str())
+        .collect();
     method_not_allowed(&allowed.join(", "))
 }

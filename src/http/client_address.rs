@@ -18,7 +18,9 @@ impl TrustedProxies {
 
     /// Whether a request comes from one of them, so that what it says of its client is believed.
     pub fn have_sent(&self, request: &HttpRequest) -> bool {
-        request.peer_addr().is_some_and(|peer| self.contains(peer.ip().to_canonical()))
+        request
+            .peer_addr()
+            .is_some_and(|peer| self.contains(peer.ip().to_canonical()))
     }
 
     /// Returns the client of a request, see [`Self::client_ip`], as limits count it.
@@ -32,8 +34,14 @@ impl TrustedProxies {
         if !self.contains(peer) {
             return Some(peer);
         }
-        let forwarded = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
-        let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
+        let forwarded = request
+            .headers()
+            .get_all("x-forwarded-for")
+            .filter_map(|value| value.to_str().ok());
+        let hops: Vec<&str> = forwarded
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            .collect();
         let mut hops = hops.into_iter().rev().map_while(parse_hop);
         Some(hops.find(|hop| !self.contains(*hop)).unwrap_or(peer))
     }
@@ -41,10 +49,14 @@ impl TrustedProxies {
 
 /// A hop of `X-Forwarded-For`: an address, which may be in brackets and have a port.
 fn parse_hop(hop: &str) -> Option<IpAddr> {
-    let bracketed = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let bracketed = hop
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     let address = bracketed.unwrap_or(hop).parse().ok();
     let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
-    address.or_else(with_port).map(|address| address.to_canonical())
+    address
+        .or_else(with_port)
+        .map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -63,8 +75,15 @@ mod tests {
         ] {
             assert_eq!(parse_hop(hop), Some(address.parse().unwrap()), "{hop}");
         }
-        for other in ["", "unknown", "_hidden", "203.0.113.1:", "[2001:db8::1", "2001:db8::1]:80", "203.0.113.1:99999"]
-        {
+        for other in [
+            "",
+            "unknown",
+            "_hidden",
+            "203.0.113.1:",
+            "[2001:db8::1",
+            "2001:db8::1]:80",
+            "203.0.113.1:99999",
+        ] {
             assert_eq!(parse_hop(other), None, "{other}");
         }
     }

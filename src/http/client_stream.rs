@@ -60,7 +60,15 @@ impl ClientStream {
         let _ = socket.bound_unsent(MOST_UNSENT);
         let timer = Box::pin(sleep(timeouts.request));
         let activity = Activity::new(permit);
-        Self { socket, activity, timeouts, timer, held: BytesMut::new(), has_read_all: false, unwritable_since: None }
+        Self {
+            socket,
+            activity,
+            timeouts,
+            timer,
+            held: BytesMut::new(),
+            has_read_all: false,
+            unwritable_since: None,
+        }
     }
 
     /// The client's address.
@@ -82,8 +90,13 @@ impl ClientStream {
         }
         loop {
             ready!(self.timer.as_mut().poll(context));
-            let unwritable = self.unwritable_since.map(|since| since + self.timeouts.request);
-            let (deadline, now) = (unwritable.unwrap_or_else(|| self.activity.deadline(self.timeouts)), Instant::now());
+            let unwritable = self
+                .unwritable_since
+                .map(|since| since + self.timeouts.request);
+            let (deadline, now) = (
+                unwritable.unwrap_or_else(|| self.activity.deadline(self.timeouts)),
+                Instant::now(),
+            );
             if deadline <= now {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -105,16 +118,24 @@ impl ClientStream {
 
 impl ClientStream {
     /// Reads on in the request that has begun, or begins the next one.
-    fn poll_request(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_request(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         if self.held.is_empty() {
             // After an error nothing more can be read, as after an end.
-            if Pin::new(&mut self.socket).poll_read(context, buffer).is_pending() {
+            if Pin::new(&mut self.socket)
+                .poll_read(context, buffer)
+                .is_pending()
+            {
                 return self.poll_deadline(context);
             }
             self.has_read_all |= buffer.filled().len() == before;
             let taken = self.activity.take(&buffer.filled()[before..]);
-            self.held.extend_from_slice(&buffer.filled()[before + taken..]);
+            self.held
+                .extend_from_slice(&buffer.filled()[before + taken..]);
             buffer.set_filled(before + taken);
         } else {
             let size = self.held.len().min(buffer.remaining());
@@ -142,7 +163,10 @@ impl ClientStream {
         if self.held.is_empty() {
             let mut bytes = [MaybeUninit::uninit(); AHEAD];
             let mut buffer = ReadBuf::uninit(&mut bytes);
-            if Pin::new(&mut self.socket).poll_read(context, &mut buffer).is_ready() {
+            if Pin::new(&mut self.socket)
+                .poll_read(context, &mut buffer)
+                .is_ready()
+            {
                 if buffer.filled().is_empty() {
                     self.has_read_all = true;
                     return Poll::Ready(Ok(()));
@@ -172,14 +196,24 @@ impl AsyncRead for ClientStream {
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
         }
-        if self.activity.may_read() { self.poll_request(context, buffer) } else { self.poll_ahead(context) }
+        if self.activity.may_read() {
+            self.poll_request(context, buffer)
+        } else {
+            self.poll_ahead(context)
+        }
     }
 }
 
 impl AsyncWrite for ClientStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if self.unwritable_since.is_some() {
-            return Poll::Ready(self.note_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()));
+            return Poll::Ready(
+                self.note_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()),
+            );
         }
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Pending => {

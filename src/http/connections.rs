@@ -62,7 +62,13 @@ impl Connections {
     /// No connection is open. `refused` counts those that are refused, by limit.
     pub fn new(max: usize, trusted_proxies: TrustedProxies, refused: IntCounterVec) -> Arc<Self> {
         let warnings = Throttle::new(WARNING_INTERVAL);
-        Arc::new(Self { max, trusted_proxies, refused, warnings, open: Mutex::default() })
+        Arc::new(Self {
+            max,
+            trusted_proxies,
+            refused,
+            warnings,
+            open: Mutex::default(),
+        })
     }
 
     /// The most connections, in total.
@@ -76,8 +82,12 @@ impl Connections {
     /// The limit that it would exceed.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, ConnectionLimit> {
         let client = self.counted_client(peer.to_canonical());
-        self.count(client).inspect_err(|limit| self.refused.with_label_values(&[limit.as_str()]).inc())?;
-        Ok(ConnectionPermit { connections: Arc::clone(self), client })
+        self.count(client)
+            .inspect_err(|limit| self.refused.with_label_values(&[limit.as_str()]).inc())?;
+        Ok(ConnectionPermit {
+            connections: Arc::clone(self),
+            client,
+        })
     }
 
     fn counted_client(&self, peer: IpAddr) -> Option<ClientAddress> {
@@ -88,11 +98,16 @@ impl Connections {
     fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
         let mut open = self.open.lock();
         if open.total >= self.max {
-            self.warn(&format!("{} connections are open, as many as may be", self.max));
+            self.warn(&format!(
+                "{} connections are open, as many as may be",
+                self.max
+            ));
             return Err(ConnectionLimit::Total);
         }
         if client.is_some_and(|client| open.by_client.get(&client) >= MAX_PER_CLIENT) {
-            self.warn(&format!("a client has {MAX_PER_CLIENT} connections open, as many as it may"));
+            self.warn(&format!(
+                "a client has {MAX_PER_CLIENT} connections open, as many as it may"
+            ));
             return Err(ConnectionLimit::Client);
         }
         open.total += 1;
@@ -128,7 +143,11 @@ mod tests {
 
     fn connections(max: usize) -> Arc<Connections> {
         let refused = IntCounterVec::new(Opts::new("refused", "refused"), &["limit"]).unwrap();
-        Connections::new(max, TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]), refused)
+        Connections::new(
+            max,
+            TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]),
+            refused,
+        )
     }
 
     fn address(text: &str) -> IpAddr {
@@ -140,7 +159,10 @@ mod tests {
         let connections = connections(2);
         let first = connections.admit(address("127.0.0.1")).unwrap();
         let _second = connections.admit(address("203.0.113.1")).unwrap();
-        assert_eq!(connections.admit(address("203.0.113.2")).unwrap_err(), ConnectionLimit::Total);
+        assert_eq!(
+            connections.admit(address("203.0.113.2")).unwrap_err(),
+            ConnectionLimit::Total
+        );
         drop(first);
         connections.admit(address("203.0.113.2")).unwrap();
         assert_eq!(connections.refused.with_label_values(&["total"]).get(), 1);
@@ -150,7 +172,9 @@ mod tests {
     fn a_client_has_1024_connections_and_others_have_theirs() {
         let connections = connections(100_000);
         let open = |text: &str| connections.admit(address(text));
-        let mut held: Vec<_> = (0..1_024).map(|host| open(&format!("2001:db8::{host:x}")).unwrap()).collect();
+        let mut held: Vec<_> = (0..1_024)
+            .map(|host| open(&format!("2001:db8::{host:x}")).unwrap())
+            .collect();
         assert_eq!(open("2001:db8::ffff").unwrap_err(), ConnectionLimit::Client);
         let _other = open("2001:db8:0:1::1").unwrap();
         held.pop();
@@ -164,7 +188,9 @@ mod tests {
     fn this_machine_and_trusted_proxies_have_only_the_total_limit() {
         let connections = connections(10_000);
         for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.1.2.3"] {
-            let held: Vec<_> = (0..1_100).map(|_| connections.admit(address(peer)).unwrap()).collect();
+            let held: Vec<_> = (0..1_100)
+                .map(|_| connections.admit(address(peer)).unwrap())
+                .collect();
             assert_eq!(held.len(), 1_100);
         }
         assert_eq!(connections.open.lock().total, 0);

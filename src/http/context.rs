@@ -102,8 +102,13 @@ impl RequestContext {
             Ok(body) => Json::<B, STATUS>(body).into_response(),
             Err(error) => error.into().to_response(),
         };
-        let recorder = self.record.clone().map(|record| ResponseRecorder { record, render });
-        B::try_from(change(recorder).await?).map(Json).map_err(Into::into)
+        let recorder = self
+            .record
+            .clone()
+            .map(|record| ResponseRecorder { record, render });
+        B::try_from(change(recorder).await?)
+            .map(Json)
+            .map_err(Into::into)
     }
 
     /// The calling project with its status and plan. An API key has brought them along; for other callers they are read.
@@ -122,8 +127,13 @@ impl RequestContext {
             }),
             Caller::RoomToken(_) | Caller::Operator(_) => {
                 let project = self.state.store.project(self.project()).await?;
-                let project = project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
-                Ok(Owner { project: project.id, status: project.status, plan: project.plan })
+                let project =
+                    project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
+                Ok(Owner {
+                    project: project.id,
+                    status: project.status,
+                    plan: project.plan,
+                })
             }
             Caller::Anonymous => Err(without_credential()),
         }
@@ -170,12 +180,19 @@ impl RequestContext {
     /// # Errors
     /// 403 `permission_denied`, `field` the permission; 503 if the media plane has to be asked and does not answer.
     pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
-        let Caller::RoomToken(claims) = &self.caller else { return Ok(()) };
+        let Caller::RoomToken(claims) = &self.caller else {
+            return Ok(());
+        };
         if acting_role::allows(&self.state, claims, permission).await? {
             return Ok(());
         }
-        let message = format!("the acting role lacks the permission {}", permission.as_str());
-        Err(Problem::new(ErrorCode::PermissionDenied, message).at(permission.as_str()).into())
+        let message = format!(
+            "the acting role lacks the permission {}",
+            permission.as_str()
+        );
+        Err(Problem::new(ErrorCode::PermissionDenied, message)
+            .at(permission.as_str())
+            .into())
     }
 }
 

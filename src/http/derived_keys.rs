@@ -45,7 +45,10 @@ impl DerivedKeys {
     #[must_use]
     pub fn of_recording(&self, project: &ProjectId, id: &EgressId, expires: u32) -> blake3::Hash {
         // Neither of the first two has a line break.
-        blake3::keyed_hash(&self.recordings, format!("{project}\n{expires}\n{id}").as_bytes())
+        blake3::keyed_hash(
+            &self.recordings,
+            format!("{project}\n{expires}\n{id}").as_bytes(),
+        )
     }
 }
 
@@ -58,7 +61,13 @@ mod tests {
         let keys = |secret: &str| DerivedKeys::new(&Secret::new(secret));
         let (project, other) = (ProjectId::new(), ProjectId::new());
         let secret = keys("a").signing_secret(&project);
-        assert_eq!(STANDARD.decode(secret.reveal().strip_prefix("whsec_").unwrap()).unwrap().len(), 32);
+        assert_eq!(
+            STANDARD
+                .decode(secret.reveal().strip_prefix("whsec_").unwrap())
+                .unwrap()
+                .len(),
+            32
+        );
         assert_eq!(keys("a").signing_secret(&project), secret);
         assert_ne!(keys("a").signing_secret(&other), secret);
         assert_ne!(keys("b").signing_secret(&project), secret);

@@ -48,19 +48,34 @@ pub struct ResponseDoc {
 impl OperationDoc {
     /// The description of what an operation reads.
     pub fn new(ParameterDocs(parameters): ParameterDocs, body: Option<BodyDoc>) -> Self {
-        Self { tag: "", summary: "", parameters, body, body_example: None, response: None, links: Vec::new() }
+        Self {
+            tag: "",
+            summary: "",
+            parameters,
+            body,
+            body_example: None,
+            response: None,
+            links: Vec::new(),
+        }
     }
 
     /// The codes with which parameters and bodies are refused that do not parse; without those of the path if it has its own refusal.
     pub fn parse_errors(&self, with_path: bool) -> Vec<ErrorCode> {
         let mut codes = Vec::new();
-        for parameter in self.parameters.iter().filter(|parameter| with_path || parameter["in"] != "path") {
+        for parameter in self
+            .parameters
+            .iter()
+            .filter(|parameter| with_path || parameter["in"] != "path")
+        {
             codes.push(ErrorCode::InvalidRequest);
             add_pattern_codes(parameter, &mut codes);
         }
         for (_, schema) in self.body.iter().flat_map(|body| &body.schemas) {
             // A schema is data; writing it as JSON cannot fail.
-            add_pattern_codes(&serde_json::to_value(schema).unwrap_or_default(), &mut codes);
+            add_pattern_codes(
+                &serde_json::to_value(schema).unwrap_or_default(),
+                &mut codes,
+            );
         }
         codes
     }
@@ -76,10 +91,19 @@ impl OperationDoc {
 fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
     match schema {
         Value::Object(fields) => {
-            codes.extend(fields.get("pattern").and_then(Value::as_str).and_then(pattern_code));
-            fields.values().for_each(|inner| add_pattern_codes(inner, codes));
+            codes.extend(
+                fields
+                    .get("pattern")
+                    .and_then(Value::as_str)
+                    .and_then(pattern_code),
+            );
+            fields
+                .values()
+                .for_each(|inner| add_pattern_codes(inner, codes));
         }
-        Value::Array(items) => items.iter().for_each(|inner| add_pattern_codes(inner, codes)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|inner| add_pattern_codes(inner, codes)),
         _ => {}
     }
 }
@@ -87,13 +111,23 @@ fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
 impl ResponseDoc {
     /// The body `R`.
     pub fn of<R: ToSchema>(example: Value) -> Self {
-        let BodyDoc { schema, schemas, .. } = BodyDoc::new::<R>();
-        Self { schema, example, schemas }
+        let BodyDoc {
+            schema, schemas, ..
+        } = BodyDoc::new::<R>();
+        Self {
+            schema,
+            example,
+            schemas,
+        }
     }
 
     /// A page of `R` under the name `collection`.
     pub fn page<R: ToSchema>(collection: &str, example: Value) -> Self {
-        let BodyDoc { schema: item, schemas, .. } = BodyDoc::new::<R>();
+        let BodyDoc {
+            schema: item,
+            schemas,
+            ..
+        } = BodyDoc::new::<R>();
         let schema = json!({
             "type": "object",
             "required": [collection, "limit", "offset", "has_more"],
@@ -105,6 +139,10 @@ impl ResponseDoc {
             }
         });
         let example = json!({collection: [example], "limit": 50, "offset": 0, "has_more": false});
-        Self { schema, example, schemas }
+        Self {
+            schema,
+            example,
+            schemas,
+        }
     }
 }

@@ -7,7 +7,10 @@ use conclave_model::permits::{PermitLimits, ProjectPermits};
 use super::admission::Admission;
 
 /// Downloads at once, by API key and by link. Each has a connection, and a thread of the blocking pool while it reads.
-pub const DOWNLOADS: PermitLimits = PermitLimits { total: 256, of_project: 64 };
+pub const DOWNLOADS: PermitLimits = PermitLimits {
+    total: 256,
+    of_project: 64,
+};
 
 /// What downloads have for themselves. Anyone may have a link, so those by link take nothing from the project's own.
 pub struct Downloads {
@@ -22,6 +25,10 @@ pub struct Downloads {
 impl Downloads {
     /// None runs. The requests by link are admitted by `link_requests`.
     pub fn new(link_requests: Arc<Admission>) -> Self {
-        Self { by_key: ProjectPermits::new(DOWNLOADS), by_link: ProjectPermits::new(DOWNLOADS), link_requests }
+        Self {
+            by_key: ProjectPermits::new(DOWNLOADS),
+            by_link: ProjectPermits::new(DOWNLOADS),
+            link_requests,
+        }
     }
 }

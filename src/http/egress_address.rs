@@ -15,7 +15,10 @@ pub type Named = (String, String);
 
 /// The hosts of urls that stand at `field`.
 pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<Named> {
-    urls.iter().enumerate().map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned())).collect()
+    urls.iter()
+        .enumerate()
+        .map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned()))
+        .collect()
 }
 
 /// The host of the http(s) url in `field`.
@@ -28,7 +31,10 @@ pub fn http_host(field: &'static str, url: &str) -> Result<Named, Problem> {
         return Err(refuse(format!("must not hold the literal {REDACTED}")));
     }
     let parsed = parse_url(url).map_err(|refusal| refuse(refusal.to_string()))?;
-    Ok((field.to_owned(), parsed.host_str().unwrap_or_default().to_owned()))
+    Ok((
+        field.to_owned(),
+        parsed.host_str().unwrap_or_default().to_owned(),
+    ))
 }
 
 /// Resolves all hosts side by side, each on a thread where blocking is allowed.
@@ -40,13 +46,18 @@ pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<()
         .into_iter()
         .map(|(field, host)| {
             let filter = filter.clone();
-            (field, tokio::task::spawn_blocking(move || permits_host(&host, 0, &filter)))
+            (
+                field,
+                tokio::task::spawn_blocking(move || permits_host(&host, 0, &filter)),
+            )
         })
         .collect();
     for (field, lookup) in lookups {
         if !lookup.await? {
             let message = "the url resolves to an address that is not public";
-            return Err(Problem::new(ErrorCode::BlockedUrl, message).at(field).into());
+            return Err(Problem::new(ErrorCode::BlockedUrl, message)
+                .at(field)
+                .into());
         }
     }
     Ok(())
@@ -61,8 +72,14 @@ mod tests {
     }
 
     async fn field(filter: &AddressFilter, urls: &[&str]) -> Option<String> {
-        let urls: Vec<_> = urls.iter().map(|url| RtmpUrl::parse(url).unwrap()).collect();
-        let refusal = check_hosts(filter, rtmp_hosts("urls", &urls)).await.err()?.problem;
+        let urls: Vec<_> = urls
+            .iter()
+            .map(|url| RtmpUrl::parse(url).unwrap())
+            .collect();
+        let refusal = check_hosts(filter, rtmp_hosts("urls", &urls))
+            .await
+            .err()?
+            .problem;
         assert_eq!(refusal.code, ErrorCode::BlockedUrl);
         refusal.field.map(Into::into)
     }
@@ -79,13 +96,28 @@ mod tests {
 
     #[tokio::test]
     async fn public_hosts_unknown_names_and_allowed_networks_pass() {
-        assert_eq!(field(&filter(&[]), &["rtmp://nowhere.invalid/a/b", "rtmp://8.8.8.8/a/b"]).await, None);
-        assert_eq!(field(&filter(&["10.0.0.0/8"]), &["rtmp://10.1.2.3/a/b"]).await, None);
+        assert_eq!(
+            field(
+                &filter(&[]),
+                &["rtmp://nowhere.invalid/a/b", "rtmp://8.8.8.8/a/b"]
+            )
+            .await,
+            None
+        );
+        assert_eq!(
+            field(&filter(&["10.0.0.0/8"]), &["rtmp://10.1.2.3/a/b"]).await,
+            None
+        );
     }
 
     #[test]
     fn the_host_of_an_http_url_is_read_as_it_would_be_dialled() {
-        assert_eq!(http_host("e", "https://Minio.example.com:9000/x").unwrap().1, "minio.example.com");
+        assert_eq!(
+            http_host("e", "https://Minio.example.com:9000/x")
+                .unwrap()
+                .1,
+            "minio.example.com"
+        );
         assert_eq!(http_host("e", "http://0x7f.1/").unwrap().1, "127.0.0.1");
         for bad in [
             "",

@@ -46,7 +46,11 @@ where
 {
     type Success = S;
 
-    fn handle(&self, context: RequestContext, input: I) -> impl Future<Output = Result<S, ApiError>> + 'static {
+    fn handle(
+        &self,
+        context: RequestContext,
+        input: I,
+    ) -> impl Future<Output = Result<S, ApiError>> + 'static {
         self(context, input)
     }
 }
@@ -94,7 +98,11 @@ impl<H: Handler<I>, I: FromRequest> Typed<H, I> {
         I::from_request(&context.source, &context.body, self.malformed_path)
     }
 
-    async fn require_permission(&self, context: &RequestContext, input: &I) -> Result<(), ApiError> {
+    async fn require_permission(
+        &self,
+        context: &RequestContext,
+        input: &I,
+    ) -> Result<(), ApiError> {
         let chosen = self.permission.map(|choose| choose(input));
         match chosen.or_else(|| context.spec.permissions().first().copied()) {
             Some(permission) => context.require_permission(permission).await,
@@ -110,7 +118,9 @@ impl<H: Handler<I>, I: FromRequest> Endpoint for Typed<H, I> {
 
     fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {
         Box::pin(async move {
-            let Ok(input) = self.parse(context) else { return require_every_permission(context).await };
+            let Ok(input) = self.parse(context) else {
+                return require_every_permission(context).await;
+            };
             self.require_permission(context, &input).await?;
             match self.replay_check {
                 Some(check) => check(context, &input).await,

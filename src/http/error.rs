@@ -59,7 +59,10 @@ impl ApiError {
         if let Some(wait) = self.problem.retry_after {
             // Whole seconds, rounded up: a request that comes a moment early would be refused again.
             let seconds = wait.as_millis().div_ceil(1_000).max(1);
-            http.headers_mut().insert(RETRY_AFTER, seconds.to_string().parse().unwrap_or(HeaderValue::from(1)));
+            http.headers_mut().insert(
+                RETRY_AFTER,
+                seconds.to_string().parse().unwrap_or(HeaderValue::from(1)),
+            );
         }
         // What has no cause is refused before the database is asked.
         if self.problem.code == ErrorCode::DatabaseUnavailable && self.problem.cause.is_some() {
@@ -103,10 +106,17 @@ struct Body<'a> {
 
 /// A problem in the error envelope.
 pub fn envelope(problem: &Problem) -> Response {
-    let body = Body { code: problem.code.as_str(), message: &problem.message, field: problem.field.as_deref() };
+    let body = Body {
+        code: problem.code.as_str(),
+        message: &problem.message,
+        field: problem.field.as_deref(),
+    };
     // Three texts always serialise.
     let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
-    Response { code: problem.code.status(), body }
+    Response {
+        code: problem.code.status(),
+        body,
+    }
 }
 
 impl From<Problem> for ApiError {
@@ -127,11 +137,14 @@ impl From<StoreError> for ApiError {
             StoreError::Refused(problem) => problem.into(),
             StoreError::Unavailable(cause) | StoreError::Damaged(cause) => {
                 let message = "the database cannot be reached or written now; retry with backoff";
-                Problem::new(ErrorCode::DatabaseUnavailable, message).after(SHORT_WAIT).because(cause).into()
+                Problem::new(ErrorCode::DatabaseUnavailable, message)
+                    .after(SHORT_WAIT)
+                    .because(cause)
+                    .into()
             }
-            error @ (StoreError::Fault(_) | StoreError::OlderSchema { .. } | StoreError::NewerSchema { .. }) => {
-                Self::internal(error)
-            }
+            error @ (StoreError::Fault(_)
+            | StoreError::OlderSchema { .. }
+            | StoreError::NewerSchema { .. }) => Self::internal(error),
         }
     }
 }
@@ -149,21 +162,27 @@ impl From<TreeError> for ApiError {
 
 impl From<MediaError> for ApiError {
     fn from(error: MediaError) -> Self {
-        let unavailable =
-            |message: Cow<'static, str>, wait| Problem::new(ErrorCode::MediaUnavailable, message).after(wait);
+        let unavailable = |message: Cow<'static, str>, wait| {
+            Problem::new(ErrorCode::MediaUnavailable, message).after(wait)
+        };
         let problem = match error {
-            MediaError::Unavailable(cause) => {
-                unavailable("the media plane did not answer; it is safe to retry".into(), SHORT_WAIT).because(cause)
-            }
+            MediaError::Unavailable(cause) => unavailable(
+                "the media plane did not answer; it is safe to retry".into(),
+                SHORT_WAIT,
+            )
+            .because(cause),
             // The message says what to do about it, so that the client need not look into the log.
             refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
             MediaError::NoSuchTrack => Problem::track_not_found(),
-            MediaError::Encrypted { field } => Problem::new(ErrorCode::InvalidRequest, error.to_string()).at(field),
-            MediaError::InvalidFilepath(problem) => Problem::new(ErrorCode::InvalidFilepath, problem).at("filepath"),
+            MediaError::Encrypted { field } => {
+                Problem::new(ErrorCode::InvalidRequest, error.to_string()).at(field)
+            }
+            MediaError::InvalidFilepath(problem) => {
+                Problem::new(ErrorCode::InvalidFilepath, problem).at("filepath")
+            }
             MediaError::Busy { retry_after } => unavailable(error.to_string().into(), retry_after),
             MediaError::CircuitOpen { retry_after } => {
-                let message =
-                    "the media plane has not answered for a while; see Retry-After for when it is asked again";
+                let message = "the media plane has not answered for a while; see Retry-After for when it is asked again";
                 unavailable(message.into(), retry_after)
             }
         };
@@ -174,7 +193,10 @@ impl From<MediaError> for ApiError {
 impl From<BillingError> for ApiError {
     fn from(error: BillingError) -> Self {
         let message = "the billing service did not confirm that work may start; retry with backoff";
-        Problem::new(ErrorCode::BillingUnavailable, message).after(SHORT_WAIT).because(error).into()
+        Problem::new(ErrorCode::BillingUnavailable, message)
+            .after(SHORT_WAIT)
+            .because(error)
+            .into()
     }
 }
 
@@ -191,12 +213,16 @@ impl From<SandboxError> for ApiError {
         let message = error.to_string();
         let problem = match error {
             SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
-            SandboxError::NoSuchParticipant => Problem::new(ErrorCode::ParticipantNotFound, message),
+            SandboxError::NoSuchParticipant => {
+                Problem::new(ErrorCode::ParticipantNotFound, message)
+            }
             SandboxError::NoSuchTrack => Problem::new(ErrorCode::TrackNotFound, message),
             SandboxError::NoSuchEgress => Problem::new(ErrorCode::NotFound, message),
             SandboxError::NoSuchIngress => Problem::new(ErrorCode::IngressNotFound, message),
             SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
-            SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
+            SandboxError::RoomFull | SandboxError::RoleFull => {
+                Problem::new(ErrorCode::RoleCapacityReached, message)
+            }
             SandboxError::IdentityTaken => Problem::identity_taken(),
             SandboxError::RoomEnded => Problem::room_ended(),
             SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
@@ -218,7 +244,9 @@ impl From<EncoderRefusal> for ApiError {
             EncoderRefusal::RoomEnded => Problem::room_ended(),
             EncoderRefusal::RoomFull => Problem::new(ErrorCode::RoleCapacityReached, message),
             EncoderRefusal::BadStream(_) => Problem::new(ErrorCode::InvalidRequest, message),
-            EncoderRefusal::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message).after(SHORT_WAIT),
+            EncoderRefusal::Unavailable => {
+                Problem::new(ErrorCode::MediaUnavailable, message).after(SHORT_WAIT)
+            }
         };
         problem.into()
     }
@@ -235,7 +263,11 @@ impl From<WhipPatchError> for ApiError {
             WhipPatchError::Unavailable => ErrorCode::MediaUnavailable,
         };
         let problem = Problem::new(code, error.to_string());
-        if code == ErrorCode::MediaUnavailable { problem.after(SHORT_WAIT).into() } else { problem.into() }
+        if code == ErrorCode::MediaUnavailable {
+            problem.after(SHORT_WAIT).into()
+        } else {
+            problem.into()
+        }
     }
 }
 

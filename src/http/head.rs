@@ -28,7 +28,11 @@ pub fn asks_for_head(request: &HttpRequest) -> bool {
 
 /// Returns the method that the client sent.
 pub fn sent_method(request: &HttpRequest) -> Method {
-    if asks_for_head(request) { Method::HEAD } else { request.method().clone() }
+    if asks_for_head(request) {
+        Method::HEAD
+    } else {
+        request.method().clone()
+    }
 }
 
 /// Adds `HEAD` to the methods of a path that takes `GET`, which are separated by commas.
@@ -47,9 +51,12 @@ mod tests {
 
     #[test]
     fn a_path_that_takes_get_takes_head() {
-        for (methods, expected) in
-            [("GET", "GET, HEAD"), ("GET, POST", "GET, HEAD, POST"), ("POST", "POST"), ("GET, HEAD", "GET, HEAD")]
-        {
+        for (methods, expected) in [
+            ("GET", "GET, HEAD"),
+            ("GET, POST", "GET, HEAD, POST"),
+            ("POST", "POST"),
+            ("GET, HEAD", "GET, HEAD"),
+        ] {
             assert_eq!(with_head(methods), expected);
         }
     }

@@ -29,7 +29,8 @@ impl AllowedHosts {
             return Ok(());
         }
         if !requested_host(request.headers()).is_some_and(|host| self.allows(&host)) {
-            let message = "the request was sent to a host that is neither loopback nor in admin.hosts";
+            let message =
+                "the request was sent to a host that is neither loopback nor in admin.hosts";
             return Err(Problem::new(ErrorCode::OriginRejected, message));
         }
         origins::check_same_origin(request)

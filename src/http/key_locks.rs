@@ -25,7 +25,11 @@ impl KeyLocks {
             let mut locks = self.0.lock();
             Arc::clone(locks.entry(slot.clone()).or_default())
         };
-        KeyGuard { locks: self, slot, held: Some(queue.lock_owned().await) }
+        KeyGuard {
+            locks: self,
+            slot,
+            held: Some(queue.lock_owned().await),
+        }
     }
 }
 
@@ -33,7 +37,10 @@ impl Drop for KeyGuard<'_> {
     fn drop(&mut self) {
         self.held = None;
         let mut locks = self.locks.0.lock();
-        if locks.get(&self.slot).is_some_and(|queue| Arc::strong_count(queue) == 1) {
+        if locks
+            .get(&self.slot)
+            .is_some_and(|queue| Arc::strong_count(queue) == 1)
+        {
             locks.remove(&self.slot);
         }
     }

@@ -28,11 +28,20 @@ impl LeaseView {
     /// They are registered already.
     pub fn new(lease: Lease, registry: &Registry) -> Result<Self, Error> {
         let role = Opts::new("conclave_lease_role", "1 for the role that this server has");
-        let nodes = Opts::new("conclave_lease_nodes", "The servers that share the database, by role");
-        let holder = Opts::new("conclave_lease_holder", "1 for the address of the active server");
+        let nodes = Opts::new(
+            "conclave_lease_nodes",
+            "The servers that share the database, by role",
+        );
+        let holder = Opts::new(
+            "conclave_lease_holder",
+            "1 for the address of the active server",
+        );
         let view = Self {
             lease,
-            is_active: IntGauge::new("conclave_lease_active", "1 for the active server, 0 for a standby")?,
+            is_active: IntGauge::new(
+                "conclave_lease_active",
+                "1 for the active server, 0 for a standby",
+            )?,
             epoch: IntGauge::new("conclave_lease_epoch", "The epoch of the active server")?,
             renewal_age: Gauge::new(
                 "conclave_lease_renewal_age_seconds",
@@ -55,13 +64,19 @@ impl LeaseView {
     pub fn update_gauges(&self) {
         let (own, cluster) = (self.role(), self.lease.cluster());
         self.is_active.set(i64::from(own == Role::Active));
-        self.epoch.set(self.epoch(cluster.as_ref()).unwrap_or_default());
-        self.renewal_age.set(self.lease.renewal_age().unwrap_or_default().as_secs_f64());
+        self.epoch
+            .set(self.epoch(cluster.as_ref()).unwrap_or_default());
+        self.renewal_age
+            .set(self.lease.renewal_age().unwrap_or_default().as_secs_f64());
         let nodes = cluster.as_ref().map_or(&[][..], |cluster| &cluster.nodes);
         for role in Role::ALL {
             let count = nodes.iter().filter(|node| node.role == role).count();
-            self.role.with_label_values(&[role.as_str()]).set(i64::from(role == own));
-            self.nodes.with_label_values(&[role.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            self.role
+                .with_label_values(&[role.as_str()])
+                .set(i64::from(role == own));
+            self.nodes
+                .with_label_values(&[role.as_str()])
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.holder.reset();
         if let Some(active) = cluster.as_ref().and_then(ClusterState::active) {
@@ -106,14 +121,23 @@ impl LeaseView {
 
     /// Returns the urls of the servers that can take over, once there is one, or none after the limit.
     pub async fn successors(&self, limit: Duration) -> Vec<String> {
-        let cluster = self.lease.read_cluster(ClusterState::has_successor, limit).await;
-        cluster.iter().flat_map(ClusterState::successors).map(|node| node.info.url.clone()).collect()
+        let cluster = self
+            .lease
+            .read_cluster(ClusterState::has_successor, limit)
+            .await;
+        cluster
+            .iter()
+            .flat_map(ClusterState::successors)
+            .map(|node| node.info.url.clone())
+            .collect()
     }
 
     /// Returns milliseconds since the active server has last renewed the lease; `None` if that is not known.
     #[must_use]
     pub fn renewal_age_ms(&self) -> Option<u64> {
-        self.lease.renewal_age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+        self.lease
+            .renewal_age()
+            .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Returns the lease for the debug endpoint.
@@ -135,7 +159,9 @@ impl LeaseView {
     /// Returns why this server does not take over and what to do about it; `None` if nothing keeps it from that.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
-        let Standing::Standby { obstacle } = self.lease.state().standing else { return None };
+        let Standing::Standby { obstacle } = self.lease.state().standing else {
+            return None;
+        };
         Some(explain(obstacle?))
     }
 
@@ -190,8 +216,12 @@ pub fn role_of(lease: Option<&Arc<LeaseView>>) -> Role {
 /// 400 for what is no role.
 pub fn asked_role(request: &HttpRequest) -> Result<Option<Role>, Problem> {
     let mut pairs = form_urlencoded::parse(request.query_string().as_bytes());
-    let Some((_, asked)) = pairs.find(|(name, _)| name == "role") else { return Ok(None) };
+    let Some((_, asked)) = pairs.find(|(name, _)| name == "role") else {
+        return Ok(None);
+    };
     let found = Role::ALL.into_iter().find(|role| role.as_str() == asked);
     let names = Role::ALL.map(Role::as_str).join(", ");
-    found.map(Some).ok_or_else(|| Problem::invalid("role", format!("must be one of {names}")))
+    found
+        .map(Some)
+        .ok_or_else(|| Problem::invalid("role", format!("must be one of {names}")))
 }

@@ -44,14 +44,25 @@ pub struct Limits {
 }
 
 /// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
-const SIGNALLING: Rate = Rate { per_second: 20, burst: 200 };
+const SIGNALLING: Rate = Rate {
+    per_second: 20,
+    burst: 200,
+};
 /// Requests from one address for what is the same for everyone, such as the files of the call page: an office may open 60 pages at once.
-const FIXED: Rate = Rate { per_second: 200, burst: 2_000 };
+const FIXED: Rate = Rate {
+    per_second: 200,
+    burst: 2_000,
+};
 
 impl Limits {
     /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
     /// `trusted_proxies` the client's address is the one that the proxy forwards.
-    pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: TrustedProxies) -> Self {
+    pub fn new(
+        clock: &Clock,
+        calls: Rate,
+        exchanges: Rate,
+        trusted_proxies: TrustedProxies,
+    ) -> Self {
         Self {
             keys: RateLimits::new(clock, calls),
             addresses: RateLimits::new(clock, calls),
@@ -84,7 +95,10 @@ impl Limits {
         if lookups.refused.is_empty() || lookups.valid.contains(&hash(key.reveal())) {
             return Ok(());
         }
-        let until = self.trusted_proxies.client(request).and_then(|client| lookups.refused.get(&client));
+        let until = self
+            .trusted_proxies
+            .client(request)
+            .and_then(|client| lookups.refused.get(&client));
         match until.and_then(|until| until.checked_sub(self.clock.monotonic())) {
             Some(wait) if !wait.is_zero() => Err(rate_limited(wait)),
             _ => Ok(()),
@@ -107,9 +121,14 @@ impl Limits {
         let checked = self.check_address(request);
         let mut lookups = self.lookups.write();
         lookups.valid.remove(&hash(key.reveal()));
-        let wait = checked.as_ref().err().and_then(|limited| limited.retry_after);
+        let wait = checked
+            .as_ref()
+            .err()
+            .and_then(|limited| limited.retry_after);
         let refused = self.trusted_proxies.client(request).zip(wait);
-        lookups.refused.extend(refused.map(|(client, wait)| (client, self.clock.monotonic() + wait)));
+        lookups
+            .refused
+            .extend(refused.map(|(client, wait)| (client, self.clock.monotonic() + wait)));
         checked
     }
 
@@ -138,7 +157,11 @@ impl Limits {
     ///
     /// # Errors
     /// 429 `rate_limited`.
-    pub fn check_open_address(&self, rates: OpenRates, request: &HttpRequest) -> Result<(), Problem> {
+    pub fn check_open_address(
+        &self,
+        rates: OpenRates,
+        request: &HttpRequest,
+    ) -> Result<(), Problem> {
         self.check_client(&self.open(rates).addresses, request)
     }
 
@@ -147,10 +170,17 @@ impl Limits {
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_open_secret(&self, rates: OpenRates, secret: &str) -> Result<(), Problem> {
-        self.open(rates).secrets.check(&hash(secret)).map_err(rate_limited)
+        self.open(rates)
+            .secrets
+            .check(&hash(secret))
+            .map_err(rate_limited)
     }
 
-    fn check_client(&self, limits: &RateLimits<ClientAddress>, request: &HttpRequest) -> Result<(), Problem> {
+    fn check_client(
+        &self,
+        limits: &RateLimits<ClientAddress>,
+        request: &HttpRequest,
+    ) -> Result<(), Problem> {
         check_client(limits, &self.trusted_proxies, request)
     }
 
@@ -178,11 +208,18 @@ impl FixedLimits {
     /// Limits with nothing taken yet. Behind one of the proxies, the client's address is the forwarded one.
     #[must_use]
     pub fn new(clock: &Clock, trusted_proxies: TrustedProxies) -> Self {
-        Self { addresses: RateLimits::new(clock, FIXED), trusted_proxies }
+        Self {
+            addresses: RateLimits::new(clock, FIXED),
+            trusted_proxies,
+        }
     }
 
     /// Counts a request by the client's address, and returns its response, or 429 `rate_limited`.
-    pub fn respond(&self, request: &HttpRequest, respond: impl FnOnce() -> HttpResponse) -> HttpResponse {
+    pub fn respond(
+        &self,
+        request: &HttpRequest,
+        respond: impl FnOnce() -> HttpResponse,
+    ) -> HttpResponse {
         let checked = check_client(&self.addresses, &self.trusted_proxies, request);
         checked.map_or_else(|limited| ApiError::from(limited).to_http(), |()| respond())
     }
@@ -204,7 +241,11 @@ fn hash(secret: &str) -> SecretHash {
 }
 
 fn rate_limited(wait: Duration) -> Problem {
-    Problem::new(ErrorCode::RateLimited, "over the request rate; see Retry-After").after(wait)
+    Problem::new(
+        ErrorCode::RateLimited,
+        "over the request rate; see Retry-After",
+    )
+    .after(wait)
 }
 
 #[cfg(test)]
@@ -218,19 +259,32 @@ mod tests {
     #[test]
     fn a_client_that_guesses_keys_is_refused_for_as_long_as_its_rate_says_and_valid_keys_never() {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        let rate = Rate { per_second: 1, burst: 1 };
+        let rate = Rate {
+            per_second: 1,
+            burst: 1,
+        };
         let limits = Limits::new(&clock, rate, rate, TrustedProxies::default());
-        let request = TestRequest::default().peer_addr("203.0.113.1:1".parse().unwrap()).to_http_request();
+        let request = TestRequest::default()
+            .peer_addr("203.0.113.1:1".parse().unwrap())
+            .to_http_request();
         let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test));
         limits.note_valid(&valid);
-        assert!(limits.check_invalid_key(&guessed, &request).is_ok(), "within the burst");
+        assert!(
+            limits.check_invalid_key(&guessed, &request).is_ok(),
+            "within the burst"
+        );
         assert!(limits.check_lookup(&guessed, &request).is_ok());
         assert!(limits.check_invalid_key(&guessed, &request).is_err());
         limits.forget_refusals();
         let refused = limits.check_lookup(&new, &request).unwrap_err();
-        assert_eq!((refused.code, refused.retry_after), (ErrorCode::RateLimited, Some(Duration::from_secs(1))));
+        assert_eq!(
+            (refused.code, refused.retry_after),
+            (ErrorCode::RateLimited, Some(Duration::from_secs(1)))
+        );
         assert!(limits.check_lookup(&valid, &request).is_ok());
-        let elsewhere = TestRequest::default().peer_addr("203.0.113.2:1".parse().unwrap()).to_http_request();
+        let elsewhere = TestRequest::default()
+            .peer_addr("203.0.113.2:1".parse().unwrap())
+            .to_http_request();
         assert!(limits.check_lookup(&new, &elsewhere).is_ok());
         // A key that was revoked is like any other.
         assert!(limits.check_invalid_key(&valid, &request).is_err());

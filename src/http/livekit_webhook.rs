@@ -23,7 +23,11 @@ const OPERATION: &str = "livekit_webhook";
 
 /// Routes the webhook.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &LivekitPlane) {
-    let (state, plane, fixed) = (Arc::clone(state), plane.clone(), Arc::clone(&state.checks.fixed));
+    let (state, plane, fixed) = (
+        Arc::clone(state),
+        plane.clone(),
+        Arc::clone(&state.checks.fixed),
+    );
     let route = web::post().to(move |request: HttpRequest, payload: Payload| {
         let (state, plane) = (Arc::clone(&state), plane.clone());
         async move {
@@ -36,26 +40,52 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
             response
         }
     });
-    config.service(public_resource("/media/livekit/webhook", Method::Post, route, &fixed));
+    config.service(public_resource(
+        "/media/livekit/webhook",
+        Method::Post,
+        route,
+        &fixed,
+    ));
 }
 
 /// Verifies the signature, and only then reads the report.
-async fn handle(state: &AppState, plane: LivekitPlane, request: &HttpRequest, payload: Payload) -> Result<(), Problem> {
-    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+async fn handle(
+    state: &AppState,
+    plane: LivekitPlane,
+    request: &HttpRequest,
+    payload: Payload,
+) -> Result<(), Problem> {
+    let header = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let signature = plane.verify_webhook(header).ok_or_else(unsigned)?;
-    let report = state.checks.reports.within(LIMIT, request, payload).await.map_err(unread)?;
+    let report = state
+        .checks
+        .reports
+        .within(LIMIT, request, payload)
+        .await
+        .map_err(unread)?;
     // A task of its own: a report that is being written is written to its end, also when LiveKit hangs up.
-    let handled = actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
+    let handled =
+        actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
     match handled.await.unwrap_or(WebhookOutcome::Unavailable) {
         WebhookOutcome::Accepted | WebhookOutcome::Ignored => Ok(()),
         WebhookOutcome::Unsigned => Err(unsigned()),
-        WebhookOutcome::Malformed => Err(Problem::new(ErrorCode::InvalidRequest, "signed, and no report")),
+        WebhookOutcome::Malformed => Err(Problem::new(
+            ErrorCode::InvalidRequest,
+            "signed, and no report",
+        )),
         WebhookOutcome::Unavailable => Err(unavailable()),
     }
 }
 
 fn unsigned() -> Problem {
-    Problem::new(ErrorCode::Unauthorized, "not signed with the media plane's API key")
+    Problem::new(
+        ErrorCode::Unauthorized,
+        "not signed with the media plane's API key",
+    )
 }
 
 /// LiveKit sends a report again that is answered with a 5xx.

@@ -12,7 +12,8 @@ use conclave_media::embedded::rtc::WorkerMetrics;
 use conclave_media::embedded::{EmbeddedPlane, OwnTurn, RtcMetrics};
 use conclave_model::Timestamp;
 use prometheus::{
-    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 use super::admission::AdmittedCounts;
@@ -20,7 +21,9 @@ use super::lease::LeaseView;
 use crate::backups::BackupMetrics;
 
 /// Upper ends of the latency buckets, in seconds.
-const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.];
+const BUCKETS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.,
+];
 /// The label of a request that matches no operation.
 pub const NO_OPERATION: &str = "none";
 
@@ -51,17 +54,26 @@ impl Metrics {
     /// Two metrics of one name, which would be a bug.
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
-        let requests = Opts::new("conclave_http_requests_total", "Requests answered, by operation and status");
-        let latency =
-            HistogramOpts::new("conclave_http_request_seconds", "From a request's routing to its answer, by operation");
+        let requests = Opts::new(
+            "conclave_http_requests_total",
+            "Requests answered, by operation and status",
+        );
+        let latency = HistogramOpts::new(
+            "conclave_http_request_seconds",
+            "From a request's routing to its answer, by operation",
+        );
         let refused = Opts::new(
             "conclave_http_connections_refused_total",
             "Connections closed at once, by the limit they exceed",
         );
-        let admitted =
-            Opts::new("conclave_http_requests_admitted", "Requests that are being handled, or wait for that");
-        let not_admitted =
-            Opts::new("conclave_http_requests_refused_total", "Requests not admitted, by the limit they exceed");
+        let admitted = Opts::new(
+            "conclave_http_requests_admitted",
+            "Requests that are being handled, or wait for that",
+        );
+        let not_admitted = Opts::new(
+            "conclave_http_requests_refused_total",
+            "Requests not admitted, by the limit they exceed",
+        );
         let metrics = Self {
             requests_admitted: IntGaugeVec::new(admitted, &["state"])?,
             requests_refused: IntCounterVec::new(not_admitted, &["limit"])?,
@@ -77,12 +89,24 @@ impl Metrics {
             )?,
             registry,
         };
-        metrics.registry.register(Box::new(metrics.connections_refused.clone()))?;
-        metrics.registry.register(Box::new(metrics.requests_admitted.clone()))?;
-        metrics.registry.register(Box::new(metrics.requests_refused.clone()))?;
-        metrics.registry.register(Box::new(metrics.requests.clone()))?;
-        metrics.registry.register(Box::new(metrics.latency.clone()))?;
-        metrics.registry.register(Box::new(metrics.certificate_expiry.clone()))?;
+        metrics
+            .registry
+            .register(Box::new(metrics.connections_refused.clone()))?;
+        metrics
+            .registry
+            .register(Box::new(metrics.requests_admitted.clone()))?;
+        metrics
+            .registry
+            .register(Box::new(metrics.requests_refused.clone()))?;
+        metrics
+            .registry
+            .register(Box::new(metrics.requests.clone()))?;
+        metrics
+            .registry
+            .register(Box::new(metrics.latency.clone()))?;
+        metrics
+            .registry
+            .register(Box::new(metrics.certificate_expiry.clone()))?;
         Ok(metrics)
     }
 
@@ -90,8 +114,13 @@ impl Metrics {
     ///
     /// # Errors
     /// They are shown already, which would be a bug.
-    pub fn rtc(&self, workers: Vec<Arc<WorkerMetrics>>, turn: Option<&OwnTurn>) -> Result<RtcMetrics, Error> {
-        turn.map(|turn| turn.register_metrics(&self.registry)).transpose()?;
+    pub fn rtc(
+        &self,
+        workers: Vec<Arc<WorkerMetrics>>,
+        turn: Option<&OwnTurn>,
+    ) -> Result<RtcMetrics, Error> {
+        turn.map(|turn| turn.register_metrics(&self.registry))
+            .transpose()?;
         RtcMetrics::new(&self.registry, workers)
     }
 
@@ -127,13 +156,20 @@ impl Metrics {
 
     /// Starts to time a request.
     pub fn time(&self, operation: &'static str) -> Timed<'_> {
-        Timed { metrics: self, operation, since: Instant::now(), answered: false }
+        Timed {
+            metrics: self,
+            operation,
+            since: Instant::now(),
+            answered: false,
+        }
     }
 
     /// Sets the gauges of admitted requests.
     pub fn set_admitted(&self, admitted: AdmittedCounts) {
         for (state, count) in [("running", admitted.running), ("waiting", admitted.waiting)] {
-            self.requests_admitted.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            self.requests_admitted
+                .with_label_values(&[state])
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 
@@ -151,7 +187,9 @@ impl Metrics {
     }
 
     fn answered(&self, operation: &str, status: StatusCode) {
-        self.requests.with_label_values(&[operation, status.as_str()]).inc();
+        self.requests
+            .with_label_values(&[operation, status.as_str()])
+            .inc();
     }
 }
 
@@ -176,7 +214,8 @@ impl Timed<'_> {
 impl Drop for Timed<'_> {
     fn drop(&mut self) {
         if !self.answered && std::thread::panicking() {
-            self.metrics.answered(self.operation, StatusCode::INTERNAL_SERVER_ERROR);
+            self.metrics
+                .answered(self.operation, StatusCode::INTERNAL_SERVER_ERROR);
         }
     }
 }

@@ -23,18 +23,27 @@ impl OpenConnections {
             of_client.retain(|activity| activity.strong_count() > 0);
             !of_client.is_empty()
         });
-        open.entry(client).or_default().push(Rc::downgrade(activity));
+        open.entry(client)
+            .or_default()
+            .push(Rc::downgrade(activity));
     }
 
     /// Closes a connection of which no request is being handled. Returns whether there is one.
     pub fn close_one(&self) -> bool {
         let open = self.0.borrow();
         let longest_waiting = |of_client: &Vec<Weak<Activity>>| {
-            let waiting =
-                of_client.iter().filter_map(Weak::upgrade).filter_map(|one| Some((one.waiting_since()?, one)));
-            waiting.min_by_key(|(since, _)| *since).map(|(_, activity)| (of_client.len(), activity))
+            let waiting = of_client
+                .iter()
+                .filter_map(Weak::upgrade)
+                .filter_map(|one| Some((one.waiting_since()?, one)));
+            waiting
+                .min_by_key(|(since, _)| *since)
+                .map(|(_, activity)| (of_client.len(), activity))
         };
-        let found = open.values().filter_map(longest_waiting).max_by_key(|(connections, _)| *connections);
+        let found = open
+            .values()
+            .filter_map(longest_waiting)
+            .max_by_key(|(connections, _)| *connections);
         found.inspect(|(_, activity)| activity.close()).is_some()
     }
 }

@@ -17,15 +17,36 @@ const DESCRIPTION: &str = "Control plane for real-time video calls. Every failur
 /// The groups of operations, in the order in which they are shown.
 const TAGS: [(&str, &str); 13] = [
     ("rooms", "Rooms: create, read and end them."),
-    ("participants", "Who is in a room, and moderation: removals, mutes, role changes, data."),
+    (
+        "participants",
+        "Who is in a room, and moderation: removals, mutes, role changes, data.",
+    ),
     ("tokens", "Room tokens, with which clients join."),
-    ("templates", "Templates: the roles and settings that rooms are created with."),
-    ("roles", "Roles of a template: what their holders may publish, subscribe to and do."),
-    ("destinations", "Where recordings are stored and broadcasts are sent."),
-    ("codes", "Room codes, which clients exchange for room tokens."),
-    ("recordings", "Recordings of rooms, tracks and participants."),
+    (
+        "templates",
+        "Templates: the roles and settings that rooms are created with.",
+    ),
+    (
+        "roles",
+        "Roles of a template: what their holders may publish, subscribe to and do.",
+    ),
+    (
+        "destinations",
+        "Where recordings are stored and broadcasts are sent.",
+    ),
+    (
+        "codes",
+        "Room codes, which clients exchange for room tokens.",
+    ),
+    (
+        "recordings",
+        "Recordings of rooms, tracks and participants.",
+    ),
     ("broadcasts", "Broadcasts of rooms to RTMP servers."),
-    ("ingress", "Endpoints at which an encoder publishes into a room."),
+    (
+        "ingress",
+        "Endpoints at which an encoder publishes into a room.",
+    ),
     ("sessions", "Sessions: one for each join of a participant."),
     ("usage", "Usage by day, and the plan."),
     ("webhooks", "Webhook endpoints and the deliveries to them."),
@@ -34,7 +55,10 @@ const TAGS: [(&str, &str); 13] = [
 fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
     for code in operation.error_codes() {
-        by_status.entry(code.status()).or_default().push(code.as_str());
+        by_status
+            .entry(code.status())
+            .or_default()
+            .push(code.as_str());
     }
     let response = |(status, codes): (u16, Vec<&str>)| {
         let example = json!({"error": {"code": codes[0], "message": "what was wrong, for people"}});
@@ -61,7 +85,8 @@ fn describe(operation: &Operation) -> Value {
     for status in spec.success {
         let mut response = json!({"description": "success"});
         if let Some(body) = &doc.response {
-            response["content"] = json!({"application/json": {"schema": body.schema, "example": body.example}});
+            response["content"] =
+                json!({"application/json": {"schema": body.schema, "example": body.example}});
         }
         if !doc.links.is_empty() {
             response["links"] = links(&doc.links);
@@ -80,7 +105,11 @@ fn describe(operation: &Operation) -> Value {
             "content": {"application/json": {"schema": body.schema, "example": doc.body_example}}
         });
     }
-    let permissions: Vec<&str> = spec.permissions().iter().map(|permission| permission.as_str()).collect();
+    let permissions: Vec<&str> = spec
+        .permissions()
+        .iter()
+        .map(|permission| permission.as_str())
+        .collect();
     if !permissions.is_empty() {
         described["x-permission"] = permissions.join("|").into();
     }
@@ -89,9 +118,15 @@ fn describe(operation: &Operation) -> Value {
 
 fn links(links: &[Link]) -> Value {
     let link = |link: &Link| {
-        let parameters: Map<_, _> =
-            link.parameters.iter().map(|(name, value)| ((*name).into(), json!(value))).collect();
-        (link.operation.to_owned(), json!({"operationId": link.operation, "parameters": parameters}))
+        let parameters: Map<_, _> = link
+            .parameters
+            .iter()
+            .map(|(name, value)| ((*name).into(), json!(value)))
+            .collect();
+        (
+            link.operation.to_owned(),
+            json!({"operationId": link.operation, "parameters": parameters}),
+        )
     };
     Value::Object(links.iter().map(link).collect())
 }
@@ -139,7 +174,9 @@ fn rendered(schema: &RefOr<Schema>) -> Value {
 fn correct(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            if fields.get("format").is_some_and(|format| format == "int32") && !fields.contains_key("maximum") {
+            if fields.get("format").is_some_and(|format| format == "int32")
+                && !fields.contains_key("maximum")
+            {
                 fields.insert("format".into(), "int64".into());
                 fields.insert("maximum".into(), u32::MAX.into());
             }
@@ -156,8 +193,16 @@ pub fn document(operations: &[Operation]) -> Value {
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
     for operation in operations {
         let method = operation.spec.method.as_str().to_ascii_lowercase();
-        paths.entry(operation.spec.path).or_default().insert(method, describe(operation));
-        schemas.extend(operation.doc.schemas().map(|(name, schema)| (name.clone(), rendered(schema))));
+        paths
+            .entry(operation.spec.path)
+            .or_default()
+            .insert(method, describe(operation));
+        schemas.extend(
+            operation
+                .doc
+                .schemas()
+                .map(|(name, schema)| (name.clone(), rendered(schema))),
+        );
     }
     schemas.insert("Error".into(), error_schema());
     json!({

@@ -34,7 +34,10 @@ impl Operation {
     ///
     /// # Errors
     /// Those of parsing, of the checks and of the handler, in the order that [`super::frame`] documents.
-    pub fn run(&'static self, context: RequestContext) -> impl Future<Output = Result<Response, ApiError>> {
+    pub fn run(
+        &'static self,
+        context: RequestContext,
+    ) -> impl Future<Output = Result<Response, ApiError>> {
         self.endpoint.run(context)
     }
 
@@ -42,14 +45,21 @@ impl Operation {
     ///
     /// # Errors
     /// 403 `permission_denied`, 404 for an egress of another room.
-    pub fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> impl Future<Output = Result<(), ApiError>> + 'a {
+    pub fn permit_replay<'a>(
+        &'a self,
+        context: &'a RequestContext,
+    ) -> impl Future<Output = Result<(), ApiError>> + 'a {
         self.endpoint.permit_replay(context)
     }
 
     /// Returns the endpoint with the type of its success, if `H` is the handler.
-    pub fn typed<H: Handler<I>, I: FromRequest>(&'static self) -> Option<&'static dyn TypedEndpoint<H::Success>> {
+    pub fn typed<H: Handler<I>, I: FromRequest>(
+        &'static self,
+    ) -> Option<&'static dyn TypedEndpoint<H::Success>> {
         let endpoint: &dyn Any = &*self.endpoint;
-        endpoint.downcast_ref::<Typed<H, I>>().map(|typed| typed as _)
+        endpoint
+            .downcast_ref::<Typed<H, I>>()
+            .map(|typed| typed as _)
     }
 }
 
@@ -88,7 +98,13 @@ pub fn operation<H: Handler<I>, I: FromRequest>(
         },
         doc: OperationDoc::new(parameters, body),
         response_example: Value::Null,
-        typed: Typed { handler, permission: None, malformed_path: None, check: None, replay_check: None },
+        typed: Typed {
+            handler,
+            permission: None,
+            malformed_path: None,
+            check: None,
+            replay_check: None,
+        },
     }
 }
 
@@ -126,8 +142,17 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     /// A success leads to these operations, which take `parameters`: their names, each with the OpenAPI runtime expression
     /// of its value.
     #[must_use]
-    pub fn links(mut self, operations: &[&'static str], parameters: &'static [(&'static str, &'static str)]) -> Self {
-        self.doc.links.extend(operations.iter().map(|operation| Link { operation, parameters }));
+    pub fn links(
+        mut self,
+        operations: &[&'static str],
+        parameters: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.doc
+            .links
+            .extend(operations.iter().map(|operation| Link {
+                operation,
+                parameters,
+            }));
         self
     }
 
@@ -175,7 +200,11 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
 
     /// A room token may call it, too, with the one of these permissions that `choose` takes for the request.
     #[must_use]
-    pub fn room_token_by(mut self, permissions: &'static [Permission], choose: ChoosePermission<I>) -> Self {
+    pub fn room_token_by(
+        mut self,
+        permissions: &'static [Permission],
+        choose: ChoosePermission<I>,
+    ) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permissions);
         self.typed.permission = Some(choose);
         self
@@ -221,6 +250,10 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     pub fn build(mut self) -> Operation {
         self.doc.response = H::Success::describe(self.response_example);
         self.spec.parse_errors = self.doc.parse_errors(self.typed.malformed_path.is_none());
-        Operation { spec: self.spec, doc: self.doc, endpoint: Box::new(self.typed) }
+        Operation {
+            spec: self.spec,
+            doc: self.doc,
+            endpoint: Box::new(self.typed),
+        }
     }
 }

@@ -13,7 +13,8 @@ use super::spec::OperationSpec;
 
 const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, x-svc-room-token");
-const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
 
 /// The origins that may call.
 #[derive(Debug, Default)]
@@ -30,8 +31,13 @@ fn origin(request: &HttpRequest) -> Option<&str> {
 
 /// Whether the origin is the address the request itself was sent to.
 fn is_own(request: &HttpRequest, origin: &str) -> bool {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let bare = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let host = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let bare = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     host.is_some() && bare == host
 }
 
@@ -44,7 +50,8 @@ pub fn check_same_origin(request: &HttpRequest) -> Result<(), Problem> {
 }
 
 fn listed(list: &[String], origin: &str) -> bool {
-    list.iter().any(|listed| listed.eq_ignore_ascii_case(origin))
+    list.iter()
+        .any(|listed| listed.eq_ignore_ascii_case(origin))
 }
 
 impl Origins {
@@ -69,12 +76,20 @@ impl Origins {
     }
 
     fn admits(&self, operation: &OperationSpec, origin: &str) -> bool {
-        self.admits_every_call(origin) || (operation.is_for_browsers() && listed(&self.browser, origin))
+        self.admits_every_call(origin)
+            || (operation.is_for_browsers() && listed(&self.browser, origin))
     }
 
     /// Adds the headers that let a browser of an admitted origin read the response.
-    pub fn admit_response(&self, operation: &OperationSpec, request: &HttpRequest, headers: &mut HeaderMap) {
-        let Some(origin) = origin(request).filter(|origin| self.admits(operation, origin)) else { return };
+    pub fn admit_response(
+        &self,
+        operation: &OperationSpec,
+        request: &HttpRequest,
+        headers: &mut HeaderMap,
+    ) {
+        let Some(origin) = origin(request).filter(|origin| self.admits(operation, origin)) else {
+            return;
+        };
         if let Ok(origin) = HeaderValue::from_str(origin) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
@@ -84,12 +99,25 @@ impl Origins {
 
     /// Answers a preflight for a path whose operations are `operations`.
     pub fn preflight(&self, request: &HttpRequest, operations: &[&OperationSpec]) -> HttpResponse {
-        let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|m| m.to_str().ok());
+        let wanted = request
+            .headers()
+            .get(header::ACCESS_CONTROL_REQUEST_METHOD)
+            .and_then(|m| m.to_str().ok());
         // A HEAD is handled as the GET.
-        let declared = if wanted == Some("HEAD") { Some("GET") } else { wanted };
-        let operation = operations.iter().find(|operation| Some(operation.method.as_str()) == declared);
-        let admitted = operation.zip(origin(request)).filter(|(operation, origin)| self.admits(operation, origin));
-        let Some(((_, origin), wanted)) = admitted.zip(wanted) else { return ApiError::from(rejected()).to_http() };
+        let declared = if wanted == Some("HEAD") {
+            Some("GET")
+        } else {
+            wanted
+        };
+        let operation = operations
+            .iter()
+            .find(|operation| Some(operation.method.as_str()) == declared);
+        let admitted = operation
+            .zip(origin(request))
+            .filter(|(operation, origin)| self.admits(operation, origin));
+        let Some(((_, origin), wanted)) = admitted.zip(wanted) else {
+            return ApiError::from(rejected()).to_http();
+        };
         HttpResponse::NoContent()
             .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
             .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, wanted))
@@ -104,9 +132,14 @@ impl Origins {
 pub fn is_preflight(request: &HttpRequest) -> bool {
     request.method() == HttpMethod::OPTIONS
         && request.headers().contains_key(header::ORIGIN)
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && request
+            .headers()
+            .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 fn rejected() -> Problem {
-    Problem::new(ErrorCode::OriginRejected, "calls from a browser on another origin are refused; call from a server")
+    Problem::new(
+        ErrorCode::OriginRejected,
+        "calls from a browser on another origin are refused; call from a server",
+    )
 }

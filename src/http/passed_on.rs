@@ -52,7 +52,10 @@ impl NotActive {
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
         let known = [Self::Stopping, Self::Unconfirmed];
-        known.into_iter().find(|known| known.as_str().as_bytes() == value).unwrap_or(Self::Standby)
+        known
+            .into_iter()
+            .find(|known| known.as_str().as_bytes() == value)
+            .unwrap_or(Self::Standby)
     }
 
     /// Returns the response to the node that has passed a request on.
@@ -62,9 +65,13 @@ impl NotActive {
         let problem = Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER);
         let mut response = ApiError::from(problem).to_http();
         let name = actix_web::http::header::HeaderName::from_static(NOT_ACTIVE);
-        response.headers_mut().insert(name, HeaderValue::from_static(self.as_str()));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(self.as_str()));
         // The rest of a body is not read, and what comes next finds out where the active node is.
-        response.head_mut().set_connection_type(ConnectionType::Close);
+        response
+            .head_mut()
+            .set_connection_type(ConnectionType::Close);
         response
     }
 }
@@ -74,7 +81,11 @@ impl NotActive {
 pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
     let epoch = request.headers().get(PASSED_ON)?;
     let peer = request.peer_addr()?.ip().to_canonical();
-    if nodes.contains(peer) { epoch.to_str().ok()?.parse().ok() } else { None }
+    if nodes.contains(peer) {
+        epoch.to_str().ok()?.parse().ok()
+    } else {
+        None
+    }
 }
 
 /// What becomes of a request that the active node does not take.
@@ -170,7 +181,11 @@ impl PassedOnGate {
             return Err(stopping);
         }
         let mut state = self.state.subscribe();
-        match state.wait_for(|state| matches!(state, GateState::Closed(_))).await.as_deref() {
+        match state
+            .wait_for(|state| matches!(state, GateState::Closed(_)))
+            .await
+            .as_deref()
+        {
             Ok(GateState::Closed(of_clients)) => Err(*of_clients),
             _ => Err(stopping),
         }
@@ -185,7 +200,10 @@ mod tests {
     use super::*;
 
     fn request(peer: &str, epoch: &str) -> HttpRequest {
-        TestRequest::default().peer_addr(peer.parse().unwrap()).insert_header((PASSED_ON, epoch)).to_http_request()
+        TestRequest::default()
+            .peer_addr(peer.parse().unwrap())
+            .insert_header((PASSED_ON, epoch))
+            .to_http_request()
     }
 
     const STOPPING: NotTaken = NotTaken::Refused(NotActive::Stopping);
@@ -196,26 +214,59 @@ mod tests {
         let gate = PassedOnGate::new(nodes, 4);
         let refused = |peer: &str, epoch: &str| {
             let request = request(peer, epoch);
-            gate.admit(&request).now_or_never().expect("it is decided").err()
+            gate.admit(&request)
+                .now_or_never()
+                .expect("it is decided")
+                .err()
         };
         assert_eq!(refused("10.0.0.2:1", "4"), None);
-        assert_eq!(refused("10.0.0.2:1", "3"), None, "it has taken over from itself");
-        assert_eq!(refused("10.0.0.2:1", "5"), Some(STOPPING), "another has taken over");
-        assert_eq!(refused("203.0.113.1:1", "5"), None, "a client is not believed");
+        assert_eq!(
+            refused("10.0.0.2:1", "3"),
+            None,
+            "it has taken over from itself"
+        );
+        assert_eq!(
+            refused("10.0.0.2:1", "5"),
+            Some(STOPPING),
+            "another has taken over"
+        );
+        assert_eq!(
+            refused("203.0.113.1:1", "5"),
+            None,
+            "a client is not believed"
+        );
         let of_client = TestRequest::default().to_http_request();
         let running = gate.admit(&of_client).await.unwrap();
         assert!(!gate.is_closed());
         gate.begin_to_close();
         assert!(gate.is_closed());
-        assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING), "it waits at the node that has passed it on");
+        assert_eq!(
+            refused("10.0.0.2:1", "4"),
+            Some(STOPPING),
+            "it waits at the node that has passed it on"
+        );
         let waiting = TestRequest::default().to_http_request();
         let mut undecided = Box::pin(gate.admit(&waiting));
-        assert!((&mut undecided).now_or_never().is_none(), "it is not known yet where it can go");
+        assert!(
+            (&mut undecided).now_or_never().is_none(),
+            "it is not known yet where it can go"
+        );
         let mut closing = Box::pin(gate.close(NotTaken::PassedOn, Duration::from_secs(3_600)));
-        assert!((&mut closing).now_or_never().is_none(), "a request is being handled");
+        assert!(
+            (&mut closing).now_or_never().is_none(),
+            "a request is being handled"
+        );
         assert!(gate.is_closed());
-        assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING), "it waits at the node that has passed it on");
-        assert_eq!(refused("203.0.113.1:1", "4"), Some(NotTaken::PassedOn), "it waits here");
+        assert_eq!(
+            refused("10.0.0.2:1", "4"),
+            Some(STOPPING),
+            "it waits at the node that has passed it on"
+        );
+        assert_eq!(
+            refused("203.0.113.1:1", "4"),
+            Some(NotTaken::PassedOn),
+            "it waits here"
+        );
         assert_eq!(undecided.await.err(), Some(NotTaken::PassedOn));
         drop(running);
         closing.await;
@@ -234,9 +285,16 @@ mod tests {
 
     #[test]
     fn a_refusal_is_read_as_it_is_written() {
-        for refused in [NotActive::Standby, NotActive::Stopping, NotActive::Unconfirmed] {
+        for refused in [
+            NotActive::Standby,
+            NotActive::Stopping,
+            NotActive::Unconfirmed,
+        ] {
             let response = refused.to_http();
-            assert_eq!(NotActive::parse(response.headers().get(NOT_ACTIVE).unwrap().as_bytes()), refused);
+            assert_eq!(
+                NotActive::parse(response.headers().get(NOT_ACTIVE).unwrap().as_bytes()),
+                refused
+            );
         }
     }
 }

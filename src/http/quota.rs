@@ -31,14 +31,20 @@ pub struct Owner {
 /// # Errors
 /// 500 for one that is not configured.
 pub fn plan<'a>(plans: &'a Plans, id: &str) -> Result<&'a Plan, ApiError> {
-    plans.get(id).ok_or_else(|| ApiError::internal(format!("the plan {id:?} is not configured")))
+    plans
+        .get(id)
+        .ok_or_else(|| ApiError::internal(format!("the plan {id:?} is not configured")))
 }
 
 /// The use of the current month, once the months before it are settled.
 ///
 /// # Errors
 /// The store's own.
-pub async fn month(state: &AppState, project: &ProjectId, plan: &Plan) -> Result<MonthUse, ApiError> {
+pub async fn month(
+    state: &AppState,
+    project: &ProjectId,
+    plan: &Plan,
+) -> Result<MonthUse, ApiError> {
     let month = state.store.month_use(project.clone()).await?;
     if month.settled {
         return Ok(month);
@@ -60,7 +66,8 @@ pub async fn ask_billing(
     operation: &OperationSpec,
 ) -> Option<Result<BillingVerdict, BillingError>> {
     let said = state.billing.as_ref()?.verdict(project).await;
-    Some(said).filter(|said| said.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable))
+    Some(said)
+        .filter(|said| said.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable))
 }
 
 /// The ledger's decision, replaced by the billing service's where the wallet decides.
@@ -87,7 +94,11 @@ pub async fn confirm(
     ledger: QuotaDecision,
     operation: &OperationSpec,
 ) -> Result<QuotaDecision, ApiError> {
-    let said = if ledger.depends_on_balance() { ask_billing(state, project, operation).await } else { None };
+    let said = if ledger.depends_on_balance() {
+        ask_billing(state, project, operation).await
+    } else {
+        None
+    };
     with_billing(ledger, said)
 }
 
@@ -109,8 +120,14 @@ async fn ledger(state: &AppState, owner: &Owner, plan: &Plan) -> Result<QuotaDec
 /// # Errors
 /// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet, 503
 /// `billing_unavailable` when the billing service does not answer and the operation lists that.
-pub async fn ensure_can_start_work(state: &AppState, owner: &Owner, operation: &OperationSpec) -> Result<(), ApiError> {
+pub async fn ensure_can_start_work(
+    state: &AppState,
+    owner: &Owner,
+    operation: &OperationSpec,
+) -> Result<(), ApiError> {
     let plan = plan(&state.plans, &owner.plan)?;
     let ledger = ledger(state, owner, plan).await?;
-    Ok(confirm(state, &owner.project, ledger, operation).await?.ensure_can_start_work()?)
+    Ok(confirm(state, &owner.project, ledger, operation)
+        .await?
+        .ensure_can_start_work()?)
 }

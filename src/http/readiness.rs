@@ -50,7 +50,10 @@ pub struct Readiness {
 impl Readiness {
     /// Nothing is checked before the first probe.
     pub fn new(state: &Arc<AppState>) -> Self {
-        Self { state: Arc::clone(state), last: Mutex::default() }
+        Self {
+            state: Arc::clone(state),
+            last: Mutex::default(),
+        }
     }
 
     /// Returns which parts answer, as of less than a second ago.
@@ -65,7 +68,12 @@ impl Readiness {
             Some(check) if now.saturating_sub(check.started) < MAX_AGE => check.result.clone(),
             _ => {
                 let result = check(Arc::clone(&self.state)).boxed().shared();
-                last.insert(Check { started: now, result }).result.clone()
+                last.insert(Check {
+                    started: now,
+                    result,
+                })
+                .result
+                .clone()
             }
         }
     }
@@ -73,8 +81,12 @@ impl Readiness {
 
 async fn check(state: Arc<AppState>) -> Parts {
     Parts {
-        database: timeout(CHECK_TIMEOUT, state.store.ping()).await.is_ok_and(|answer| answer.is_ok()),
-        media: timeout(CHECK_TIMEOUT, state.media.health()).await.is_ok_and(|answer| answer.is_ok()),
+        database: timeout(CHECK_TIMEOUT, state.store.ping())
+            .await
+            .is_ok_and(|answer| answer.is_ok()),
+        media: timeout(CHECK_TIMEOUT, state.media.health())
+            .await
+            .is_ok_and(|answer| answer.is_ok()),
         actors: state.tree.ping(CHECK_TIMEOUT).await.is_ok(),
     }
 }

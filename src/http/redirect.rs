@@ -20,8 +20,12 @@ const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
-        let response = challenge(&request, &state)
-            .unwrap_or_else(|| state.checks.fixed.respond(&request, || redirect(&request, state.api.port)));
+        let response = challenge(&request, &state).unwrap_or_else(|| {
+            state
+                .checks
+                .fixed
+                .respond(&request, || redirect(&request, state.api.port))
+        });
         async move { response }
     }));
 }
@@ -30,7 +34,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
     let token = request.path().strip_prefix(CHALLENGE_PATH)?;
     let text = state.api.tls.as_ref()?.challenges.text(token)?;
-    Some(HttpResponse::Ok().insert_header(ContentType::octet_stream()).body(text))
+    Some(
+        HttpResponse::Ok()
+            .insert_header(ContentType::octet_stream())
+            .body(text),
+    )
 }
 
 /// Returns 308 with the url of the request on the API listener, which has this port.
@@ -39,7 +47,16 @@ pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
         let message = "the server speaks https; the Host header must name it";
         return ApiError::from(Problem::new(ErrorCode::InvalidRequest, message)).to_http();
     };
-    let port = if port == HTTPS_PORT { String::new() } else { format!(":{port}") };
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    HttpResponse::PermanentRedirect().insert_header((LOCATION, format!("https://{host}{port}{path}"))).finish()
+    let port = if port == HTTPS_PORT {
+        String::new()
+    } else {
+        format!(":{port}")
+    };
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    HttpResponse::PermanentRedirect()
+        .insert_header((LOCATION, format!("https://{host}{port}{path}")))
+        .finish()
 }

@@ -28,7 +28,16 @@ pub enum Body {
 impl Body {
     /// Returns the body that actix-http reads behind a request.
     pub fn of(request: &HttpRequest) -> Self {
-        let length = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok();
+        let length = || {
+            request
+                .headers()
+                .get(CONTENT_LENGTH)?
+                .to_str()
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
         if request.chunked().unwrap_or(false) {
             return Self::Chunked;
         }
@@ -45,7 +54,10 @@ impl Body {
 
 /// Whether a request asks for a websocket. All that follows is its body then.
 pub fn opens_websocket(request: &HttpRequest) -> bool {
-    let mut protocols = request.headers().get_all(UPGRADE).filter_map(|value| value.to_str().ok());
+    let mut protocols = request
+        .headers()
+        .get_all(UPGRADE)
+        .filter_map(|value| value.to_str().ok());
     protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
 }
 
@@ -129,13 +141,21 @@ impl RequestBoundary {
                 Part::Length(left) => {
                     let taken = at_most(bytes.len() - at, left);
                     let left = left - taken as u64;
-                    self.0 = if left == 0 { Part::End } else { Part::Length(left) };
+                    self.0 = if left == 0 {
+                        Part::End
+                    } else {
+                        Part::Length(left)
+                    };
                     taken
                 }
                 Part::Chunked(Chunked::Data(left)) => {
                     let taken = at_most(bytes.len() - at, left);
                     let left = left - taken as u64;
-                    self.0 = Part::Chunked(if left == 0 { Chunked::DataEnd } else { Chunked::Data(left) });
+                    self.0 = Part::Chunked(if left == 0 {
+                        Chunked::DataEnd
+                    } else {
+                        Chunked::Data(left)
+                    });
                     taken
                 }
                 part => {
@@ -156,11 +176,25 @@ fn at_most(available: usize, left: u64) -> usize {
 fn after(part: Part, byte: u8) -> Part {
     match (part, byte) {
         (Part::Start, b'\r' | b'\n') => Part::Start,
-        (Part::Head { is_empty_line: true }, b'\n') => Part::Unknown,
-        (Part::Head { .. }, b'\n') => Part::Head { is_empty_line: true },
+        (
+            Part::Head {
+                is_empty_line: true,
+            },
+            b'\n',
+        ) => Part::Unknown,
+        (Part::Head { .. }, b'\n') => Part::Head {
+            is_empty_line: true,
+        },
         // A line feed alone ends a line, too, so a carriage return is no content.
-        (Part::Head { is_empty_line: true }, b'\r') => part,
-        (Part::Start | Part::Head { .. }, _) => Part::Head { is_empty_line: false },
+        (
+            Part::Head {
+                is_empty_line: true,
+            },
+            b'\r',
+        ) => part,
+        (Part::Start | Part::Head { .. }, _) => Part::Head {
+            is_empty_line: false,
+        },
         (Part::Chunked(chunked), byte) => after_chunked(chunked, byte),
         (part, _) => part,
     }
@@ -168,17 +202,33 @@ fn after(part: Part, byte: u8) -> Part {
 
 fn after_chunked(chunked: Chunked, byte: u8) -> Part {
     let next = match (chunked, byte) {
-        (Chunked::Size(0) | Chunked::Extension(0), b'\n') => Chunked::Trailer { is_empty_line: true },
+        (Chunked::Size(0) | Chunked::Extension(0), b'\n') => Chunked::Trailer {
+            is_empty_line: true,
+        },
         (Chunked::Size(size) | Chunked::Extension(size), b'\n') => Chunked::Data(size),
         (Chunked::Size(size), byte) => match char::from(byte).to_digit(16) {
             Some(digit) => Chunked::Size(size.saturating_mul(16).saturating_add(digit.into())),
             None => Chunked::Extension(size),
         },
         (Chunked::DataEnd, b'\n') => Chunked::Size(0),
-        (Chunked::Trailer { is_empty_line: true }, b'\n') => return Part::End,
-        (Chunked::Trailer { .. }, b'\n') => Chunked::Trailer { is_empty_line: true },
-        (Chunked::Trailer { is_empty_line: true }, b'\r') => chunked,
-        (Chunked::Trailer { .. }, _) => Chunked::Trailer { is_empty_line: false },
+        (
+            Chunked::Trailer {
+                is_empty_line: true,
+            },
+            b'\n',
+        ) => return Part::End,
+        (Chunked::Trailer { .. }, b'\n') => Chunked::Trailer {
+            is_empty_line: true,
+        },
+        (
+            Chunked::Trailer {
+                is_empty_line: true,
+            },
+            b'\r',
+        ) => chunked,
+        (Chunked::Trailer { .. }, _) => Chunked::Trailer {
+            is_empty_line: false,
+        },
         (chunked, _) => chunked,
     };
     Part::Chunked(next)
@@ -193,7 +243,10 @@ mod tests {
 
     fn request(method: &str, headers: &[(&'static str, &'static str)]) -> HttpRequest {
         let request = TestRequest::with_uri("/").method(method.parse().unwrap());
-        headers.iter().fold(request, |request, header| request.insert_header(*header)).to_http_request()
+        headers
+            .iter()
+            .fold(request, |request, header| request.insert_header(*header))
+            .to_http_request()
     }
 
     #[test]
@@ -203,28 +256,54 @@ mod tests {
             ("POST", &[("content-length", "0")], Body::Absent),
             ("POST", &[("content-length", " 12 ")], Body::Length(12)),
             ("POST", &[("transfer-encoding", "Chunked")], Body::Chunked),
-            ("GET", &[("upgrade", "websocket"), ("content-length", "5")], Body::Rest),
-            ("GET", &[("upgrade", "websocket"), ("transfer-encoding", "chunked")], Body::Chunked),
+            (
+                "GET",
+                &[("upgrade", "websocket"), ("content-length", "5")],
+                Body::Rest,
+            ),
+            (
+                "GET",
+                &[("upgrade", "websocket"), ("transfer-encoding", "chunked")],
+                Body::Chunked,
+            ),
             ("CONNECT", &[], Body::Rest),
             ("CONNECT", &[("content-length", "3")], Body::Length(3)),
         ] {
-            assert_eq!(Body::of(&request(method, headers)), expected, "{method} {headers:?}");
+            assert_eq!(
+                Body::of(&request(method, headers)),
+                expected,
+                "{method} {headers:?}"
+            );
         }
     }
 
     /// Requests as they are sent, each with the body that follows its head.
     fn sent() -> impl Strategy<Value = (Vec<u8>, Body)> {
         let end = || prop_oneof![Just("\r\n"), Just("\n")];
-        let head = ("(\r\n|\n){0,2}", "[a-z]{1,9}", prop::collection::vec("[A-Za-z]{1,5}: [ -~]{0,9}", 0..4), end())
+        let head = (
+            "(\r\n|\n){0,2}",
+            "[a-z]{1,9}",
+            prop::collection::vec("[A-Za-z]{1,5}: [ -~]{0,9}", 0..4),
+            end(),
+        )
             .prop_map(|(before, line, headers, end)| {
                 format!(
                     "{before}{line}{end}{}{end}",
-                    headers.iter().map(|line| format!("{line}{end}")).collect::<String>()
+                    headers
+                        .iter()
+                        .map(|line| format!("{line}{end}"))
+                        .collect::<String>()
                 )
             });
-        let chunks = prop::collection::vec((prop::collection::vec(any::<u8>(), 1..40), "(;[a-z]{0,3})?"), 0..4);
-        let chunked =
-            (chunks, prop::collection::vec("[a-z]{1,4}: [a-z\r]{0,4}", 0..3)).prop_map(|(chunks, trailers)| {
+        let chunks = prop::collection::vec(
+            (prop::collection::vec(any::<u8>(), 1..40), "(;[a-z]{0,3})?"),
+            0..4,
+        );
+        let chunked = (
+            chunks,
+            prop::collection::vec("[a-z]{1,4}: [a-z\r]{0,4}", 0..3),
+        )
+            .prop_map(|(chunks, trailers)| {
                 let mut body: Vec<u8> = Vec::new();
                 for (data, extension) in chunks {
                     body.extend(format!("{:x}{extension}\r\n", data.len()).as_bytes());

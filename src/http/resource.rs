@@ -18,7 +18,11 @@ const OPENAPI: &str = "/openapi.json";
 
 /// Routes `/healthz` on the admin listener, without a rate. It answers while the process serves.
 pub fn health(config: &mut web::ServiceConfig) {
-    config.service(single_method_resource(HEALTH, Method::Get, web::get().to(async || alive())));
+    config.service(single_method_resource(
+        HEALTH,
+        Method::Get,
+        web::get().to(async || alive()),
+    ));
 }
 
 fn alive() -> HttpResponse {
@@ -30,11 +34,17 @@ static DESCRIPTION: LazyLock<web::Bytes> = LazyLock::new(|| openapi::text(v1::op
 
 /// Routes the OpenAPI description on the admin listener, without a rate.
 pub fn describe(config: &mut web::ServiceConfig) {
-    config.service(single_method_resource(OPENAPI, Method::Get, web::get().to(async || description())));
+    config.service(single_method_resource(
+        OPENAPI,
+        Method::Get,
+        web::get().to(async || description()),
+    ));
 }
 
 fn description() -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(DESCRIPTION.clone())
+    HttpResponse::Ok()
+        .content_type("application/json")
+        .body(DESCRIPTION.clone())
 }
 
 /// Routes `/healthz` on a public listener.
@@ -65,7 +75,9 @@ pub fn public_resource(
     limits: &Arc<FixedLimits>,
 ) -> actix_web::Resource {
     let other = fixed_handler(limits, move |_| method_not_allowed(method.as_str()));
-    web::resource(path).route(route).default_service(web::to(other))
+    web::resource(path)
+        .route(route)
+        .default_service(web::to(other))
 }
 
 /// A handler whose response needs no credential and no record. Each client address has a rate of such responses.
@@ -89,12 +101,19 @@ pub fn method_not_allowed(allowed: &str) -> HttpResponse {
 }
 
 /// A path of the admin listener that takes one method.
-pub fn single_method_resource(path: &str, method: Method, route: actix_web::Route) -> actix_web::Resource {
+pub fn single_method_resource(
+    path: &str,
+    method: Method,
+    route: actix_web::Route,
+) -> actix_web::Resource {
     let other = web::to(move || async move { method_not_allowed(method.as_str()) });
     web::resource(path).route(route).default_service(other)
 }
 
 /// Returns 404 `not_found`, for a path that has no operation.
 pub fn no_such_route() -> Problem {
-    Problem::new(ErrorCode::NotFound, "no such route; /openapi.json describes those that exist")
+    Problem::new(
+        ErrorCode::NotFound,
+        "no such route; /openapi.json describes those that exist",
+    )
 }

@@ -82,7 +82,10 @@ impl Success for NoContent {
     }
 
     fn into_response(self) -> Response {
-        Response { code: 204, body: Vec::new() }
+        Response {
+            code: 204,
+            body: Vec::new(),
+        }
     }
 }
 
@@ -126,7 +129,10 @@ fn json<T: Serialize>(status: u16, body: &T) -> Response {
         Ok(body) => Response { code: status, body },
         Err(error) => {
             log::error!("a response could not be written: {error}");
-            Response { code: 500, body: Vec::new() }
+            Response {
+                code: 500,
+                body: Vec::new(),
+            }
         }
     }
 }
@@ -146,5 +152,7 @@ pub fn send(response: Response) -> HttpResponse {
     if response.body.is_empty() {
         return builder.finish();
     }
-    builder.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(response.body)
+    builder
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
+        .body(response.body)
 }

@@ -36,7 +36,12 @@ impl<B: MessageBody> ResponseBody<B> {
         if let Some(exchange) = &exchange {
             exchange.respond();
         }
-        Self { body, chunk: Bytes::new(), is_left_out, _exchange: exchange }
+        Self {
+            body,
+            chunk: Bytes::new(),
+            is_left_out,
+            _exchange: exchange,
+        }
     }
 }
 
@@ -47,7 +52,10 @@ impl<B: MessageBody> MessageBody for ResponseBody<B> {
         self.body.size()
     }
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+    fn poll_next(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
         let this = self.project();
         if *this.is_left_out {
             return Poll::Ready(None);
@@ -80,7 +88,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_taken_in_pieces_of_32_kib() {
-        let content: Vec<u8> = (0..100_000).map(|number: u32| number.to_le_bytes()[0]).collect();
+        let content: Vec<u8> = (0..100_000)
+            .map(|number: u32| number.to_le_bytes()[0])
+            .collect();
         let body = ResponseBody::new(content.clone(), false, None);
         assert_eq!(body.size(), BodySize::Sized(100_000));
         let pieces = pieces(body).await;

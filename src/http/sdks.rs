@@ -81,8 +81,16 @@ static FILES: LazyLock<Vec<PackageFile>> = LazyLock::new(|| {
 impl PackageFile {
     fn new(path: String, content_type: &'static str, content: impl Into<Bytes>) -> Self {
         let content = content.into();
-        let sha256 = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { path, content_type, content, sha256 }
+        let sha256 = Sha256::digest(&content)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Self {
+            path,
+            content_type,
+            content,
+            sha256,
+        }
     }
 
     /// Returns the file at a path below [`FOLDER`].
@@ -97,17 +105,36 @@ pub fn sdks(origin: &str) -> Vec<Sdk> {
     // The variables are for this command alone. The server is the first proxy, which has this module only, and Go does not look it up
     // in the public checksum database, which cannot know it.
     let repository = module.strip_suffix("/sdk/go").unwrap_or(module);
-    let go = format!("GOPROXY={origin}{FOLDER}go,$(go env GOPROXY) GONOSUMDB={repository} go get {module}");
+    let go = format!(
+        "GOPROXY={origin}{FOLDER}go,$(go env GOPROXY) GONOSUMDB={repository} go get {module}"
+    );
     let npm = |name: &str| format!("npm install {origin}{FOLDER}{name}.tgz");
     let npm_archive = |name: &str| format!("{name}-{VERSION}.tgz");
-    let sdk =
-        |language, is_for_servers, install, archive, readme| Sdk { language, is_for_servers, install, archive, readme };
+    let sdk = |language, is_for_servers, install, archive, readme| Sdk {
+        language,
+        is_for_servers,
+        install,
+        archive,
+        readme,
+    };
     let pip = format!("pip install {origin}{FOLDER}{wheel}");
     vec![
-        sdk("TypeScript", true, npm("conclave-sdk"), npm_archive("conclave-sdk"), "/sdk/typescript/README.md"),
+        sdk(
+            "TypeScript",
+            true,
+            npm("conclave-sdk"),
+            npm_archive("conclave-sdk"),
+            "/sdk/typescript/README.md",
+        ),
         sdk("Python", true, pip, wheel, "/sdk/python/README.md"),
         sdk("Go", true, go, go_archive(), "/sdk/go/README.md"),
-        sdk("React", false, npm("conclave-react"), npm_archive("conclave-react"), "/sdk/react/README.md"),
+        sdk(
+            "React",
+            false,
+            npm("conclave-react"),
+            npm_archive("conclave-react"),
+            "/sdk/react/README.md",
+        ),
     ]
 }
 
@@ -140,14 +167,23 @@ mod tests {
 
     #[test]
     fn a_module_has_its_capital_letters_escaped_in_paths() {
-        assert_eq!(escaped("github.com/Azure/conclaveSDK/sdk/go"), "github.com/!azure/conclave!s!d!k/sdk/go");
-        assert_eq!(escaped("example.org/conclave/sdk/go"), "example.org/conclave/sdk/go");
+        assert_eq!(
+            escaped("github.com/Azure/conclaveSDK/sdk/go"),
+            "github.com/!azure/conclave!s!d!k/sdk/go"
+        );
+        assert_eq!(
+            escaped("example.org/conclave/sdk/go"),
+            "example.org/conclave/sdk/go"
+        );
     }
 
     #[test]
     fn each_sdk_has_its_archive() {
         let all = sdks("http://localhost");
-        assert!(all.iter().all(|sdk| PackageFile::find(&sdk.archive).is_some()));
+        assert!(
+            all.iter()
+                .all(|sdk| PackageFile::find(&sdk.archive).is_some())
+        );
         let languages: Vec<_> = all.iter().map(|sdk| sdk.language).collect();
         assert_eq!(languages, ["TypeScript", "Python", "Go", "React"]);
     }

@@ -24,12 +24,15 @@ impl RequestSource {
     /// Returns the path parameters, decoded, by name.
     pub fn path_parameters(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         match self {
-            Self::Http(request) => {
-                request.match_info().iter().map(|(name, raw)| (name.into(), decode_segment(raw))).collect()
-            }
-            Self::Console { path, .. } => {
-                path.iter().map(|(name, value)| ((*name).into(), value.as_str().into())).collect()
-            }
+            Self::Http(request) => request
+                .match_info()
+                .iter()
+                .map(|(name, raw)| (name.into(), decode_segment(raw)))
+                .collect(),
+            Self::Console { path, .. } => path
+                .iter()
+                .map(|(name, value)| ((*name).into(), value.as_str().into()))
+                .collect(),
         }
     }
 

@@ -68,11 +68,14 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
 /// Routes the listener that redirects to `https`.
 pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     let port = state.port;
-    config.default_service(web::to(fixed_handler(&state.fixed, move |request| redirect(request, port))));
+    config.default_service(web::to(fixed_handler(&state.fixed, move |request| {
+        redirect(request, port)
+    })));
 }
 
 /// The answer to each operation: 503 `database_unavailable`, with the time after which to retry.
 pub(super) fn unavailable() -> HttpResponse {
     let message = "this server is a standby: another one has the records; retry with backoff";
-    ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)).to_http()
+    ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER))
+        .to_http()
 }

@@ -49,7 +49,10 @@ impl Acceptor {
     ///
     /// # Errors
     /// The connection is closed, or was one of TURN and has ended.
-    pub async fn accept(self, stream: TcpStream) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
+    pub async fn accept(
+        self,
+        stream: TcpStream,
+    ) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
         let peer = stream.peer_addr()?;
         let permit = self.admit(peer)?;
         let mut socket = match &self.protocols.tls {
@@ -63,15 +66,19 @@ impl Acceptor {
             return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
         }
         let stream = ClientStream::new(socket, self.timeouts, permit);
-        self.open.inspect(|open| open.add(ClientAddress::from(peer.ip()), &stream.activity()));
+        self.open
+            .inspect(|open| open.add(ClientAddress::from(peer.ip()), &stream.activity()));
         Ok((stream, Some(peer)))
     }
 
     fn admit(&self, peer: SocketAddr) -> io::Result<ConnectionPermit> {
-        let permit = self.connections.admit(peer.ip()).or_else(|limit| match &self.open {
-            Some(open) if open.close_one() => self.connections.admit(peer.ip()),
-            _ => Err(limit),
-        });
+        let permit = self
+            .connections
+            .admit(peer.ip())
+            .or_else(|limit| match &self.open {
+                Some(open) if open.close_one() => self.connections.admit(peer.ip()),
+                _ => Err(limit),
+            });
         permit.map_err(|_| io::ErrorKind::ConnectionRefused.into())
     }
 
@@ -85,10 +92,19 @@ impl Acceptor {
     }
 
     /// Serves a client of TURN, until its connection ends or the listener stops. Meanwhile it counts as a connection.
-    async fn serve_turn(&self, turn: &TurnServer, socket: Socket, peer: SocketAddr, permit: ConnectionPermit) {
+    async fn serve_turn(
+        &self,
+        turn: &TurnServer,
+        socket: Socket,
+        peer: SocketAddr,
+        permit: ConnectionPermit,
+    ) {
         let _permit = permit;
         // Media waits for nothing. A socket that refuses is about to end.
-        let _ = (socket.set_nodelay(), socket.set_receive_buffer(TURN_RECEIVE_BUFFER));
+        let _ = (
+            socket.set_nodelay(),
+            socket.set_receive_buffer(TURN_RECEIVE_BUFFER),
+        );
         tokio::select! {
             served = turn.serve(peer, move || socket.into_current_runtime()) => {
                 let _ = served.inspect_err(|error| log::error!(error:%; "the threads of TURN cannot be started"));

@@ -24,7 +24,11 @@ pub struct ServerAddresses {
 
 impl ServerAddresses {
     pub(super) fn new(api: &str, admin: SocketAddr, project_id: Option<&ProjectId>) -> Self {
-        Self { api: api.to_owned(), admin: admin_url(admin), project_id: project_id.cloned() }
+        Self {
+            api: api.to_owned(),
+            admin: admin_url(admin),
+            project_id: project_id.cloned(),
+        }
     }
 
     /// Reads the addresses of the server that uses a data directory; `None` if no server has written them.
@@ -33,7 +37,9 @@ impl ServerAddresses {
     /// The file cannot be read.
     pub fn read(data: &Path) -> io::Result<Option<Self>> {
         match fs::read_to_string(path(data)) {
-            Ok(text) => serde_json::from_str(&text).map(Some).map_err(io::Error::from),
+            Ok(text) => serde_json::from_str(&text)
+                .map(Some)
+                .map_err(io::Error::from),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -83,9 +89,13 @@ mod tests {
     fn the_addresses_are_in_the_directory_while_the_server_runs() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(ServerAddresses::read(data.path()).unwrap(), None);
-        let of = |admin: &str| ServerAddresses::new("http://127.0.0.1:1", admin.parse().unwrap(), None);
+        let of =
+            |admin: &str| ServerAddresses::new("http://127.0.0.1:1", admin.parse().unwrap(), None);
         let file = AddressFile::write(data.path(), &of("127.0.0.1:2")).unwrap();
-        assert_eq!(ServerAddresses::read(data.path()).unwrap(), Some(of("127.0.0.1:2")));
+        assert_eq!(
+            ServerAddresses::read(data.path()).unwrap(),
+            Some(of("127.0.0.1:2"))
+        );
         drop(file);
         assert_eq!(ServerAddresses::read(data.path()).unwrap(), None);
         assert_eq!(

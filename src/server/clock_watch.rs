@@ -17,7 +17,9 @@ struct ClockWatch {
 
 impl ClockWatch {
     fn new(now: Timestamp, monotonic: Duration) -> Self {
-        Self { offset: offset(now, monotonic) }
+        Self {
+            offset: offset(now, monotonic),
+        }
     }
 
     /// Returns by how many milliseconds the clock was set since the last look: forward if positive, back if negative.
@@ -39,9 +41,13 @@ pub(super) fn spawn(clock: Clock) {
         loop {
             tokio::time::sleep(INTERVAL).await;
             if let Some(step) = watch.step(clock.now(), clock.monotonic()) {
-                let (direction, step) =
-                    (if step > 0 { "forward" } else { "back" }, Duration::from_millis(step.unsigned_abs()));
-                log::warn!("the clock was set {direction} by {step:?}; due times and expiry follow it");
+                let (direction, step) = (
+                    if step > 0 { "forward" } else { "back" },
+                    Duration::from_millis(step.unsigned_abs()),
+                );
+                log::warn!(
+                    "the clock was set {direction} by {step:?}; due times and expiry follow it"
+                );
             }
         }
     });
@@ -57,7 +63,10 @@ mod tests {
     fn steps(looks: &[(i64, u64)]) -> Vec<Option<i64>> {
         let at = |seconds: i64| Timestamp::from_millis(START + seconds * 1_000);
         let mut watch = ClockWatch::new(at(0), Duration::ZERO);
-        looks.iter().map(|(now, monotonic)| watch.step(at(*now), Duration::from_secs(*monotonic))).collect()
+        looks
+            .iter()
+            .map(|(now, monotonic)| watch.step(at(*now), Duration::from_secs(*monotonic)))
+            .collect()
     }
 
     #[test]

@@ -43,13 +43,16 @@ fn relays(open_files: usize) -> usize {
 }
 
 fn open_files(limit: Option<u64>) -> usize {
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
 }
 
 /// Returns how many connections the API listener may have beside the sessions with PostgreSQL: as configured, or fewer if the process
 /// could not open as many.
 pub(super) fn max_connections(config: &Config) -> usize {
-    let (allowed, problem) = allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).current);
+    let (allowed, problem) =
+        allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).current);
     problem.iter().for_each(|problem| log::warn!("{problem}"));
     allowed
 }
@@ -86,11 +89,20 @@ impl Wanted {
 
 /// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
 fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<String>) {
-    let Wanted { connections, sockets, sessions, has_turn } = wanted;
+    let Wanted {
+        connections,
+        sockets,
+        sessions,
+        has_turn,
+    } = wanted;
     let open_files = open_files(limit);
     let configured = usize::try_from(connections).unwrap_or(usize::MAX);
     let relays = if has_turn { relays(open_files) } else { 0 };
-    let allowed = within(configured, sockets, open_files.saturating_sub(sessions * OF_SESSION + relays));
+    let allowed = within(
+        configured,
+        sockets,
+        open_files.saturating_sub(sessions * OF_SESSION + relays),
+    );
     let problem = || {
         format!(
             "http.max_connections is {configured}, but only {allowed} are allowed: the process may open {open_files} \
@@ -101,7 +113,9 @@ fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<Str
 }
 
 fn within(configured: usize, sockets: usize, open_files: usize) -> usize {
-    let of_few = (open_files / 2).min(open_files.saturating_sub(OWN)).max(open_files / 4);
+    let of_few = (open_files / 2)
+        .min(open_files.saturating_sub(OWN))
+        .max(open_files / 4);
     configured.min(open_files.saturating_sub(RESERVED).max(of_few) / sockets)
 }
 
@@ -118,15 +132,31 @@ mod tests {
         assert_eq!(within(16_384, 1, 126), 31, "the server itself has some 60");
         assert_eq!(within(16_384, 1, 160), 64);
         assert_eq!(within(100, 1, 1_024), 100);
-        assert_eq!(within(16_384, 2, 10_000), 3_976, "of a node, each may have one to the active node");
-        let wanted = |sessions, has_turn| Wanted { connections: 16_384, sockets: 1, sessions, has_turn };
-        let allowed = |sessions, has_turn| allowed_connections(wanted(sessions, has_turn), Some(1_024)).0;
-        assert_eq!((allowed(0, false), allowed(26, false), allowed(0, true)), (512, 447, 384));
+        assert_eq!(
+            within(16_384, 2, 10_000),
+            3_976,
+            "of a node, each may have one to the active node"
+        );
+        let wanted = |sessions, has_turn| Wanted {
+            connections: 16_384,
+            sockets: 1,
+            sessions,
+            has_turn,
+        };
+        let allowed =
+            |sessions, has_turn| allowed_connections(wanted(sessions, has_turn), Some(1_024)).0;
+        assert_eq!(
+            (allowed(0, false), allowed(26, false), allowed(0, true)),
+            (512, 447, 384)
+        );
     }
 
     #[test]
     fn allocations_of_the_turn_server_take_a_quarter_of_few_descriptors() {
         let allowed = |limit| relays(open_files(limit));
-        assert_eq!([None, Some(1_048_576), Some(4_096), Some(1_024)].map(allowed), [4_096, 4_096, 1_024, 256]);
+        assert_eq!(
+            [None, Some(1_048_576), Some(4_096), Some(1_024)].map(allowed),
+            [4_096, 4_096, 1_024, 256]
+        );
     }
 }

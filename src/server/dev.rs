@@ -33,7 +33,11 @@ pub struct DevAccess {
 ///
 /// # Errors
 /// The database cannot be used, or the key cannot be written.
-pub(super) async fn prepare(mode: Mode, data: &Path, store: &Store) -> Result<Option<DevAccess>, CliError> {
+pub(super) async fn prepare(
+    mode: Mode,
+    data: &Path,
+    store: &Store,
+) -> Result<Option<DevAccess>, CliError> {
     if mode == Mode::Serve {
         return Ok(None);
     }
@@ -43,17 +47,29 @@ pub(super) async fn prepare(mode: Mode, data: &Path, store: &Store) -> Result<Op
         Some(key) => key,
         None => replace_key(&path, &project.id, store).await?,
     };
-    Ok(Some(DevAccess { project_id: project.id, api_key }))
+    Ok(Some(DevAccess {
+        project_id: project.id,
+        api_key,
+    }))
 }
 
 /// Reads the key of an earlier start. `None` if there is none that this server accepts for the project: the file may have a key that was
 /// revoked, or come from another database.
-async fn valid_key(path: &Path, project: &ProjectId, store: &Store) -> Result<Option<ApiKey>, CliError> {
-    let Some(key) = read_key(path) else { return Ok(None) };
+async fn valid_key(
+    path: &Path,
+    project: &ProjectId,
+    store: &Store,
+) -> Result<Option<ApiKey>, CliError> {
+    let Some(key) = read_key(path) else {
+        return Ok(None);
+    };
     let credential = store.authenticate(key.clone()).await?;
     let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
     if !is_valid {
-        log::warn!("{} has a key that is revoked or of another database; it is replaced", path.display());
+        log::warn!(
+            "{} has a key that is revoked or of another database; it is replaced",
+            path.display()
+        );
     }
     Ok(is_valid.then_some(key))
 }
@@ -85,16 +101,26 @@ async fn replace_key(path: &Path, project: &ProjectId, store: &Store) -> Result<
 }
 
 async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
-    let known = store.projects().await?.into_iter().find(|p| p.name == DEV && p.env == Environment::Test);
+    let known = store
+        .projects()
+        .await?
+        .into_iter()
+        .find(|p| p.name == DEV && p.env == Environment::Test);
     let project = match known {
         Some(project) => project,
-        None => store.create_project(DEV.into(), Environment::Test, DEFAULT_PLAN.into()).await?,
+        None => {
+            store
+                .create_project(DEV.into(), Environment::Test, DEFAULT_PLAN.into())
+                .await?
+        }
     };
     if project.default_template_id.is_some() {
         return Ok(project);
     }
     let Some(new) = default_template(&project.id) else {
-        return Err(StoreError::Fault("the development template is not valid".into()));
+        return Err(StoreError::Fault(
+            "the development template is not valid".into(),
+        ));
     };
     let template = store.create_template(new, None).await?;
     store.set_default_template(project.id, template.id).await
@@ -113,7 +139,13 @@ fn default_template(project: &ProjectId) -> Option<NewTemplate> {
         broadcast: true,
         ..RolePermissions::default()
     };
-    let host = role("host", RoleInput { permissions: Some(all_permissions), ..RoleInput::default() })?;
+    let host = role(
+        "host",
+        RoleInput {
+            permissions: Some(all_permissions),
+            ..RoleInput::default()
+        },
+    )?;
     let guest = role("guest", RoleInput::default())?;
     Some(NewTemplate {
         project_id: project.clone(),

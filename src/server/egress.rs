@@ -17,7 +17,10 @@ use super::roots;
 /// # Errors
 /// A file of root certificates cannot be used.
 pub(super) fn engine(config: &Config, data: &Path) -> Result<Engine, CliError> {
-    Ok(Engine::new(settings(config, data), dialler(&config.egress)?))
+    Ok(Engine::new(
+        settings(config, data),
+        dialler(&config.egress)?,
+    ))
 }
 
 /// Shows the metrics of recordings and broadcasts, if the media plane has any, and logs whether there is an ffmpeg for them.
@@ -67,7 +70,10 @@ fn settings(config: &Config, data: &Path) -> Settings {
 /// A file of root certificates cannot be used.
 pub(crate) fn dialler(config: &EgressConfig) -> Result<Dialler, CliError> {
     let mut found = roots::read("egress.root_certs", config.root_certs.as_deref())?;
-    found.extend(roots::read("egress.rtmps_root", config.rtmps_root.as_deref())?);
+    found.extend(roots::read(
+        "egress.rtmps_root",
+        config.rtmps_root.as_deref(),
+    )?);
     found.extend_from_slice(conclave_outbound::roots::environment().unwrap_or_default());
     let filter = AddressFilter::new(config.allow_networks.clone());
     Dialler::new(filter, &found).map_err(CliError::failed)

@@ -13,11 +13,17 @@ const MAX_BYTES: u64 = 8 << 10;
 
 /// Deletes such files, and logs how many there were.
 pub(super) async fn remove() {
-    let removed = tokio::task::spawn_blocking(|| remove_from(&std::env::temp_dir(), geteuid().as_raw())).await;
+    let removed =
+        tokio::task::spawn_blocking(|| remove_from(&std::env::temp_dir(), geteuid().as_raw()))
+            .await;
     match removed {
         Ok(Ok(0)) | Err(_) => {}
-        Ok(Ok(count)) => log::info!(files = count; "deleted the files with stream keys that an earlier version left"),
-        Ok(Err(error)) => log::warn!("the temporary directory is not searched for files with stream keys: {error}"),
+        Ok(Ok(count)) => {
+            log::info!(files = count; "deleted the files with stream keys that an earlier version left");
+        }
+        Ok(Err(error)) => log::warn!(
+            "the temporary directory is not searched for files with stream keys: {error}"
+        ),
     }
 }
 
@@ -25,14 +31,18 @@ pub(super) async fn remove() {
 fn remove_from(directory: &Path, user: u32) -> io::Result<usize> {
     let entries = fs::read_dir(directory)?.filter_map(Result::ok);
     let ours = entries.filter(|entry| has_our_name(entry) && is_ours(entry, user).unwrap_or(false));
-    Ok(ours.filter(|entry| fs::remove_file(entry.path()).is_ok()).count())
+    Ok(ours
+        .filter(|entry| fs::remove_file(entry.path()).is_ok())
+        .count())
 }
 
 /// Returns whether a name is `.tmp` and six letters or digits.
 fn has_our_name(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     let random = name.to_str().and_then(|name| name.strip_prefix(".tmp"));
-    random.is_some_and(|random| random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    random.is_some_and(|random| {
+        random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 /// Returns whether this is a regular file of the user with a stream key. A link is not followed.
@@ -41,9 +51,15 @@ fn is_ours(entry: &DirEntry, user: u32) -> io::Result<bool> {
         return Ok(false);
     }
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(entry.path())?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(entry.path())?;
     let metadata = file.metadata()?;
-    Ok(metadata.is_file() && metadata.uid() == user && metadata.len() <= MAX_BYTES && has_stream_key(file)?)
+    Ok(metadata.is_file()
+        && metadata.uid() == user
+        && metadata.len() <= MAX_BYTES
+        && has_stream_key(file)?)
 }
 
 fn has_stream_key(file: File) -> io::Result<bool> {
@@ -51,7 +67,9 @@ fn has_stream_key(file: File) -> io::Result<bool> {
     file.take(MAX_BYTES).read_to_end(&mut text)?;
     let mut lines = text.trim_ascii_end().split(|byte| *byte == b'\n');
     let starts = [lines.next(), lines.next()].map(Option::unwrap_or_default);
-    Ok(starts[0].starts_with(b"rtmp_app=") && starts[1].starts_with(b"rtmp_playpath=") && lines.next().is_none())
+    Ok(starts[0].starts_with(b"rtmp_app=")
+        && starts[1].starts_with(b"rtmp_playpath=")
+        && lines.next().is_none())
 }
 
 #[cfg(test)]
@@ -63,10 +81,14 @@ mod tests {
     #[test]
     fn files_with_stream_keys_are_deleted_and_nothing_else() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (of, kept) = (|name: &str| directory.path().join(name), elsewhere.path().join("kept"));
+        let (of, kept) = (
+            |name: &str| directory.path().join(name),
+            elsewhere.path().join("kept"),
+        );
         let user = geteuid().as_raw();
         let ours = [".tmpAbc123", ".tmp000000"];
-        ours.iter().for_each(|name| fs::write(of(name), KEY).unwrap());
+        ours.iter()
+            .for_each(|name| fs::write(of(name), KEY).unwrap());
         let others = [
             (".tmpAbc1234", KEY),
             (".tmpAbc12", KEY),
@@ -77,11 +99,17 @@ mod tests {
             (".tmpOther3", "rtmp_app=live\nrtmp_playpath=secret\nmore\n"),
             (".tmpOther4", ""),
         ];
-        others.iter().for_each(|(name, text)| fs::write(of(name), text).unwrap());
+        others
+            .iter()
+            .for_each(|(name, text)| fs::write(of(name), text).unwrap());
         fs::write(&kept, KEY).unwrap();
         std::os::unix::fs::symlink(&kept, of(".tmpLinked")).unwrap();
         fs::create_dir(of(".tmpFolder")).unwrap();
-        assert_eq!(remove_from(directory.path(), user + 1).unwrap(), 0, "they are of another user");
+        assert_eq!(
+            remove_from(directory.path(), user + 1).unwrap(),
+            0,
+            "they are of another user"
+        );
         assert_eq!(remove_from(directory.path(), user).unwrap(), ours.len());
         assert!(ours.iter().all(|name| !of(name).exists()));
         assert!(others.iter().all(|(name, _)| of(name).exists()));

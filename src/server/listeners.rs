@@ -61,9 +61,23 @@ impl BoundListeners {
     /// # Errors
     /// The process has too many files open.
     pub fn try_clone(&self) -> io::Result<Self> {
-        let rtmp = self.rtmp.as_ref().map(|(socket, address)| socket.try_clone().map(|socket| (socket, *address)));
-        let Self { api, admin, redirect, .. } = *self;
-        Ok(Self { api, admin, rtmp: rtmp.transpose()?, redirect, sockets: self.sockets.try_clone()? })
+        let rtmp = self
+            .rtmp
+            .as_ref()
+            .map(|(socket, address)| socket.try_clone().map(|socket| (socket, *address)));
+        let Self {
+            api,
+            admin,
+            redirect,
+            ..
+        } = *self;
+        Ok(Self {
+            api,
+            admin,
+            rtmp: rtmp.transpose()?,
+            redirect,
+            sockets: self.sockets.try_clone()?,
+        })
     }
 }
 
@@ -80,8 +94,16 @@ impl Sockets {
     /// # Errors
     /// The process has too many files open.
     pub fn try_clone(&self) -> io::Result<Self> {
-        let redirect = self.redirect.as_ref().map(TcpListener::try_clone).transpose()?;
-        Ok(Self { api: self.api.try_clone()?, admin: self.admin.try_clone()?, redirect })
+        let redirect = self
+            .redirect
+            .as_ref()
+            .map(TcpListener::try_clone)
+            .transpose()?;
+        Ok(Self {
+            api: self.api.try_clone()?,
+            admin: self.admin.try_clone()?,
+            redirect,
+        })
     }
 }
 
@@ -145,21 +167,40 @@ pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let ((api_socket, api), (admin_socket, admin)) = match bound {
         (Ok(api), Ok(admin)) => (api, admin),
         (api_bound, admin_bound) => {
-            let options = [("--listen", api, api_bound.err()), ("--admin", admin, admin_bound.err())];
+            let options = [
+                ("--listen", api, api_bound.err()),
+                ("--admin", admin, admin_bound.err()),
+            ];
             return Err(not_bound(options));
         }
     };
     let rtmp = bind_rtmp(config, mode)?;
-    let redirect = config.tls.redirect_listen.map(|address| listen("tls.redirect_listen", address)).transpose()?;
+    let redirect = config
+        .tls
+        .redirect_listen
+        .map(|address| listen("tls.redirect_listen", address))
+        .transpose()?;
     let (redirect_socket, redirect) = redirect.unzip();
-    let sockets = Sockets { api: api_socket, admin: admin_socket, redirect: redirect_socket };
-    Ok(BoundListeners { api, admin, redirect, rtmp, sockets })
+    let sockets = Sockets {
+        api: api_socket,
+        admin: admin_socket,
+        redirect: redirect_socket,
+    };
+    Ok(BoundListeners {
+        api,
+        admin,
+        redirect,
+        rtmp,
+        sockets,
+    })
 }
 
 /// Binds the socket of RTMP encoders. A development server starts without it if the address is in use.
 fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<(TcpListener, SocketAddr)>, CliError> {
     let has_workers = config.media.kind == MediaKind::Embedded && config.media.rtc.enabled;
-    let Some(address) = config.media.rtmp_listen.filter(|_| has_workers) else { return Ok(None) };
+    let Some(address) = config.media.rtmp_listen.filter(|_| has_workers) else {
+        return Ok(None);
+    };
     match listen("media.rtmp_listen", address) {
         Ok(bound) => Ok(Some(bound)),
         Err(error) if mode == Mode::Dev => {
@@ -170,9 +211,17 @@ fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<(TcpListener, SocketA
     }
 }
 
-fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
-    let bound = TcpListener::bind(address).and_then(|socket| socket.local_addr().map(|at| (socket, at)));
-    bound.map_err(|error| BindError { setting, address, error })
+fn listen(
+    setting: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), BindError> {
+    let bound =
+        TcpListener::bind(address).and_then(|socket| socket.local_addr().map(|at| (socket, at)));
+    bound.map_err(|error| BindError {
+        setting,
+        address,
+        error,
+    })
 }
 
 /// An address that cannot be bound.
@@ -204,7 +253,11 @@ fn not_bound(options: [(&str, SocketAddr, Option<BindError>); 2]) -> CliError {
     if free.is_empty() {
         return CliError::failed(problem);
     }
-    let ports = if free.len() == 1 { "a free port" } else { "free ports" };
+    let ports = if free.len() == 1 {
+        "a free port"
+    } else {
+        "free ports"
+    };
     CliError::failed(format!("{problem}; {} takes {ports}", free.join(" ")))
 }
 
@@ -220,8 +273,12 @@ pub fn serve<S: Send + Sync + 'static>(
     protocols: Protocols,
 ) -> Result<Vec<ServerHandle>, CliError> {
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
-    let connections = |max| Connections::new(max, proxies.clone(), metrics.connections_refused.clone());
-    let timeouts = ClientTimeouts { request: config.http.request_timeout, keep_alive: config.http.keep_alive };
+    let connections =
+        |max| Connections::new(max, proxies.clone(), metrics.connections_refused.clone());
+    let timeouts = ClientTimeouts {
+        request: config.http.request_timeout,
+        keep_alive: config.http.keep_alive,
+    };
     let api = Listener {
         configure: routes.api,
         workers: config.http.worker_threads(),
@@ -250,13 +307,16 @@ pub fn serve<S: Send + Sync + 'static>(
         timeouts,
         protocols: Protocols::default(),
     };
-    let failed = |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
+    let failed =
+        |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
     let redirect = sockets.redirect.map(|socket| (redirect(), socket));
     let served = [(api, sockets.api), (admin, sockets.admin)]
         .into_iter()
         .chain(redirect)
         .map(|(listener, socket)| listener.serve(socket, state));
-    served.map(|server| server.map(spawn).map_err(failed)).collect()
+    served
+        .map(|server| server.map(spawn).map_err(failed))
+        .collect()
 }
 
 /// How a socket is served.
@@ -278,15 +338,29 @@ impl<S: Send + Sync + 'static> Listener<S> {
     /// close one that is too slow.
     fn serve(self, socket: TcpListener, state: &Arc<S>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
-        let Self { configure, connections, gives_way, timeouts, protocols, .. } = self;
+        let Self {
+            configure,
+            connections,
+            gives_way,
+            timeouts,
+            protocols,
+            ..
+        } = self;
         // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
         let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
-        let server = ActixServer::build().workers(self.workers).max_concurrent_connections(of_worker);
-        let server = server.shutdown_timeout(self.shutdown_timeout).disable_signals();
+        let server = ActixServer::build()
+            .workers(self.workers)
+            .max_concurrent_connections(of_worker);
+        let server = server
+            .shutdown_timeout(self.shutdown_timeout)
+            .disable_signals();
         let stopping = server.graceful_shutdown_signal();
         let server = server.listen("http", socket, move || {
-            let (state, stopping, stopping_too) = (Arc::clone(&state), stopping.clone(), stopping.clone());
-            let app = App::new().wrap(from_fn(trace)).configure(move |config| configure(config, &state));
+            let (state, stopping, stopping_too) =
+                (Arc::clone(&state), stopping.clone(), stopping.clone());
+            let app = App::new()
+                .wrap(from_fn(trace))
+                .configure(move |config| configure(config, &state));
             let http = HttpService::build()
                 .keep_alive(KeepAlive::Timeout(timeouts.keep_alive))
                 .client_request_timeout(HEAD_TIMEOUT)

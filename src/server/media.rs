@@ -10,7 +10,8 @@ use std::thread::available_parallelism;
 use conclave_media::ReportInlet;
 use conclave_media::embedded::rtc::{self, BindError};
 use conclave_media::embedded::{
-    EmbeddedPlane, EmbeddedPlaneBuilder, EncoderStream, RtmpAddress, RtmpListener, RtmpTls, TurnServers,
+    EmbeddedPlane, EmbeddedPlaneBuilder, EncoderStream, RtmpAddress, RtmpListener, RtmpTls,
+    TurnServers,
 };
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
@@ -55,10 +56,26 @@ pub(super) struct PlaneSetup<'a> {
 /// # Errors
 /// A configured port or address cannot be bound, or a file of root certificates cannot be used.
 pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
-    let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics, has_tls, turn_secret, .. } =
-        *setup;
+    let PlaneSetup {
+        config,
+        data,
+        clock,
+        signer,
+        media_url,
+        rtmp,
+        reports,
+        metrics,
+        has_tls,
+        turn_secret,
+        ..
+    } = *setup;
     let media = &config.media;
-    let mut builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(signer), media_url, Arc::new(reports.clone()));
+    let mut builder = EmbeddedPlane::builder(
+        clock.clone(),
+        Arc::clone(signer),
+        media_url,
+        Arc::new(reports.clone()),
+    );
     builder.max_tracks = usize::try_from(media.max_tracks).unwrap_or(usize::MAX);
     builder.has_sandbox = media.sandbox;
     builder.changes_per_second = media.rtc.changes_per_second;
@@ -66,7 +83,12 @@ pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliEr
     builder.rtmp = rtmp.unwrap_or_default();
     if media.rtc.enabled {
         let workers = start_workers(&mut builder, &media.rtc).map_err(|error| failed(&error))?;
-        turn::start(&mut builder, config, Reachable { media_url, has_tls }, turn_secret)?;
+        turn::start(
+            &mut builder,
+            config,
+            Reachable { media_url, has_tls },
+            turn_secret,
+        )?;
         builder.metrics = Some(metrics.rtc(workers, builder.own_turn.as_ref())?);
         builder.engine = Some(egress::engine(config, data)?);
     }
@@ -82,7 +104,9 @@ fn start_workers(
     let mut wanted = rtc_config(settings);
     let of_worker = descriptors::max_media_connections() / wanted_workers(settings);
     wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(of_worker);
-    workers_problem(settings).iter().for_each(|problem| log::info!("{problem}"));
+    workers_problem(settings)
+        .iter()
+        .for_each(|problem| log::info!("{problem}"));
     let mut started = builder.start_workers(&wanted);
     if matches!(started, Err(BindError::NoAddress)) {
         wanted.addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
@@ -105,25 +129,39 @@ pub(super) fn serve_rtmp(
     socket: Option<TcpListener>,
     acceptor: Option<TlsAcceptor>,
 ) -> Result<Option<RtmpListener>, CliError> {
-    let Some((plane, socket)) = plane.zip(socket) else { return Ok(None) };
+    let Some((plane, socket)) = plane.zip(socket) else {
+        return Ok(None);
+    };
     let tls = acceptor.map(|acceptor| -> RtmpTls {
         Arc::new(move |stream| {
             let acceptor = acceptor.clone();
-            Box::pin(async move { Ok(Box::new(acceptor.accept(stream).await?) as Box<dyn EncoderStream>) })
+            Box::pin(async move {
+                Ok(Box::new(acceptor.accept(stream).await?) as Box<dyn EncoderStream>)
+            })
         })
     });
     let served = plane.serve_rtmp(socket, tls);
-    served.map(Some).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
+    served
+        .map(Some)
+        .map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
 }
 
 /// Returns the other TURN servers that clients are given, if there are any.
 fn turn_servers(settings: &TurnConfig) -> Option<TurnServers> {
-    let TurnConfig { urls, secret, ttl, .. } = settings.clone();
-    Some(TurnServers { urls, secret: secret?, ttl })
+    let TurnConfig {
+        urls, secret, ttl, ..
+    } = settings.clone();
+    Some(TurnServers {
+        urls,
+        secret: secret?,
+        ttl,
+    })
 }
 
 fn failed(error: &BindError) -> CliError {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let cause = std::error::Error::source(error)
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
     CliError::failed(format!("media.rtc: {error}{cause}"))
 }
 
@@ -132,14 +170,27 @@ fn failed(error: &BindError) -> CliError {
 /// # Errors
 /// A configured address cannot be bound.
 pub(crate) fn client_addresses(settings: &RtcConfig) -> Result<BTreeSet<IpAddr>, CliError> {
-    let probe = rtc::Config { udp_ports: 0..=0, workers: 1, tcp: false, ..rtc_config(settings) };
+    let probe = rtc::Config {
+        udp_ports: 0..=0,
+        workers: 1,
+        tcp: false,
+        ..rtc_config(settings)
+    };
     let workers = rtc::Workers::start(&probe, Arc::new(|_| {})).map_err(|error| failed(&error))?;
-    Ok(workers.addresses().into_iter().map(|(_, address)| address.ip()).collect())
+    Ok(workers
+        .addresses()
+        .into_iter()
+        .map(|(_, address)| address.ip())
+        .collect())
 }
 
 /// Returns what is wrong with the largest buffer of a socket that the system grants; `None` if it is large enough or unknown.
 pub(crate) fn buffer_problem() -> Option<String> {
-    let granted: u64 = std::fs::read_to_string(RECEIVE_BUFFER_LIMIT).ok()?.trim().parse().ok()?;
+    let granted: u64 = std::fs::read_to_string(RECEIVE_BUFFER_LIMIT)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     (granted < ENOUGH_BUFFER).then(|| {
         format!(
             "net.core.rmem_max is {granted} bytes: packets may be lost under load, raise it to {ENOUGH_BUFFER} or more"
@@ -149,24 +200,37 @@ pub(crate) fn buffer_problem() -> Option<String> {
 
 /// Returns why there are fewer media workers than wanted; `None` if there are not.
 pub(crate) fn workers_problem(settings: &RtcConfig) -> Option<String> {
-    let PortRange(ports) = settings.udp_ports.as_ref().filter(|PortRange(ports)| *ports.start() > 0)?;
+    let PortRange(ports) = settings
+        .udp_ports
+        .as_ref()
+        .filter(|PortRange(ports)| *ports.start() > 0)?;
     let wanted = wanted_workers(settings);
     (ports.len() < wanted).then(|| {
-        format!("media.rtc.udp_ports has {} of the ports that {wanted} media workers need, one each", ports.len())
+        format!(
+            "media.rtc.udp_ports has {} of the ports that {wanted} media workers need, one each",
+            ports.len()
+        )
     })
 }
 
 /// Returns how many media workers there are if there are as many ports.
 fn wanted_workers(settings: &RtcConfig) -> usize {
     let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
-    if settings.workers == 0 { cores() } else { settings.workers }
+    if settings.workers == 0 {
+        cores()
+    } else {
+        settings.workers
+    }
 }
 
 /// Returns the settings of the media workers.
 fn rtc_config(settings: &RtcConfig) -> rtc::Config {
     let defaults = rtc::Config::default();
     rtc::Config {
-        udp_ports: settings.udp_ports.clone().map_or(defaults.udp_ports.clone(), |PortRange(ports)| ports),
+        udp_ports: settings
+            .udp_ports
+            .clone()
+            .map_or(defaults.udp_ports.clone(), |PortRange(ports)| ports),
         tcp: settings.tcp,
         addresses: settings.addresses.clone(),
         loopback: settings.loopback,

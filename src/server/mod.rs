@@ -164,8 +164,11 @@ impl Server {
     /// Returns the line of JSON that announces the server as ready.
     #[must_use]
     pub fn ready_line(&self) -> String {
-        let (project_id, api_key) =
-            self.dev.as_ref().map(|dev| (dev.project_id.as_str(), dev.api_key.reveal())).unzip();
+        let (project_id, api_key) = self
+            .dev
+            .as_ref()
+            .map(|dev| (dev.project_id.as_str(), dev.api_key.reveal()))
+            .unzip();
         let line = ReadyLine {
             ready: true,
             api: &self.api_url,
@@ -194,7 +197,9 @@ impl Server {
     pub async fn stop_failed(self) {
         match &self.lease {
             Some(lease) => {
-                self.embedded.iter().for_each(EmbeddedPlane::shut_down_sessions);
+                self.embedded
+                    .iter()
+                    .for_each(EmbeddedPlane::shut_down_sessions);
                 lease.release().await;
             }
             None => self.stop().await,
@@ -231,16 +236,26 @@ impl Server {
         self.tree.announce_stop();
         let are_ended = match self.successor.as_ref().zip(self.lease.as_ref()) {
             Some((successor, lease)) => {
-                successor.hold_requests(lease, listeners::SHUTDOWN_TIMEOUT).await;
+                successor
+                    .hold_requests(lease, listeners::SHUTDOWN_TIMEOUT)
+                    .await;
                 end_sessions(self.embedded.as_ref()).await
             }
             // Open websockets would keep the listeners from stopping.
-            None => tokio::join!(end_sessions(self.embedded.as_ref()), stop_listeners(&self.listeners)).0,
+            None => {
+                tokio::join!(
+                    end_sessions(self.embedded.as_ref()),
+                    stop_listeners(&self.listeners)
+                )
+                .0
+            }
         };
         self.tree.stop().await;
         let store = self.store;
         if !are_ended {
-            log::warn!("not all sessions could be ended: the next start takes this stop for a crash");
+            log::warn!(
+                "not all sessions could be ended: the next start takes this stop for a crash"
+            );
         } else if let Err(error) = store.end_run().await {
             log::warn!("the next start will take this stop for a crash: {error}");
         }
@@ -284,20 +299,31 @@ async fn stop_listeners(listeners: &[ServerHandle]) {
 
 /// Returns once the lease is lost, with the reason; never for a database that servers do not share.
 async fn lost(lease: Option<&Lease>) -> WriterEnd {
-    let Some(lease) = lease else { return std::future::pending().await };
+    let Some(lease) = lease else {
+        return std::future::pending().await;
+    };
     lease.lost().await;
-    if lease.state().is_set_back { WriterEnd::CommitsLost } else { WriterEnd::TakenOver }
+    if lease.state().is_set_back {
+        WriterEnd::CommitsLost
+    } else {
+        WriterEnd::TakenOver
+    }
 }
 
 /// Returns once the data directory is not there any more.
 async fn gone(lock: &DirectoryLock) {
     // Without its number, nothing tells the file from another.
-    let Ok(place) = lock.place() else { return std::future::pending().await };
+    let Ok(place) = lock.place() else {
+        return std::future::pending().await;
+    };
     loop {
         sleep(DIRECTORY_CHECK).await;
         let place = place.clone();
         // It waits for a file system that hangs. An error means that the runtime ends.
-        if !spawn_blocking(move || place.is_there()).await.unwrap_or(true) {
+        if !spawn_blocking(move || place.is_there())
+            .await
+            .unwrap_or(true)
+        {
             return;
         }
     }

@@ -63,14 +63,34 @@ pub(super) fn actor_context(
     data: &Path,
     lease: &LeaseCheck,
 ) -> Result<ActorContext, CliError> {
-    let (receivers, storages) = (&config.webhooks.allow_networks, &config.egress.allow_networks);
+    let (receivers, storages) = (
+        &config.webhooks.allow_networks,
+        &config.egress.allow_networks,
+    );
     roots::warn_of_environment();
     let (receiver_roots, storage_roots) = (roots::of_webhooks(config)?, roots::of_storage(config)?);
     let receivers = AddressFilter::new(receivers.clone());
-    let deliveries = DeliveryPool::new(receivers, config.webhooks.timeout, &receiver_roots, lease.clone());
-    let (priority, storages) = (egress::priority(config), AddressFilter::new(storages.clone()));
-    let uploads = Uploader::new(config.recordings.path(data), storages, storage_roots, move || priority.apply());
-    let refused = |error| CliError::failed(format!("the threads of webhooks and uploads cannot be started: {error}"));
+    let deliveries = DeliveryPool::new(
+        receivers,
+        config.webhooks.timeout,
+        &receiver_roots,
+        lease.clone(),
+    );
+    let (priority, storages) = (
+        egress::priority(config),
+        AddressFilter::new(storages.clone()),
+    );
+    let uploads = Uploader::new(
+        config.recordings.path(data),
+        storages,
+        storage_roots,
+        move || priority.apply(),
+    );
+    let refused = |error| {
+        CliError::failed(format!(
+            "the threads of webhooks and uploads cannot be started: {error}"
+        ))
+    };
     Ok(ActorContext {
         store: store.clone(),
         media: Arc::clone(media),
@@ -95,7 +115,12 @@ pub(super) fn actor_context(
 }
 
 /// Requests for files by links that are admitted at once.
-const LINK_REQUESTS: AdmissionLimits = AdmissionLimits { total: 1_024, running: 4, beside_others: 2, waiting: 60 };
+const LINK_REQUESTS: AdmissionLimits = AdmissionLimits {
+    total: 1_024,
+    running: 4,
+    beside_others: 2,
+    waiting: 60,
+};
 
 /// Returns what decides whether and when a request is handled.
 pub(super) fn checks(
@@ -113,7 +138,10 @@ pub(super) fn checks(
         admission: admission(config, metrics),
         origins: origins(config, mode, admin),
         key_locks: KeyLocks::default(),
-        downloads: Downloads::new(Admission::new(LINK_REQUESTS, metrics.requests_refused.clone())),
+        downloads: Downloads::new(Admission::new(
+            LINK_REQUESTS,
+            metrics.requests_refused.clone(),
+        )),
         bodies: reader(BODY_MEMORY),
         reports: reader(REPORT_MEMORY),
     }
@@ -122,20 +150,37 @@ pub(super) fn checks(
 /// Returns the rate limiter of the API.
 fn limits(config: &Config, clock: &Clock) -> Limits {
     let settings = &config.limits;
-    let requests = Rate { per_second: settings.requests_per_second, burst: settings.burst };
-    let exchanges = Rate { per_second: settings.exchange_per_second, burst: settings.exchange_burst };
-    Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
+    let requests = Rate {
+        per_second: settings.requests_per_second,
+        burst: settings.burst,
+    };
+    let exchanges = Rate {
+        per_second: settings.exchange_per_second,
+        burst: settings.exchange_burst,
+    };
+    Limits::new(
+        clock,
+        requests,
+        exchanges,
+        TrustedProxies(config.http.trusted_proxies.clone()),
+    )
 }
 
 /// Returns the limits of responses that need no credential and no record.
 pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
-    Arc::new(FixedLimits::new(clock, TrustedProxies(config.http.trusted_proxies.clone())))
+    Arc::new(FixedLimits::new(
+        clock,
+        TrustedProxies(config.http.trusted_proxies.clone()),
+    ))
 }
 
 /// Returns what is taken of requests that standbys pass on, for a server that has become active in a cluster.
 pub(super) fn passed_on(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
     let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
-    Some(Arc::new(PassedOnGate::new(TrustedProxies(config.http.trusted_proxies.clone()), epoch)))
+    Some(Arc::new(PassedOnGate::new(
+        TrustedProxies(config.http.trusted_proxies.clone()),
+        epoch,
+    )))
 }
 
 /// Returns the admission of requests.
@@ -163,7 +208,11 @@ pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<Call
 pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
     // Validation has rejected an invalid URL.
     let url = config.billing.url.as_deref()?.parse().ok()?;
-    Some(BillingClient::new(url, config.billing.token.clone(), clock.clone()))
+    Some(BillingClient::new(
+        url,
+        config.billing.token.clone(),
+        clock.clone(),
+    ))
 }
 
 /// Starts to copy the database at regular times, if `backup.directory` is set.
@@ -176,37 +225,63 @@ pub(super) fn backups(
     clock: &Clock,
     metrics: &Metrics,
 ) -> Result<Option<Backups>, CliError> {
-    let Some(directory) = config.backup.directory.clone().map(BackupDirectory::new) else { return Ok(None) };
-    Ok(Some(Backups::spawn(directory, &config.backup, store, clock, metrics.backups()?)))
+    let Some(directory) = config.backup.directory.clone().map(BackupDirectory::new) else {
+        return Ok(None);
+    };
+    Ok(Some(Backups::spawn(
+        directory,
+        &config.backup,
+        store,
+        clock,
+        metrics.backups()?,
+    )))
 }
 
 /// Returns the browser origins that may call the API. In `dev`, the API viewer of its own admin listener may.
 fn origins(config: &Config, mode: Mode, admin: SocketAddr) -> Origins {
     let mut console = texts(&config.http.console_origins);
     if mode == Mode::Dev && admin.ip().is_loopback() {
-        let port = if admin.port() == HTTP_PORT { String::new() } else { format!(":{}", admin.port()) };
+        let port = if admin.port() == HTTP_PORT {
+            String::new()
+        } else {
+            format!(":{}", admin.port())
+        };
         let address = SocketAddr::new(admin.ip(), HTTP_PORT).to_string();
         let address = address.trim_end_matches(":80");
         console.extend([address, "localhost"].map(|host| format!("http://{host}{port}")));
     }
-    Origins { console, browser: texts(&config.http.browser_origins) }
+    Origins {
+        console,
+        browser: texts(&config.http.browser_origins),
+    }
 }
 
 /// Returns the API key that the API viewer is given: in `dev`, if only this machine reaches the admin listener, where the console is open
 /// and creates keys as well.
-pub(super) fn viewer_key(dev: Option<&DevAccess>, gate: &Gate, admin: SocketAddr) -> Option<ApiKey> {
+pub(super) fn viewer_key(
+    dev: Option<&DevAccess>,
+    gate: &Gate,
+    admin: SocketAddr,
+) -> Option<ApiKey> {
     let is_open = matches!(gate, Gate::Open) && admin.ip().is_loopback();
     dev.filter(|_| is_open).map(|dev| dev.api_key.clone())
 }
 
 fn texts(origins: &[Origin]) -> Vec<String> {
-    origins.iter().map(|origin| origin.as_str().to_owned()).collect()
+    origins
+        .iter()
+        .map(|origin| origin.as_str().to_owned())
+        .collect()
 }
 
 /// Returns the admin token, if one is configured.
 pub(super) fn admin_token(config: &Config, clock: &Clock) -> Option<Arc<AdminToken>> {
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
-    config.admin.token.clone().map(|token| Arc::new(AdminToken::new(token, clock.clone(), proxies)))
+    config
+        .admin
+        .token
+        .clone()
+        .map(|token| Arc::new(AdminToken::new(token, clock.clone(), proxies)))
 }
 
 /// Returns what reads the forms of a standby's console, one of the largest at a time.
@@ -229,7 +304,11 @@ pub(super) fn console_access(
         (None, Mode::Dev) => Gate::Open,
         (None, Mode::Serve) => Gate::Closed,
     };
-    let access = ConsoleAccess::new(gate, clock.clone(), TrustedProxies(config.http.trusted_proxies.clone()));
+    let access = ConsoleAccess::new(
+        gate,
+        clock.clone(),
+        TrustedProxies(config.http.trusted_proxies.clone()),
+    );
     access.map_err(|error| CliError::failed(format!("the system has no random numbers: {error}")))
 }
 
@@ -244,7 +323,10 @@ pub(super) fn spawn_history(state: &Arc<AppState>) {
         while let Some(state) = state.upgrade() {
             // A sample that cannot be read is left out: the cause is logged by the requests that it fails.
             if let Ok(totals) = state.store.totals().await {
-                state.admin.history.add(Sample { at: state.clock.now(), totals });
+                state.admin.history.add(Sample {
+                    at: state.clock.now(),
+                    totals,
+                });
             }
             drop(state);
             tokio::time::sleep(history::INTERVAL).await;
@@ -273,12 +355,21 @@ mod tests {
     #[test]
     fn in_dev_only_the_pages_of_the_own_admin_listener_may_call_besides() {
         let config = Config::defaults(Mode::Dev);
-        let admitted = |mode: Mode, admin: &str| origins(&config, mode, admin.parse().unwrap()).console;
-        assert_eq!(admitted(Mode::Dev, "127.0.0.1:8081"), ["http://127.0.0.1:8081", "http://localhost:8081"]);
-        assert_eq!(admitted(Mode::Dev, "[::1]:80"), ["http://[::1]", "http://localhost"]);
-        for (mode, admin) in
-            [(Mode::Serve, "127.0.0.1:8081"), (Mode::Dev, "192.168.1.7:8081"), (Mode::Dev, "0.0.0.0:8081")]
-        {
+        let admitted =
+            |mode: Mode, admin: &str| origins(&config, mode, admin.parse().unwrap()).console;
+        assert_eq!(
+            admitted(Mode::Dev, "127.0.0.1:8081"),
+            ["http://127.0.0.1:8081", "http://localhost:8081"]
+        );
+        assert_eq!(
+            admitted(Mode::Dev, "[::1]:80"),
+            ["http://[::1]", "http://localhost"]
+        );
+        for (mode, admin) in [
+            (Mode::Serve, "127.0.0.1:8081"),
+            (Mode::Dev, "192.168.1.7:8081"),
+            (Mode::Dev, "0.0.0.0:8081"),
+        ] {
             assert_eq!(admitted(mode, admin), [""; 0], "{mode:?} {admin}");
         }
     }

@@ -30,12 +30,28 @@ impl Plane {
     /// # Errors
     /// The addresses of the embedded media plane, or a file, cannot be used.
     pub fn new(setup: &PlaneSetup<'_>) -> Result<Self, CliError> {
-        let PlaneSetup { config, data, clock, signer, reports, lease, .. } = *setup;
+        let PlaneSetup {
+            config,
+            data,
+            clock,
+            signer,
+            reports,
+            lease,
+            ..
+        } = *setup;
         match config.media.kind {
             MediaKind::Embedded => media::build_plane(setup).map(Self::Embedded),
             MediaKind::Livekit => {
-                let (settings, sink) = (livekit_settings(config, data, lease.clone()), Arc::new(reports.clone()));
-                Ok(Self::Livekit(LivekitPlane::new(settings, Arc::clone(signer), clock.clone(), sink)))
+                let (settings, sink) = (
+                    livekit_settings(config, data, lease.clone()),
+                    Arc::new(reports.clone()),
+                );
+                Ok(Self::Livekit(LivekitPlane::new(
+                    settings,
+                    Arc::clone(signer),
+                    clock.clone(),
+                    sink,
+                )))
             }
         }
     }
@@ -50,7 +66,10 @@ impl Plane {
 
     /// Returns the circuit breaker's settings. The embedded media plane has none, because it always answers at once.
     pub fn circuit(&self, config: &Config) -> Option<CircuitSettings> {
-        let settings = CircuitSettings { failures: config.media.circuit_failures, open: config.media.circuit_open };
+        let settings = CircuitSettings {
+            failures: config.media.circuit_failures,
+            open: config.media.circuit_open,
+        };
         matches!(self, Self::Livekit(_)).then_some(settings)
     }
 
@@ -96,10 +115,17 @@ pub(crate) fn public_url_problem(config: &Config) -> Option<String> {
 /// LiveKit's `media.url`, or else the address of the API listener.
 pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
     let media = &config.media;
-    let livekit_url = media.url.as_ref().filter(|_| media.kind == MediaKind::Livekit);
+    let livekit_url = media
+        .url
+        .as_ref()
+        .filter(|_| media.kind == MediaKind::Livekit);
     // `http` becomes `ws`, and `https` becomes `wss`.
-    let websocket_url = |url: &String| url.replacen("http", "ws", usize::from(url.starts_with("http")));
-    let public_url = media.public_url.clone().or_else(|| livekit_url.map(websocket_url));
+    let websocket_url =
+        |url: &String| url.replacen("http", "ws", usize::from(url.starts_with("http")));
+    let public_url = media
+        .public_url
+        .clone()
+        .or_else(|| livekit_url.map(websocket_url));
     public_url.unwrap_or_else(|| urls.websocket.clone())
 }
 
@@ -107,12 +133,24 @@ pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
 /// plane, which is at the same address, or else the one of the API listener.
 pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
     let is_embedded = config.media.kind == MediaKind::Embedded;
-    let public_url = config.media.public_url.as_deref().filter(|_| is_embedded).and_then(|url| Url::parse(url).ok());
+    let public_url = config
+        .media
+        .public_url
+        .as_deref()
+        .filter(|_| is_embedded)
+        .and_then(|url| Url::parse(url).ok());
     public_url.map_or_else(
         || urls.http.clone(),
         |url| {
-            let scheme = if url.scheme() == "wss" { "https" } else { "http" };
-            format!("{scheme}://{}", &url[Position::BeforeHost..Position::AfterPort])
+            let scheme = if url.scheme() == "wss" {
+                "https"
+            } else {
+                "http"
+            };
+            format!(
+                "{scheme}://{}",
+                &url[Position::BeforeHost..Position::AfterPort]
+            )
         },
     )
 }
@@ -133,11 +171,17 @@ mod tests {
         for (public_url, expected) in [
             (None, "http://127.0.0.1:8080"),
             (Some("wss://meet.example.org"), "https://meet.example.org"),
-            (Some("wss://meet.example.org:8443/rtc"), "https://meet.example.org:8443"),
+            (
+                Some("wss://meet.example.org:8443/rtc"),
+                "https://meet.example.org:8443",
+            ),
             (Some("ws://[2001:db8::1]:8080"), "http://[2001:db8::1]:8080"),
         ] {
             assert_eq!(url(MediaKind::Embedded, public_url), expected);
         }
-        assert_eq!(url(MediaKind::Livekit, Some("wss://livekit.example.org")), "http://127.0.0.1:8080");
+        assert_eq!(
+            url(MediaKind::Livekit, Some("wss://livekit.example.org")),
+            "http://127.0.0.1:8080"
+        );
     }
 }

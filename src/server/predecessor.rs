@@ -16,14 +16,18 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// Writes the id of this process into the locked file. Returns that of the process which had the lock before, if it can have had no other.
 pub(super) fn replace(mut lock: &File, holder: Holder) -> io::Result<Option<Holder>> {
     // Without it, nothing tells a copy from another file.
-    let Ok(boot) = fs::read_to_string(BOOT) else { return Ok(None) };
+    let Ok(boot) = fs::read_to_string(BOOT) else {
+        return Ok(None);
+    };
     let metadata = lock.metadata()?;
     let place = format!("{} {}:{}", boot.trim(), metadata.dev(), metadata.ino());
     lock.rewind()?;
     // Whatever else is in it was not written by this function.
     let text = io::read_to_string(lock).unwrap_or_default();
     let written = text.trim_end().split_once(' ');
-    let predecessor = written.filter(|(_, of)| *of == place).and_then(|(holder, _)| holder.parse().ok());
+    let predecessor = written
+        .filter(|(_, of)| *of == place)
+        .and_then(|(holder, _)| holder.parse().ok());
     lock.set_len(0)?;
     lock.write_all(format!("{holder} {place}\n").as_bytes())?;
     Ok(predecessor)
@@ -34,13 +38,21 @@ mod tests {
     use super::*;
 
     fn open(path: &std::path::Path) -> File {
-        File::options().create(true).read(true).append(true).open(path).unwrap()
+        File::options()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(path)
+            .unwrap()
     }
 
     #[test]
     fn a_process_learns_which_one_had_the_lock_before_and_nothing_from_a_copy() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, copy) = (folder.path().join("server.lock"), folder.path().join("copy"));
+        let (path, copy) = (
+            folder.path().join("server.lock"),
+            folder.path().join("copy"),
+        );
         let [first, second, third] = [Holder::random(), Holder::random(), Holder::random()];
         assert_eq!(replace(&open(&path), first).unwrap(), None);
         fs::copy(&path, &copy).unwrap();

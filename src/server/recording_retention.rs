@@ -23,7 +23,9 @@ const PAGE: u32 = 100;
 
 /// Spawns the task that removes files, for as long as the server runs, if there is a retention.
 pub(super) fn spawn(state: &Arc<AppState>) {
-    let Some(retention) = state.admin.recordings_retention else { return };
+    let Some(retention) = state.admin.recordings_retention else {
+        return;
+    };
     let (clock, state): (Clock, _) = (state.clock.clone(), Arc::downgrade(state));
     tokio::spawn(async move {
         let mut position = RecordingPosition::START;
@@ -38,14 +40,29 @@ pub(super) fn spawn(state: &Arc<AppState>) {
 }
 
 /// Removes the files that have become old since the last pass.
-async fn remove_old(state: &AppState, retention: Duration, position: &mut RecordingPosition) -> Result<(), StoreError> {
+async fn remove_old(
+    state: &AppState,
+    retention: Duration,
+    position: &mut RecordingPosition,
+) -> Result<(), StoreError> {
     let latest_write = state.clock.now().before(retention);
     loop {
-        let page = state.store.local_recordings(*position, latest_write.before(INTERVAL), PAGE).await?;
+        let page = state
+            .store
+            .local_recordings(*position, latest_write.before(INTERVAL), PAGE)
+            .await?;
         for recording in &page {
             if remove_file(&state.admin.recordings, recording, latest_write).await {
-                let LocalRecording { project_id, egress_id, filepath, .. } = recording;
-                state.store.record_file_removed(project_id.clone(), egress_id.clone()).await?;
+                let LocalRecording {
+                    project_id,
+                    egress_id,
+                    filepath,
+                    ..
+                } = recording;
+                state
+                    .store
+                    .record_file_removed(project_id.clone(), egress_id.clone())
+                    .await?;
                 log::info!(
                     project = project_id.as_str(), egress_id = egress_id.as_str(), file = filepath.as_str();
                     "removed the file of a recording, as recordings.retention says"
@@ -60,10 +77,16 @@ async fn remove_old(state: &AppState, retention: Duration, position: &mut Record
 }
 
 /// Removes the file of a recording. Returns whether there was one.
-async fn remove_file(recordings: &Path, recording: &LocalRecording, latest_write: Timestamp) -> bool {
+async fn remove_file(
+    recordings: &Path,
+    recording: &LocalRecording,
+    latest_write: Timestamp,
+) -> bool {
     let directory = recordings.join(recording.project_id.as_str());
     let name = recording.filepath.as_str().to_owned();
-    let removed = tokio::task::spawn_blocking(move || remove(&directory, Path::new(&name), latest_write)).await;
+    let removed =
+        tokio::task::spawn_blocking(move || remove(&directory, Path::new(&name), latest_write))
+            .await;
     match removed.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(is_removed) => is_removed,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
@@ -79,19 +102,28 @@ async fn remove_file(recordings: &Path, recording: &LocalRecording, latest_write
 fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<bool> {
     let directory = directory.canonicalize()?;
     let path = directory.join(name);
-    let (folder, file_name) = path.parent().zip(path.file_name()).ok_or(ErrorKind::NotFound)?;
+    let (folder, file_name) = path
+        .parent()
+        .zip(path.file_name())
+        .ok_or(ErrorKind::NotFound)?;
     let folder = folder.canonicalize()?;
     let path = folder.join(file_name);
     let metadata = path.symlink_metadata()?;
-    if !folder.starts_with(&directory) || !metadata.is_file() || written(&metadata)? > latest_write {
+    if !folder.starts_with(&directory) || !metadata.is_file() || written(&metadata)? > latest_write
+    {
         return Ok(false);
     }
     fs::remove_file(path).map(|()| true)
 }
 
 fn written(metadata: &fs::Metadata) -> io::Result<Timestamp> {
-    let since = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Ok(Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+    let since = metadata
+        .modified()?
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok(Timestamp::from_millis(
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+    ))
 }
 
 #[cfg(test)]
@@ -104,13 +136,19 @@ mod tests {
         let directory = folder.path().join("prj");
         fs::create_dir_all(directory.join("sub")).unwrap();
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        for (name, written) in [("prj/old", 100), ("prj/sub/old", 100), ("prj/new", 101), ("outside", 100)] {
+        for (name, written) in [
+            ("prj/old", 100),
+            ("prj/sub/old", 100),
+            ("prj/new", 101),
+            ("outside", 100),
+        ] {
             let file = fs::File::create(folder.path().join(name)).unwrap();
             file.set_modified(at(written)).unwrap();
         }
         std::os::unix::fs::symlink(folder.path().join("outside"), directory.join("link")).unwrap();
         std::os::unix::fs::symlink(folder.path(), directory.join("up")).unwrap();
-        let remove = |name: &str| remove(&directory, Path::new(name), Timestamp::from_millis(100_000));
+        let remove =
+            |name: &str| remove(&directory, Path::new(name), Timestamp::from_millis(100_000));
         assert!(remove("old").unwrap() && remove("sub/old").unwrap());
         for kept in ["new", "link", "sub", "up/outside", "../outside"] {
             assert!(!remove(kept).unwrap(), "{kept}");

@@ -30,9 +30,14 @@ pub(crate) fn of_storage(config: &Config) -> Result<TrustedRoots, CliError> {
 ///
 /// # Errors
 /// The file cannot be used.
-pub(super) fn read(setting: &str, file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, CliError> {
+pub(super) fn read(
+    setting: &str,
+    file: Option<&Path>,
+) -> Result<Vec<CertificateDer<'static>>, CliError> {
     let found = file.map(roots::read).transpose();
-    found.map(Option::unwrap_or_default).map_err(|problem| CliError::failed(format!("{setting}: {problem}")))
+    found
+        .map(Option::unwrap_or_default)
+        .map_err(|problem| CliError::failed(format!("{setting}: {problem}")))
 }
 
 /// Logs that the file of `SSL_CERT_FILE` cannot be used, if it cannot.

@@ -17,9 +17,19 @@ use crate::runtime::run_in_system;
 ///
 /// # Errors
 /// The server could not start, or could not go on.
-pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: PathBuf) -> Result<(), CliError> {
+pub fn run(
+    mode: Mode,
+    LoadedConfig { config, origins }: LoadedConfig,
+    data: PathBuf,
+) -> Result<(), CliError> {
     descriptors::raise_limit();
-    let options = ServerOptions { config, origins, mode, data, clock: Clock::system() };
+    let options = ServerOptions {
+        config,
+        origins,
+        mode,
+        data,
+        clock: Clock::system(),
+    };
     let no_signals = |error| CliError::failed(format!("signals cannot be received: {error}"));
     let stop = StopSignal::new().map_err(no_signals)?;
     let mut kept = None;
@@ -39,7 +49,11 @@ enum End {
 }
 
 /// Runs a server until it ends. Returns what it keeps, if it has stepped down.
-async fn serve(options: ServerOptions, kept: Option<Kept>, mut stop: StopSignal) -> Result<Option<Kept>, CliError> {
+async fn serve(
+    options: ServerOptions,
+    kept: Option<Kept>,
+    mut stop: StopSignal,
+) -> Result<Option<Kept>, CliError> {
     let (mode, shown) = (options.mode, options.data.clone());
     let mut starting = StartingServer::prepare(options, kept)?;
     let is_active = tokio::select! {
@@ -64,7 +78,9 @@ async fn serve(options: ServerOptions, kept: Option<Kept>, mut stop: StopSignal)
         End::Failure(failure) => {
             server.stop_failed().await;
             // What has failed is rebuilt from the database by a start only, so the process ends and its supervisor restarts it.
-            return Err(CliError::failed(format!("{failure}; see the log for the cause")));
+            return Err(CliError::failed(format!(
+                "{failure}; see the log for the cause"
+            )));
         }
     }
     Ok(None)
@@ -77,12 +93,18 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
     let call_page = server.call_page.as_deref();
     if std::io::stderr().is_terminal() {
         if let Some(DevAccess { api_key, .. }) = &server.dev {
-            eprint!("{}", welcome::requests(&server.api_url, api_key, &welcome::room_name()));
+            eprint!(
+                "{}",
+                welcome::requests(&server.api_url, api_key, &welcome::room_name())
+            );
             eprint!("{}", welcome::installs(&server.admin));
         }
         eprint!("{}", welcome::pages(&server.admin, call_page));
         if mode == Mode::Dev {
-            eprint!("{}", welcome::next_commands(&welcome::program(std::env::args_os().next()), data));
+            eprint!(
+                "{}",
+                welcome::next_commands(&welcome::program(std::env::args_os().next()), data)
+            );
         }
         return;
     }

@@ -48,5 +48,9 @@ impl StopSignal {
 
 fn register(runtime: &Runtime) -> io::Result<[Signal; 3]> {
     let _guard = runtime.enter();
-    Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?])
+    Ok([
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    ])
 }

@@ -57,11 +57,29 @@ impl Standby {
     ///
     /// # Errors
     /// The sockets cannot be served.
-    pub(super) fn serve(lease: &Lease, view: Arc<LeaseView>, parts: StandbyParts<'_>) -> Result<Self, CliError> {
-        let StandbyParts { config, token, console, bound, metrics, acceptor, fixed } = parts;
+    pub(super) fn serve(
+        lease: &Lease,
+        view: Arc<LeaseView>,
+        parts: StandbyParts<'_>,
+    ) -> Result<Self, CliError> {
+        let StandbyParts {
+            config,
+            token,
+            console,
+            bound,
+            metrics,
+            acceptor,
+            fixed,
+        } = parts;
         // There are no media workers to relay to.
-        let protocols = Protocols { tls: acceptor, turn: None };
-        let (passing, is_stopping) = (Passing::new(config, metrics, lease, &fixed)?, Arc::default());
+        let protocols = Protocols {
+            tls: acceptor,
+            turn: None,
+        };
+        let (passing, is_stopping) = (
+            Passing::new(config, metrics, lease, &fixed)?,
+            Arc::default(),
+        );
         let http = Arc::new(StandbyState {
             lease: view,
             metrics: metrics.clone(),
@@ -69,7 +87,9 @@ impl Standby {
             hosts: config.admin.hosts.clone(),
             console: Arc::clone(console),
             forms: parts::standby_forms(config),
-            reaches_active: passing.as_ref().map(|passing| reaches_active(passing, lease)),
+            reaches_active: passing
+                .as_ref()
+                .map(|passing| reaches_active(passing, lease)),
             is_stopping: Arc::clone(&is_stopping),
             port: bound.api.port(),
             fixed,
@@ -77,8 +97,18 @@ impl Standby {
         let sockets = bound.sockets.try_clone().map_err(listeners::not_shared)?;
         let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));
         let state = Arc::new(listeners::StandbyRoutes { http, pass_through });
-        let listeners = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), protocols)?;
-        Ok(Self { listeners, passing, is_stopping })
+        let listeners = listeners::serve(
+            sockets,
+            &listeners::STANDBY,
+            &state,
+            (config, metrics),
+            protocols,
+        )?;
+        Ok(Self {
+            listeners,
+            passing,
+            is_stopping,
+        })
     }
 
     /// Ends the listeners of a server that has become the active one and passes nothing on. Connections wait for its own.

@@ -6,8 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conclave_actors::{EventRelay, Tree};
-use conclave_db::lease::{Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
-use conclave_db::{Location, OlderSchema, StoreError, Vault, damaged_tables, require_suitable_postgres};
+use conclave_db::lease::{
+    Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing,
+};
+use conclave_db::{
+    Location, OlderSchema, StoreError, Vault, damaged_tables, require_suitable_postgres,
+};
 use conclave_media::embedded::{EmbeddedPlane, RtmpAddress};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet, ReportSink};
@@ -24,7 +28,8 @@ use super::standby::{Standby, StandbyParts};
 use super::successor::Successor;
 use super::tls::{self, PublicUrls, Tls};
 use super::{
-    Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, predecessor, recording_retention,
+    Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, predecessor,
+    recording_retention,
 };
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
@@ -71,22 +76,49 @@ impl StartingServer {
     /// # Errors
     /// A setting, a file or an address cannot be used, or another server uses the data directory.
     pub fn prepare(options: ServerOptions, kept: Option<Kept>) -> Result<Self, CliError> {
-        let ServerOptions { config, mode, data, clock, .. } = &options;
+        let ServerOptions {
+            config,
+            mode,
+            data,
+            clock,
+            ..
+        } = &options;
         let plans = Plans::load(config.plans.file.as_deref())?;
         // These can fail while another server is running, so they come before anything that changes its data.
         let has_stepped_down = kept.is_some();
         let Kept { lock, bound } = match kept {
             Some(kept) => kept,
-            None => Kept { lock: data_dir::lock_for_server(data)?, bound: listeners::bind(config, *mode)? },
+            None => Kept {
+                lock: data_dir::lock_for_server(data)?,
+                bound: listeners::bind(config, *mode)?,
+            },
         };
         let metrics = Metrics::new()?;
         let credentials = MediaCredentials::load_or_create(config, data)?;
         let tls = tls::prepare(&config.tls, data, clock)?;
         let urls = PublicUrls::new(bound.api, tls.as_ref());
         let admin_token = parts::admin_token(config, clock);
-        let console = Arc::new(parts::console_access(config, *mode, admin_token.as_ref(), clock)?);
-        let lease = start_lease(&options, &lock, &credentials, &urls, &bound, has_stepped_down)?;
-        let lease = lease.map(|lease| metrics.lease(lease.clone()).map(|view| (lease, Arc::new(view)))).transpose()?;
+        let console = Arc::new(parts::console_access(
+            config,
+            *mode,
+            admin_token.as_ref(),
+            clock,
+        )?);
+        let lease = start_lease(
+            &options,
+            &lock,
+            &credentials,
+            &urls,
+            &bound,
+            has_stepped_down,
+        )?;
+        let lease = lease
+            .map(|lease| {
+                metrics
+                    .lease(lease.clone())
+                    .map(|view| (lease, Arc::new(view)))
+            })
+            .transpose()?;
         let fixed = parts::fixed_limits(config, clock);
         let (epoch, standby) = (None, Standby::default());
         Ok(Self {
@@ -112,7 +144,9 @@ impl StartingServer {
     /// # Errors
     /// The listeners cannot be served.
     pub async fn wait_until_active(&mut self) -> Result<(), CliError> {
-        let Some((lease, view)) = self.lease.clone() else { return Ok(()) };
+        let Some((lease, view)) = self.lease.clone() else {
+            return Ok(());
+        };
         let parts = StandbyParts {
             config: &self.options.config,
             token: self.admin_token.clone(),
@@ -123,12 +157,17 @@ impl StartingServer {
             fixed: Arc::clone(&self.fixed),
         };
         self.standby = Standby::serve(&lease, view, parts)?;
-        let (api, admin) = (self.urls.http.as_str(), format!("http://{}", self.bound.admin));
+        let (api, admin) = (
+            self.urls.http.as_str(),
+            format!("http://{}", self.bound.admin),
+        );
         log::info!(api = api, admin = admin.as_str(); "waiting for the lease of the database");
         let waiting = tokio::spawn(log_obstacles(lease.clone()));
         let epoch = lease.active().await;
         waiting.abort();
-        self.epoch = Some(epoch.ok_or_else(|| CliError::failed("the lease of the database has been given up"))?);
+        self.epoch = Some(
+            epoch.ok_or_else(|| CliError::failed("the lease of the database has been given up"))?,
+        );
         log::info!(epoch = epoch; "this server is the active one");
         self.standby.make_way().await;
         Ok(())
@@ -141,7 +180,10 @@ impl StartingServer {
     pub async fn start(self) -> Result<Server, CliError> {
         let lease = self.lease.as_ref().map(|(lease, _)| lease.clone());
         let data = self.options.data.clone();
-        let started = self.build().await.map_err(|error| name_damage(error, &data));
+        let started = self
+            .build()
+            .await
+            .map_err(|error| name_damage(error, &data));
         if let (Err(_), Some(lease)) = (&started, lease) {
             lease.release().await;
         }
@@ -150,7 +192,12 @@ impl StartingServer {
 
     /// Ends a server that has not started.
     pub async fn stop(self) {
-        let Self { bound, standby, lease, .. } = self;
+        let Self {
+            bound,
+            standby,
+            lease,
+            ..
+        } = self;
         // Connections are refused from now on, since nobody would accept them.
         drop(bound);
         standby.stop().await;
@@ -159,29 +206,65 @@ impl StartingServer {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "the order in which a server is built, read from top to bottom")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the order in which a server is built, read from top to bottom"
+    )]
     async fn build(self) -> Result<Server, CliError> {
-        let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, .. } = self;
-        let Self { admin_token, console, lease, epoch, fixed, mut standby, .. } = self;
-        let ServerOptions { config, origins, mode, data, clock } = options;
+        let Self {
+            options,
+            plans,
+            lock,
+            mut bound,
+            metrics,
+            credentials,
+            mut tls,
+            urls,
+            ..
+        } = self;
+        let Self {
+            admin_token,
+            console,
+            lease,
+            epoch,
+            fixed,
+            mut standby,
+            ..
+        } = self;
+        let ServerOptions {
+            config,
+            origins,
+            mode,
+            data,
+            clock,
+        } = options;
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
         let store = data_dir::open_store(&config, &data, setup)?;
         key_files::remove().await;
         let dev = dev::prepare(mode, &data, &store).await?;
         let keys = DerivedKeys::new(&credentials.api_secret);
-        let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
+        let signer = Arc::new(TokenSigner::new(
+            credentials.api_key,
+            &credentials.api_secret,
+        ));
         let media_url = plane::client_url(&config, &urls);
         let client_api_url = plane::client_api_url(&config, &urls);
         if names_all_addresses(&media_url) {
             log::warn!("{}", plane::NO_PUBLIC_URL);
         }
-        let kept = lease.as_ref().map(|_| bound.try_clone()).transpose().map_err(listeners::not_shared)?;
+        let kept = lease
+            .as_ref()
+            .map(|_| bound.try_clone())
+            .transpose()
+            .map_err(listeners::not_shared)?;
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
         let passed_on = parts::passed_on(&config, epoch);
-        let lease_check = lease.as_ref().map_or_else(LeaseCheck::not_needed, Lease::check);
+        let lease_check = lease
+            .as_ref()
+            .map_or_else(LeaseCheck::not_needed, Lease::check);
         let reports = ReportInlet::default();
         let plane = Plane::new(&PlaneSetup {
             config: &config,
@@ -189,18 +272,34 @@ impl StartingServer {
             clock: &clock,
             signer: &signer,
             media_url: &media_url,
-            rtmp: rtmp_address.map(|address| RtmpAddress { port: address.port(), is_secure: rtmp_tls.is_some() }),
+            rtmp: rtmp_address.map(|address| RtmpAddress {
+                port: address.port(),
+                is_secure: rtmp_tls.is_some(),
+            }),
             has_tls: rtmp_tls.is_some(),
             turn_secret: &keys.turn_secret(),
             reports: &reports,
             metrics: &metrics,
             lease: &lease_check,
         })?;
-        let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
+        let monitored = MonitoredPlane::new(
+            plane.port(),
+            clock.clone(),
+            metrics.media.clone(),
+            plane.circuit(&config),
+        );
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         egress::show(signalling.as_ref(), &metrics).await?;
-        let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data, &lease_check)?;
+        let context = parts::actor_context(
+            &config,
+            &store,
+            &media,
+            &clock,
+            &metrics,
+            &data,
+            &lease_check,
+        )?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Arc::new(Tree::start(context, &relay).await?);
@@ -268,17 +367,34 @@ impl StartingServer {
         };
         standby.pause().await;
         let passing = passed_on.zip(standby.take_passing()).zip(lease.clone());
-        let successor = passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
-        let routes = Arc::new(ActiveRoutes { http: state, cluster: successor.as_ref().map(Successor::listener) });
-        let mut listeners =
-            listeners::serve(bound.sockets, &listeners::ACTIVE, &routes, (&config, &metrics), protocols)?;
+        let successor =
+            passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
+        let routes = Arc::new(ActiveRoutes {
+            http: state,
+            cluster: successor.as_ref().map(Successor::listener),
+        });
+        let mut listeners = listeners::serve(
+            bound.sockets,
+            &listeners::ACTIVE,
+            &routes,
+            (&config, &metrics),
+            protocols,
+        )?;
         listeners.extend(standby.hand_over(config.http.keep_alive).await);
         successor.iter().for_each(Successor::serve);
         tls.iter_mut().for_each(Tls::start_renewal);
-        let addresses = ServerAddresses::new(&client_api_url, admin, dev.as_ref().map(|dev| &dev.project_id));
+        let addresses = ServerAddresses::new(
+            &client_api_url,
+            admin,
+            dev.as_ref().map(|dev| &dev.project_id),
+        );
         let address_file = AddressFile::write(&data, &addresses);
-        let address_file = address_file.map_err(|error| CliError::data_dir(&data, format!("server.json: {error}")))?;
-        let call_page = config.http.call_page.then(|| format!("{client_api_url}/call"));
+        let address_file = address_file
+            .map_err(|error| CliError::data_dir(&data, format!("server.json: {error}")))?;
+        let call_page = config
+            .http
+            .call_page
+            .then(|| format!("{client_api_url}/call"));
         Ok(Server {
             api,
             admin,
@@ -306,9 +422,13 @@ impl StartingServer {
 fn name_damage(error: CliError, data: &Path) -> CliError {
     match error {
         CliError::Damaged(error) => {
-            let found = damaged_tables(&data_dir::database_path(data)).ok().filter(|tables| !tables.is_empty());
+            let found = damaged_tables(&data_dir::database_path(data))
+                .ok()
+                .filter(|tables| !tables.is_empty());
             let damage = found.map_or(error, StoreError::Damaged);
-            CliError::failed(format!("{damage}; keep the file, and restore a backup (conclave restore)"))
+            CliError::failed(format!(
+                "{damage}; keep the file, and restore a backup (conclave restore)"
+            ))
         }
         other => other,
     }
@@ -324,39 +444,68 @@ fn start_lease(
     yields: bool,
 ) -> Result<Option<Lease>, CliError> {
     let ServerOptions { config, data, .. } = options;
-    let Location::Server(postgres) = data_dir::location(config, data, None)? else { return Ok(None) };
+    let Location::Server(postgres) = data_dir::location(config, data, None)? else {
+        return Ok(None);
+    };
     if !yields {
         // A session has a runtime of its own, and this thread may belong to another.
-        let checked = std::thread::scope(|scope| scope.spawn(|| require_suitable_postgres(&postgres.server)).join());
+        let checked = std::thread::scope(|scope| {
+            scope
+                .spawn(|| require_suitable_postgres(&postgres.server))
+                .join()
+        });
         checked.map_err(|_| CliError::failed("the database was not checked"))??;
     }
-    let vault = Vault::open(config.encryption.key_path(data).as_deref(), &credentials.api_secret)?;
+    let vault = Vault::open(
+        config.encryption.key_path(data).as_deref(),
+        &credentials.api_secret,
+    )?;
     let media = credentials.id();
     let keys: ReadKeys = Box::new(move || {
-        let encryption = vault.key_ids().map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok(KeyIds { encryption, media: media.clone() })
+        let encryption = vault
+            .key_ids()
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(KeyIds {
+            encryption,
+            media: media.clone(),
+        })
     });
     let cluster = &config.cluster;
     let node = NodeInfo {
-        url: cluster.url_at(bound.api).unwrap_or_else(|| urls.http.clone()),
+        url: cluster
+            .url_at(bound.api)
+            .unwrap_or_else(|| urls.http.clone()),
         admin_url: cluster.admin_url.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let (server, timing) = (postgres.server, LeaseTiming::default());
     let holder = Holder::random();
-    let predecessor = predecessor::replace(lock.file(), holder)
-        .map_err(|error| CliError::data_dir(data, format!("the lock cannot be written: {error}")))?;
-    Ok(Some(Lease::start(LeaseOptions { server, holder, predecessor, timing, node, keys, yields })?))
+    let predecessor = predecessor::replace(lock.file(), holder).map_err(|error| {
+        CliError::data_dir(data, format!("the lock cannot be written: {error}"))
+    })?;
+    Ok(Some(Lease::start(LeaseOptions {
+        server,
+        holder,
+        predecessor,
+        timing,
+        node,
+        keys,
+        yields,
+    })?))
 }
 
 /// Logs what keeps a standby from taking over, each time that it is another reason.
 async fn log_obstacles(mut lease: Lease) {
     let mut last = None;
     loop {
-        let Standing::Standby { obstacle } = lease.state().standing else { return };
+        let Standing::Standby { obstacle } = lease.state().standing else {
+            return;
+        };
         if obstacle != last {
             match obstacle {
-                Some(obstacle) => log::error!("this server does not take over: {}", explain(obstacle)),
+                Some(obstacle) => {
+                    log::error!("this server does not take over: {}", explain(obstacle));
+                }
                 None => log::info!("this server takes over when it can"),
             }
             last = obstacle;
@@ -380,15 +529,23 @@ fn store_setup(
         on_commit: relay.hook(),
         metrics: metrics.store.clone(),
         // The HTTP workers and the threads of the actors.
-        readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
+        readers: config.http.worker_threads()
+            + tokio::runtime::Handle::current().metrics().num_workers(),
         epoch,
     }
 }
 
 /// Watches the media plane. When it is reachable again after an outage, the actors reconcile and LiveKit's configuration is
 /// checked again.
-fn watch_media(plane: &Plane, monitored: &MonitoredPlane, tree: &Tree, clock: &Clock) -> Option<LivekitConfigMonitor> {
-    let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
+fn watch_media(
+    plane: &Plane,
+    monitored: &MonitoredPlane,
+    tree: &Tree,
+    clock: &Clock,
+) -> Option<LivekitConfigMonitor> {
+    let livekit_config = plane
+        .livekit()
+        .map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
     let (tree, monitor) = (tree.clone(), livekit_config.clone());
     monitored.spawn_health_watch(move || {
         tree.media_returned();

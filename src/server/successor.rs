@@ -22,7 +22,11 @@ pub(super) struct Successor {
 
 impl Successor {
     pub(super) fn new(gate: Arc<PassedOnGate>, passing: Passing, lease: Lease) -> Self {
-        Self { gate, passing, lease }
+        Self {
+            gate,
+            passing,
+            lease,
+        }
     }
 
     /// What the API listener of this node needs of it.
@@ -46,9 +50,15 @@ impl Successor {
         self.passing.nodes.stop_serving_this();
         self.gate.begin_to_close();
         if !has_other(lease) {
-            lease.read_cluster(ClusterState::has_successor, SEARCH).await;
+            lease
+                .read_cluster(ClusterState::has_successor, SEARCH)
+                .await;
         }
-        let of_clients = if has_other(lease) { NotTaken::PassedOn } else { NotTaken::Refused(NotActive::Stopping) };
+        let of_clients = if has_other(lease) {
+            NotTaken::PassedOn
+        } else {
+            NotTaken::Refused(NotActive::Stopping)
+        };
         self.gate.close(of_clients, limit).await;
     }
 
@@ -59,7 +69,8 @@ impl Successor {
         sleep(reads).await;
         if has_other {
             let mut active = lease.active_server();
-            let taken = active.wait_for(|active| active.as_ref().is_some_and(|server| !server.is_this));
+            let taken =
+                active.wait_for(|active| active.as_ref().is_some_and(|server| !server.is_this));
             let _ = timeout(reads, taken).await;
         }
     }
@@ -72,5 +83,8 @@ impl Successor {
 
 /// Whether another node could take over, as far as is known.
 fn has_other(lease: &Lease) -> bool {
-    lease.cluster().as_ref().is_some_and(ClusterState::has_successor)
+    lease
+        .cluster()
+        .as_ref()
+        .is_some_and(ClusterState::has_successor)
 }

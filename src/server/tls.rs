@@ -45,7 +45,10 @@ impl PublicUrls {
             Some(name) => format!("{name}:{}", api.port()),
             None => api.to_string(),
         };
-        Self { http: format!("http{s}://{authority}"), websocket: format!("ws{s}://{authority}") }
+        Self {
+            http: format!("http{s}://{authority}"),
+            websocket: format!("ws{s}://{authority}"),
+        }
     }
 }
 
@@ -62,14 +65,25 @@ impl Tls {
 ///
 /// # Errors
 /// The certificate in files or the file of `tls.acme_root` cannot be used.
-pub(super) fn prepare(config: &TlsConfig, data: &Path, clock: &Clock) -> Result<Option<Tls>, CliError> {
+pub(super) fn prepare(
+    config: &TlsConfig,
+    data: &Path,
+    clock: &Clock,
+) -> Result<Option<Tls>, CliError> {
     let prepared = match (config.acme(), config.files()) {
         (Some(acme), _) => Some(obtained(acme, data, clock)),
         (None, Some((cert, key))) => Some(in_files(CertificateFiles::new(cert, key))),
         (None, None) => None,
     };
-    let tls = prepared.transpose().map_err(|error| CliError::failed(error.to_string()))?;
-    tls.map(|parts| parts.accept().map_err(|error| CliError::failed(format!("tls: {error}")))).transpose()
+    let tls = prepared
+        .transpose()
+        .map_err(|error| CliError::failed(error.to_string()))?;
+    tls.map(|parts| {
+        parts
+            .accept()
+            .map_err(|error| CliError::failed(format!("tls: {error}")))
+    })
+    .transpose()
 }
 
 /// Where certificates come from.
@@ -82,24 +96,53 @@ struct Parts {
 
 fn in_files(files: CertificateFiles) -> Result<Parts, ConfigError> {
     let certificate = files.load()?;
-    let is_host = |name: &&String| !name.starts_with('*') && name.parse::<std::net::IpAddr>().is_err();
+    let is_host =
+        |name: &&String| !name.starts_with('*') && name.parse::<std::net::IpAddr>().is_err();
     let name = certificate.names.iter().find(is_host).cloned();
     let certificates = Certificates::new(Some(certificate));
     files.watch(certificates.clone());
-    Ok(Parts { certificates, challenges: Challenges::default(), name, renewal: None })
+    Ok(Parts {
+        certificates,
+        challenges: Challenges::default(),
+        name,
+        renewal: None,
+    })
 }
 
 fn obtained(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<Parts, ConfigError> {
-    let (storage, challenges, name) = (Storage::new(data, &config), Challenges::default(), Some(config.domain.clone()));
+    let (storage, challenges, name) = (
+        Storage::new(data, &config),
+        Challenges::default(),
+        Some(config.domain.clone()),
+    );
     let (renewal, certificates) = Renewal::new(config, storage, clock.clone(), challenges.clone())?;
-    Ok(Parts { certificates, challenges, name, renewal: Some(renewal) })
+    Ok(Parts {
+        certificates,
+        challenges,
+        name,
+        renewal: Some(renewal),
+    })
 }
 
 impl Parts {
     fn accept(self) -> Result<Tls, rustls::Error> {
-        let Self { certificates, challenges, name, renewal } = self;
+        let Self {
+            certificates,
+            challenges,
+            name,
+            renewal,
+        } = self;
         let acceptor = TlsAcceptor::new(certificates.clone(), challenges.clone())?;
-        let status = TlsStatus::new(certificates, challenges, renewal.as_ref().map(Renewal::status));
-        Ok(Tls { acceptor, status, name, renewal })
+        let status = TlsStatus::new(
+            certificates,
+            challenges,
+            renewal.as_ref().map(Renewal::status),
+        );
+        Ok(Tls {
+            acceptor,
+            status,
+            name,
+            renewal,
+        })
     }
 }

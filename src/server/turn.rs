@@ -39,12 +39,23 @@ pub(super) fn start(
     // Clients reach the media workers at this address, so they reach the TURN server there, too.
     let advertised = builder.advertised_addresses().into_iter().next();
     let on_media_address = advertised.filter(|_| names_all_addresses(reachable.media_url));
-    let on_media_address = on_media_address.and_then(|address| on_host(reachable.media_url, address));
+    let on_media_address =
+        on_media_address.and_then(|address| on_host(reachable.media_url, address));
     let media_url = on_media_address.as_deref().unwrap_or(reachable.media_url);
-    let urls = urls(Reachable { media_url, ..reachable }, port);
+    let urls = urls(
+        Reachable {
+            media_url,
+            ..reachable
+        },
+        port,
+    );
     log::info!(urls = urls.join(", ").as_str(); "clients are given the TURN server of this process");
     relay.urls.clone_from(&urls);
-    builder.turn.push(TurnServers { urls, secret: secret.clone(), ttl: config.media.rtc.turn.ttl });
+    builder.turn.push(TurnServers {
+        urls,
+        secret: secret.clone(),
+        ttl: config.media.rtc.turn.ttl,
+    });
     builder.own_turn = Some(relay);
     Ok(())
 }
@@ -57,17 +68,25 @@ fn on_host(url: &str, host: IpAddr) -> Option<String> {
 }
 
 /// Serves clients by UDP; returns the port. Without it, they have that of the API.
-fn serve_udp(relay: &mut OwnTurn, builder: &EmbeddedPlaneBuilder, port: u16) -> Result<Option<u16>, CliError> {
+fn serve_udp(
+    relay: &mut OwnTurn,
+    builder: &EmbeddedPlaneBuilder,
+    port: u16,
+) -> Result<Option<u16>, CliError> {
     let addresses: Vec<_> = builder.media_addresses().into_iter().collect();
     match relay.serve_udp(&addresses, port) {
         Ok(port) => Ok(Some(port)),
         Err(error) if port == TURN_PORT && error.kind() == ErrorKind::AddrInUse => {
-            log::warn!("media.rtc.turn.udp_port {port} is in use, so clients reach the TURN server by TCP only");
+            log::warn!(
+                "media.rtc.turn.udp_port {port} is in use, so clients reach the TURN server by TCP only"
+            );
             Ok(None)
         }
         Err(error) => {
             let problem = format!("{port} cannot be bound: {error}");
-            Err(CliError::failed(ConfigError::new("media.rtc.turn.udp_port", problem).to_string()))
+            Err(CliError::failed(
+                ConfigError::new("media.rtc.turn.udp_port", problem).to_string(),
+            ))
         }
     }
 }
@@ -75,7 +94,9 @@ fn serve_udp(relay: &mut OwnTurn, builder: &EmbeddedPlaneBuilder, port: u16) -> 
 /// Returns the urls of the TURN server: that of the UDP port, and that of the API listener unless a proxy stands before it.
 pub(crate) fn urls(reachable: Reachable<'_>, udp_port: Option<u16>) -> Vec<String> {
     let Reachable { media_url, has_tls } = reachable;
-    let Some((url, host)) = Url::parse(media_url).ok().and_then(|url| Some((url.clone(), url.host_str()?.to_owned())))
+    let Some((url, host)) = Url::parse(media_url)
+        .ok()
+        .and_then(|url| Some((url.clone(), url.host_str()?.to_owned())))
     else {
         return Vec::new();
     };
@@ -87,7 +108,9 @@ pub(crate) fn urls(reachable: Reachable<'_>, udp_port: Option<u16>) -> Vec<Strin
         _ => None,
     };
     let port = url.port_or_known_default();
-    let tcp = scheme.zip(port).map(|(scheme, port)| format!("{scheme}:{host}:{port}?transport=tcp"));
+    let tcp = scheme
+        .zip(port)
+        .map(|(scheme, port)| format!("{scheme}:{host}:{port}?transport=tcp"));
     udp.into_iter().chain(tcp).collect()
 }
 
@@ -100,19 +123,37 @@ mod tests {
         let urls = |media_url, has_tls, port| urls(Reachable { media_url, has_tls }, port);
         assert_eq!(
             urls("wss://meet.example.org", true, Some(3478)),
-            ["turn:meet.example.org:3478?transport=udp", "turns:meet.example.org:443?transport=tcp"]
+            [
+                "turn:meet.example.org:3478?transport=udp",
+                "turns:meet.example.org:443?transport=tcp"
+            ]
         );
-        assert_eq!(urls("wss://meet.example.org:8443/", true, None), ["turns:meet.example.org:8443?transport=tcp"]);
+        assert_eq!(
+            urls("wss://meet.example.org:8443/", true, None),
+            ["turns:meet.example.org:8443?transport=tcp"]
+        );
         assert_eq!(
             urls("ws://127.0.0.1:8080", false, Some(7)),
-            ["turn:127.0.0.1:7?transport=udp", "turn:127.0.0.1:8080?transport=tcp"]
+            [
+                "turn:127.0.0.1:7?transport=udp",
+                "turn:127.0.0.1:8080?transport=tcp"
+            ]
         );
-        assert_eq!(urls("ws://[::1]", false, None), ["turn:[::1]:80?transport=tcp"]);
+        assert_eq!(
+            urls("ws://[::1]", false, None),
+            ["turn:[::1]:80?transport=tcp"]
+        );
         let behind_a_proxy = urls("wss://meet.example.org", false, Some(3478));
         assert_eq!(behind_a_proxy, ["turn:meet.example.org:3478?transport=udp"]);
         assert!(urls("meet", true, Some(3478)).is_empty());
         let on_host = |url, host: &str| super::on_host(url, host.parse().unwrap());
-        assert_eq!(on_host("ws://0.0.0.0:8080", "203.0.113.1").as_deref(), Some("ws://203.0.113.1:8080/"));
-        assert_eq!(on_host("ws://[::]:8080", "2001:db8::1").as_deref(), Some("ws://[2001:db8::1]:8080/"));
+        assert_eq!(
+            on_host("ws://0.0.0.0:8080", "203.0.113.1").as_deref(),
+            Some("ws://203.0.113.1:8080/")
+        );
+        assert_eq!(
+            on_host("ws://[::]:8080", "2001:db8::1").as_deref(),
+            Some("ws://[2001:db8::1]:8080/")
+        );
     }
 }

@@ -45,30 +45,53 @@ pub(super) fn requests(api_url: &str, key: &ApiKey, room: &str) -> String {
 /// Returns the commands that install the SDKs for servers from this one.
 pub(super) fn installs(admin: &SocketAddr) -> String {
     let sdks = sdks(&format!("http://{admin}"));
-    let lines = sdks.iter().filter(|sdk| sdk.is_for_servers).map(|sdk| format!("  {}\n", sdk.install));
-    format!("\nInstall an SDK in your project, for TypeScript, Python or Go:\n{}", lines.collect::<String>())
+    let lines = sdks
+        .iter()
+        .filter(|sdk| sdk.is_for_servers)
+        .map(|sdk| format!("  {}\n", sdk.install));
+    format!(
+        "\nInstall an SDK in your project, for TypeScript, Python or Go:\n{}",
+        lines.collect::<String>()
+    )
 }
 
 /// Returns what to open in a browser.
 pub(super) fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
-    let pages = [("console", "/"), ("docs", "/docs/"), ("API docs", "/docs/api"), ("SDKs", FOLDER)];
+    let pages = [
+        ("console", "/"),
+        ("docs", "/docs/"),
+        ("API docs", "/docs/api"),
+        ("SDKs", FOLDER),
+    ];
     let pages = pages.map(|(name, path)| (name, format!("http://{admin}{path}")));
     let call_page = call_page.map(|page| ("call page", page.to_owned()));
-    let lines = pages.into_iter().chain(call_page).map(|(name, url)| format!("  {name:<10} {url}\n"));
+    let lines = pages
+        .into_iter()
+        .chain(call_page)
+        .map(|(name, url)| format!("  {name:<10} {url}\n"));
     format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
 }
 
 /// Returns how to call this program from the same folder: as it was called, which is by a path if it is not installed.
 pub(super) fn program(called: Option<OsString>) -> String {
-    called.map_or_else(|| "conclave".to_owned(), |name| name.to_string_lossy().into_owned())
+    called.map_or_else(
+        || "conclave".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// Returns what a developer may run next, at another terminal.
 pub(super) fn next_commands(program: &str, data: &Path) -> String {
     let (program, path) = (shell_word(program), data.display().to_string());
-    let data = if data == Path::new(DEFAULT_DATA) { String::new() } else { format!("--data {} ", shell_word(&path)) };
+    let data = if data == Path::new(DEFAULT_DATA) {
+        String::new()
+    } else {
+        format!("--data {} ", shell_word(&path))
+    };
     let listen = format!("{program} {data}listen --forward http://localhost:3000/hooks");
-    format!("Try next, in this folder:\n  {listen}\n  {program} {data}trigger participant.joined\n\n")
+    format!(
+        "Try next, in this folder:\n  {listen}\n  {program} {data}trigger participant.joined\n\n"
+    )
 }
 
 /// Quotes a word for a shell where that is necessary.
@@ -91,17 +114,32 @@ mod tests {
     #[test]
     fn a_developer_learns_what_to_try_next() {
         let commands = next_commands("conclave", Path::new(DEFAULT_DATA));
-        assert!(commands.contains("  conclave listen --forward http://localhost:3000/hooks\n"), "{commands}");
-        assert!(commands.contains("  conclave trigger participant.joined\n"), "{commands}");
-        assert!(next_commands("conclave", Path::new("/tmp/a")).contains("conclave --data /tmp/a trigger "));
-        assert!(next_commands("conclave", Path::new("my data")).contains("conclave --data 'my data' trigger "));
+        assert!(
+            commands.contains("  conclave listen --forward http://localhost:3000/hooks\n"),
+            "{commands}"
+        );
+        assert!(
+            commands.contains("  conclave trigger participant.joined\n"),
+            "{commands}"
+        );
+        assert!(
+            next_commands("conclave", Path::new("/tmp/a"))
+                .contains("conclave --data /tmp/a trigger ")
+        );
+        assert!(
+            next_commands("conclave", Path::new("my data"))
+                .contains("conclave --data 'my data' trigger ")
+        );
     }
 
     #[test]
     fn a_program_that_is_not_installed_is_called_by_its_path() {
         assert_eq!(program(Some("conclave".into())), "conclave");
         let built = program(Some("target/debug/conclave".into()));
-        assert!(next_commands(&built, Path::new(DEFAULT_DATA)).contains("\n  target/debug/conclave trigger "));
+        assert!(
+            next_commands(&built, Path::new(DEFAULT_DATA))
+                .contains("\n  target/debug/conclave trigger ")
+        );
     }
 
     #[test]
@@ -115,8 +153,14 @@ mod tests {
         ] {
             assert!(all.contains(page), "{all}");
         }
-        assert!(all.contains("SDKs       http://127.0.0.1:8081/sdk/\n"), "{all}");
-        assert!(all.contains("call page  http://127.0.0.1:8080/call\n"), "{all}");
+        assert!(
+            all.contains("SDKs       http://127.0.0.1:8081/sdk/\n"),
+            "{all}"
+        );
+        assert!(
+            all.contains("call page  http://127.0.0.1:8080/call\n"),
+            "{all}"
+        );
         assert!(!pages(&admin, None).contains("call page"));
     }
 
@@ -125,18 +169,33 @@ mod tests {
         let text = installs(&"127.0.0.1:8081".parse().unwrap());
         let commands: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).collect();
         assert_eq!(commands.len(), 3, "{text}");
-        assert_eq!(commands[0], "  npm install http://127.0.0.1:8081/sdk/conclave-sdk.tgz");
-        assert!(commands[1].starts_with("  pip install http://127.0.0.1:8081/sdk/conclave_sdk-"), "{text}");
-        assert!(commands[2].starts_with("  GOPROXY=http://127.0.0.1:8081/sdk/go,$(go env GOPROXY) "), "{text}");
+        assert_eq!(
+            commands[0],
+            "  npm install http://127.0.0.1:8081/sdk/conclave-sdk.tgz"
+        );
+        assert!(
+            commands[1].starts_with("  pip install http://127.0.0.1:8081/sdk/conclave_sdk-"),
+            "{text}"
+        );
+        assert!(
+            commands[2].starts_with("  GOPROXY=http://127.0.0.1:8081/sdk/go,$(go env GOPROXY) "),
+            "{text}"
+        );
     }
 
     #[test]
     fn the_variables_and_three_requests_can_be_pasted() {
         let key = ApiKey::generate(Environment::Test);
         let text = requests("http://127.0.0.1:8080", &key, "hello-1");
-        let line = format!("\n  export CONCLAVE_URL=http://127.0.0.1:8080 CONCLAVE_KEY={}\n", key.reveal());
+        let line = format!(
+            "\n  export CONCLAVE_URL=http://127.0.0.1:8080 CONCLAVE_KEY={}\n",
+            key.reveal()
+        );
         assert!(text.contains(&line), "{text}");
-        let requests: Vec<_> = text.lines().filter(|line| line.starts_with("  curl ")).collect();
+        let requests: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("  curl "))
+            .collect();
         assert_eq!(requests.len(), 3, "{text}");
         // The key is in one line only, and the requests have it from the variable.
         assert_eq!(text.matches(key.reveal()).count(), 1);
@@ -144,7 +203,16 @@ mod tests {
 
     #[test]
     fn a_shell_reads_quoted_words_as_they_were() {
-        for word in ["conclave-data", "my data", "it's", "$HOME", "a;b", "", "-a\\b", "\u{e9}t\u{e9}"] {
+        for word in [
+            "conclave-data",
+            "my data",
+            "it's",
+            "$HOME",
+            "a;b",
+            "",
+            "-a\\b",
+            "\u{e9}t\u{e9}",
+        ] {
             let script = format!("printf %s {}", shell_word(word));
             let output = Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
@@ -155,6 +223,10 @@ mod tests {
     #[test]
     fn each_start_names_another_room() {
         assert_ne!(room_name(), room_name());
-        assert!(room_name().strip_prefix("hello-").is_some_and(|end| end.len() == 6));
+        assert!(
+            room_name()
+                .strip_prefix("hello-")
+                .is_some_and(|end| end.len() == 6)
+        );
     }
 }

@@ -29,8 +29,13 @@ impl TlsAcceptor {
     /// The library was built without the versions of the protocol.
     pub fn new(certificates: Certificates, challenges: Challenges) -> Result<Self, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
-        let mut config = builder.with_cert_resolver(Arc::new(Resolver { certificates, challenges }));
+        let builder = builder
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth();
+        let mut config = builder.with_cert_resolver(Arc::new(Resolver {
+            certificates,
+            challenges,
+        }));
         config.alpn_protocols = vec![b"http/1.1".to_vec(), ACME_TLS.to_vec()];
         Ok(Self(Arc::new(config).into()))
     }

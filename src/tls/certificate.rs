@@ -56,10 +56,18 @@ impl Certificate {
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let ([not_before, not_after], names) = validity_and_names(first)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
-        let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|_| CertificateError::UnsupportedKey)?;
+        let key = aws_lc_rs::sign::any_supported_type(&key)
+            .map_err(|_| CertificateError::UnsupportedKey)?;
         let certified = CertifiedKey::new(chain, key);
-        certified.keys_match().map_err(|_| CertificateError::KeyMismatch)?;
-        Ok(Self { key: Arc::new(certified), not_after, not_before, names })
+        certified
+            .keys_match()
+            .map_err(|_| CertificateError::KeyMismatch)?;
+        Ok(Self {
+            key: Arc::new(certified),
+            not_after,
+            not_before,
+            names,
+        })
     }
 
     /// Returns what it is for and until when.
@@ -68,13 +76,18 @@ impl Certificate {
     }
 }
 
-fn validity_and_names(certificate: &CertificateDer<'_>) -> Result<([Timestamp; 2], Vec<String>), CertificateError> {
-    let parsed = x509_cert::Certificate::from_der(certificate).map_err(|_| CertificateError::Malformed)?;
+fn validity_and_names(
+    certificate: &CertificateDer<'_>,
+) -> Result<([Timestamp; 2], Vec<String>), CertificateError> {
+    let parsed =
+        x509_cert::Certificate::from_der(certificate).map_err(|_| CertificateError::Malformed)?;
     let parsed = parsed.tbs_certificate();
     let validity = parsed.validity();
     let limits = [validity.not_before, validity.not_after];
     let limits = limits.map(|time| Timestamp::from_millis(0).after(time.to_unix_duration()));
-    let alternatives = parsed.get_extension::<SubjectAltName>().map_err(|_| CertificateError::Malformed)?;
+    let alternatives = parsed
+        .get_extension::<SubjectAltName>()
+        .map_err(|_| CertificateError::Malformed)?;
     let names = alternatives.iter().flat_map(|(_, names)| &names.0);
     Ok((limits, names.filter_map(host_name).collect()))
 }
@@ -85,7 +98,9 @@ fn host_name(name: &GeneralName) -> Option<String> {
         GeneralName::IpAddress(bytes) => {
             let bytes = bytes.as_bytes();
             let v4 = <[u8; 4]>::try_from(bytes).map(std::net::IpAddr::from);
-            v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(std::net::IpAddr::from)).map(|ip| ip.to_string()).ok()
+            v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(std::net::IpAddr::from))
+                .map(|ip| ip.to_string())
+                .ok()
         }
         _ => None,
     }
@@ -128,7 +143,10 @@ mod tests {
     fn a_certificate_is_read_with_its_names() {
         let (chain, key) = pem(&["meet.example.org", "192.0.2.1", "2001:db8::1"]);
         let certificate = Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-        assert_eq!(certificate.names, ["meet.example.org", "192.0.2.1", "2001:db8::1"]);
+        assert_eq!(
+            certificate.names,
+            ["meet.example.org", "192.0.2.1", "2001:db8::1"]
+        );
         // The defaults of rcgen.
         assert_eq!(certificate.not_before.to_string()[..4], *"1975");
         assert_eq!(certificate.not_after.to_string()[..4], *"4096");
@@ -137,12 +155,22 @@ mod tests {
     #[test]
     fn keys_of_each_kind_are_accepted() {
         use rcgen::{
-            PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_ED25519, PKCS_RSA_SHA256,
+            PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_ED25519,
+            PKCS_RSA_SHA256,
         };
-        let kinds = [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ECDSA_P521_SHA512, &PKCS_ED25519];
+        let kinds = [
+            &PKCS_ECDSA_P256_SHA256,
+            &PKCS_ECDSA_P384_SHA384,
+            &PKCS_ECDSA_P521_SHA512,
+            &PKCS_ED25519,
+        ];
         for kind in kinds.into_iter().chain([&PKCS_RSA_SHA256]) {
             let key = KeyPair::generate_for(kind).unwrap();
-            let chain = CertificateParams::new(["a.example".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+            let chain = CertificateParams::new(["a.example".to_owned()])
+                .unwrap()
+                .self_signed(&key)
+                .unwrap()
+                .pem();
             let made = Certificate::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes());
             assert!(made.is_ok(), "{kind:?}: {made:?}");
         }
@@ -151,7 +179,9 @@ mod tests {
     #[test]
     fn files_that_do_not_fit_are_refused_with_the_reason() {
         let ((chain, key), (_, other)) = (pem(&["a.example"]), pem(&["a.example"]));
-        let error = |chain: &str, key: &str| Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err();
+        let error = |chain: &str, key: &str| {
+            Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err()
+        };
         assert_eq!(error("", &key), CertificateError::NoCertificate);
         assert_eq!(error(&key, &key), CertificateError::NoCertificate);
         assert_eq!(error(&chain, ""), CertificateError::NoKey);

@@ -45,7 +45,10 @@ impl Challenges {
     /// Returns the certificate for tls-alpn-01.
     pub(super) fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         match self.current()? {
-            Answer::TlsAlpn { domain, certificate } if domain.eq_ignore_ascii_case(name) => Some(certificate),
+            Answer::TlsAlpn {
+                domain,
+                certificate,
+            } if domain.eq_ignore_ascii_case(name) => Some(certificate),
             _ => None,
         }
     }
@@ -80,9 +83,15 @@ mod tests {
     #[test]
     fn an_answer_is_given_to_its_token_only_and_until_it_is_dropped() {
         let challenges = Challenges::default();
-        let answering = challenges.answer(Answer::Http { token: "abc".into(), text: "abc.key".into() });
+        let answering = challenges.answer(Answer::Http {
+            token: "abc".into(),
+            text: "abc.key".into(),
+        });
         assert_eq!(challenges.text("abc").as_deref(), Some("abc.key"));
-        assert!(challenges.text("abd").is_none() && challenges.certificate("meet.example.org").is_none());
+        assert!(
+            challenges.text("abd").is_none()
+                && challenges.certificate("meet.example.org").is_none()
+        );
         drop(answering);
         assert!(challenges.text("abc").is_none());
     }

@@ -31,12 +31,21 @@ impl CertificateFiles {
     /// A file cannot be read, or does not hold what it should. The message names the setting and the file.
     pub fn load(&self) -> Result<Certificate, ConfigError> {
         let read = |setting: &str, path: &PathBuf| {
-            let failed = |error| ConfigError::new(setting, format!("{} cannot be read: {error}", path.display()));
+            let failed = |error| {
+                ConfigError::new(
+                    setting,
+                    format!("{} cannot be read: {error}", path.display()),
+                )
+            };
             std::fs::read(path).map_err(failed)
         };
         let (chain, key) = (read("tls.cert", &self.cert)?, read("tls.key", &self.key)?);
         Certificate::from_pem(&chain, &key).map_err(|error| {
-            let files = format!("{} with tls.key {}: {error}", self.cert.display(), self.key.display());
+            let files = format!(
+                "{} with tls.key {}: {error}",
+                self.cert.display(),
+                self.key.display()
+            );
             ConfigError::new("tls.cert", files)
         })
     }
@@ -51,7 +60,9 @@ impl CertificateFiles {
                 poll.tick().await;
                 let files = self.clone();
                 let changed = tokio::task::spawn_blocking(move || files.load_changed(&known)).await;
-                let Ok(Some((version, loaded))) = changed else { continue };
+                let Ok(Some((version, loaded))) = changed else {
+                    continue;
+                };
                 known = version;
                 match loaded {
                     Ok(certificate) => {
@@ -59,7 +70,9 @@ impl CertificateFiles {
                         certificates.replace(certificate);
                     }
                     Err(error) => {
-                        let expires = certificates.current().map(|certificate| certificate.not_after.to_string());
+                        let expires = certificates
+                            .current()
+                            .map(|certificate| certificate.not_after.to_string());
                         let expires = expires.unwrap_or_default();
                         log::warn!(error:%, expires; "the changed certificate cannot be used, so the one before stays");
                     }
@@ -89,9 +102,18 @@ mod tests {
     #[test]
     fn changed_files_are_read_once_they_fit() {
         let directory = tempfile::tempdir().unwrap();
-        let files = CertificateFiles::new(directory.path().join("cert.pem"), directory.path().join("key.pem"));
+        let files = CertificateFiles::new(
+            directory.path().join("cert.pem"),
+            directory.path().join("key.pem"),
+        );
         let missing = files.version();
-        assert!(files.load().unwrap_err().to_string().starts_with("tls.cert: "));
+        assert!(
+            files
+                .load()
+                .unwrap_err()
+                .to_string()
+                .starts_with("tls.cert: ")
+        );
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(&files.cert, made.cert.pem()).unwrap();
         let (half, loaded) = files.load_changed(&missing).unwrap();

@@ -25,26 +25,42 @@ impl TlsStatus {
         challenges: Challenges,
         renewal: Option<watch::Receiver<RenewalStatus>>,
     ) -> Self {
-        Self { challenges, certificates, renewal }
+        Self {
+            challenges,
+            certificates,
+            renewal,
+        }
     }
 
     /// Returns when the present certificate expires, if there is one.
     pub fn expires(&self) -> Option<Timestamp> {
-        self.certificates.current().map(|certificate| certificate.not_after)
+        self.certificates
+            .current()
+            .map(|certificate| certificate.not_after)
     }
 }
 
 impl fmt::Display for TlsStatus {
     /// Writes the names of the certificate, until when it is valid, and the state of its renewal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let renewal = self.renewal.as_ref().map(|renewal| renewal.borrow().clone());
+        let renewal = self
+            .renewal
+            .as_ref()
+            .map(|renewal| renewal.borrow().clone());
         match (self.certificates.current(), renewal) {
             (Some(present), None) => write!(f, "{}", present.summary()),
             (Some(present), Some(renewal)) if renewal.error.is_none() => {
-                write!(f, "{}, to be renewed at {}", present.summary(), renewal.next)
+                write!(
+                    f,
+                    "{}, to be renewed at {}",
+                    present.summary(),
+                    renewal.next
+                )
             }
             (Some(present), Some(renewal)) => write!(f, "{}; {renewal}", present.summary()),
-            (None, Some(renewal)) => write!(f, "no certificate for {} yet; {renewal}", renewal.domain),
+            (None, Some(renewal)) => {
+                write!(f, "no certificate for {} yet; {renewal}", renewal.domain)
+            }
             (None, None) => f.write_str("no certificate"),
         }
     }

@@ -36,13 +36,23 @@ fn name(time: &str) -> String {
 }
 
 fn status(app: &TestApp) -> String {
-    app.admin("GET", "/readyz").send().expect(200)["parts"]["backup"].as_str().unwrap().to_owned()
+    app.admin("GET", "/readyz").send().expect(200)["parts"]["backup"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn metric(app: &TestApp, name: &str) -> f64 {
     let text = app.admin("GET", "/metrics").send().text();
-    let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
-    line.unwrap_or_else(|| panic!("no {name}")).rsplit_once(' ').unwrap().1.parse().unwrap()
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("{name} ")));
+    line.unwrap_or_else(|| panic!("no {name}"))
+        .rsplit_once(' ')
+        .unwrap()
+        .1
+        .parse()
+        .unwrap()
 }
 
 /// What a copy contains, when it is restored with the keys of the app.
@@ -70,15 +80,24 @@ fn the_database_is_copied_at_regular_times_and_the_oldest_copy_is_removed_after_
     eventually(|| copies(&directory) == [name("13-00-00"), name("14-00-00")]);
     let contents = restored(&app, &directory.join(name("14-00-00")));
     assert_eq!((contents.projects, contents.rooms), (1, 1));
-    assert_eq!((contents.secrets.total > 0, contents.secrets.unopenable), (true, 0));
+    assert_eq!(
+        (contents.secrets.total > 0, contents.secrets.unopenable),
+        (true, 0)
+    );
     eventually(|| metric(&app, "conclave_backup_attempts_total{outcome=\"kept\"}") == 3.);
     let at = app.clock.now().millis() / 1_000;
-    assert_eq!(metric(&app, "conclave_backup_last_success_timestamp_seconds").to_string(), at.to_string());
+    assert_eq!(
+        metric(&app, "conclave_backup_last_success_timestamp_seconds").to_string(),
+        at.to_string()
+    );
     assert!(metric(&app, "conclave_backup_size_bytes") > 4_096.);
     assert_eq!(status(&app), "last good copy at 2026-03-01T14:00:00.000Z");
     let browser = Browser::new(&app);
     let page = browser.page("/server");
-    assert!(page.contains("last good copy at 2026-03-01T14:00:00.000Z, in "), "{page}");
+    assert!(
+        page.contains("last good copy at 2026-03-01T14:00:00.000Z, in "),
+        "{page}"
+    );
     assert!(browser.page("/").contains("Backups "));
 }
 
@@ -111,7 +130,11 @@ fn a_copy_that_cannot_be_made_is_tried_again_and_an_old_one_is_shown_but_does_no
     let failed = || metric(&app, "conclave_backup_attempts_total{outcome=\"failed\"}");
     eventually(|| failed() == 1.);
     let shown = status(&app);
-    assert!(shown.starts_with("no good copy yet; the last attempt failed: ") && shown.contains("backups"), "{shown}");
+    assert!(
+        shown.starts_with("no good copy yet; the last attempt failed: ")
+            && shown.contains("backups"),
+        "{shown}"
+    );
     assert!(Browser::new(&app).page("/").contains("Backups "));
     app.advance(3 * HOUR);
     eventually(|| failed() == 2.);

@@ -16,21 +16,31 @@ fn start() -> TestApp {
 }
 
 fn open(app: &TestApp, room: &str, role: &str) -> Request {
-    app.post("/call/rooms").anonymous().json(json!({"room": room, "role": role}))
+    app.post("/call/rooms")
+        .anonymous()
+        .json(json!({"room": room, "role": role}))
 }
 
 /// The values of an attribute in a text.
 fn named(text: &str, before: &str, after: char) -> Vec<String> {
-    text.split(before).skip(1).map(|rest| rest.split(after).next().unwrap().to_owned()).collect()
+    text.split(before)
+        .skip(1)
+        .map(|rest| rest.split(after).next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn without_the_setting_there_is_no_page() {
     let app = TestApp::start_with(|config| config.http.call_page = false);
     for path in ["/call", "/call/main.js", "/call/role", "/embed.js"] {
-        app.get(path).anonymous().send().expect_error(404, "not_found", None);
+        app.get(path)
+            .anonymous()
+            .send()
+            .expect_error(404, "not_found", None);
     }
-    open(&app, "standup", "host").send().expect_error(404, "not_found", None);
+    open(&app, "standup", "host")
+        .send()
+        .expect_error(404, "not_found", None);
 }
 
 /// The texts of the files that the page names, and those that these name, by their names.
@@ -41,7 +51,10 @@ fn files(app: &TestApp) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     while let Some(path) = wanted.pop() {
         let path = format!("/{}", path.trim_start_matches('/'));
-        let name = path.strip_prefix("/call/").unwrap_or_else(|| panic!("{path}")).to_owned();
+        let name = path
+            .strip_prefix("/call/")
+            .unwrap_or_else(|| panic!("{path}"))
+            .to_owned();
         if found.contains_key(&name) {
             continue;
         }
@@ -53,9 +66,16 @@ fn files(app: &TestApp) -> BTreeMap<String, String> {
             _ => "text/javascript; charset=utf-8",
         };
         assert_eq!(answer.headers["content-type"], kind, "{name}");
-        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{name}");
+        assert_eq!(
+            answer.headers["x-content-type-options"], "nosniff",
+            "{name}"
+        );
         let text = answer.text();
-        wanted.extend(named(&text, " from './", '\'').iter().map(|name| format!("call/{name}")));
+        wanted.extend(
+            named(&text, " from './", '\'')
+                .iter()
+                .map(|name| format!("call/{name}")),
+        );
         found.insert(name, text);
     }
     found
@@ -65,13 +85,29 @@ fn files(app: &TestApp) -> BTreeMap<String, String> {
 fn the_page_and_every_file_it_names_are_served_and_nothing_comes_from_elsewhere() {
     let app = start();
     let page = app.get("/call").anonymous().send();
-    assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
+    assert_eq!(
+        (page.status, page.headers["content-type"].as_str()),
+        (200, "text/html; charset=utf-8")
+    );
     let policy = &page.headers["content-security-policy"];
     let own = app.api.strip_prefix("http://").unwrap();
-    assert!(policy.contains(&format!("connect-src 'self' ws://{own} http://{own};")), "{policy}");
-    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'; "), "{policy}");
+    assert!(
+        policy.contains(&format!("connect-src 'self' ws://{own} http://{own};")),
+        "{policy}"
+    );
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'; "),
+        "{policy}"
+    );
     let found = files(&app);
-    for name in ["page.css", "main.js", "livekit-client.umd.js", "call.js", "parent.js", "fr.json"] {
+    for name in [
+        "page.css",
+        "main.js",
+        "livekit-client.umd.js",
+        "call.js",
+        "parent.js",
+        "fr.json",
+    ] {
         assert!(found.contains_key(name), "{name}");
     }
 }
@@ -79,14 +115,33 @@ fn the_page_and_every_file_it_names_are_served_and_nothing_comes_from_elsewhere(
 #[test]
 fn texts_become_segments_of_paths_in_one_place_which_refuses_steps_in_a_path() {
     let found = files(&start());
-    let own = found.iter().filter(|(name, _)| !name.starts_with("livekit"));
-    let encoding: Vec<_> = own.filter(|(_, text)| text.contains("encodeURIComponent(")).collect();
+    let own = found
+        .iter()
+        .filter(|(name, _)| !name.starts_with("livekit"));
+    let encoding: Vec<_> = own
+        .filter(|(_, text)| text.contains("encodeURIComponent("))
+        .collect();
     let [(name, text)] = encoding[..] else {
-        panic!("{:?}", encoding.iter().map(|(name, _)| name).collect::<Vec<_>>())
+        panic!(
+            "{:?}",
+            encoding.iter().map(|(name, _)| name).collect::<Vec<_>>()
+        )
     };
-    assert_eq!((name.as_str(), text.matches("encodeURIComponent(").count()), ("server.js", 1));
-    let segment = text.split("function segment(").nth(1).unwrap().split("\n}").next().unwrap();
-    let (refusal, encoded) = (segment.find("text === '.' || text === '..'"), segment.find("encodeURIComponent(text)"));
+    assert_eq!(
+        (name.as_str(), text.matches("encodeURIComponent(").count()),
+        ("server.js", 1)
+    );
+    let segment = text
+        .split("function segment(")
+        .nth(1)
+        .unwrap()
+        .split("\n}")
+        .next()
+        .unwrap();
+    let (refusal, encoded) = (
+        segment.find("text === '.' || text === '..'"),
+        segment.find("encodeURIComponent(text)"),
+    );
     assert!(refusal.is_some() && refusal < encoded, "{segment}");
 }
 
@@ -96,21 +151,32 @@ fn every_text_of_the_page_is_there_in_every_language() {
     let page = app.get("/call").anonymous().send().text();
     let found = files(&app);
     let texts = LANGUAGES.map(|language| {
-        let texts: BTreeMap<String, String> = serde_json::from_str(&found[&format!("{language}.json")]).unwrap();
+        let texts: BTreeMap<String, String> =
+            serde_json::from_str(&found[&format!("{language}.json")]).unwrap();
         texts
     });
     for other in &texts[1..] {
-        assert_eq!(texts[0].keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+        assert_eq!(
+            texts[0].keys().collect::<Vec<_>>(),
+            other.keys().collect::<Vec<_>>()
+        );
         for (key, text) in &texts[0] {
             let values = |text: &str| named(text, "{", '}').into_iter().collect::<BTreeSet<_>>();
             assert_eq!(values(text), values(&other[key]), "{key}");
             assert!(!other[key].trim().is_empty(), "{key}");
         }
     }
-    let scripts: String =
-        found.iter().filter(|(name, _)| !name.starts_with("livekit")).map(|(_, text)| &**text).collect();
-    let mut used =
-        [named(&scripts, " text('", '\''), named(&scripts, "(text('", '\''), named(&scripts, "key: '", '\'')].concat();
+    let scripts: String = found
+        .iter()
+        .filter(|(name, _)| !name.starts_with("livekit"))
+        .map(|(_, text)| &**text)
+        .collect();
+    let mut used = [
+        named(&scripts, " text('", '\''),
+        named(&scripts, "(text('", '\''),
+        named(&scripts, "key: '", '\''),
+    ]
+    .concat();
     for attribute in ["data-text=\"", "data-label=\"", "data-placeholder=\""] {
         used.extend(named(&page, attribute, '"'));
     }
@@ -123,7 +189,9 @@ fn every_text_of_the_page_is_there_in_every_language() {
 /// The settings of a call page that pages of other origins may show in a frame.
 fn embedded(config: &mut Config, origins: &[&str]) {
     let rest = serde_json::to_value(&config.http).unwrap();
-    let Value::Object(mut http) = rest else { panic!("{rest}") };
+    let Value::Object(mut http) = rest else {
+        panic!("{rest}")
+    };
     http.insert("embed_origins".into(), json!(origins));
     config.http = serde_json::from_value(Value::Object(http)).unwrap();
 }
@@ -135,26 +203,51 @@ fn without_the_setting_no_page_may_show_the_call_in_a_frame() {
     assert_eq!(page.headers["x-frame-options"], "DENY");
     assert!(page.headers["content-security-policy"].ends_with("frame-ancestors 'none'"));
     assert!(page.text().contains("data-parents=\"\""));
-    app.get("/embed.js").anonymous().send().expect_error(404, "not_found", None);
+    app.get("/embed.js")
+        .anonymous()
+        .send()
+        .expect_error(404, "not_found", None);
 }
 
 #[test]
 fn pages_of_the_given_origins_and_no_others_may_show_the_call_in_a_frame() {
-    let app = TestApp::start_with(|config| embedded(config, &["https://a.example", "http://localhost:3000"]));
+    let app = TestApp::start_with(|config| {
+        embedded(config, &["https://a.example", "http://localhost:3000"]);
+    });
     let page = app.get("/call").anonymous().send();
-    assert!(!page.headers.contains_key("x-frame-options"), "it cannot name origins");
+    assert!(
+        !page.headers.contains_key("x-frame-options"),
+        "it cannot name origins"
+    );
     let policy = &page.headers["content-security-policy"];
-    assert!(policy.ends_with("; frame-ancestors https://a.example http://localhost:3000"), "{policy}");
-    assert!(page.text().contains("data-parents=\"https://a.example http://localhost:3000\""));
+    assert!(
+        policy.ends_with("; frame-ancestors https://a.example http://localhost:3000"),
+        "{policy}"
+    );
+    assert!(
+        page.text()
+            .contains("data-parents=\"https://a.example http://localhost:3000\"")
+    );
     let devices = &page.headers["permissions-policy"];
-    for device in ["camera=(self)", "microphone=(self)", "display-capture=(self)", "geolocation=()"] {
+    for device in [
+        "camera=(self)",
+        "microphone=(self)",
+        "display-capture=(self)",
+        "geolocation=()",
+    ] {
         assert!(devices.contains(device), "{devices}");
     }
     let script = app.get("/embed.js").anonymous().send();
-    assert_eq!((script.status, script.headers["content-type"].as_str()), (200, "text/javascript; charset=utf-8"));
+    assert_eq!(
+        (script.status, script.headers["content-type"].as_str()),
+        (200, "text/javascript; charset=utf-8")
+    );
     assert_eq!(script.headers["access-control-allow-origin"], "*");
     assert!(script.text().contains("customElements.define"));
-    app.post("/embed.js").anonymous().send().expect_error(405, "method_not_allowed", None);
+    app.post("/embed.js")
+        .anonymous()
+        .send()
+        .expect_error(405, "method_not_allowed", None);
     let rooms = open(&app, "standup", "host").header("origin", "https://a.example");
     rooms.send().expect_error(403, "origin_rejected", None);
 }
@@ -162,38 +255,83 @@ fn pages_of_the_given_origins_and_no_others_may_show_the_call_in_a_frame() {
 #[test]
 fn a_participant_is_told_what_its_role_may_do_and_nothing_of_other_rooms() {
     let app = start();
-    let roles = json!({"lead": {"permissions": {"mute_others": true, "change_role": true}}, "guest": {}});
-    let template = app.post("/v1/templates").json(json!({"name": "lesson", "roles": roles})).send().expect(201);
+    let roles =
+        json!({"lead": {"permissions": {"mute_others": true, "change_role": true}}, "guest": {}});
+    let template = app
+        .post("/v1/templates")
+        .json(json!({"name": "lesson", "roles": roles}))
+        .send()
+        .expect(201);
     let room = json!({"name": "algebra", "template_id": template["id"]});
     app.post("/v1/rooms").json(room).send().expect(201);
-    let ask = |token: &str| app.get("/call/role").anonymous().header("x-svc-room-token", token).send();
+    let ask = |token: &str| {
+        app.get("/call/role")
+            .anonymous()
+            .header("x-svc-room-token", token)
+            .send()
+    };
     let token = |role: &str| {
         let body = json!({"room": "algebra", "identity": role, "role": role});
-        app.post("/v1/tokens").json(body).send().expect(201)["token"].as_str().unwrap().to_owned()
+        app.post("/v1/tokens").json(body).send().expect(201)["token"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let lead = ask(&token("lead")).expect(200);
     assert_eq!(lead["roles"], json!(["guest", "lead"]));
-    assert_eq!((&lead["permissions"]["mute_others"], &lead["permissions"]["end_room"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (
+            &lead["permissions"]["mute_others"],
+            &lead["permissions"]["end_room"]
+        ),
+        (&json!(true), &json!(false))
+    );
     let guest = ask(&token("guest")).expect(200);
-    assert_eq!((&guest["roles"], &guest["permissions"]["mute_others"]), (&json!([]), &json!(false)));
+    assert_eq!(
+        (&guest["roles"], &guest["permissions"]["mute_others"]),
+        (&json!([]), &json!(false))
+    );
     let without = app.get("/call/role").anonymous();
     without.send().expect_error(401, "unauthorized", None);
-    app.get("/call/role").send().expect_error(401, "unauthorized", None);
+    app.get("/call/role")
+        .send()
+        .expect_error(401, "unauthorized", None);
     ask("x.y.z").expect_error(401, "unauthorized", None);
-    let elsewhere = app.get("/call/role").anonymous().header("x-svc-room-token", &token("lead"));
-    elsewhere.header("origin", "https://evil.example").send().expect_error(403, "origin_rejected", None);
+    let elsewhere = app
+        .get("/call/role")
+        .anonymous()
+        .header("x-svc-room-token", &token("lead"));
+    elsewhere
+        .header("origin", "https://evil.example")
+        .send()
+        .expect_error(403, "origin_rejected", None);
 }
 
 #[test]
 fn in_dev_the_page_opens_a_room_and_exchanges_its_code() {
     let app = start();
-    assert!(app.get("/call").anonymous().send().text().contains("data-dev=\"true\""));
-    let codes: Vec<Value> =
-        ["host", "guest"].map(|role| open(&app, "standup", role).send().expect(201)["code"].clone()).into();
+    assert!(
+        app.get("/call")
+            .anonymous()
+            .send()
+            .text()
+            .contains("data-dev=\"true\"")
+    );
+    let codes: Vec<Value> = ["host", "guest"]
+        .map(|role| open(&app, "standup", role).send().expect(201)["code"].clone())
+        .into();
     for (code, role) in codes.iter().zip(["host", "guest"]) {
         let path = format!("/v1/codes/{}/exchange", code.as_str().unwrap());
-        let token = app.post(&path).anonymous().json(json!({"identity": "ada"})).send().expect(201);
-        assert_eq!((&token["role"], &token["url"]), (&json!(role), &json!(app.api.replace("http", "ws"))));
+        let token = app
+            .post(&path)
+            .anonymous()
+            .json(json!({"identity": "ada"}))
+            .send()
+            .expect(201);
+        assert_eq!(
+            (&token["role"], &token["url"]),
+            (&json!(role), &json!(app.api.replace("http", "ws")))
+        );
     }
     let rooms = app.get("/v1/rooms").send().expect(200);
     assert_eq!(rooms["rooms"].as_array().unwrap().len(), 1);
@@ -202,11 +340,23 @@ fn in_dev_the_page_opens_a_room_and_exchanges_its_code() {
 #[test]
 fn windows_that_name_no_room_meet_in_one_until_it_has_ended() {
     let app = start();
-    let open_any = || app.post("/call/rooms").anonymous().json(json!({"role": "host"})).send().expect(201);
+    let open_any = || {
+        app.post("/call/rooms")
+            .anonymous()
+            .json(json!({"role": "host"}))
+            .send()
+            .expect(201)
+    };
     let calls = || {
         let rooms = app.get("/v1/rooms").send().expect(200)["rooms"].clone();
-        let names = rooms.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned());
-        names.filter(|name| name.starts_with("call-")).collect::<Vec<_>>()
+        let names = rooms
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|room| room["name"].as_str().unwrap().to_owned());
+        names
+            .filter(|name| name.starts_with("call-"))
+            .collect::<Vec<_>>()
     };
     open_any();
     let first = calls();
@@ -214,7 +364,9 @@ fn windows_that_name_no_room_meet_in_one_until_it_has_ended() {
     open(&app, "standup", "host").send().expect(201);
     open_any();
     assert_eq!(calls(), first, "another room was opened by its name");
-    app.delete(&format!("/v1/rooms/{}", first[0])).send().expect_empty(204);
+    app.delete(&format!("/v1/rooms/{}", first[0]))
+        .send()
+        .expect_empty(204);
     open_any();
     assert_eq!(calls().len(), 2);
 }
@@ -222,16 +374,25 @@ fn windows_that_name_no_room_meet_in_one_until_it_has_ended() {
 #[test]
 fn what_cannot_be_opened_is_refused_as_by_the_api() {
     let app = start();
-    open(&app, "a room", "host").send().expect_error(400, "invalid_room_name", Some("room"));
-    open(&app, "standup", "nobody").send().expect_error(404, "role_not_found", Some("role"));
+    open(&app, "a room", "host")
+        .send()
+        .expect_error(400, "invalid_room_name", Some("room"));
+    open(&app, "standup", "nobody")
+        .send()
+        .expect_error(404, "role_not_found", Some("role"));
     app.delete("/v1/rooms/standup").send().expect_empty(204);
-    open(&app, "standup", "host").send().expect_error(404, "room_not_found", None);
-    app.post("/call/rooms").anonymous().json(json!({"room": "x"})).send().expect_error(
-        400,
-        "invalid_request",
-        Some("role"),
-    );
-    app.get("/call/rooms").anonymous().send().expect_error(405, "method_not_allowed", None);
+    open(&app, "standup", "host")
+        .send()
+        .expect_error(404, "room_not_found", None);
+    app.post("/call/rooms")
+        .anonymous()
+        .json(json!({"room": "x"}))
+        .send()
+        .expect_error(400, "invalid_request", Some("role"));
+    app.get("/call/rooms")
+        .anonymous()
+        .send()
+        .expect_error(405, "method_not_allowed", None);
 }
 
 #[test]

@@ -38,7 +38,9 @@ fn within_minutes(app: &TestApp, minutes: u32, mut holds: impl FnMut() -> bool) 
 
 fn one_event(app: &TestApp, room: &str) {
     app.room(room);
-    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+    app.delete(&format!("/v1/rooms/{room}"))
+        .send()
+        .expect_empty(204);
 }
 
 fn is_ended(app: &TestApp, room: &str) -> bool {
@@ -55,10 +57,18 @@ fn events_from_before_and_after_a_step_are_posted_in_their_order() {
     app.leave(&alice, true);
     let mut seen = Vec::new();
     within_a_minute(&app, || {
-        seen.extend(receiver.drain().iter().map(|post| post.json()["type"].as_str().unwrap().to_owned()));
+        seen.extend(
+            receiver
+                .drain()
+                .iter()
+                .map(|post| post.json()["type"].as_str().unwrap().to_owned()),
+        );
         seen.len() == 3
     });
-    assert_eq!(seen, ["room.started", "participant.joined", "participant.left"]);
+    assert_eq!(
+        seen,
+        ["room.started", "participant.joined", "participant.left"]
+    );
 }
 
 #[test]
@@ -84,10 +94,18 @@ fn a_code_expires_by_the_present_clock() {
     app.room("standup");
     // The room must not end while the clock is ahead.
     app.join("standup", "alice", "");
-    let code: Value = app.post("/v1/rooms/standup/codes").json(json!({"role": "guest"})).send().expect(201);
+    let code: Value = app
+        .post("/v1/rooms/standup/codes")
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     while_ahead(&app, 2, || app.room("another"));
     let path = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
-    app.post(&path).anonymous().json(json!({"identity": "bob"})).send().expect(201);
+    app.post(&path)
+        .anonymous()
+        .json(json!({"identity": "bob"}))
+        .send()
+        .expect(201);
 }
 
 #[test]
@@ -119,7 +137,12 @@ fn a_room_whose_deadline_is_too_far_away_at_the_start_ends_after_its_timeout() {
     let app = TestApp::start();
     while_ahead(&app, 1, || app.room("standup"));
     let app = app.restart();
-    eventually(|| !app.actors("?kind=room")["actors"].as_array().unwrap().is_empty());
+    eventually(|| {
+        !app.actors("?kind=room")["actors"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    });
     app.advance(Duration::from_secs(299));
     assert!(!is_ended(&app, "standup"));
     app.advance(Duration::from_secs(1));
@@ -131,7 +154,10 @@ fn after_a_step_of_hours_in_either_direction_webhooks_timers_and_reconciliation_
     for hours in [5, -5] {
         let (app, receiver) = TestApp::start_with_receiver();
         let room = |name: &str, timeout: u32| {
-            app.post("/v1/rooms").json(json!({"name": name, "empty_timeout_seconds": timeout})).send().expect(201)
+            app.post("/v1/rooms")
+                .json(json!({"name": name, "empty_timeout_seconds": timeout}))
+                .send()
+                .expect(201)
         };
         room("long", 86_400);
         let alice = app.join("long", "alice", "");
@@ -144,11 +170,20 @@ fn after_a_step_of_hours_in_either_direction_webhooks_timers_and_reconciliation_
         app.leave(&alice, true);
         let mut seen = Vec::new();
         within_minutes(&app, 3, || {
-            seen.extend(receiver.drain().iter().map(|post| post.json()["type"].as_str().unwrap().to_owned()));
+            seen.extend(
+                receiver
+                    .drain()
+                    .iter()
+                    .map(|post| post.json()["type"].as_str().unwrap().to_owned()),
+            );
             seen.len() >= 2 && is_ended(&app, "empty")
         });
         seen.sort_unstable();
-        assert_eq!(seen, ["participant.connection_aborted", "room.finished"], "{hours} h");
+        assert_eq!(
+            seen,
+            ["participant.connection_aborted", "room.finished"],
+            "{hours} h"
+        );
         assert_eq!(app.room("after")["created_at"], app.now());
     }
 }

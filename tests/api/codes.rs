@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::livekit::livekit;
 use crate::support::{FakeBilling, Receiver, Response, TestApp};
-use crate::tools::{conclave, default_template, exchange, other_project, parsed, room_on, template};
+use crate::tools::{
+    conclave, default_template, exchange, other_project, parsed, room_on, template,
+};
 use crate::webrtc::whip::ConnectedEncoder;
 
 /// Runs a scenario and returns its last answer. The app is shared, so what a scenario creates is named after its code.
@@ -17,47 +19,97 @@ type Scenario = fn(&TestApp) -> Response;
 /// The scenarios. A new code needs one.
 const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::InvalidRequest, |app| create(app, json!({}))),
-    (ErrorCode::InvalidRoomName, |app| create(app, json!({"name": "no spaces"}))),
-    (ErrorCode::InvalidIdentity, |app| mint(app, json!({"room": "a", "identity": "no spaces"}))),
-    (ErrorCode::InvalidUrl, |app| register(app, "ftp://example.org")),
-    (ErrorCode::BlockedUrl, |app| register(app, "http://10.0.0.1/hook")),
+    (ErrorCode::InvalidRoomName, |app| {
+        create(app, json!({"name": "no spaces"}))
+    }),
+    (ErrorCode::InvalidIdentity, |app| {
+        mint(app, json!({"room": "a", "identity": "no spaces"}))
+    }),
+    (ErrorCode::InvalidUrl, |app| {
+        register(app, "ftp://example.org")
+    }),
+    (ErrorCode::BlockedUrl, |app| {
+        register(app, "http://10.0.0.1/hook")
+    }),
     (ErrorCode::InvalidFilepath, invalid_filepath),
-    (ErrorCode::Unauthorized, |app| app.get("/v1/rooms").anonymous().send()),
+    (ErrorCode::Unauthorized, |app| {
+        app.get("/v1/rooms").anonymous().send()
+    }),
     (ErrorCode::PermissionDenied, permission_denied),
-    (ErrorCode::OriginRejected, |app| app.get("/v1/rooms").header("origin", "https://evil.example.org").send()),
+    (ErrorCode::OriginRejected, |app| {
+        app.get("/v1/rooms")
+            .header("origin", "https://evil.example.org")
+            .send()
+    }),
     (ErrorCode::RoomLimitReached, room_limit_reached),
     (ErrorCode::QuotaExceeded, quota_exceeded),
     (ErrorCode::FeatureNotInPlan, feature_not_in_plan),
     (ErrorCode::InsufficientBalance, insufficient_balance),
     (ErrorCode::NotFound, |app| app.get("/v1/nothing").send()),
-    (ErrorCode::RoomNotFound, |app| app.get("/v1/rooms/nowhere").send()),
+    (ErrorCode::RoomNotFound, |app| {
+        app.get("/v1/rooms/nowhere").send()
+    }),
     (ErrorCode::ParticipantNotFound, participant_not_found),
     (ErrorCode::TrackNotFound, track_not_found),
-    (ErrorCode::SessionNotFound, |app| app.get(&format!("/v1/sessions/{NO_ID}")).send()),
-    (ErrorCode::TemplateNotFound, |app| app.get("/v1/templates/tpl_000000000000").send()),
-    (ErrorCode::RoleNotFound, |app| app.get(&format!("/v1/templates/{}/roles/none", default_template(app))).send()),
-    (ErrorCode::DestinationNotFound, |app| app.get(&format!("{}/none", destinations(app))).send()),
-    (ErrorCode::RecordingNotFound, |app| app.get("/v1/recordings/EG_none").send()),
-    (ErrorCode::IngressNotFound, |app| app.get("/v1/ingress/IN_none").send()),
-    (ErrorCode::BroadcastNotFound, |app| app.get("/v1/broadcasts/EG_none").send()),
-    (ErrorCode::EndpointNotFound, |app| app.delete(&format!("/v1/webhook-endpoints/{NO_ID}")).send()),
-    (ErrorCode::DeliveryNotFound, |app| app.post(&format!("/v1/webhook-deliveries/{NO_ID}/retry")).send()),
-    (ErrorCode::CodeNotFound, |app| app.post("/v1/codes/abcd-efgh-jkmn/exchange").anonymous().send()),
-    (ErrorCode::MethodNotAllowed, |app| app.put("/v1/rooms").json(json!({})).send()),
+    (ErrorCode::SessionNotFound, |app| {
+        app.get(&format!("/v1/sessions/{NO_ID}")).send()
+    }),
+    (ErrorCode::TemplateNotFound, |app| {
+        app.get("/v1/templates/tpl_000000000000").send()
+    }),
+    (ErrorCode::RoleNotFound, |app| {
+        app.get(&format!(
+            "/v1/templates/{}/roles/none",
+            default_template(app)
+        ))
+        .send()
+    }),
+    (ErrorCode::DestinationNotFound, |app| {
+        app.get(&format!("{}/none", destinations(app))).send()
+    }),
+    (ErrorCode::RecordingNotFound, |app| {
+        app.get("/v1/recordings/EG_none").send()
+    }),
+    (ErrorCode::IngressNotFound, |app| {
+        app.get("/v1/ingress/IN_none").send()
+    }),
+    (ErrorCode::BroadcastNotFound, |app| {
+        app.get("/v1/broadcasts/EG_none").send()
+    }),
+    (ErrorCode::EndpointNotFound, |app| {
+        app.delete(&format!("/v1/webhook-endpoints/{NO_ID}")).send()
+    }),
+    (ErrorCode::DeliveryNotFound, |app| {
+        app.post(&format!("/v1/webhook-deliveries/{NO_ID}/retry"))
+            .send()
+    }),
+    (ErrorCode::CodeNotFound, |app| {
+        app.post("/v1/codes/abcd-efgh-jkmn/exchange")
+            .anonymous()
+            .send()
+    }),
+    (ErrorCode::MethodNotAllowed, |app| {
+        app.put("/v1/rooms").json(json!({})).send()
+    }),
     (ErrorCode::RequestTimeout, request_timeout),
     (ErrorCode::RoomExists, room_exists),
     (ErrorCode::RoomEnded, room_ended),
     (ErrorCode::IdempotencyKeyReuse, idempotency_key_reuse),
     (ErrorCode::TemplateExists, template_exists),
     (ErrorCode::TemplateInUse, template_in_use),
-    (ErrorCode::TemplateIsDefault, |app| app.delete(&format!("/v1/templates/{}", default_template(app))).send()),
+    (ErrorCode::TemplateIsDefault, |app| {
+        app.delete(&format!("/v1/templates/{}", default_template(app)))
+            .send()
+    }),
     (ErrorCode::DestinationExists, destination_exists),
     (ErrorCode::DestinationInUse, destination_in_use),
     (ErrorCode::RoleCapacityReached, role_capacity_reached),
     (ErrorCode::IdentityTaken, identity_taken),
     (ErrorCode::RoleReferenced, role_referenced),
     (ErrorCode::DeliveryNotRetryable, delivery_not_retryable),
-    (ErrorCode::PayloadTooLarge, |app| app.post("/v1/rooms").raw(vec![b' '; 65_537]).send()),
+    (ErrorCode::PayloadTooLarge, |app| {
+        app.post("/v1/rooms").raw(vec![b' '; 65_537]).send()
+    }),
     (ErrorCode::UnsupportedMediaType, unsupported_media_type),
     (ErrorCode::RateLimited, rate_limited),
     (ErrorCode::InternalError, internal_error),
@@ -65,13 +117,26 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::BillingUnavailable, billing_unavailable),
     (ErrorCode::DestinationUnusable, destination_unusable),
     (ErrorCode::MediaUnavailable, media_unavailable),
-    (ErrorCode::RecordingExists, |_| twice("recordings", &json!({"type": "room_composite"}))),
-    (ErrorCode::BroadcastExists, |_| twice("broadcasts", &json!({"urls": ["rtmp://8.8.8.8/live/key"]}))),
-    (ErrorCode::IngressExists, |_| twice("ingress", &json!({"input_type": "rtmp", "participant_identity": "cam"}))),
+    (ErrorCode::RecordingExists, |_| {
+        twice("recordings", &json!({"type": "room_composite"}))
+    }),
+    (ErrorCode::BroadcastExists, |_| {
+        twice("broadcasts", &json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
+    }),
+    (ErrorCode::IngressExists, |_| {
+        twice(
+            "ingress",
+            &json!({"input_type": "rtmp", "participant_identity": "cam"}),
+        )
+    }),
     (ErrorCode::EncryptionUnavailable, encryption_unavailable),
-    (ErrorCode::EncoderConnected, |_| whip().request_of_second_encoder()),
+    (ErrorCode::EncoderConnected, |_| {
+        whip().request_of_second_encoder()
+    }),
     (ErrorCode::PreconditionRequired, |_| whip().patch(None)),
-    (ErrorCode::PreconditionFailed, |_| whip().patch(Some("\"other\""))),
+    (ErrorCode::PreconditionFailed, |_| {
+        whip().patch(Some("\"other\""))
+    }),
 ];
 
 const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
@@ -89,18 +154,28 @@ fn mint(app: &TestApp, token: Value) -> Response {
 }
 
 fn register(app: &TestApp, url: &str) -> Response {
-    app.post("/v1/webhook-endpoints").json(json!({"url": url})).send()
+    app.post("/v1/webhook-endpoints")
+        .json(json!({"url": url}))
+        .send()
 }
 
 fn permission_denied(app: &TestApp) -> Response {
     app.room("permission_denied");
     let token = app.token("permission_denied", "alice", "guest");
-    app.delete("/v1/rooms/permission_denied").anonymous().header("x-svc-room-token", &token).send()
+    app.delete("/v1/rooms/permission_denied")
+        .anonymous()
+        .header("x-svc-room-token", &token)
+        .send()
 }
 
 fn room_limit_reached(app: &TestApp) -> Response {
     let free = other_project(app, "free");
-    let create = |name| app.post("/v1/rooms").bearer(&free.key).json(json!({"name": name})).send();
+    let create = |name| {
+        app.post("/v1/rooms")
+            .bearer(&free.key)
+            .json(json!({"name": name}))
+            .send()
+    };
     for name in ["first", "second"] {
         create(name).expect(201);
     }
@@ -110,7 +185,10 @@ fn room_limit_reached(app: &TestApp) -> Response {
 fn quota_exceeded(app: &TestApp) -> Response {
     let stopped = other_project(app, "self_hosted");
     conclave(app, &["project", "suspend", &stopped.project]);
-    app.post("/v1/rooms").bearer(&stopped.key).json(json!({"name": "a"})).send()
+    app.post("/v1/rooms")
+        .bearer(&stopped.key)
+        .json(json!({"name": "a"}))
+        .send()
 }
 
 fn insufficient_balance(_: &TestApp) -> Response {
@@ -123,13 +201,22 @@ fn insufficient_balance(_: &TestApp) -> Response {
 fn invalid_filepath(app: &TestApp) -> Response {
     app.room("invalid_filepath");
     let body = json!({"type": "room_composite", "filepath": "../outside.mp4"});
-    app.post("/v1/rooms/invalid_filepath/recordings").json(body).send()
+    app.post("/v1/rooms/invalid_filepath/recordings")
+        .json(body)
+        .send()
 }
 
 fn feature_not_in_plan(app: &TestApp) -> Response {
     let free = other_project(app, "free");
-    app.post("/v1/rooms").bearer(&free.key).json(json!({"name": "a"})).send().expect(201);
-    app.post("/v1/rooms/a/recordings").bearer(&free.key).json(json!({"type": "room_composite"})).send()
+    app.post("/v1/rooms")
+        .bearer(&free.key)
+        .json(json!({"name": "a"}))
+        .send()
+        .expect(201);
+    app.post("/v1/rooms/a/recordings")
+        .bearer(&free.key)
+        .json(json!({"type": "room_composite"}))
+        .send()
 }
 
 fn destinations(app: &TestApp) -> String {
@@ -138,11 +225,15 @@ fn destinations(app: &TestApp) -> String {
 
 fn store(app: &TestApp, name: &str) -> Response {
     let config = json!({"urls": ["rtmp://8.8.8.8/live/key"]});
-    app.post(&destinations(app)).json(json!({"name": name, "kind": "rtmp", "config": config})).send()
+    app.post(&destinations(app))
+        .json(json!({"name": name, "kind": "rtmp", "config": config}))
+        .send()
 }
 
 fn broadcast_to(app: &TestApp, room: &str, destination: &str) -> Response {
-    app.post(&format!("/v1/rooms/{room}/broadcasts")).json(json!({"destination": destination})).send()
+    app.post(&format!("/v1/rooms/{room}/broadcasts"))
+        .json(json!({"destination": destination}))
+        .send()
 }
 
 fn destination_exists(app: &TestApp) -> Response {
@@ -154,7 +245,8 @@ fn destination_in_use(app: &TestApp) -> Response {
     app.room("destination_in_use");
     store(app, "destination_in_use").expect(201);
     broadcast_to(app, "destination_in_use", "destination_in_use").expect(201);
-    app.delete(&format!("{}/destination_in_use", destinations(app))).send()
+    app.delete(&format!("{}/destination_in_use", destinations(app)))
+        .send()
 }
 
 /// The operator lost the key that the destination was sealed with.
@@ -164,7 +256,8 @@ fn destination_unusable(_: &TestApp) -> Response {
     store(&app, "stream").expect(201);
     let another = app.data().join("another.key");
     app.forget_keys();
-    let app = app.restart_with(|config| config.encryption.key_file = Some(another.to_str().unwrap().into()));
+    let app = app
+        .restart_with(|config| config.encryption.key_file = Some(another.to_str().unwrap().into()));
     broadcast_to(&app, "a", "stream")
 }
 
@@ -173,13 +266,31 @@ fn twice(path: &str, body: &Value) -> Response {
     let (app, double) = livekit();
     app.room("a");
     let room = format!("{}.a", app.project);
-    let field = |tag: char, text: &str| format!("{tag}{}{text}", char::from(u8::try_from(text.len()).unwrap()));
+    let field = |tag: char, text: &str| {
+        format!(
+            "{tag}{}{text}",
+            char::from(u8::try_from(text.len()).unwrap())
+        )
+    };
     let egress = field('\u{a}', "EG_1") + &field('j', &room);
-    let ingress = field('\u{a}', "IN_1") + &field('\u{1a}', "key") + &field('"', "rtmp://a/b") + &field('B', &room);
-    for (method, answer) in [("StartRoomCompositeEgress", egress), ("CreateIngress", ingress)] {
-        double.fail(method, Fault::Answer(200, "application/protobuf", answer.leak()));
+    let ingress = field('\u{a}', "IN_1")
+        + &field('\u{1a}', "key")
+        + &field('"', "rtmp://a/b")
+        + &field('B', &room);
+    for (method, answer) in [
+        ("StartRoomCompositeEgress", egress),
+        ("CreateIngress", ingress),
+    ] {
+        double.fail(
+            method,
+            Fault::Answer(200, "application/protobuf", answer.leak()),
+        );
     }
-    let start = || app.post(&format!("/v1/rooms/a/{path}")).json(body.clone()).send();
+    let start = || {
+        app.post(&format!("/v1/rooms/a/{path}"))
+            .json(body.clone())
+            .send()
+    };
     start().expect(201);
     start()
 }
@@ -187,7 +298,10 @@ fn twice(path: &str, body: &Value) -> Response {
 fn media_unavailable(_: &TestApp) -> Response {
     let app = TestApp::start();
     app.room("a");
-    app.admin("POST", "/sandbox/outage").json(json!({"seconds": 60})).send().expect(200);
+    app.admin("POST", "/sandbox/outage")
+        .json(json!({"seconds": 60}))
+        .send()
+        .expect(200);
     app.get("/v1/rooms/a/participants").send()
 }
 
@@ -198,18 +312,21 @@ fn encryption_unavailable(_: &TestApp) -> Response {
 
 fn participant_not_found(app: &TestApp) -> Response {
     app.room("participant_not_found");
-    app.get("/v1/rooms/participant_not_found/participants/nobody").send()
+    app.get("/v1/rooms/participant_not_found/participants/nobody")
+        .send()
 }
 
 fn track_not_found(app: &TestApp) -> Response {
     app.room("track_not_found");
     app.join("track_not_found", "alice", "host");
     let mute = app.post("/v1/rooms/track_not_found/participants/alice/mute");
-    mute.json(json!({"track_sid": "TR_none", "muted": true})).send()
+    mute.json(json!({"track_sid": "TR_none", "muted": true}))
+        .send()
 }
 
 fn request_timeout(_: &TestApp) -> Response {
-    let app = TestApp::start_with(|config| config.http.request_timeout = Duration::from_millis(100));
+    let app =
+        TestApp::start_with(|config| config.http.request_timeout = Duration::from_millis(100));
     let head = format!(
         "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: 2\r\n\r\n{{",
         app.key
@@ -229,14 +346,21 @@ fn room_ended(app: &TestApp) -> Response {
 }
 
 fn idempotency_key_reuse(app: &TestApp) -> Response {
-    let create = |name| app.post("/v1/rooms").idempotency_key("once").json(json!({"name": name})).send();
+    let create = |name| {
+        app.post("/v1/rooms")
+            .idempotency_key("once")
+            .json(json!({"name": name}))
+            .send()
+    };
     create("idempotency_key_reuse").expect(201);
     create("another")
 }
 
 fn template_exists(app: &TestApp) -> Response {
     template(app, "template_exists", &json!({}));
-    app.post("/v1/templates").json(json!({"name": "template_exists"})).send()
+    app.post("/v1/templates")
+        .json(json!({"name": "template_exists"}))
+        .send()
 }
 
 fn template_in_use(app: &TestApp) -> Response {
@@ -246,22 +370,36 @@ fn template_in_use(app: &TestApp) -> Response {
 }
 
 fn role_capacity_reached(app: &TestApp) -> Response {
-    app.room_with_roles("role_capacity_reached", &json!({"closed": {"max_peer_count": -1}}));
-    mint(app, json!({"room": "role_capacity_reached", "identity": "alice", "role": "closed"}))
+    app.room_with_roles(
+        "role_capacity_reached",
+        &json!({"closed": {"max_peer_count": -1}}),
+    );
+    mint(
+        app,
+        json!({"room": "role_capacity_reached", "identity": "alice", "role": "closed"}),
+    )
 }
 
 fn identity_taken(app: &TestApp) -> Response {
     app.room("identity_taken");
     app.join("identity_taken", "alice", "host");
-    let code = app.post("/v1/rooms/identity_taken/codes").json(json!({"role": "guest"})).send().expect(201);
+    let code = app
+        .post("/v1/rooms/identity_taken/codes")
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     let path = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
-    app.post(&path).anonymous().json(json!({"identity": "alice"})).send()
+    app.post(&path)
+        .anonymous()
+        .json(json!({"identity": "alice"}))
+        .send()
 }
 
 fn role_referenced(app: &TestApp) -> Response {
     let roles = json!({"audience": {"subscribe": {"to_roles": ["speaker"]}}, "speaker": {}});
     let referring = template(app, "role_referenced", &roles);
-    app.delete(&format!("/v1/templates/{referring}/roles/speaker")).send()
+    app.delete(&format!("/v1/templates/{referring}/roles/speaker"))
+        .send()
 }
 
 fn delivery_not_retryable(app: &TestApp) -> Response {
@@ -270,13 +408,26 @@ fn delivery_not_retryable(app: &TestApp) -> Response {
     app.room("delivery_not_retryable");
     app.join("delivery_not_retryable", "alice", "host");
     let pending = app.deliveries("status=pending").remove(0);
-    let answer = app.post(&format!("/v1/webhook-deliveries/{}/retry", pending["id"].as_str().unwrap())).send();
-    app.delete(&format!("/v1/webhook-endpoints/{}", endpoint["id"].as_str().unwrap())).send().expect_empty(204);
+    let answer = app
+        .post(&format!(
+            "/v1/webhook-deliveries/{}/retry",
+            pending["id"].as_str().unwrap()
+        ))
+        .send();
+    app.delete(&format!(
+        "/v1/webhook-endpoints/{}",
+        endpoint["id"].as_str().unwrap()
+    ))
+    .send()
+    .expect_empty(204);
     answer
 }
 
 fn unsupported_media_type(app: &TestApp) -> Response {
-    app.post("/v1/rooms").json(json!({"name": "a"})).header("content-type", "text/plain").send()
+    app.post("/v1/rooms")
+        .json(json!({"name": "a"}))
+        .header("content-type", "text/plain")
+        .send()
 }
 
 fn rate_limited(_: &TestApp) -> Response {
@@ -290,7 +441,8 @@ fn internal_error(_: &TestApp) -> Response {
     let app = TestApp::start();
     conclave(&app, &["project", "set-plan", &app.project, "free"]);
     let file = app.data().join("plans.toml");
-    let left = "[self_hosted]\ndisplay_name = \"Left\"\nprice_ugx = 0\nlimits = {}\nfeatures = {}\n";
+    let left =
+        "[self_hosted]\ndisplay_name = \"Left\"\nprice_ugx = 0\nlimits = {}\nfeatures = {}\n";
     std::fs::write(&file, left).unwrap();
     let app = app.restart_with(|config| config.plans.file = Some(file));
     app.get("/v1/plan").send()
@@ -331,15 +483,32 @@ fn yields(code: ErrorCode, answer: &Response) {
     let field = answer.json()["error"]["field"].as_str().map(str::to_owned);
     answer.expect_error(code.status(), code.as_str(), field.as_deref());
     // Waiting does not bring a lost key back.
-    let for_good = matches!(code, ErrorCode::DestinationUnusable | ErrorCode::EncryptionUnavailable);
+    let for_good = matches!(
+        code,
+        ErrorCode::DestinationUnusable | ErrorCode::EncryptionUnavailable
+    );
     let waits = matches!(code.status(), 429 | 503) && !for_good;
-    assert_eq!(answer.headers.contains_key("retry-after"), waits, "{}: {:?}", code.as_str(), answer.headers);
+    assert_eq!(
+        answer.headers.contains_key("retry-after"),
+        waits,
+        "{}: {:?}",
+        code.as_str(),
+        answer.headers
+    );
 }
 
 #[test]
 fn every_code_has_one_scenario() {
     for code in ErrorCode::ALL {
-        let scenarios = SCENARIOS.iter().filter(|(yielded, _)| yielded == code).count();
-        assert_eq!(scenarios, 1, "{} needs one scenario in tests/api/codes.rs", code.as_str());
+        let scenarios = SCENARIOS
+            .iter()
+            .filter(|(yielded, _)| yielded == code)
+            .count();
+        assert_eq!(
+            scenarios,
+            1,
+            "{} needs one scenario in tests/api/codes.rs",
+            code.as_str()
+        );
     }
 }

@@ -12,7 +12,8 @@ use crate::snapshot;
 pub const ADDITIONS: &str = "tests/data/additions.csv";
 
 /// The first line of both lists.
-const COLUMNS: &str = "operation_id,method,path,auth,idempotent,success,errors,collection,permission";
+const COLUMNS: &str =
+    "operation_id,method,path,auth,idempotent,success,errors,collection,permission";
 
 /// What one operation must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,30 +61,56 @@ pub fn rows() -> Vec<Row> {
 /// The row of an operation.
 #[track_caller]
 pub fn row(id: &str) -> Row {
-    rows().into_iter().find(|row| row.id == id).unwrap_or_else(|| panic!("{id} is not in {ADDITIONS}"))
+    rows()
+        .into_iter()
+        .find(|row| row.id == id)
+        .unwrap_or_else(|| panic!("{id} is not in {ADDITIONS}"))
 }
 
 /// The list of additions that a description makes, in the format of the contract's list.
 pub fn additions_of(document: &Value) -> String {
     let contract = contract();
     let described = described(document);
-    let added = described.iter().filter(|operation| contract.iter().all(|row| row.id != operation.id()));
-    let lines: String = added.map(|operation| operation.to_row().to_string() + "\n").collect();
+    let added = described
+        .iter()
+        .filter(|operation| contract.iter().all(|row| row.id != operation.id()));
+    let lines: String = added
+        .map(|operation| operation.to_row().to_string() + "\n")
+        .collect();
     format!("{COLUMNS}\n{lines}")
 }
 
 /// The description as the program prints it.
 fn printed_description() -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_conclave")).arg("openapi").env_clear().output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .arg("openapi")
+        .env_clear()
+        .output()
+        .unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn parse(csv: &str) -> Vec<Row> {
-    let statuses = |text: &str| text.split('|').map(|status| status.parse().unwrap()).collect();
+    let statuses = |text: &str| {
+        text.split('|')
+            .map(|status| status.parse().unwrap())
+            .collect()
+    };
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let row = |line: &str| {
         let cells: Vec<&str> = line.split(',').collect();
-        let [id, method, path, auth, idempotent, success, errors, collection, permission] = cells[..] else {
+        let [
+            id,
+            method,
+            path,
+            auth,
+            idempotent,
+            success,
+            errors,
+            collection,
+            permission,
+        ] = cells[..]
+        else {
             panic!("nine cells: {line}")
         };
         Row {
@@ -115,12 +142,27 @@ impl Row {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, method, path, auth, .. } = self;
-        let statuses = |list: &[u16]| list.iter().map(u16::to_string).collect::<Vec<_>>().join("|");
+        let Self {
+            id,
+            method,
+            path,
+            auth,
+            ..
+        } = self;
+        let statuses = |list: &[u16]| {
+            list.iter()
+                .map(u16::to_string)
+                .collect::<Vec<_>>()
+                .join("|")
+        };
         let (success, errors) = (statuses(&self.success), statuses(&self.errors));
         let idempotent = if self.idempotent { "yes" } else { "no" };
-        let [collection, permission] = [&self.collection, &self.permission].map(|cell| cell.as_deref().unwrap_or(""));
-        write!(f, "{id},{method},{path},{auth},{idempotent},{success},{errors},{collection},{permission}")
+        let [collection, permission] =
+            [&self.collection, &self.permission].map(|cell| cell.as_deref().unwrap_or(""));
+        write!(
+            f,
+            "{id},{method},{path},{auth},{idempotent},{success},{errors},{collection},{permission}"
+        )
     }
 }
 
@@ -128,11 +170,15 @@ impl fmt::Display for Row {
 pub fn described(document: &Value) -> Vec<Described> {
     let paths = document["paths"].as_object().unwrap();
     let operations = paths.iter().flat_map(|(path, methods)| {
-        methods.as_object().unwrap().iter().map(|(method, operation)| Described {
-            method: method.to_ascii_uppercase(),
-            path: path.clone(),
-            operation: operation.clone(),
-        })
+        methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(method, operation)| Described {
+                method: method.to_ascii_uppercase(),
+                path: path.clone(),
+                operation: operation.clone(),
+            })
     });
     operations.collect()
 }
@@ -164,20 +210,29 @@ impl Described {
 
     /// The name of the list in a page; `None` if the operation does not page.
     fn collection(&self) -> Option<String> {
-        let properties = &self.operation["responses"]["200"]["content"]["application/json"]["schema"]["properties"];
-        let (name, _) = properties.as_object()?.iter().find(|(_, property)| property["items"].is_object())?;
+        let properties = &self.operation["responses"]["200"]["content"]["application/json"]["schema"]
+            ["properties"];
+        let (name, _) = properties
+            .as_object()?
+            .iter()
+            .find(|(_, property)| property["items"].is_object())?;
         self.has_parameter("query", "offset").then(|| name.clone())
     }
 
     fn has_parameter(&self, location: &str, name: &str) -> bool {
         let parameters = self.operation["parameters"].as_array().unwrap();
-        parameters.iter().any(|parameter| parameter["in"] == location && parameter["name"] == name)
+        parameters
+            .iter()
+            .any(|parameter| parameter["in"] == location && parameter["name"] == name)
     }
 
     /// The described statuses that `wanted` holds for, sorted.
     pub fn statuses(&self, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
         let responses = self.operation["responses"].as_object().unwrap();
-        let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
+        let mut statuses: Vec<u16> = responses
+            .keys()
+            .map(|status| status.parse().unwrap())
+            .collect();
         statuses.retain(|status| wanted(*status));
         statuses.sort_unstable();
         statuses
@@ -185,7 +240,8 @@ impl Described {
 
     /// The example of the request's body, if it takes one.
     pub fn example(&self) -> Option<&Value> {
-        self.operation.pointer("/requestBody/content/application~1json/example")
+        self.operation
+            .pointer("/requestBody/content/application~1json/example")
     }
 
     /// Whether a request must have a body.
@@ -196,14 +252,18 @@ impl Described {
     /// Whether the description names this error.
     pub fn names(&self, status: u16, code: &str) -> bool {
         let codes = &self.operation["responses"][status.to_string()]["x-error-codes"];
-        codes.as_array().is_some_and(|codes| codes.iter().any(|known| known == code))
+        codes
+            .as_array()
+            .is_some_and(|codes| codes.iter().any(|known| known == code))
     }
 
     /// The path with each parameter replaced; `value` gets the segment before it and its name.
     pub fn concrete(&self, value: impl Fn(&str, &str) -> String) -> String {
         let mut before = "";
         let segments = self.path.split('/').map(|segment| {
-            let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let name = segment
+                .strip_prefix('{')
+                .and_then(|rest| rest.strip_suffix('}'));
             let concrete = name.map_or_else(|| segment.to_owned(), |name| value(before, name));
             before = segment;
             concrete
@@ -217,7 +277,10 @@ impl Described {
 pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
     assert!(!body.is_null() || takes_null(schema), "{at} is null");
     // Beside properties, `oneOf` is a rule between them.
-    if let Some(all) = schema["oneOf"].as_array().filter(|_| schema.get("properties").is_none()) {
+    if let Some(all) = schema["oneOf"]
+        .as_array()
+        .filter(|_| schema.get("properties").is_none())
+    {
         let other = all.iter().find(|one| one["type"] != "null").unwrap();
         if !body.is_null() {
             fits(document, other, body, at);
@@ -225,7 +288,12 @@ pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
         return;
     }
     if let Some(reference) = schema["$ref"].as_str() {
-        return fits(document, document.pointer(&reference[1..]).unwrap(), body, at);
+        return fits(
+            document,
+            document.pointer(&reference[1..]).unwrap(),
+            body,
+            at,
+        );
     }
     if let Some(words) = schema["enum"].as_array().filter(|_| !body.is_null()) {
         assert!(words.contains(body), "{at} is {body}, and may be {words:?}");
@@ -236,23 +304,38 @@ pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
             assert!(body.contains_key(name), "{at} lacks {name}");
         }
         for (name, value) in body {
-            let property = properties.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
+            let property = properties
+                .get(name)
+                .unwrap_or_else(|| panic!("{at}.{name} is not described"));
             fits(document, property, value, &format!("{at}.{name}"));
         }
     }
     if let (Some(items), Some(body)) = (schema.get("items"), body.as_array()) {
-        body.iter().for_each(|item| fits(document, items, item, &format!("{at}[]")));
+        body.iter()
+            .for_each(|item| fits(document, items, item, &format!("{at}[]")));
     }
-    if let (Some(values), Some(body)) = (schema.get("additionalProperties").filter(|v| v.is_object()), body.as_object())
-    {
-        body.iter().for_each(|(name, value)| fits(document, values, value, &format!("{at}.{name}")));
+    if let (Some(values), Some(body)) = (
+        schema.get("additionalProperties").filter(|v| v.is_object()),
+        body.as_object(),
+    ) {
+        body.iter()
+            .for_each(|(name, value)| fits(document, values, value, &format!("{at}.{name}")));
     }
 }
 
 /// Whether a schema allows null.
 pub fn takes_null(schema: &Value) -> bool {
-    let any = ["type", "$ref", "oneOf", "enum"].iter().all(|key| schema.get(key).is_none());
-    let listed =
-        |types: &Value| types == "null" || types.as_array().is_some_and(|types| types.contains(&"null".into()));
-    any || listed(&schema["type"]) || schema["oneOf"].as_array().is_some_and(|all| all.iter().any(takes_null))
+    let any = ["type", "$ref", "oneOf", "enum"]
+        .iter()
+        .all(|key| schema.get(key).is_none());
+    let listed = |types: &Value| {
+        types == "null"
+            || types
+                .as_array()
+                .is_some_and(|types| types.contains(&"null".into()))
+    };
+    any || listed(&schema["type"])
+        || schema["oneOf"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(takes_null))
 }

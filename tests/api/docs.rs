@@ -15,8 +15,13 @@ use crate::support::{Response, TestApp};
 /// The values of an attribute in the tags of a page, unescaped. Examples of HTML are text, in which `<` is escaped.
 fn named(page: &str, attribute: &str) -> Vec<String> {
     let marker = format!(" {attribute}=\"");
-    let tags = page.split('<').skip(1).filter_map(|rest| rest.split('>').next());
-    let values = tags.flat_map(|tag| tag.split(&marker).skip(1)).filter_map(|rest| rest.split('"').next());
+    let tags = page
+        .split('<')
+        .skip(1)
+        .filter_map(|rest| rest.split('>').next());
+    let values = tags
+        .flat_map(|tag| tag.split(&marker).skip(1))
+        .filter_map(|rest| rest.split('"').next());
     values.map(|value| value.replace("&amp;", "&")).collect()
 }
 
@@ -27,7 +32,10 @@ fn page(app: &TestApp) -> Response {
 
 /// What the viewer shows besides the description.
 fn settings(app: &TestApp) -> Value {
-    app.admin("GET", "/docs/api/settings.json").anonymous().send().expect(200)
+    app.admin("GET", "/docs/api/settings.json")
+        .anonymous()
+        .send()
+        .expect(200)
 }
 
 /// The file that was sent, which gzip compresses if the answer says so. Its checksum is verified.
@@ -36,7 +44,9 @@ fn content(answer: &Response) -> Vec<u8> {
         Some(encoding) => {
             assert_eq!(encoding, "gzip");
             let mut content = Vec::new();
-            GzDecoder::new(&answer.body[..]).read_to_end(&mut content).unwrap();
+            GzDecoder::new(&answer.body[..])
+                .read_to_end(&mut content)
+                .unwrap();
             content
         }
         None => answer.body.clone(),
@@ -54,9 +64,10 @@ fn the_page_and_every_file_it_names_are_served_with_their_types() {
     assert_eq!((page.status, kind(&page)), (200, "text/html"));
     let files = [named(&page.text(), "src"), named(&page.text(), "href")].concat();
     assert!(files.len() > 10, "{files:?}");
-    for file in
-        files.iter().filter(|file| file.rsplit_once('.').is_some_and(|(_, end)| ["js", "css", "svg"].contains(&end)))
-    {
+    for file in files.iter().filter(|file| {
+        file.rsplit_once('.')
+            .is_some_and(|(_, end)| ["js", "css", "svg"].contains(&end))
+    }) {
         let answer = app.admin("GET", file).anonymous().send();
         let expected = match file.rsplit('.').next().unwrap() {
             "js" => "text/javascript",
@@ -65,38 +76,69 @@ fn the_page_and_every_file_it_names_are_served_with_their_types() {
         };
         assert_eq!((answer.status, kind(&answer)), (200, expected), "{file}");
         assert!(content(&answer).len() > 100, "{file}");
-        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{file}");
+        assert_eq!(
+            answer.headers["x-content-type-options"], "nosniff",
+            "{file}"
+        );
     }
 }
 
 #[test]
 fn the_viewer_shows_the_description_that_the_api_serves() {
     let app = TestApp::start();
-    let start = app.admin("GET", "/docs/api/viewer.js").anonymous().send().text();
-    for setting in ["read('/openapi.json')", "dom_id: '#swagger-ui'", "validatorUrl: 'none'", "filter: true"] {
+    let start = app
+        .admin("GET", "/docs/api/viewer.js")
+        .anonymous()
+        .send()
+        .text();
+    for setting in [
+        "read('/openapi.json')",
+        "dom_id: '#swagger-ui'",
+        "validatorUrl: 'none'",
+        "filter: true",
+    ] {
         assert!(start.contains(setting), "{setting} is not in {start}");
     }
     let here = app.admin("GET", "/openapi.json").anonymous().send();
     assert_eq!(kind(&here), "application/json");
-    assert_eq!(here.expect(200), app.get("/openapi.json").anonymous().send().expect(200));
+    assert_eq!(
+        here.expect(200),
+        app.get("/openapi.json").anonymous().send().expect(200)
+    );
 }
 
 #[test]
 fn every_group_of_operations_leads_to_a_page_that_explains_it() {
     let app = TestApp::start();
     let described = app.get("/openapi.json").anonymous().send().expect(200);
-    let groups = described["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap().to_owned());
+    let groups = described["tags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tag| tag["name"].as_str().unwrap().to_owned());
     let settings = settings(&app);
     let pages = settings["pages"].as_object().unwrap();
-    assert_eq!(pages.keys().cloned().collect::<BTreeSet<_>>(), groups.collect());
+    assert_eq!(
+        pages.keys().cloned().collect::<BTreeSet<_>>(),
+        groups.collect()
+    );
     for page in pages.values() {
         assert_leads_to_a_heading(&app, page["url"].as_str().unwrap());
     }
     // An operation leads to its section of the reference.
-    for operation in
-        described["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values())
+    for operation in described["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|path| path.as_object().unwrap().values())
     {
-        assert_leads_to_a_heading(&app, &format!("/docs/api.html#{}", operation["operationId"].as_str().unwrap()));
+        assert_leads_to_a_heading(
+            &app,
+            &format!(
+                "/docs/api.html#{}",
+                operation["operationId"].as_str().unwrap()
+            ),
+        );
     }
 }
 
@@ -106,20 +148,34 @@ pub fn assert_leads_to_a_heading(app: &TestApp, link: &str) {
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
     let page = app.admin("GET", path).anonymous().send();
     assert_eq!((page.status, kind(&page)), (200, "text/html"), "{link}");
-    assert!(anchor.is_empty() || named(&page.text(), "id").iter().any(|id| id == anchor), "{link}");
+    assert!(
+        anchor.is_empty() || named(&page.text(), "id").iter().any(|id| id == anchor),
+        "{link}"
+    );
 }
 
 #[test]
 fn in_dev_the_viewer_can_call_the_api_with_the_key_that_it_is_given() {
     let app = TestApp::start();
     let given = settings(&app);
-    assert_eq!((given["api"].as_str(), given["key"].as_str()), (Some(&*app.api), Some(&*app.key)));
+    assert_eq!(
+        (given["api"].as_str(), given["key"].as_str()),
+        (Some(&*app.api), Some(&*app.key))
+    );
     let policy = &page(&app).headers["content-security-policy"];
-    assert!(policy.contains(&format!("connect-src 'self' {};", app.api)), "{policy}");
+    assert!(
+        policy.contains(&format!("connect-src 'self' {};", app.api)),
+        "{policy}"
+    );
     let port = app.admin.rsplit_once(':').unwrap().1;
     for origin in [app.admin.clone(), format!("http://localhost:{port}")] {
-        let preflight = app.request("OPTIONS", "/v1/rooms").anonymous().header("origin", &origin);
-        let preflight = preflight.header("access-control-request-method", "POST").send();
+        let preflight = app
+            .request("OPTIONS", "/v1/rooms")
+            .anonymous()
+            .header("origin", &origin);
+        let preflight = preflight
+            .header("access-control-request-method", "POST")
+            .send();
         assert_eq!(preflight.headers["access-control-allow-origin"], origin);
         let allowed = &preflight.headers["access-control-allow-headers"];
         for header in ["authorization", "content-type", "idempotency-key"] {
@@ -130,7 +186,10 @@ fn in_dev_the_viewer_can_call_the_api_with_the_key_that_it_is_given() {
         assert_eq!(listed.headers["access-control-allow-origin"], origin);
     }
     // Another program's page on this machine is another origin.
-    let other = app.get("/v1/rooms").header("origin", "http://127.0.0.1:1").send();
+    let other = app
+        .get("/v1/rooms")
+        .header("origin", "http://127.0.0.1:1")
+        .send();
     other.expect_error(403, "origin_rejected", None);
 }
 
@@ -138,27 +197,53 @@ fn in_dev_the_viewer_can_call_the_api_with_the_key_that_it_is_given() {
 fn the_key_is_given_to_no_page_of_another_origin() {
     let app = TestApp::start();
     for site in ["cross-site", "same-site", "none"] {
-        let given = app.admin("GET", "/docs/api/settings.json").header("sec-fetch-site", site).send();
+        let given = app
+            .admin("GET", "/docs/api/settings.json")
+            .header("sec-fetch-site", site)
+            .send();
         assert!(!given.text().contains(&app.key), "{site}");
     }
-    let own = app.admin("GET", "/docs/api/settings.json").header("sec-fetch-site", "same-origin").send();
+    let own = app
+        .admin("GET", "/docs/api/settings.json")
+        .header("sec-fetch-site", "same-origin")
+        .send();
     assert_eq!(own.json()["key"], *app.key);
     // As a script it could be loaded by any page, so it is none, nor does it stay in a cache.
-    assert_eq!((kind(&own), own.headers["x-content-type-options"].as_str()), ("application/json", "nosniff"));
+    assert_eq!(
+        (kind(&own), own.headers["x-content-type-options"].as_str()),
+        ("application/json", "nosniff")
+    );
     assert_eq!(own.headers["cache-control"], "no-store");
-    for file in ["/docs/api", "/docs/api/viewer.js", "/docs/assets/site.js", "/docs/"] {
-        assert!(!app.admin("GET", file).send().text().contains(&app.key), "{file}");
+    for file in [
+        "/docs/api",
+        "/docs/api/viewer.js",
+        "/docs/assets/site.js",
+        "/docs/",
+    ] {
+        assert!(
+            !app.admin("GET", file).send().text().contains(&app.key),
+            "{file}"
+        );
     }
     // By a name of another machine, the listener is only reached through something else.
     let app = app.restart_with(|config| {
         config.admin.hosts = vec![conclave::config::HostName::parse("conclave.internal").unwrap()];
     });
-    let elsewhere = app.admin("GET", "/docs/api/settings.json").header("host", "conclave.internal").send();
-    assert_eq!((elsewhere.status, elsewhere.text().contains("vk_")), (200, false));
+    let elsewhere = app
+        .admin("GET", "/docs/api/settings.json")
+        .header("host", "conclave.internal")
+        .send();
+    assert_eq!(
+        (elsewhere.status, elsewhere.text().contains("vk_")),
+        (200, false)
+    );
     // With a token, the console is not for all who reach the listener.
     let app = app.restart_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     let given = settings(&app);
-    assert_eq!((given["api"].as_str(), given.get("key")), (Some(&*app.api), None));
+    assert_eq!(
+        (given["api"].as_str(), given.get("key")),
+        (Some(&*app.api), None)
+    );
 }
 
 #[test]
@@ -166,25 +251,53 @@ fn no_file_is_loaded_from_another_host() {
     let app = TestApp::start();
     let page = page(&app);
     assert!(!page.text().contains("//"), "{}", page.text());
-    let start = app.admin("GET", "/docs/api/viewer.js").anonymous().send().text();
+    let start = app
+        .admin("GET", "/docs/api/viewer.js")
+        .anonymous()
+        .send()
+        .text();
     assert!(!start.contains("://"), "{start}");
     // Calls go to the API, besides.
     let policy = page.headers["content-security-policy"].replace(&format!(" {}", app.api), "");
-    let mut directives = policy.split("; ").map(|directive| directive.split_once(' ').unwrap());
-    assert!(directives.any(|directive| directive == ("default-src", "'none'")), "{policy}");
-    let sources = policy.split("; ").flat_map(|directive| directive.split(' ').skip(1));
+    let mut directives = policy
+        .split("; ")
+        .map(|directive| directive.split_once(' ').unwrap());
+    assert!(
+        directives.any(|directive| directive == ("default-src", "'none'")),
+        "{policy}"
+    );
+    let sources = policy
+        .split("; ")
+        .flat_map(|directive| directive.split(' ').skip(1));
     for source in sources {
-        assert!(["'none'", "'self'", "'unsafe-inline'", "data:"].contains(&source), "{source}");
+        assert!(
+            ["'none'", "'self'", "'unsafe-inline'", "data:"].contains(&source),
+            "{source}"
+        );
     }
-    let scripts = policy.split("; ").find(|directive| directive.starts_with("script-src")).unwrap();
+    let scripts = policy
+        .split("; ")
+        .find(|directive| directive.starts_with("script-src"))
+        .unwrap();
     assert_eq!(scripts, "script-src 'self'");
     for sheet in ["swagger-ui.css", "index.css"] {
-        let sheet = content(&app.admin("GET", &format!("/docs/{sheet}")).anonymous().send());
+        let sheet = content(
+            &app.admin("GET", &format!("/docs/{sheet}"))
+                .anonymous()
+                .send(),
+        );
         let sheet = String::from_utf8(sheet).unwrap();
         assert!(sheet.contains("box-sizing"), "{sheet}");
-        let loaded = sheet.split("url(").skip(1).map(|rest| rest.trim_start_matches(['"', '\'']));
+        let loaded = sheet
+            .split("url(")
+            .skip(1)
+            .map(|rest| rest.trim_start_matches(['"', '\'']));
         for place in loaded {
-            assert!(place.starts_with("data:"), "{}", &place[..place.len().min(60)]);
+            assert!(
+                place.starts_with("data:"),
+                "{}",
+                &place[..place.len().min(60)]
+            );
         }
         assert!(!sheet.contains("@import"));
     }
@@ -192,11 +305,24 @@ fn no_file_is_loaded_from_another_host() {
 
 #[test]
 fn a_browser_can_open_it_although_the_admin_listener_requires_a_token() {
-    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
+    let app =
+        TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     assert_eq!(page(&app).status, 200);
-    assert_eq!(app.admin("GET", "/docs/swagger-ui.css").anonymous().send().status, 200);
-    app.admin("GET", "/openapi.json").anonymous().send().expect(200);
-    app.admin("GET", "/debug/actors").anonymous().send().expect_error(401, "unauthorized", None);
+    assert_eq!(
+        app.admin("GET", "/docs/swagger-ui.css")
+            .anonymous()
+            .send()
+            .status,
+        200
+    );
+    app.admin("GET", "/openapi.json")
+        .anonymous()
+        .send()
+        .expect(200);
+    app.admin("GET", "/debug/actors")
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
 }
 
 #[test]
@@ -211,7 +337,9 @@ fn unknown_files_are_not_found() {
         "%2e%2e%2fCargo.toml",
         "..%2fsrc%2fstyle%2fmain.css",
     ] {
-        app.admin("GET", &format!("/docs/{file}")).send().expect_error(404, "not_found", None);
+        app.admin("GET", &format!("/docs/{file}"))
+            .send()
+            .expect_error(404, "not_found", None);
     }
     // The API listener has no pages.
     for path in ["/docs", "/docs/", "/docs/api", "/docs/api/settings.json"] {
@@ -221,28 +349,55 @@ fn unknown_files_are_not_found() {
 
 #[test]
 fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_are_about() {
-    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
+    let app =
+        TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     let get = |path: &str| app.admin("GET", path).anonymous().send();
     let index = get("/llms.txt");
     assert_eq!((index.status, kind(&index)), (200, "text/plain"));
     let index = index.text();
     assert!(
-        index.starts_with("# Conclave\n\n> Conclave is a self-hosted control plane for real-time video calls."),
+        index.starts_with(
+            "# Conclave\n\n> Conclave is a self-hosted control plane for real-time video calls."
+        ),
         "{index}"
     );
-    for page in ["/docs/api.md", "/sdk/python/README.md", "/sdk/", "/openapi.json"] {
-        assert!(index.contains(&format!("]({page}): ")), "{page} is not in {index}");
+    for page in [
+        "/docs/api.md",
+        "/sdk/python/README.md",
+        "/sdk/",
+        "/openapi.json",
+    ] {
+        assert!(
+            index.contains(&format!("]({page}): ")),
+            "{page} is not in {index}"
+        );
     }
-    assert!(get("/docs/running.md").text().starts_with("# Running Conclave\n"));
-    assert!(get("/sdk/go/README.md").text().starts_with("# Conclave for Go\n"));
-    for missing in ["/docs/nothing.md", "/docs/guide/none.png", "/sdk/none/README.md", "/deploy/none.yaml"] {
+    assert!(
+        get("/docs/running.md")
+            .text()
+            .starts_with("# Running Conclave\n")
+    );
+    assert!(
+        get("/sdk/go/README.md")
+            .text()
+            .starts_with("# Conclave for Go\n")
+    );
+    for missing in [
+        "/docs/nothing.md",
+        "/docs/guide/none.png",
+        "/sdk/none/README.md",
+        "/deploy/none.yaml",
+    ] {
         assert_eq!(get(missing).status, 404, "{missing}");
     }
 }
 
 /// The urls that a page in Markdown links to, but for those of other servers.
 fn links(page: &Url, text: &str) -> Vec<Url> {
-    let targets = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let targets = text
+        .split("](")
+        .skip(1)
+        .map(|rest| rest.split(')').next().unwrap());
     let mut urls: Vec<_> = targets.map(|target| page.join(target).unwrap()).collect();
     urls.retain(|url| url.origin() == page.origin());
     urls.iter_mut().for_each(|url| url.set_fragment(None));
@@ -251,7 +406,8 @@ fn links(page: &Url, text: &str) -> Vec<Url> {
 
 #[test]
 fn every_link_of_every_page_leads_to_what_is_served() {
-    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
+    let app =
+        TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     let mut waiting = vec![Url::parse(&app.admin).unwrap().join("/llms.txt").unwrap()];
     let mut kinds = BTreeMap::from([(waiting[0].path().to_owned(), "text/plain".to_owned())]);
     while let Some(page) = waiting.pop() {
@@ -261,7 +417,13 @@ fn every_link_of_every_page_leads_to_what_is_served() {
                 continue;
             }
             let linked = app.admin("GET", url.path()).anonymous().send();
-            assert_eq!(linked.status, 200, "{} links to {}", page.path(), url.path());
+            assert_eq!(
+                linked.status,
+                200,
+                "{} links to {}",
+                page.path(),
+                url.path()
+            );
             assert!(!linked.body.is_empty(), "{}", url.path());
             kinds.insert(url.path().to_owned(), kind(&linked).to_owned());
             if kind(&linked) == "text/markdown" {
@@ -277,13 +439,20 @@ fn every_link_of_every_page_leads_to_what_is_served() {
         ("/deploy/grafana/conclave.json", "application/json"),
         ("/SECURITY.md", "text/markdown"),
     ] {
-        assert_eq!(kinds.get(path).map(String::as_str), Some(expected), "{path}");
+        assert_eq!(
+            kinds.get(path).map(String::as_str),
+            Some(expected),
+            "{path}"
+        );
     }
 }
 
 /// Follows all links of the pages of a site from its first one. Every link leads to what there is, and to a heading if it names one; every
 /// picture, script and style is there. Returns the paths of the pages and of all that they link to.
-fn walk_site(root: &Url, get: impl Fn(&Url) -> Option<(String, Vec<u8>)>) -> (BTreeSet<String>, BTreeSet<String>) {
+fn walk_site(
+    root: &Url,
+    get: impl Fn(&Url) -> Option<(String, Vec<u8>)>,
+) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut waiting = vec![root.clone()];
     let (mut ids, mut others) = (BTreeMap::new(), BTreeSet::new());
     let mut targets = Vec::new();
@@ -291,19 +460,33 @@ fn walk_site(root: &Url, get: impl Fn(&Url) -> Option<(String, Vec<u8>)>) -> (BT
         if ids.contains_key(url.path()) || others.contains(url.path()) {
             continue;
         }
-        let Some((kind, content)) = get(&url) else { panic!("{url} is not there: {targets:?}") };
+        let Some((kind, content)) = get(&url) else {
+            panic!("{url} is not there: {targets:?}")
+        };
         let is_page = kind == "text/html" && url.path().ends_with(".html") || url == *root;
         if !is_page {
             others.insert(url.path().to_owned());
             continue;
         }
         let text = String::from_utf8(content).unwrap();
-        ids.insert(url.path().to_owned(), named(&text, "id").into_iter().collect::<BTreeSet<_>>());
-        for target in [named(&text, "href"), named(&text, "src"), named(&text, "data-index")].concat() {
+        ids.insert(
+            url.path().to_owned(),
+            named(&text, "id").into_iter().collect::<BTreeSet<_>>(),
+        );
+        for target in [
+            named(&text, "href"),
+            named(&text, "src"),
+            named(&text, "data-index"),
+        ]
+        .concat()
+        {
             // A link leads elsewhere only if it says so itself.
             let mut to = url.join(&target).unwrap();
             if (to.scheme(), to.host(), to.port()) == (root.scheme(), root.host(), root.port()) {
-                assert!(!target.starts_with('/') && !target.contains(".md#"), "{url} links to {target}");
+                assert!(
+                    !target.starts_with('/') && !target.contains(".md#"),
+                    "{url} links to {target}"
+                );
                 targets.push((url.path().to_owned(), to.clone()));
                 to.set_fragment(None);
                 waiting.push(to);
@@ -323,20 +506,38 @@ fn walk_site(root: &Url, get: impl Fn(&Url) -> Option<(String, Vec<u8>)>) -> (BT
 
 #[test]
 fn every_link_of_the_site_leads_to_a_page_and_a_heading_that_exist() {
-    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
+    let app =
+        TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     let root = Url::parse(&app.admin).unwrap().join("/docs/").unwrap();
     let (pages, others) = walk_site(&root, |url| {
         let answer = app.admin("GET", url.path()).anonymous().send();
         // The console asks to sign in.
         let is_there = answer.status == 200 || (answer.status == 303 && url.path() == "/");
-        let kind = answer.headers.get("content-type").map(|kind| kind.split(';').next().unwrap().to_owned());
+        let kind = answer
+            .headers
+            .get("content-type")
+            .map(|kind| kind.split(';').next().unwrap().to_owned());
         is_there.then(|| (kind.unwrap_or_default(), answer.body))
     });
-    let of_site: BTreeSet<_> = Site::new(Form::Served).paths().filter(|path| path.ends_with(".html")).collect();
-    let reached: BTreeSet<_> = pages.iter().filter_map(|path| path.strip_prefix("/docs/")).map(str::to_owned).collect();
+    let of_site: BTreeSet<_> = Site::new(Form::Served)
+        .paths()
+        .filter(|path| path.ends_with(".html"))
+        .collect();
+    let reached: BTreeSet<_> = pages
+        .iter()
+        .filter_map(|path| path.strip_prefix("/docs/"))
+        .map(str::to_owned)
+        .collect();
     let missing: Vec<_> = of_site.difference(&reached).collect();
     assert!(missing.is_empty(), "no page links to {missing:?}");
-    for path in ["/", "/docs/api", "/docs/running.md", "/README.md", "/docs/assets/site.css", "/docs/guide/call.png"] {
+    for path in [
+        "/",
+        "/docs/api",
+        "/docs/running.md",
+        "/README.md",
+        "/docs/assets/site.css",
+        "/docs/guide/call.png",
+    ] {
         assert!(others.contains(path), "{path}: {others:?}");
     }
 }
@@ -347,11 +548,18 @@ fn every_link_of_the_static_site_leads_to_a_file_of_it() {
     let root = Url::parse("file:///site/index.html").unwrap();
     let (pages, others) = walk_site(&root, |url| {
         let path = url.path().strip_prefix("/site/")?;
-        let kind = if path.ends_with(".html") { "text/html" } else { "" };
+        let kind = if path.ends_with(".html") {
+            "text/html"
+        } else {
+            ""
+        };
         Some((kind.to_owned(), site.content(path)?.into_owned()))
     });
-    let reached: BTreeSet<_> =
-        pages.union(&others).filter_map(|path| path.strip_prefix("/site/")).map(str::to_owned).collect();
+    let reached: BTreeSet<_> = pages
+        .union(&others)
+        .filter_map(|path| path.strip_prefix("/site/"))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(reached, site.paths().collect());
 }
 
@@ -374,34 +582,61 @@ fn a_page_is_one_document_with_its_navigation() {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     let policy = &answer.headers["content-security-policy"];
-    assert!(policy.contains("script-src 'self'; style-src 'self';") && !policy.contains("unsafe"), "{policy}");
-    assert!(!text.contains(" style=") && !text.contains("<script>"), "{text}");
+    assert!(
+        policy.contains("script-src 'self'; style-src 'self';") && !policy.contains("unsafe"),
+        "{policy}"
+    );
+    assert!(
+        !text.contains(" style=") && !text.contains("<script>"),
+        "{text}"
+    );
     assert_eq!(answer.headers["cache-control"], "no-cache");
     let root = app.admin("GET", "/docs/").anonymous().send();
-    assert_eq!(root.body, app.admin("GET", "/docs/index.html").anonymous().send().body);
+    assert_eq!(
+        root.body,
+        app.admin("GET", "/docs/index.html").anonymous().send().body
+    );
 }
 
 #[test]
 fn the_address_without_a_slash_leads_to_the_pages() {
     let app = TestApp::start();
     let answer = app.admin("GET", "/docs").anonymous().send();
-    assert_eq!((answer.status, answer.headers["location"].as_str()), (307, "/docs/"));
+    assert_eq!(
+        (answer.status, answer.headers["location"].as_str()),
+        (307, "/docs/")
+    );
 }
 
 #[test]
 fn the_search_knows_the_sections_of_all_pages() {
     let app = TestApp::start();
-    let script = app.admin("GET", "/docs/assets/search-index.js").anonymous().send();
+    let script = app
+        .admin("GET", "/docs/assets/search-index.js")
+        .anonymous()
+        .send();
     assert_eq!(kind(&script), "text/javascript");
     let script = script.text();
-    let json = script.strip_prefix("globalThis.searchIndex = ").and_then(|rest| rest.strip_suffix(";\n")).unwrap();
+    let json = script
+        .strip_prefix("globalThis.searchIndex = ")
+        .and_then(|rest| rest.strip_suffix(";\n"))
+        .unwrap();
     let index: Value = serde_json::from_str(json).unwrap();
     let pages = index["pages"].as_array().unwrap();
-    assert!(pages.contains(&serde_json::json!(["Webhooks", "webhooks.html"])), "{pages:?}");
+    assert!(
+        pages.contains(&serde_json::json!(["Webhooks", "webhooks.html"])),
+        "{pages:?}"
+    );
     let sections = index["sections"].as_array().unwrap();
-    let stop = sections.iter().find(|section| section[2] == "stopping").unwrap();
+    let stop = sections
+        .iter()
+        .find(|section| section[2] == "stopping")
+        .unwrap();
     assert_eq!(
-        (stop[1].as_str(), pages[stop[0].as_u64().unwrap() as usize][1].as_str()),
+        (
+            stop[1].as_str(),
+            pages[stop[0].as_u64().unwrap() as usize][1].as_str()
+        ),
         (Some("Stopping"), Some("running.html"))
     );
     assert!(stop[3].as_str().unwrap().contains("SIGTERM"), "{stop}");

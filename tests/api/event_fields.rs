@@ -34,21 +34,53 @@ enum When {
 
 const EVERYWHERE: [&str; 4] = ["occurred_at", "project_id", "room", "type"];
 const WHO: &[&str] = &["participant_identity", "participant_sid"];
-const TRACK: &[&str] =
-    &["participant_identity", "participant_sid", "track_kind", "track_muted", "track_sid", "track_source"];
+const TRACK: &[&str] = &[
+    "participant_identity",
+    "participant_sid",
+    "track_kind",
+    "track_muted",
+    "track_sid",
+    "track_source",
+];
 const RECORDING: &[&str] = &["egress_id", "recording_status"];
 const BROADCAST: &[&str] = &["broadcast_status", "egress_id"];
 const INGRESS: &[&str] = &["ingress_id", "ingress_status", "participant_identity"];
 // A bitrate limit is part of a role.
-const LIMIT: &[&str] = &["participant_identity", "participant_sid", "publish_kbps", "publish_max_kbps", "role"];
+const LIMIT: &[&str] = &[
+    "participant_identity",
+    "participant_sid",
+    "publish_kbps",
+    "publish_max_kbps",
+    "role",
+];
 
 /// The shapes. A new event type needs one.
 const SHAPES: &[Shape] = &[
-    Shape { event: EventType::RoomStarted, always: &[], sometimes: &[] },
-    Shape { event: EventType::RoomFinished, always: &[], sometimes: &[] },
-    Shape { event: EventType::ParticipantJoined, always: WHO, sometimes: &[("role", When::RoleHeld)] },
-    Shape { event: EventType::ParticipantLeft, always: WHO, sometimes: &[("role", When::RoleHeld)] },
-    Shape { event: EventType::ParticipantConnectionAborted, always: WHO, sometimes: &[("role", When::RoleHeld)] },
+    Shape {
+        event: EventType::RoomStarted,
+        always: &[],
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::RoomFinished,
+        always: &[],
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::ParticipantJoined,
+        always: WHO,
+        sometimes: &[("role", When::RoleHeld)],
+    },
+    Shape {
+        event: EventType::ParticipantLeft,
+        always: WHO,
+        sometimes: &[("role", When::RoleHeld)],
+    },
+    Shape {
+        event: EventType::ParticipantConnectionAborted,
+        always: WHO,
+        sometimes: &[("role", When::RoleHeld)],
+    },
     Shape {
         event: EventType::ParticipantRoleChanged,
         always: &["participant_identity", "participant_sid", "role"],
@@ -68,18 +100,66 @@ const SHAPES: &[Shape] = &[
         always: LIMIT,
         sometimes: &[("track_sid", When::OneTrack)],
     },
-    Shape { event: EventType::TrackPublished, always: TRACK, sometimes: &[("role", When::RoleHeld)] },
-    Shape { event: EventType::TrackUnpublished, always: TRACK, sometimes: &[("role", When::RoleHeld)] },
-    Shape { event: EventType::RecordingStarted, always: RECORDING, sometimes: &[] },
-    Shape { event: EventType::RecordingUpdated, always: RECORDING, sometimes: &[] },
-    Shape { event: EventType::RecordingEnded, always: RECORDING, sometimes: &[] },
-    Shape { event: EventType::RecordingFailed, always: RECORDING, sometimes: &[] },
-    Shape { event: EventType::BroadcastStarted, always: BROADCAST, sometimes: &[] },
-    Shape { event: EventType::BroadcastUpdated, always: BROADCAST, sometimes: &[] },
-    Shape { event: EventType::BroadcastEnded, always: BROADCAST, sometimes: &[] },
-    Shape { event: EventType::BroadcastFailed, always: BROADCAST, sometimes: &[] },
-    Shape { event: EventType::IngressStarted, always: INGRESS, sometimes: &[] },
-    Shape { event: EventType::IngressEnded, always: INGRESS, sometimes: &[] },
+    Shape {
+        event: EventType::TrackPublished,
+        always: TRACK,
+        sometimes: &[("role", When::RoleHeld)],
+    },
+    Shape {
+        event: EventType::TrackUnpublished,
+        always: TRACK,
+        sometimes: &[("role", When::RoleHeld)],
+    },
+    Shape {
+        event: EventType::RecordingStarted,
+        always: RECORDING,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::RecordingUpdated,
+        always: RECORDING,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::RecordingEnded,
+        always: RECORDING,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::RecordingFailed,
+        always: RECORDING,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::BroadcastStarted,
+        always: BROADCAST,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::BroadcastUpdated,
+        always: BROADCAST,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::BroadcastEnded,
+        always: BROADCAST,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::BroadcastFailed,
+        always: BROADCAST,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::IngressStarted,
+        always: INGRESS,
+        sometimes: &[],
+    },
+    Shape {
+        event: EventType::IngressEnded,
+        always: INGRESS,
+        sometimes: &[],
+    },
 ];
 
 /// The events received, each with its type and the conditions that held.
@@ -93,8 +173,17 @@ impl Scenario {
     #[track_caller]
     fn record(&mut self, app: &TestApp, receiver: &Receiver, expected: &[(EventType, &[When])]) {
         let events = app.events(receiver);
-        let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-        assert_eq!(types, expected.iter().map(|(event, _)| event.as_str()).collect::<Vec<_>>());
+        let types: Vec<_> = events
+            .iter()
+            .map(|event| event["type"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            types,
+            expected
+                .iter()
+                .map(|(event, _)| event.as_str())
+                .collect::<Vec<_>>()
+        );
         for ((event_type, when), event) in expected.iter().zip(events) {
             self.events.push((*event_type, when.to_vec(), event));
         }
@@ -106,17 +195,31 @@ impl Scenario {
         app.room("participants");
         let mut started: Option<(EventType, &[When])> = Some((E::RoomStarted, &[]));
         for (role, when) in [("", &[] as &[When]), ("host", &[When::RoleHeld])] {
-            for (clean, gone) in [(true, E::ParticipantLeft), (false, E::ParticipantConnectionAborted)] {
+            for (clean, gone) in [
+                (true, E::ParticipantLeft),
+                (false, E::ParticipantConnectionAborted),
+            ] {
                 let ann = app.join("participants", "ann", role);
                 let track = app.publish(&ann, "audio", "microphone");
                 app.unpublish(&ann, &track);
                 app.leave(&ann, clean);
-                let life = [E::ParticipantJoined, E::TrackPublished, E::TrackUnpublished, gone];
-                let expected: Vec<_> = started.take().into_iter().chain(life.map(|event| (event, when))).collect();
+                let life = [
+                    E::ParticipantJoined,
+                    E::TrackPublished,
+                    E::TrackUnpublished,
+                    gone,
+                ];
+                let expected: Vec<_> = started
+                    .take()
+                    .into_iter()
+                    .chain(life.map(|event| (event, when)))
+                    .collect();
                 self.record(app, receiver, &expected);
             }
         }
-        app.delete("/v1/rooms/participants").send().expect_empty(204);
+        app.delete("/v1/rooms/participants")
+            .send()
+            .expect_empty(204);
         self.record(app, receiver, &[(E::RoomFinished, &[])]);
     }
 
@@ -127,7 +230,9 @@ impl Scenario {
         app.join("roles", "bob", "guest");
         app.events(receiver);
         let give = |identity: &str, role: &str, token: Option<&str>| {
-            let call = app.post(&format!("/v1/rooms/roles/participants/{identity}/role")).json(json!({"role": role}));
+            let call = app
+                .post(&format!("/v1/rooms/roles/participants/{identity}/role"))
+                .json(json!({"role": role}));
             let call = match token {
                 Some(token) => call.anonymous().header("x-svc-room-token", token),
                 None => call,
@@ -156,7 +261,10 @@ impl Scenario {
 
     /// A bitrate limit that is exceeded and kept again, with one track and with two.
     fn limits(&mut self, app: &TestApp, receiver: &Receiver) {
-        app.room_with_roles("limits", &json!({"speaker": {"publish": {"max_kbps": 500}}}));
+        app.room_with_roles(
+            "limits",
+            &json!({"speaker": {"publish": {"max_kbps": 500}}}),
+        );
         let ann = app.join("limits", "ann", "speaker");
         app.publish(&ann, "video", "camera");
         self.exceed_and_clear(app, receiver, &ann, &[When::OneTrack]);
@@ -166,10 +274,14 @@ impl Scenario {
 
     fn exceed_and_clear(&mut self, app: &TestApp, receiver: &Receiver, sid: &str, when: &[When]) {
         app.events(receiver);
-        let (exceeded, cleared) =
-            (EventType::ParticipantPublishLimitExceeded, EventType::ParticipantPublishLimitCleared);
+        let (exceeded, cleared) = (
+            EventType::ParticipantPublishLimitExceeded,
+            EventType::ParticipantPublishLimitCleared,
+        );
         for (event, kbps) in [(exceeded, 640), (cleared, 400)] {
-            let before = app.deliveries(&format!("event_type={}", event.as_str())).len();
+            let before = app
+                .deliveries(&format!("event_type={}", event.as_str()))
+                .len();
             app.act(sid, "bitrate", json!({"kbps": kbps})).expect(200);
             app.advance(Duration::from_secs(5));
             app.wait_for_event(event.as_str(), before + 1);
@@ -181,19 +293,40 @@ impl Scenario {
     fn egresses(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
         app.room("egresses");
-        let recordings = [E::RecordingStarted, E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed];
-        let broadcasts = [E::BroadcastStarted, E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed];
+        let recordings = [
+            E::RecordingStarted,
+            E::RecordingUpdated,
+            E::RecordingEnded,
+            E::RecordingFailed,
+        ];
+        let broadcasts = [
+            E::BroadcastStarted,
+            E::BroadcastUpdated,
+            E::BroadcastEnded,
+            E::BroadcastFailed,
+        ];
         for (path, body, [started, updated, ended, failed]) in [
             ("recordings", json!({"type": "room_composite"}), recordings),
-            ("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]}), broadcasts),
+            (
+                "broadcasts",
+                json!({"urls": ["rtmp://8.8.8.8/live/key"]}),
+                broadcasts,
+            ),
         ] {
             for (status, last) in [("complete", ended), ("failed", failed)] {
-                let started_egress =
-                    app.post(&format!("/v1/rooms/egresses/{path}")).json(body.clone()).send().expect(201);
+                let started_egress = app
+                    .post(&format!("/v1/rooms/egresses/{path}"))
+                    .json(body.clone())
+                    .send()
+                    .expect(201);
                 let egress = started_egress["egress_id"].as_str().unwrap();
                 app.drive(egress, json!({"status": "active"}));
                 app.drive(egress, json!({"status": status}));
-                self.record(app, receiver, &[(started, &[]), (updated, &[]), (last, &[])]);
+                self.record(
+                    app,
+                    receiver,
+                    &[(started, &[]), (updated, &[]), (last, &[])],
+                );
             }
         }
     }
@@ -203,13 +336,32 @@ impl Scenario {
         use EventType as E;
         app.room("encoder");
         let body = json!({"input_type": "rtmp", "participant_identity": "camera"});
-        let made = app.post("/v1/rooms/encoder/ingress").json(body).send().expect(201);
+        let made = app
+            .post("/v1/rooms/encoder/ingress")
+            .json(body)
+            .send()
+            .expect(201);
         let key = made["stream_key"].as_str().unwrap();
-        app.admin("POST", &format!("/sandbox/ingress/{key}/connect")).send().expect(200);
-        let up = [E::RoomStarted, E::ParticipantJoined, E::TrackPublished, E::TrackPublished, E::IngressStarted];
+        app.admin("POST", &format!("/sandbox/ingress/{key}/connect"))
+            .send()
+            .expect(200);
+        let up = [
+            E::RoomStarted,
+            E::ParticipantJoined,
+            E::TrackPublished,
+            E::TrackPublished,
+            E::IngressStarted,
+        ];
         self.record(app, receiver, &up.map(|event| (event, &[] as &[When])));
-        app.admin("POST", &format!("/sandbox/ingress/{key}/disconnect")).send().expect(200);
-        let down = [E::TrackUnpublished, E::TrackUnpublished, E::ParticipantLeft, E::IngressEnded];
+        app.admin("POST", &format!("/sandbox/ingress/{key}/disconnect"))
+            .send()
+            .expect(200);
+        let down = [
+            E::TrackUnpublished,
+            E::TrackUnpublished,
+            E::ParticipantLeft,
+            E::IngressEnded,
+        ];
         self.record(app, receiver, &down.map(|event| (event, &[] as &[When])));
     }
 
@@ -231,11 +383,24 @@ fn every_event_has_exactly_the_fields_of_its_shape() {
     for shape in SHAPES {
         let name = shape.event.as_str();
         let mut seen: BTreeMap<When, (bool, bool)> = BTreeMap::new();
-        let received: Vec<_> = scenario.events.iter().filter(|(event, ..)| *event == shape.event).collect();
+        let received: Vec<_> = scenario
+            .events
+            .iter()
+            .filter(|(event, ..)| *event == shape.event)
+            .collect();
         assert!(!received.is_empty(), "the scenario has no {name}");
         for (_, when, event) in received {
-            let depending = shape.sometimes.iter().filter(|(_, on)| when.contains(on)).map(|(field, _)| *field);
-            let mut expected: Vec<_> = EVERYWHERE.iter().chain(shape.always).copied().chain(depending).collect();
+            let depending = shape
+                .sometimes
+                .iter()
+                .filter(|(_, on)| when.contains(on))
+                .map(|(field, _)| *field);
+            let mut expected: Vec<_> = EVERYWHERE
+                .iter()
+                .chain(shape.always)
+                .copied()
+                .chain(depending)
+                .collect();
             expected.sort_unstable();
             assert_eq!(fields(event), expected, "{name} when {when:?}");
             for (_, on) in shape.sometimes {
@@ -244,7 +409,10 @@ fn every_event_has_exactly_the_fields_of_its_shape() {
             }
         }
         for (on, (with, without)) in seen {
-            assert!(with && without, "the scenario has {name} when {on:?}, and when not");
+            assert!(
+                with && without,
+                "the scenario has {name} when {on:?}, and when not"
+            );
         }
     }
 }
@@ -253,7 +421,12 @@ fn every_event_has_exactly_the_fields_of_its_shape() {
 fn every_event_type_has_one_shape() {
     for event in EventType::ALL {
         let shapes = SHAPES.iter().filter(|shape| shape.event == *event).count();
-        assert_eq!(shapes, 1, "{} needs one shape in tests/api/event_fields.rs", event.as_str());
+        assert_eq!(
+            shapes,
+            1,
+            "{} needs one shape in tests/api/event_fields.rs",
+            event.as_str()
+        );
     }
     assert_eq!(EventType::ALL.len(), 20);
 }

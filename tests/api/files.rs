@@ -18,13 +18,20 @@ fn start(app: &TestApp, filepath: &str) -> String {
     app.room(&room);
     app.join(&room, "alice", "host");
     let body = json!({"type": "room_composite", "filepath": filepath});
-    let recording = app.post(&format!("/v1/rooms/{room}/recordings")).json(body).send().expect(201);
+    let recording = app
+        .post(&format!("/v1/rooms/{room}/recordings"))
+        .json(body)
+        .send()
+        .expect(201);
     recording["egress_id"].as_str().unwrap().to_owned()
 }
 
 /// Where the file of a recording is.
 fn file(app: &TestApp, filepath: &str) -> PathBuf {
-    app.data().join("recordings").join(&app.project).join(filepath)
+    app.data()
+        .join("recordings")
+        .join(&app.project)
+        .join(filepath)
 }
 
 /// Writes the file of a recording, as the media plane would have.
@@ -53,7 +60,9 @@ fn path(id: &str) -> String {
 
 /// A link to the file of a recording.
 fn link(app: &TestApp, id: &str, query: &str) -> Value {
-    app.get(&format!("{}/link{query}", path(id))).send().expect(200)
+    app.get(&format!("{}/link{query}", path(id)))
+        .send()
+        .expect(200)
 }
 
 #[test]
@@ -73,9 +82,18 @@ fn the_file_of_a_recording_is_sent_with_its_type_and_its_name() {
         assert_eq!(whole.headers[header], expected);
     }
     let head = app.request("HEAD", &path(&id)).send();
-    assert_eq!((head.status, head.body.len(), head.headers["content-length"].as_str()), (200, 0, "10"));
+    assert_eq!(
+        (
+            head.status,
+            head.body.len(),
+            head.headers["content-length"].as_str()
+        ),
+        (200, 0, "10")
+    );
     assert_eq!(head.headers["etag"], whole.headers["etag"]);
-    app.post(&path(&id)).send().expect_error(405, "method_not_allowed", None);
+    app.post(&path(&id))
+        .send()
+        .expect_error(405, "method_not_allowed", None);
 }
 
 #[test]
@@ -86,12 +104,18 @@ fn a_name_with_letters_beyond_ascii_is_sent_in_both_forms() {
             "talks/Küche \"1\".mp4",
             "attachment; filename=\"K_che \\\"1\\\".mp4\"; filename*=UTF-8''K%C3%BCche%20%221%22.mp4",
         ),
-        ("会議.mp4", "attachment; filename=\"__.mp4\"; filename*=UTF-8''%E4%BC%9A%E8%AD%B0.mp4"),
+        (
+            "会議.mp4",
+            "attachment; filename=\"__.mp4\"; filename*=UTF-8''%E4%BC%9A%E8%AD%B0.mp4",
+        ),
         ("a'b;c%.mp4", "attachment; filename=\"a'b;c%.mp4\""),
     ] {
         let id = recorded(&app, path_of_file);
         let [get, head] = ["GET", "HEAD"].map(|method| app.request(method, &path(&id)).send());
-        assert_eq!((get.status, get.headers["content-disposition"].as_str()), (200, expected));
+        assert_eq!(
+            (get.status, get.headers["content-disposition"].as_str()),
+            (200, expected)
+        );
         assert_eq!(head.headers["content-disposition"], expected);
     }
 }
@@ -103,7 +127,15 @@ fn a_part_is_sent_as_long_as_the_file_is_the_same() {
     let part = |range: &str| app.get(&path(&id)).header("range", range);
     let answer = |request: Request| {
         let response = request.send();
-        (response.status, response.headers.get("content-range").cloned().unwrap_or_default(), response.text())
+        (
+            response.status,
+            response
+                .headers
+                .get("content-range")
+                .cloned()
+                .unwrap_or_default(),
+            response.text(),
+        )
     };
     let of = |status, range: &str, text: &str| (status, range.to_owned(), text.to_owned());
     assert_eq!(answer(part("bytes=2-4")), of(206, "bytes 2-4/10", "234"));
@@ -112,17 +144,31 @@ fn a_part_is_sent_as_long_as_the_file_is_the_same() {
     assert_eq!(answer(part("bytes=0-0,2-2")), of(200, "", "0123456789"));
     assert_eq!(answer(part("bytes=10-")), of(416, "bytes */10", ""));
     let whole = app.get(&path(&id)).send();
-    let (tag, date) = (whole.headers["etag"].clone(), whole.headers["last-modified"].clone());
+    let (tag, date) = (
+        whole.headers["etag"].clone(),
+        whole.headers["last-modified"].clone(),
+    );
     for same in [&tag, &date] {
-        assert_eq!(answer(part("bytes=2-4").header("if-range", same)).0, 206, "{same}");
+        assert_eq!(
+            answer(part("bytes=2-4").header("if-range", same)).0,
+            206,
+            "{same}"
+        );
     }
     for other in ["\"another\"", "Thu, 01 Jan 1970 00:00:00 GMT", "nonsense"] {
-        assert_eq!(answer(part("bytes=2-4").header("if-range", other)), of(200, "", "0123456789"), "{other}");
+        assert_eq!(
+            answer(part("bytes=2-4").header("if-range", other)),
+            of(200, "", "0123456789"),
+            "{other}"
+        );
     }
     let known = app.get(&path(&id)).header("if-none-match", &tag).send();
     assert_eq!((known.status, known.body.len()), (304, 0));
     write(&app, "a.mp4", b"another");
-    assert_eq!(answer(part("bytes=2-4").header("if-range", &tag)), of(200, "", "another"));
+    assert_eq!(
+        answer(part("bytes=2-4").header("if-range", &tag)),
+        of(200, "", "another")
+    );
 }
 
 #[test]
@@ -135,8 +181,13 @@ fn a_file_is_there_for_its_project_alone_and_once_it_is_complete() {
     assert!(refused(&id).text().contains("once it has ended"));
     end(&app, &id);
     app.get(&path(&id)).send();
-    let other = app.post("/v1/rooms/a-mp4/broadcasts").json(json!({"urls": ["rtmp://8.8.8.8/live/key"]}));
-    let broadcast = other.send().expect(201)["egress_id"].as_str().unwrap().to_owned();
+    let other = app
+        .post("/v1/rooms/a-mp4/broadcasts")
+        .json(json!({"urls": ["rtmp://8.8.8.8/live/key"]}));
+    let broadcast = other.send().expect(201)["egress_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for unknown in [broadcast.as_str(), "EG_none", "%20"] {
         refused(unknown).expect_error(404, "recording_not_found", None);
     }
@@ -144,7 +195,10 @@ fn a_file_is_there_for_its_project_alone_and_once_it_is_complete() {
     assert!(refused(&id).text().contains("no file on this machine"));
     std::os::unix::fs::symlink(app.data().join("encryption.key"), file(&app, "a.mp4")).unwrap();
     refused(&id).expect_error(404, "recording_not_found", None);
-    for request in [app.get(&path(&id)).anonymous(), app.get(&path(&id)).bearer("vk_test_none")] {
+    for request in [
+        app.get(&path(&id)).anonymous(),
+        app.get(&path(&id)).bearer("vk_test_none"),
+    ] {
         request.send().expect_error(401, "unauthorized", None);
     }
 }
@@ -175,31 +229,64 @@ fn a_link_needs_no_key_and_expires() {
         assert_ne!(altered, link_path);
         open(&altered).expect_error(401, "unauthorized", None);
     }
-    open(&format!("{}?project={}", path(&id), app.project)).expect_error(400, "invalid_request", Some("expires"));
+    open(&format!("{}?project={}", path(&id), app.project)).expect_error(
+        400,
+        "invalid_request",
+        Some("expires"),
+    );
     for seconds in ["0", "604801", "x"] {
-        let refused = app.get(&format!("{}/link?expires_in_seconds={seconds}", path(&id))).send();
+        let refused = app
+            .get(&format!("{}/link?expires_in_seconds={seconds}", path(&id)))
+            .send();
         refused.expect_error(400, "invalid_request", Some("expires_in_seconds"));
     }
     let unfinished = start(&app, "c.mp4");
-    app.get(&format!("{}/link", path(&unfinished))).send().expect_error(404, "recording_not_found", None);
-    app.get(&format!("{}/link", path(&id))).anonymous().send().expect_error(401, "unauthorized", None);
+    app.get(&format!("{}/link", path(&unfinished)))
+        .send()
+        .expect_error(404, "recording_not_found", None);
+    app.get(&format!("{}/link", path(&id)))
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
     let app = app.restart();
     let again = Request::new("GET", format!("{}{link_path}", app.api)).send();
-    assert_eq!(again.body, CONTENT, "nothing is stored of a link, and it stays valid");
+    assert_eq!(
+        again.body, CONTENT,
+        "nothing is stored of a link, and it stays valid"
+    );
 }
 
 #[test]
 fn the_command_prints_a_link_that_opens() {
     let app = TestApp::start();
     let id = recorded(&app, "a.mp4");
-    let command = |arguments: &[&str]| app.program().args(["recording", "link"]).args(arguments).output().unwrap();
+    let command = |arguments: &[&str]| {
+        app.program()
+            .args(["recording", "link"])
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
     let printed = command(&[&id, "--expires", "10m"]);
-    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    assert!(
+        printed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&printed.stderr)
+    );
     let url = String::from_utf8(printed.stdout).unwrap();
-    assert!(url.starts_with(&format!("{}/files/recordings/{id}?", app.api)), "{url}");
-    assert_eq!(Request::new("GET", url.trim().to_owned()).send().body, CONTENT);
+    assert!(
+        url.starts_with(&format!("{}/files/recordings/{id}?", app.api)),
+        "{url}"
+    );
+    assert_eq!(
+        Request::new("GET", url.trim().to_owned()).send().body,
+        CONTENT
+    );
     let json: Value = serde_json::from_slice(&command(&[&id, "--json"]).stdout).unwrap();
-    assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), ["expires_at", "url"]);
+    assert_eq!(
+        json.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["expires_at", "url"]
+    );
     for (arguments, code, problem) in [
         (&["EG_none"][..], 1, "no recording EG_none"),
         (&[&id, "--expires", "8d"], 2, "7 days"),
@@ -207,7 +294,10 @@ fn the_command_prints_a_link_that_opens() {
     ] {
         let refused = command(arguments);
         let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(code) && message.contains(problem), "{message}");
+        assert!(
+            refused.status.code() == Some(code) && message.contains(problem),
+            "{message}"
+        );
     }
 }
 
@@ -227,7 +317,12 @@ fn begin(app: &TestApp, path: &str, key: &str) -> (TcpStream, Vec<u8>) {
 fn with_large_recording() -> (TestApp, String) {
     let app = TestApp::start_with(|config| config.http.request_timeout = NEVER);
     let id = recorded(&app, "a.mp4");
-    File::options().append(true).open(file(&app, "a.mp4")).unwrap().set_len(9 << 20).unwrap();
+    File::options()
+        .append(true)
+        .open(file(&app, "a.mp4"))
+        .unwrap()
+        .set_len(9 << 20)
+        .unwrap();
     (app, id)
 }
 
@@ -251,7 +346,10 @@ fn slow_downloads_by_link_take_nothing_from_the_key_of_the_project() {
     let link = link(&app, &id, "")["path"].as_str().unwrap().to_owned();
     let open: Vec<_> = (0..64).map(|_| begin(&app, &link, "")).collect();
     assert!(open.iter().all(|(_, status)| status == b"200"));
-    app.get(&link).anonymous().send().expect_error(429, "rate_limited", None);
+    app.get(&link)
+        .anonymous()
+        .send()
+        .expect_error(429, "rate_limited", None);
     let file = app.get(&path(&id)).send();
     assert_eq!((file.status, file.body.len()), (200, 9 << 20));
     app.get("/v1/rooms").send().expect(200);
@@ -261,13 +359,17 @@ fn slow_downloads_by_link_take_nothing_from_the_key_of_the_project() {
 
 #[test]
 fn old_files_are_removed_and_the_console_says_so() {
-    let app = TestApp::start_with(|config| config.recordings.retention = Some(Duration::from_secs(24 * 3_600)));
-    let [old, new, uploaded] = ["old.mp4", "new.mp4", "uploaded.mp4"].map(|name| recorded(&app, name));
+    let app = TestApp::start_with(|config| {
+        config.recordings.retention = Some(Duration::from_secs(24 * 3_600));
+    });
+    let [old, new, uploaded] =
+        ["old.mp4", "new.mp4", "uploaded.mp4"].map(|name| recorded(&app, name));
     app.records().run(&format!(
         "UPDATE egresses SET destination_id = 'dst_1', destination = 'd' WHERE egress_id = '{uploaded}'"
     ));
     let written = |name: &str, seconds: u64| {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(app.clock.now().millis().unsigned_abs());
+        let at =
+            SystemTime::UNIX_EPOCH + Duration::from_millis(app.clock.now().millis().unsigned_abs());
         File::options()
             .append(true)
             .open(file(&app, name))
@@ -279,14 +381,28 @@ fn old_files_are_removed_and_the_console_says_so() {
     written("uploaded.mp4", 0);
     // As that of another recording, which has got the name since.
     written("new.mp4", 400 * 24 * 3_600);
-    let shown = || app.admin("GET", &format!("/projects/{}/recordings/{old}", app.project)).send().text();
-    assert!(shown().contains("recordings.retention") && shown().contains("2026-03-02"), "{}", shown());
+    let shown = || {
+        app.admin(
+            "GET",
+            &format!("/projects/{}/recordings/{old}", app.project),
+        )
+        .send()
+        .text()
+    };
+    assert!(
+        shown().contains("recordings.retention") && shown().contains("2026-03-02"),
+        "{}",
+        shown()
+    );
     app.advance(Duration::from_secs(24 * 3_600 - 1));
     app.get(&path(&old)).send();
     assert!(file(&app, "old.mp4").exists());
     eventually(|| {
         app.advance(Duration::from_secs(10 * 60));
-        app.get(&path(&old)).send().text().contains("its file was removed at 2026-")
+        app.get(&path(&old))
+            .send()
+            .text()
+            .contains("its file was removed at 2026-")
     });
     assert!(!file(&app, "old.mp4").exists());
     assert!(shown().contains("when it was removed"), "{}", shown());

@@ -8,15 +8,25 @@ use crate::tools::default_template;
 
 /// The headers of a response but for those that differ each time.
 fn headers(answer: &Response) -> BTreeMap<&str, &str> {
-    let headers = answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    headers.filter(|(name, _)| !["date", "x-request-id"].contains(name)).collect()
+    let headers = answer
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    headers
+        .filter(|(name, _)| !["date", "x-request-id"].contains(name))
+        .collect()
 }
 
 /// Sends a request as `GET` and as `HEAD`, and returns the status.
 #[track_caller]
 fn assert_same(request: impl Fn(&str) -> Request, path: &str) -> u16 {
     let (get, head) = (request("GET").send(), request("HEAD").send());
-    assert_eq!((get.status, headers(&get)), (head.status, headers(&head)), "{path}: {}", get.text());
+    assert_eq!(
+        (get.status, headers(&get)),
+        (head.status, headers(&head)),
+        "{path}: {}",
+        get.text()
+    );
     assert_eq!(head.text(), "", "{path}");
     if let Some(length) = get.headers.get("content-length") {
         assert_eq!(length.parse(), Ok(get.body.len()), "{path}");
@@ -32,7 +42,10 @@ fn every_operation_that_takes_get_takes_head_with_the_same_checks() {
     let template = default_template(&app);
     let mut succeeded = 0;
     let operations = described(&app.get("/openapi.json").send().expect(200));
-    for operation in operations.iter().filter(|operation| operation.method == "GET") {
+    for operation in operations
+        .iter()
+        .filter(|operation| operation.method == "GET")
+    {
         let path = operation.concrete(|before, name| match (before, name) {
             ("rooms", _) => "standup".into(),
             ("participants", _) => "alice".into(),
@@ -43,10 +56,19 @@ fn every_operation_that_takes_get_takes_head_with_the_same_checks() {
         });
         let status = assert_same(|method| app.request(method, &path), &path);
         succeeded += usize::from(status == 200);
-        assert_eq!(assert_same(|method| app.request(method, &path).bearer("nobody"), &path), 401);
+        assert_eq!(
+            assert_same(|method| app.request(method, &path).bearer("nobody"), &path),
+            401
+        );
         let query = format!("{path}?nope=1");
         assert!(assert_same(|method| app.request(method, &query), &query) < 500);
-        assert_eq!(assert_same(|method| app.request(method, &path).header("origin", "http://x.test"), &path), 403);
+        assert_eq!(
+            assert_same(
+                |method| app.request(method, &path).header("origin", "http://x.test"),
+                &path
+            ),
+            403
+        );
     }
     assert!(succeeded > 10, "{succeeded}");
 }
@@ -54,11 +76,29 @@ fn every_operation_that_takes_get_takes_head_with_the_same_checks() {
 #[test]
 fn the_paths_beside_the_operations_take_head() {
     let app = TestApp::start();
-    for path in ["/healthz", "/openapi.json", "/call", "/call/main.js", "/call/livekit-client.umd.js"] {
-        assert_eq!(assert_same(|method| app.request(method, path).anonymous(), path), 200, "{path}");
+    for path in [
+        "/healthz",
+        "/openapi.json",
+        "/call",
+        "/call/main.js",
+        "/call/livekit-client.umd.js",
+    ] {
+        assert_eq!(
+            assert_same(|method| app.request(method, path).anonymous(), path),
+            200,
+            "{path}"
+        );
     }
-    for path in ["/nope", "/v1/nope", "/files/recordings/none", "/call/none.js"] {
-        assert!(assert_same(|method| app.request(method, path), path) >= 400, "{path}");
+    for path in [
+        "/nope",
+        "/v1/nope",
+        "/files/recordings/none",
+        "/call/none.js",
+    ] {
+        assert!(
+            assert_same(|method| app.request(method, path), path) >= 400,
+            "{path}"
+        );
     }
     for path in [
         "/healthz",
@@ -73,7 +113,10 @@ fn the_paths_beside_the_operations_take_head() {
         "/sign-in",
         "/",
     ] {
-        assert!(assert_same(|method| app.admin(method, path), path) < 400, "{path}");
+        assert!(
+            assert_same(|method| app.admin(method, path), path) < 400,
+            "{path}"
+        );
     }
     for path in ["/metrics", "/readyz", "/debug/events"] {
         let head = app.admin("HEAD", path).send();
@@ -86,11 +129,21 @@ fn a_path_without_get_takes_no_head_and_one_with_it_names_both() {
     let app = TestApp::start();
     let head = app.request("HEAD", "/v1/tokens").send();
     assert_eq!((head.status, head.headers["allow"].as_str()), (405, "POST"));
-    assert_eq!(app.put("/v1/rooms").send().headers["allow"], "POST, GET, HEAD");
-    assert_eq!(app.post("/openapi.json").send().headers["allow"], "GET, HEAD");
+    assert_eq!(
+        app.put("/v1/rooms").send().headers["allow"],
+        "POST, GET, HEAD"
+    );
+    assert_eq!(
+        app.post("/openapi.json").send().headers["allow"],
+        "GET, HEAD"
+    );
     let described = app.get("/openapi.json").send().expect(200);
     let paths = described["paths"].as_object().unwrap().values();
-    assert!(paths.flat_map(|path| path.as_object().unwrap().keys()).all(|method| method != "head"));
+    assert!(
+        paths
+            .flat_map(|path| path.as_object().unwrap().keys())
+            .all(|method| method != "head")
+    );
 }
 
 #[test]
@@ -109,8 +162,14 @@ fn a_websocket_is_not_opened_by_head() {
     app.room("standup");
     let token = app.token("standup", "alice", "host");
     let url = format!("/rtc?access_token={token}");
-    let head = app.request("HEAD", &url).anonymous().header("upgrade", "websocket").header("connection", "upgrade");
-    let head =
-        head.header("sec-websocket-version", "13").header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==").send();
+    let head = app
+        .request("HEAD", &url)
+        .anonymous()
+        .header("upgrade", "websocket")
+        .header("connection", "upgrade");
+    let head = head
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .send();
     assert!((400..500).contains(&head.status), "{head:?}");
 }

@@ -21,7 +21,11 @@ fn key_file(app: &TestApp) -> PathBuf {
 fn keys(app: &TestApp) -> Vec<String> {
     let mode = fs::metadata(key_file(app)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    fs::read_to_string(key_file(app)).unwrap().lines().map(ToOwned::to_owned).collect()
+    fs::read_to_string(key_file(app))
+        .unwrap()
+        .lines()
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// Rotates the key and returns the number of records that were sealed again.
@@ -29,7 +33,10 @@ fn keys(app: &TestApp) -> Vec<String> {
 fn rotate(app: &TestApp) -> Value {
     let before = keys(app);
     let done = conclave(app, &["key-rotate"]);
-    assert_eq!(fields(&done), ["new_key_id", "old_key_id", "resealed", "unopenable"]);
+    assert_eq!(
+        fields(&done),
+        ["new_key_id", "old_key_id", "resealed", "unopenable"]
+    );
     assert_ne!(done["old_key_id"], done["new_key_id"]);
     let after = keys(app);
     assert!(after.len() == 1 && before.iter().all(|key| !done.to_string().contains(key)));
@@ -42,12 +49,18 @@ fn s3() -> Value {
 }
 
 fn path(app: &TestApp, name: &str) -> String {
-    format!("/v1/templates/{}/destinations/{name}", default_template(app))
+    format!(
+        "/v1/templates/{}/destinations/{name}",
+        default_template(app)
+    )
 }
 
 fn create(app: &TestApp, name: &str) {
     let path = format!("/v1/templates/{}/destinations", default_template(app));
-    app.post(&path).json(json!({"name": name, "kind": "recording", "config": s3()})).send().expect(201);
+    app.post(&path)
+        .json(json!({"name": name, "kind": "recording", "config": s3()}))
+        .send()
+        .expect(201);
 }
 
 /// A change that keeps the credentials, so that they must be decrypted.
@@ -69,13 +82,20 @@ fn every_sealed_record_works_with_the_new_key_without_the_old_one() {
     app.room("standup");
     let token = || {
         let body = json!({"room": "standup", "identity": "bob"});
-        app.post("/v1/tokens").json(body).idempotency_key("t").send().expect(201)
+        app.post("/v1/tokens")
+            .json(body)
+            .idempotency_key("t")
+            .send()
+            .expect(201)
     };
     let minted = token();
     let old = keys(&app);
 
     let done = rotate(&app);
-    assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(3), &json!(0)));
+    assert_eq!(
+        (&done["resealed"], &done["unopenable"]),
+        (&json!(3), &json!(0))
+    );
     assert_ne!(keys(&app), old);
     assert_eq!(token(), minted, "a stored response is still there");
     keeps(&app, "before");
@@ -94,7 +114,10 @@ fn every_sealed_record_works_with_the_new_key_without_the_old_one() {
     assert!(receiver.next().is_signed_with(secret));
     // Every record is under the new key: the next rotation opens them all.
     let again = rotate(&app);
-    assert_eq!((&again["old_key_id"], &again["unopenable"]), (&done["new_key_id"], &json!(0)));
+    assert_eq!(
+        (&again["old_key_id"], &again["unopenable"]),
+        (&done["new_key_id"], &json!(0))
+    );
 }
 
 #[test]
@@ -116,7 +139,10 @@ fn an_interrupted_rotation_is_completed_by_the_next_run_with_the_same_new_key() 
     let done = rotate(&app);
     assert_eq!(keys(&app), [new]);
     // What the server wrote meanwhile is sealed under the new key already.
-    assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (&done["resealed"], &done["unopenable"]),
+        (&json!(0), &json!(0))
+    );
     let app = app.restart();
     for name in ["before", "between", "old"] {
         keeps(&app, name);
@@ -149,11 +175,20 @@ fn records_that_cannot_be_decrypted_are_counted_and_left() {
     let app = app.restart();
     create(&app, "found");
     let done = rotate(&app);
-    assert_eq!((&done["resealed"], &done["unopenable"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&done["resealed"], &done["unopenable"]),
+        (&json!(1), &json!(1))
+    );
     keeps(&app, "found");
     let change = json!({"config": {"type": "s3", "bucket": "c"}});
-    app.patch(&path(&app, "lost")).json(change).send().expect_error(503, "destination_unusable", None);
-    app.patch(&path(&app, "lost")).json(json!({"config": s3()})).send().expect(200);
+    app.patch(&path(&app, "lost"))
+        .json(change)
+        .send()
+        .expect_error(503, "destination_unusable", None);
+    app.patch(&path(&app, "lost"))
+        .json(json!({"config": s3()}))
+        .send()
+        .expect(200);
 }
 
 #[test]
@@ -179,7 +214,10 @@ fn destinations_written_during_repeated_rotations_can_all_be_decrypted() {
 fn run(app: &TestApp, arguments: &[&str]) -> Output {
     app.program()
         .args(arguments)
-        .env("CONCLAVE_ENCRYPTION__KEY_FILE", app.data().join("encryption.key"))
+        .env(
+            "CONCLAVE_ENCRYPTION__KEY_FILE",
+            app.data().join("encryption.key"),
+        )
         .output()
         .unwrap()
 }
@@ -192,8 +230,14 @@ fn the_output_is_a_table_and_a_missing_key_or_key_file_is_reported() {
     let app = TestApp::start();
     let output = run(&app, &["key-rotate"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let names: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["old_key_id", "new_key_id", "resealed", "unopenable"]);
+    let names: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(
+        names,
+        ["old_key_id", "new_key_id", "resealed", "unopenable"]
+    );
 
     fs::remove_file(key_file(&app)).unwrap();
     let missing = run(&app, &["key-rotate"]);
@@ -203,7 +247,11 @@ fn the_output_is_a_table_and_a_missing_key_or_key_file_is_reported() {
 
     let config = app.data().join("without.toml");
     fs::write(&config, "[encryption]\nkey_file = \"\"\n").unwrap();
-    let output = app.program().args(["--config", config.to_str().unwrap(), "key-rotate"]).output().unwrap();
+    let output = app
+        .program()
+        .args(["--config", config.to_str().unwrap(), "key-rotate"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("encryption.key_file is empty"));
 }
@@ -217,7 +265,10 @@ fn a_server_without_its_key_file_seals_no_record_until_the_file_is_back() {
     let change = json!({"config": {"type": "s3", "bucket": "c"}});
     let refused = app.patch(&path(&app, "before")).json(change).send();
     refused.expect_error(503, "database_unavailable", None);
-    assert!(!refused.text().contains("encryption.key"), "where it lies is for the log");
+    assert!(
+        !refused.text().contains("encryption.key"),
+        "where it lies is for the log"
+    );
     app.get(&path(&app, "before")).send().expect(200);
     fs::write(key_file(&app), text).unwrap();
     fs::set_permissions(key_file(&app), fs::Permissions::from_mode(0o600)).unwrap();

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use conclave_model::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::contract::{ADDITIONS, Described, Row, additions_of, contract, described, fits, row, rows};
+use crate::contract::{
+    ADDITIONS, Described, Row, additions_of, contract, described, fits, row, rows,
+};
 use crate::snapshot;
 use crate::support::TestApp;
 use crate::tools::{conclave, fields};
@@ -14,10 +16,25 @@ use crate::tools::{conclave, fields};
 const CODES: &[(u16, &[&str])] = &[
     (
         400,
-        &["invalid_request", "invalid_room_name", "invalid_identity", "invalid_url", "blocked_url", "invalid_filepath"],
+        &[
+            "invalid_request",
+            "invalid_room_name",
+            "invalid_identity",
+            "invalid_url",
+            "blocked_url",
+            "invalid_filepath",
+        ],
     ),
     (401, &["unauthorized"]),
-    (402, &["room_limit_reached", "quota_exceeded", "feature_not_in_plan", "insufficient_balance"]),
+    (
+        402,
+        &[
+            "room_limit_reached",
+            "quota_exceeded",
+            "feature_not_in_plan",
+            "insufficient_balance",
+        ],
+    ),
     (403, &["permission_denied", "origin_rejected"]),
     (
         404,
@@ -80,7 +97,11 @@ const CODES: &[(u16, &[&str])] = &[
 ];
 
 fn document() -> Value {
-    TestApp::start().get("/openapi.json").anonymous().send().expect(200)
+    TestApp::start()
+        .get("/openapi.json")
+        .anonymous()
+        .send()
+        .expect(200)
 }
 
 /// Compares every described operation with its row.
@@ -94,7 +115,10 @@ fn each(check: impl Fn(&Described, &Row)) {
 fn the_contract_has_54_operations_with_one_open_and_nine_for_room_tokens() {
     let rows = contract();
     let with = |auth: &str| rows.iter().filter(|row| row.auth == auth).count();
-    assert_eq!((rows.len(), with("none"), with("key_or_room_token")), (54, 1, 9));
+    assert_eq!(
+        (rows.len(), with("none"), with("key_or_room_token")),
+        (54, 1, 9)
+    );
     let ids: BTreeSet<_> = rows.iter().map(|row| &row.id).collect();
     let routes: BTreeSet<_> = rows.iter().map(|row| (&row.method, &row.path)).collect();
     assert_eq!((ids.len(), routes.len()), (54, 54));
@@ -123,7 +147,12 @@ fn the_contracts_list_is_what_the_description_says_of_its_operations() {
 
 #[test]
 fn every_operation_has_the_method_and_the_path_of_its_row() {
-    each(|operation, row| assert_eq!((&operation.method, &operation.path), (&row.method, &row.path)));
+    each(|operation, row| {
+        assert_eq!(
+            (&operation.method, &operation.path),
+            (&row.method, &row.path)
+        );
+    });
 }
 
 #[test]
@@ -135,7 +164,12 @@ fn every_operation_names_the_credentials_and_the_permission_of_its_row() {
             _ => json!([]),
         };
         assert_eq!(operation.operation["security"], expected, "{}", row.id);
-        assert_eq!(operation.operation["x-permission"].as_str(), row.permission.as_deref(), "{}", row.id);
+        assert_eq!(
+            operation.operation["x-permission"].as_str(),
+            row.permission.as_deref(),
+            "{}",
+            row.id
+        );
     });
 }
 
@@ -143,16 +177,30 @@ fn every_operation_names_the_credentials_and_the_permission_of_its_row() {
 fn exactly_the_idempotent_operations_have_the_header_parameter() {
     each(|operation, row| {
         let parameters = operation.operation["parameters"].as_array().unwrap();
-        let header = parameters.iter().filter(|p| p["in"] == "header").collect::<Vec<_>>();
+        let header = parameters
+            .iter()
+            .filter(|p| p["in"] == "header")
+            .collect::<Vec<_>>();
         assert_eq!(header.len(), usize::from(row.idempotent), "{}", row.id);
-        assert!(header.iter().all(|p| p["name"] == "Idempotency-Key" && p["required"] == false), "{}", row.id);
+        assert!(
+            header
+                .iter()
+                .all(|p| p["name"] == "Idempotency-Key" && p["required"] == false),
+            "{}",
+            row.id
+        );
     });
 }
 
 #[test]
 fn every_operation_lists_exactly_the_statuses_of_its_row() {
     each(|operation, row| {
-        assert_eq!(operation.statuses(|status| status < 400), row.success, "{}", row.id);
+        assert_eq!(
+            operation.statuses(|status| status < 400),
+            row.success,
+            "{}",
+            row.id
+        );
         let row = row.clone().with_key_reuse();
         let mut errors = row.errors.clone();
         if row.idempotent && !errors.contains(&409) {
@@ -160,7 +208,12 @@ fn every_operation_lists_exactly_the_statuses_of_its_row() {
             errors.push(409);
             errors.sort_unstable();
         }
-        assert_eq!(operation.statuses(|status| status >= 400), errors, "{}", row.id);
+        assert_eq!(
+            operation.statuses(|status| status >= 400),
+            errors,
+            "{}",
+            row.id
+        );
     });
 }
 
@@ -170,7 +223,11 @@ fn every_error_is_the_envelope_with_an_example_of_a_code_it_names() {
         for status in operation.statuses(|status| status >= 400) {
             let response = &operation.operation["responses"][status.to_string()];
             let content = &response["content"]["application/json"];
-            assert_eq!(content["schema"]["$ref"], "#/components/schemas/Error", "{} {status}", row.id);
+            assert_eq!(
+                content["schema"]["$ref"], "#/components/schemas/Error",
+                "{} {status}",
+                row.id
+            );
             let code = content["example"]["error"]["code"].as_str().unwrap();
             assert!(operation.names(status, code), "{} {status} {code}", row.id);
         }
@@ -181,14 +238,31 @@ fn every_error_is_the_envelope_with_an_example_of_a_code_it_names() {
 fn a_paged_list_has_its_collection_and_its_parameters_and_no_other_call_has_them() {
     each(|operation, row| {
         let parameters = operation.operation["parameters"].as_array().unwrap();
-        let query: Vec<_> = parameters.iter().filter(|p| p["in"] == "query").map(|p| p["name"].as_str()).collect();
+        let query: Vec<_> = parameters
+            .iter()
+            .filter(|p| p["in"] == "query")
+            .map(|p| p["name"].as_str())
+            .collect();
         let paged = row.collection.is_some();
-        assert_eq!((query.contains(&Some("limit")), query.contains(&Some("offset"))), (paged, paged), "{}", row.id);
+        assert_eq!(
+            (
+                query.contains(&Some("limit")),
+                query.contains(&Some("offset"))
+            ),
+            (paged, paged),
+            "{}",
+            row.id
+        );
         if let Some(collection) = &row.collection {
             let content = &operation.operation["responses"]["200"]["content"]["application/json"];
             let mut expected = [collection.as_str(), "has_more", "limit", "offset"];
             expected.sort_unstable();
-            assert_eq!(fields(&content["schema"]["properties"]), expected, "{}", row.id);
+            assert_eq!(
+                fields(&content["schema"]["properties"]),
+                expected,
+                "{}",
+                row.id
+            );
             assert_eq!(fields(&content["example"]), expected, "{}", row.id);
         }
     });
@@ -199,7 +273,11 @@ fn every_parameter_of_a_path_is_described() {
     each(|operation, row| {
         let parameters = operation.operation["parameters"].as_array().unwrap();
         let mut described: Vec<_> = parameters.iter().filter(|p| p["in"] == "path").collect();
-        assert!(described.iter().all(|p| p["required"] == true), "{}", row.id);
+        assert!(
+            described.iter().all(|p| p["required"] == true),
+            "{}",
+            row.id
+        );
         let named = row.path.split(['{', '}']).skip(1).step_by(2);
         for name in named {
             let at = described.iter().position(|p| p["name"] == name);
@@ -212,13 +290,23 @@ fn every_parameter_of_a_path_is_described() {
 #[test]
 fn every_body_has_a_schema_and_an_example() {
     each(|operation, row| {
-        let request = operation.operation.pointer("/requestBody/content/application~1json");
+        let request = operation
+            .operation
+            .pointer("/requestBody/content/application~1json");
         let answers = row.success.iter().filter(|status| **status != 204);
-        let answers =
-            answers.map(|s| operation.operation.pointer(&format!("/responses/{s}/content/application~1json")));
+        let answers = answers.map(|s| {
+            operation
+                .operation
+                .pointer(&format!("/responses/{s}/content/application~1json"))
+        });
         for body in request.map(Some).into_iter().chain(answers) {
-            let body = body.unwrap_or_else(|| panic!("{} answers without a described body", row.id));
-            assert!(body["schema"].is_object() && body["example"].is_object(), "{}: {body}", row.id);
+            let body =
+                body.unwrap_or_else(|| panic!("{} answers without a described body", row.id));
+            assert!(
+                body["schema"].is_object() && body["example"].is_object(),
+                "{}: {body}",
+                row.id
+            );
         }
     });
 }
@@ -243,10 +331,16 @@ fn every_reference_resolves_and_every_schema_is_referred_to() {
     assert!(found.len() > 10);
     for reference in &found {
         let pointer = reference.strip_prefix('#').unwrap();
-        assert!(document.pointer(pointer).is_some_and(Value::is_object), "{reference}");
+        assert!(
+            document.pointer(pointer).is_some_and(Value::is_object),
+            "{reference}"
+        );
     }
     for name in fields(&document["components"]["schemas"]) {
-        assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is not referred to");
+        assert!(
+            found.contains(&format!("#/components/schemas/{name}")),
+            "{name} is not referred to"
+        );
     }
 }
 
@@ -254,8 +348,15 @@ fn every_reference_resolves_and_every_schema_is_referred_to() {
 fn every_example_fits_its_schema() {
     let document = document();
     for operation in described(&document) {
-        let mut bodies = vec![operation.operation.pointer("/requestBody/content/application~1json")];
-        let responses = operation.operation["responses"].as_object().unwrap().values();
+        let mut bodies = vec![
+            operation
+                .operation
+                .pointer("/requestBody/content/application~1json"),
+        ];
+        let responses = operation.operation["responses"]
+            .as_object()
+            .unwrap()
+            .values();
         bodies.extend(responses.map(|response| response.pointer("/content/application~1json")));
         for body in bodies.into_iter().flatten() {
             fits(&document, &body["schema"], &body["example"], operation.id());
@@ -268,7 +369,11 @@ fn every_enum_value_is_described_as_on_the_wire() {
     fn words<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(fields) => {
-                let listed = fields.get("enum").and_then(Value::as_array).into_iter().flatten();
+                let listed = fields
+                    .get("enum")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten();
                 found.extend(listed.filter_map(Value::as_str));
                 fields.values().for_each(|field| words(field, found));
             }
@@ -279,12 +384,23 @@ fn every_enum_value_is_described_as_on_the_wire() {
     let document = document();
     let mut found = Vec::new();
     words(&document, &mut found);
-    for word in ["screen_share", "reliable", "s3", "ended", "delivered", "exceeded", "limit_reached", "publishing"] {
+    for word in [
+        "screen_share",
+        "reliable",
+        "s3",
+        "ended",
+        "delivered",
+        "exceeded",
+        "limit_reached",
+        "publishing",
+    ] {
         assert!(found.contains(&word), "{word}");
     }
     // No enum value of the contract has a capital.
     assert!(
-        found.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase() || "0123456789_-.".contains(c))),
+        found.iter().all(|word| word
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || "0123456789_-.".contains(c))),
         "{found:?}"
     );
 }
@@ -292,7 +408,10 @@ fn every_enum_value_is_described_as_on_the_wire() {
 #[test]
 fn the_description_is_openapi_3_1_0_and_needs_no_credential() {
     let document = document();
-    assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("v1")));
+    assert_eq!(
+        (&document["openapi"], &document["info"]["version"]),
+        (&json!("3.1.0"), &json!("v1"))
+    );
 }
 
 #[test]
@@ -304,23 +423,37 @@ fn the_description_is_the_one_that_was_reviewed() {
 #[test]
 fn the_program_prints_the_description_that_the_server_serves() {
     let app = TestApp::start();
-    assert_eq!(conclave(&app, &["openapi"]), app.get("/openapi.json").send().expect(200));
+    assert_eq!(
+        conclave(&app, &["openapi"]),
+        app.get("/openapi.json").send().expect(200)
+    );
 }
 
 #[test]
 fn the_codes_are_those_of_the_contract_each_with_its_status() {
-    let known: Vec<(u16, &str)> =
-        CODES.iter().flat_map(|(status, codes)| codes.iter().map(|code| (*status, *code))).collect();
-    let mut all: Vec<_> = ErrorCode::ALL.iter().map(|code| (code.status(), code.as_str())).collect();
+    let known: Vec<(u16, &str)> = CODES
+        .iter()
+        .flat_map(|(status, codes)| codes.iter().map(|code| (*status, *code)))
+        .collect();
+    let mut all: Vec<_> = ErrorCode::ALL
+        .iter()
+        .map(|code| (code.status(), code.as_str()))
+        .collect();
     let mut sorted = known.clone();
     all.sort_unstable();
     sorted.sort_unstable();
     assert_eq!(all, sorted);
     each(|operation, row| {
         for status in operation.statuses(|status| status >= 400) {
-            let codes = operation.operation["responses"][status.to_string()]["x-error-codes"].as_array().unwrap();
+            let codes = operation.operation["responses"][status.to_string()]["x-error-codes"]
+                .as_array()
+                .unwrap();
             for code in codes {
-                assert!(known.contains(&(status, code.as_str().unwrap())), "{} {status} {code}", row.id);
+                assert!(
+                    known.contains(&(status, code.as_str().unwrap())),
+                    "{} {status} {code}",
+                    row.id
+                );
             }
         }
     });
@@ -328,7 +461,10 @@ fn the_codes_are_those_of_the_contract_each_with_its_status() {
 
 /// The contract's optional fields, by resource; every other field is always present.
 const OPTIONAL: &[(&str, &[&str])] = &[
-    ("Room", &["ended_at", "metadata", "started_at", "template_id"]),
+    (
+        "Room",
+        &["ended_at", "metadata", "started_at", "template_id"],
+    ),
     ("Participant", &["joined_at"]),
     ("Token", &["publish_profile", "role"]),
     ("Template", &[]),
@@ -337,10 +473,26 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("RolePublish", &[]),
     ("RoleSubscribe", &[]),
     ("RoomCode", &["max_uses"]),
-    ("Recording", &["destination", "destination_id", "ended_at", "error"]),
-    ("Broadcast", &["destination", "destination_id", "ended_at", "error"]),
-    ("Track", &["height", "mime_type", "name", "simulcast", "width"]),
-    ("RoleChange", &["changed_by_api_key_prefix", "changed_by_identity", "previous_role"]),
+    (
+        "Recording",
+        &["destination", "destination_id", "ended_at", "error"],
+    ),
+    (
+        "Broadcast",
+        &["destination", "destination_id", "ended_at", "error"],
+    ),
+    (
+        "Track",
+        &["height", "mime_type", "name", "simulcast", "width"],
+    ),
+    (
+        "RoleChange",
+        &[
+            "changed_by_api_key_prefix",
+            "changed_by_identity",
+            "previous_role",
+        ],
+    ),
     ("RoleChangeResult", &[]),
     ("Ingress", &["deleted_at", "error", "participant_name"]),
     ("Session", &["left_at"]),
@@ -357,24 +509,42 @@ const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[("Role", "attributes")];
 fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {
     let document = document();
     for (resource, optional) in OPTIONAL {
-        let (properties, required) = properties(&document, &document["components"]["schemas"][resource]);
+        let (properties, required) =
+            properties(&document, &document["components"]["schemas"][resource]);
         let (beyond, absent): (Vec<&str>, Vec<&str>) = properties
             .difference(&required)
             .copied()
             .partition(|property| BEYOND_THE_CONTRACT.contains(&(*resource, *property)));
         assert_eq!(&absent, optional, "{resource}");
-        assert_eq!(beyond.len(), BEYOND_THE_CONTRACT.iter().filter(|(of, _)| of == resource).count(), "{resource}");
+        assert_eq!(
+            beyond.len(),
+            BEYOND_THE_CONTRACT
+                .iter()
+                .filter(|(of, _)| of == resource)
+                .count(),
+            "{resource}"
+        );
     }
 }
 
 /// The names of a schema's properties and of the required ones, those of the schemas that it is composed of included.
-fn properties<'a>(document: &'a Value, schema: &'a Value) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+fn properties<'a>(
+    document: &'a Value,
+    schema: &'a Value,
+) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let schema = match schema["$ref"].as_str() {
         Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
         None => schema,
     };
-    let own = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().map(String::as_str));
-    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let own = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.keys().map(String::as_str));
+    let required = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     let (mut own, mut required): (BTreeSet<_>, BTreeSet<_>) = (own.collect(), required.collect());
     for part in schema["allOf"].as_array().into_iter().flatten() {
         let (more, more_required) = properties(document, part);

@@ -52,8 +52,13 @@ impl PrivateAuthority {
         let certificate = CertificateDer::from_pem_slice(&read("server.crt")).unwrap();
         let key = PrivateKeyDer::from_pem_slice(&read("server.key")).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let config = config
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
         Arc::new(config).into()
     }
 }
@@ -62,7 +67,10 @@ impl PrivateAuthority {
 fn forward(acceptor: TlsAcceptor, to: SocketAddr) -> u16 {
     let (sender, port) = channel();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let local = tokio::task::LocalSet::new();
         local.block_on(&runtime, async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -71,7 +79,9 @@ fn forward(acceptor: TlsAcceptor, to: SocketAddr) -> u16 {
                 let acceptor = acceptor.clone();
                 tokio::task::spawn_local(async move {
                     // A client that does not trust the certificate ends the handshake.
-                    let Ok(mut client) = acceptor.accept(socket).await else { return };
+                    let Ok(mut client) = acceptor.accept(socket).await else {
+                        return;
+                    };
                     let mut server = TcpStream::connect(to).await.unwrap();
                     let _ = copy_bidirectional(&mut client, &mut server).await;
                 });
@@ -117,8 +127,20 @@ fn without_the_setting_the_delivery_says_what_is_missing() {
 /// printed.
 fn trigger(url: &str, root: Option<PathBuf>) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
-    command.args(["trigger", "room.started", "--sample", url, "--secret", "whsec_AAAA"]).env_clear();
-    let ended = command.envs(root.map(|root| ("SSL_CERT_FILE", root))).output().unwrap();
+    command
+        .args([
+            "trigger",
+            "room.started",
+            "--sample",
+            url,
+            "--secret",
+            "whsec_AAAA",
+        ])
+        .env_clear();
+    let ended = command
+        .envs(root.map(|root| ("SSL_CERT_FILE", root)))
+        .output()
+        .unwrap();
     let printed = [ended.stdout, ended.stderr].concat();
     (ended.status.success(), String::from_utf8(printed).unwrap())
 }
@@ -131,7 +153,10 @@ fn every_request_trusts_the_authorities_of_ssl_cert_file_too() {
     assert!(accepted, "{printed}");
     assert_eq!(receiver.next().json()["type"], "room.started");
     let (accepted, printed) = trigger(&url, None);
-    assert!(!accepted && printed.contains("issuer that is not trusted"), "{printed}");
+    assert!(
+        !accepted && printed.contains("issuer that is not trusted"),
+        "{printed}"
+    );
     // One that cannot be used is as good as none.
     let (accepted, _) = trigger(&url, Some(authority.file("none.crt")));
     assert!(!accepted && receiver.drain().is_empty());
@@ -143,25 +168,48 @@ fn a_file_that_cannot_be_used_is_found_by_the_check() {
     let check = |variable: &str, file: PathBuf| {
         let data = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
-        command.env_clear().env("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1").env(variable, file);
-        let ended = command.args(["check", "--data"]).arg(data.path()).output().unwrap();
+        command
+            .env_clear()
+            .env("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1")
+            .env(variable, file);
+        let ended = command
+            .args(["check", "--data"])
+            .arg(data.path())
+            .output()
+            .unwrap();
         String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap()
     };
-    for (variable, setting) in
-        [("CONCLAVE_WEBHOOKS__ROOT_CERTS", "webhooks.root_certs"), ("CONCLAVE_EGRESS__ROOT_CERTS", "egress.root_certs")]
-    {
+    for (variable, setting) in [
+        ("CONCLAVE_WEBHOOKS__ROOT_CERTS", "webhooks.root_certs"),
+        ("CONCLAVE_EGRESS__ROOT_CERTS", "egress.root_certs"),
+    ] {
         let shown = check(variable, authority.root());
-        assert!(shown.contains("certificates") && shown.contains("private authorities are trusted"), "{shown}");
+        assert!(
+            shown.contains("certificates") && shown.contains("private authorities are trusted"),
+            "{shown}"
+        );
         // It is read for receivers of broadcasts, too.
-        let row = shown.lines().find(|line| line.contains(" egress ")).unwrap();
+        let row = shown
+            .lines()
+            .find(|line| line.contains(" egress "))
+            .unwrap();
         assert!(!row.starts_with("FAIL"), "{row}");
         for file in ["none.crt", "server.key"] {
             let shown = check(variable, authority.file(file));
-            let row = shown.lines().find(|line| line.contains("certificates")).unwrap();
-            assert!(row.starts_with("FAIL") && row.contains(&format!("{setting}: ")), "{row}");
+            let row = shown
+                .lines()
+                .find(|line| line.contains("certificates"))
+                .unwrap();
+            assert!(
+                row.starts_with("FAIL") && row.contains(&format!("{setting}: ")),
+                "{row}"
+            );
         }
     }
     let shown = check("SSL_CERT_FILE", authority.file("none.crt"));
     assert!(shown.contains("SSL_CERT_FILE is ignored: "), "{shown}");
-    assert!(!check("HOME", authority.root()).contains("certificates"), "nothing is said of what nobody has set");
+    assert!(
+        !check("HOME", authority.root()).contains("certificates"),
+        "nothing is said of what nobody has set"
+    );
 }

@@ -62,7 +62,11 @@ fn kind(schema: &Value) -> String {
         return any.iter().map(kind).collect::<Vec<_>>().join(" or ");
     }
     if let Some(values) = schema["enum"].as_array() {
-        return values.iter().map(|value| format!("`{}`", text(value))).collect::<Vec<_>>().join(", ");
+        return values
+            .iter()
+            .map(|value| format!("`{}`", text(value)))
+            .collect::<Vec<_>>()
+            .join(", ");
     }
     let named = |name: &str| match name {
         "array" => format!("array of {}", kind(&schema["items"])),
@@ -73,7 +77,11 @@ fn kind(schema: &Value) -> String {
     };
     match &schema["type"] {
         Value::String(name) => named(name),
-        Value::Array(names) => names.iter().map(|name| named(text(name))).collect::<Vec<_>>().join(" or "),
+        Value::Array(names) => names
+            .iter()
+            .map(|name| named(text(name)))
+            .collect::<Vec<_>>()
+            .join(" or "),
         _ => "any JSON".into(),
     }
 }
@@ -81,9 +89,21 @@ fn kind(schema: &Value) -> String {
 /// A schema's description, pattern, bounds and default.
 fn notes(schema: &Value, description: &str) -> String {
     let mut notes: Vec<String> = vec![description.trim_end_matches('.').replace('\n', " ")];
-    notes.extend(schema["pattern"].as_str().map(|pattern| format!("`{}`", pattern.replace('|', "\\|"))));
-    for (key, words) in [("minimum", "at least"), ("maximum", "at most"), ("default", "default")] {
-        notes.extend(Some(&schema[key]).filter(|bound| !bound.is_null()).map(|bound| format!("{words} {bound}")));
+    notes.extend(
+        schema["pattern"]
+            .as_str()
+            .map(|pattern| format!("`{}`", pattern.replace('|', "\\|"))),
+    );
+    for (key, words) in [
+        ("minimum", "at least"),
+        ("maximum", "at most"),
+        ("default", "default"),
+    ] {
+        notes.extend(
+            Some(&schema[key])
+                .filter(|bound| !bound.is_null())
+                .map(|bound| format!("{words} {bound}")),
+        );
     }
     notes.retain(|note| !note.is_empty());
     notes.join("; ")
@@ -92,7 +112,12 @@ fn notes(schema: &Value, description: &str) -> String {
 /// The description of a property, or else of its type when it is not null.
 fn description(property: &Value) -> &str {
     let said = property["description"].as_str();
-    said.or_else(|| list(&property["oneOf"]).iter().find_map(|one| one["description"].as_str())).unwrap_or_default()
+    said.or_else(|| {
+        list(&property["oneOf"])
+            .iter()
+            .find_map(|one| one["description"].as_str())
+    })
+    .unwrap_or_default()
 }
 
 /// The fields of an object, and of the parts that it is put together from.
@@ -105,39 +130,77 @@ fn properties(schema: &Value) -> Vec<Vec<String>> {
 fn own_properties(schema: &Value) -> Vec<Vec<String>> {
     let required = list(&schema["required"]);
     let row = |(name, property): (&String, &Value)| {
-        let always = if required.contains(&Value::from(name.as_str())) { "yes" } else { "" };
-        vec![format!("`{name}`"), kind(property), always.into(), notes(property, description(property))]
+        let always = if required.contains(&Value::from(name.as_str())) {
+            "yes"
+        } else {
+            ""
+        };
+        vec![
+            format!("`{name}`"),
+            kind(property),
+            always.into(),
+            notes(property, description(property)),
+        ]
     };
-    schema["properties"].as_object().into_iter().flatten().map(row).collect()
+    schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(row)
+        .collect()
 }
 
 fn parameters(operation: &Value) -> Vec<Vec<String>> {
     let row = |parameter: &Value| {
-        let needed = if parameter["required"] == true { "yes" } else { "" };
+        let needed = if parameter["required"] == true {
+            "yes"
+        } else {
+            ""
+        };
         let schema = &parameter["schema"];
         let mut notes = notes(schema, text(&parameter["description"]));
-        let words: Vec<_> = list(&schema["enum"]).iter().map(|word| format!("`{}`", text(word))).collect();
+        let words: Vec<_> = list(&schema["enum"])
+            .iter()
+            .map(|word| format!("`{}`", text(word)))
+            .collect();
         if !words.is_empty() {
             notes = format!("{notes}: {}", words.join(", "));
         }
-        vec![format!("`{}`", text(&parameter["name"])), text(&parameter["in"]).into(), needed.into(), notes]
+        vec![
+            format!("`{}`", text(&parameter["name"])),
+            text(&parameter["in"]).into(),
+            needed.into(),
+            notes,
+        ]
     };
     list(&operation["parameters"]).iter().map(row).collect()
 }
 
 fn callers(operation: &Value) -> String {
-    match (list(&operation["security"]).len(), operation["x-permission"].as_str()) {
+    match (
+        list(&operation["security"]).len(),
+        operation["x-permission"].as_str(),
+    ) {
         (0, _) => "anyone".into(),
-        (_, Some(permission)) => format!("a key, or a room token with `{}`", permission.replace('|', "` or `")),
+        (_, Some(permission)) => format!(
+            "a key, or a room token with `{}`",
+            permission.replace('|', "` or `")
+        ),
         _ => "a key".into(),
     }
 }
 
 /// The type of a body, or of the items of a page.
 fn of_type(schema: &Value) -> String {
-    let items =
-        schema["properties"].as_object().into_iter().flatten().find(|(_, property)| property["items"].is_object());
-    items.map_or_else(|| kind(schema), |(_, items)| format!("a page of {}", kind(&items["items"])))
+    let items = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .find(|(_, property)| property["items"].is_object());
+    items.map_or_else(
+        || kind(schema),
+        |(_, items)| format!("a page of {}", kind(&items["items"])),
+    )
 }
 
 /// A body: its type, and an example.
@@ -146,24 +209,52 @@ fn body(lead: &str, content: &Value) -> String {
     if content.is_null() {
         return format!("{lead}.\n\n");
     }
-    format!("{lead}: {}\n\n```json\n{:#}\n```\n\n", of_type(&content["schema"]), content["example"])
+    format!(
+        "{lead}: {}\n\n```json\n{:#}\n```\n\n",
+        of_type(&content["schema"]),
+        content["example"]
+    )
 }
 
 fn section(described: &Described) -> String {
     let operation = &described.operation;
-    let mut out = format!("### {}\n\n{}.\n\n", described.id(), text(&operation["summary"]));
-    let _ = write!(out, "`{} {}` by {}\n\n", described.method, described.path, callers(operation));
+    let mut out = format!(
+        "### {}\n\n{}.\n\n",
+        described.id(),
+        text(&operation["summary"])
+    );
+    let _ = write!(
+        out,
+        "`{} {}` by {}\n\n",
+        described.method,
+        described.path,
+        callers(operation)
+    );
     out += &table(&["Parameter", "In", "Required", ""], &parameters(operation));
     if operation["requestBody"].is_object() {
-        let optional = if operation["requestBody"]["required"] == true { "" } else { " (may be left out)" };
-        out += &body(&format!("Body{optional}"), &operation["requestBody"]["content"]);
+        let optional = if operation["requestBody"]["required"] == true {
+            ""
+        } else {
+            " (may be left out)"
+        };
+        out += &body(
+            &format!("Body{optional}"),
+            &operation["requestBody"]["content"],
+        );
     }
     let responses = operation["responses"].as_object().unwrap();
-    for (status, answer) in responses.iter().filter(|(status, _)| status.starts_with('2')) {
+    for (status, answer) in responses
+        .iter()
+        .filter(|(status, _)| status.starts_with('2'))
+    {
         out += &body(&format!("Answers {status}"), &answer["content"]);
     }
-    let errors = responses.iter().filter(|(status, _)| !status.starts_with('2'));
-    let errors: Vec<_> = errors.map(|(status, e)| vec![status.clone(), text(&e["description"]).into()]).collect();
+    let errors = responses
+        .iter()
+        .filter(|(status, _)| !status.starts_with('2'));
+    let errors: Vec<_> = errors
+        .map(|(status, e)| vec![status.clone(), text(&e["description"]).into()])
+        .collect();
     out + &table(&["Status", "Codes"], &errors)
 }
 
@@ -172,7 +263,11 @@ fn type_section((name, schema): (&String, &Value)) -> String {
     if let Some(description) = schema["description"].as_str() {
         let _ = write!(out, "{description}\n\n");
     }
-    let parts: Vec<_> = list(&schema["allOf"]).iter().filter_map(|part| part["$ref"].as_str()).map(type_link).collect();
+    let parts: Vec<_> = list(&schema["allOf"])
+        .iter()
+        .filter_map(|part| part["$ref"].as_str())
+        .map(type_link)
+        .collect();
     if !parts.is_empty() {
         let _ = write!(out, "The fields of {}, and:\n\n", parts.join(" and "));
     }
@@ -195,12 +290,21 @@ fn render(document: &Value) -> String {
         out += &section(&operation);
     }
     out += "## Types\n\nA field that is not *always* there may be left out of a request, and be absent from an answer.\n\n";
-    out += &document["components"]["schemas"].as_object().unwrap().iter().map(type_section).collect::<String>();
+    out += &document["components"]["schemas"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(type_section)
+        .collect::<String>();
     out.trim_end().to_owned() + "\n"
 }
 
 fn document() -> Value {
-    TestApp::start().get("/openapi.json").anonymous().send().expect(200)
+    TestApp::start()
+        .get("/openapi.json")
+        .anonymous()
+        .send()
+        .expect(200)
 }
 
 #[test]
@@ -212,10 +316,20 @@ fn the_reference_is_the_description() {
 fn overview(document: &Value) -> String {
     let row = |described: &Described| {
         let operation = &described.operation;
-        let idempotent = if described.to_row().idempotent { "yes" } else { "" };
+        let idempotent = if described.to_row().idempotent {
+            "yes"
+        } else {
+            ""
+        };
         let link = format!("[`{}`](api.md#{})", described.path, described.id());
         let summary = text(&operation["summary"]).to_owned();
-        vec![described.method.clone(), link, callers(operation), idempotent.into(), summary]
+        vec![
+            described.method.clone(),
+            link,
+            callers(operation),
+            idempotent.into(),
+            summary,
+        ]
     };
     let rows: Vec<_> = in_order(document).iter().map(row).collect();
     table(&["Method", "Path", "Called with", "Idempotent", ""], &rows)
@@ -224,22 +338,42 @@ fn overview(document: &Value) -> String {
 #[test]
 fn the_table_of_operations_is_the_description() {
     let page = snapshot::read("docs/operations.md");
-    let (before, rest) = page.split_once(OVERVIEW_BEGIN).expect("the page marks where the table begins");
-    let (_, after) = rest.split_once(OVERVIEW_END).expect("the page marks where the table ends");
+    let (before, rest) = page
+        .split_once(OVERVIEW_BEGIN)
+        .expect("the page marks where the table begins");
+    let (_, after) = rest
+        .split_once(OVERVIEW_END)
+        .expect("the page marks where the table ends");
     let table = overview(&document());
-    snapshot::check("docs/operations.md", &format!("{before}{OVERVIEW_BEGIN}\n\n{table}{OVERVIEW_END}{after}"));
+    snapshot::check(
+        "docs/operations.md",
+        &format!("{before}{OVERVIEW_BEGIN}\n\n{table}{OVERVIEW_END}{after}"),
+    );
 }
 
 #[test]
 fn every_link_of_the_reference_leads_to_one_of_its_headings() {
     let reference = render(&document());
-    let anchor = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-").replace(':', "");
-    let mut headings: Vec<_> = reference.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
+    let anchor = |line: &str| {
+        line.trim_start_matches(['#', ' '])
+            .to_lowercase()
+            .replace(' ', "-")
+            .replace(':', "")
+    };
+    let mut headings: Vec<_> = reference
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(anchor)
+        .collect();
     headings.sort_unstable();
     let all = headings.len();
     headings.dedup();
     assert_eq!(headings.len(), all, "two headings with one anchor");
-    let links: Vec<_> = reference.split("](#").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    let links: Vec<_> = reference
+        .split("](#")
+        .skip(1)
+        .map(|rest| rest.split(')').next().unwrap())
+        .collect();
     assert!(links.len() > 50);
     for link in links {
         assert!(headings.binary_search(&link.to_owned()).is_ok(), "{link}");

@@ -21,9 +21,20 @@ pub fn check(file: &str, now: &str) {
         fs::write(path(file), now).unwrap();
     }
     let reviewed = read(file);
-    let differs = now.lines().zip(reviewed.lines()).position(|(now, then)| now != then);
-    assert_eq!(differs.map(|line| line + 1), None, "{file} is stale, first in this line");
-    assert_eq!(now.lines().count(), reviewed.lines().count(), "{file} is stale");
+    let differs = now
+        .lines()
+        .zip(reviewed.lines())
+        .position(|(now, then)| now != then);
+    assert_eq!(
+        differs.map(|line| line + 1),
+        None,
+        "{file} is stale, first in this line"
+    );
+    assert_eq!(
+        now.lines().count(),
+        reviewed.lines().count(),
+        "{file} is stale"
+    );
 }
 
 fn path(file: &str) -> PathBuf {

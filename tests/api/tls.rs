@@ -79,12 +79,18 @@ fn plain(address: SocketAddr, request: &str) -> String {
 #[test]
 fn the_api_is_served_with_tls_under_the_name_of_the_certificate() {
     let secured = Secured::start();
-    assert_eq!(secured.app.api, format!("https://localhost:{}", secured.port()));
+    assert_eq!(
+        secured.app.api,
+        format!("https://localhost:{}", secured.port())
+    );
     let created = secured.call("POST /v1/rooms", &json!({"name": "standup"}).to_string());
     assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
     let token = json!({"room": "standup", "identity": "alice", "role": "host"}).to_string();
     let minted = secured.call("POST /v1/tokens", &token);
-    assert!(minted.contains(&format!("\"url\":\"wss://localhost:{}\"", secured.port())), "{minted}");
+    assert!(
+        minted.contains(&format!("\"url\":\"wss://localhost:{}\"", secured.port())),
+        "{minted}"
+    );
 }
 
 #[test]
@@ -94,11 +100,18 @@ fn clients_without_tls_get_no_answer_and_disturb_nobody() {
     let silent = TcpStream::connect(address).unwrap();
     let answer = plain(address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(!answer.contains("HTTP"), "{answer}");
-    assert!(secured.call("GET /healthz", "").starts_with("HTTP/1.1 200 "));
+    assert!(
+        secured
+            .call("GET /healthz", "")
+            .starts_with("HTTP/1.1 200 ")
+    );
     // The handshake has a deadline.
     silent.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     let read = (&silent).read(&mut [0; 8]);
-    assert!(read.is_ok_and(|bytes| bytes == 0), "the connection stays open");
+    assert!(
+        read.is_ok_and(|bytes| bytes == 0),
+        "the connection stays open"
+    );
 }
 
 #[test]
@@ -106,13 +119,30 @@ fn the_plain_listener_redirects_to_the_same_path_with_https() {
     let secured = Secured::start();
     let redirect = secured.app.redirect.unwrap();
     for method in ["GET", "POST"] {
-        let response = Request::new(method, format!("http://{redirect}/call?code=abcd-efgh-jkmn")).send();
+        let response = Request::new(
+            method,
+            format!("http://{redirect}/call?code=abcd-efgh-jkmn"),
+        )
+        .send();
         assert_eq!(response.status, 308);
         let location = &response.headers["location"];
-        assert_eq!(*location, format!("https://127.0.0.1:{}/call?code=abcd-efgh-jkmn", secured.port()));
+        assert_eq!(
+            *location,
+            format!(
+                "https://127.0.0.1:{}/call?code=abcd-efgh-jkmn",
+                secured.port()
+            )
+        );
     }
-    for head in ["Host: evil.example@localhost\r\n", "Host: a b\r\n", "Host: a\r\nHost: b\r\n"] {
-        let answer = plain(redirect, &format!("GET / HTTP/1.1\r\n{head}Connection: close\r\n\r\n"));
+    for head in [
+        "Host: evil.example@localhost\r\n",
+        "Host: a b\r\n",
+        "Host: a\r\nHost: b\r\n",
+    ] {
+        let answer = plain(
+            redirect,
+            &format!("GET / HTTP/1.1\r\n{head}Connection: close\r\n\r\n"),
+        );
         assert!(answer.starts_with("HTTP/1.1 400 "), "{head}: {answer}");
     }
 }
@@ -135,7 +165,11 @@ fn a_new_certificate_is_served_once_its_files_can_be_used() {
     let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(secured.files.path().join("cert.pem"), made.cert.pem()).unwrap();
     assert!(secured.connect(&first).is_ok());
-    std::fs::write(secured.files.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(
+        secured.files.path().join("key.pem"),
+        made.signing_key.serialize_pem(),
+    )
+    .unwrap();
     eventually(|| secured.connect(made.cert.pem().as_bytes()).is_ok());
     assert!(secured.connect(&first).is_err());
 }

@@ -24,22 +24,34 @@ pub struct Other {
 pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
     let json = (arguments != ["openapi"]).then_some("--json");
     let output = app.program().args(arguments).args(json).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
 }
 
 /// Creates another project with its own key; it has no default template.
 pub fn other_project(app: &TestApp, plan: &str) -> Other {
-    let made = conclave(app, &["project", "create", "--name", "Other", "--plan", plan]);
+    let made = conclave(
+        app,
+        &["project", "create", "--name", "Other", "--plan", plan],
+    );
     let project = made["project_id"].as_str().unwrap().to_owned();
-    let key = conclave(app, &["key", "create", &project])["key"].as_str().unwrap().to_owned();
+    let key = conclave(app, &["key", "create", &project])["key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     Other { project, key }
 }
 
 /// Sends raw bytes and reads the answer. The request must ask for the connection to be closed.
 pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     // The server may answer and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
@@ -56,12 +68,27 @@ pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
 /// An answer as it was sent, whose body is not in chunks.
 #[track_caller]
 pub fn parsed(answer: &str) -> Response {
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {answer:?}"));
     let mut lines = head.lines();
-    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let status = lines
+        .next()
+        .unwrap()
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
     let headers = lines.filter_map(|line| line.split_once(": "));
-    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-    Response { status, headers, body: body.into() }
+    let headers = headers
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    Response {
+        status,
+        headers,
+        body: body.into(),
+    }
 }
 
 /// One part of a JWT as JSON: 0 is the header, 1 the payload.
@@ -77,7 +104,12 @@ pub fn jwt_part(value: &Value) -> String {
 
 /// The field names of an object, sorted.
 pub fn fields(value: &Value) -> Vec<&str> {
-    let mut fields: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut fields: Vec<_> = value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     fields.sort_unstable();
     fields
 }
@@ -85,21 +117,31 @@ pub fn fields(value: &Value) -> Vec<&str> {
 /// Creates a template and returns its id.
 #[track_caller]
 pub fn template(app: &TestApp, name: &str, roles: &Value) -> String {
-    let made = app.post("/v1/templates").json(json!({"name": name, "roles": roles})).send().expect(201);
+    let made = app
+        .post("/v1/templates")
+        .json(json!({"name": name, "roles": roles}))
+        .send()
+        .expect(201);
     made["id"].as_str().unwrap().to_owned()
 }
 
 /// Creates a room on a template.
 #[track_caller]
 pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
-    app.post("/v1/rooms").json(json!({"name": name, "template_id": template})).send().expect(201)
+    app.post("/v1/rooms")
+        .json(json!({"name": name, "template_id": template}))
+        .send()
+        .expect(201)
 }
 
 /// The default template of the app's project.
 pub fn default_template(app: &TestApp) -> String {
     let listed = app.get("/v1/templates").send().expect(200);
     let templates = listed["templates"].as_array().unwrap();
-    let default = templates.iter().find(|template| template["is_default"] == true).unwrap();
+    let default = templates
+        .iter()
+        .find(|template| template["is_default"] == true)
+        .unwrap();
     default["id"].as_str().unwrap().to_owned()
 }
 
@@ -114,15 +156,23 @@ pub fn walk_pages(
 ) -> Vec<String> {
     let mut found = Vec::new();
     loop {
-        let page = get(&format!("{path}?limit={limit}&offset={}", found.len())).send().expect(200);
+        let page = get(&format!("{path}?limit={limit}&offset={}", found.len()))
+            .send()
+            .expect(200);
         assert_eq!(fields(&page), {
             let mut expected = [collection, "has_more", "limit", "offset"];
             expected.sort_unstable();
             expected
         });
-        assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(found.len())));
+        assert_eq!(
+            (&page["limit"], &page["offset"]),
+            (&json!(limit), &json!(found.len()))
+        );
         let rows = page[collection].as_array().unwrap();
-        found.extend(rows.iter().map(|row| row[field].as_str().unwrap().to_owned()));
+        found.extend(
+            rows.iter()
+                .map(|row| row[field].as_str().unwrap().to_owned()),
+        );
         if page["has_more"] == false {
             return found;
         }
@@ -144,7 +194,11 @@ pub fn refuses_bad_pages(app: &TestApp, path: &str) {
         ("limit=1&limit=2", "limit"),
         ("colour=red", "colour"),
     ] {
-        app.get(&format!("{path}?{query}")).send().expect_error(400, "invalid_request", Some(field));
+        app.get(&format!("{path}?{query}")).send().expect_error(
+            400,
+            "invalid_request",
+            Some(field),
+        );
     }
 }
 
@@ -152,7 +206,9 @@ pub fn refuses_bad_pages(app: &TestApp, path: &str) {
 #[track_caller]
 pub fn assert_envelope(answer: &Response) {
     let body = answer.json();
-    let code = body["error"]["code"].as_str().unwrap_or_else(|| panic!("no envelope: {body}"));
+    let code = body["error"]["code"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no envelope: {body}"));
     let field = body["error"]["field"].as_str();
     answer.expect_error(answer.status, code, field);
     assert_eq!(answer.headers["content-type"], "application/json");

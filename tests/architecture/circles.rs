@@ -26,7 +26,12 @@ impl Graph {
         Self::build(parsed, |from, to| {
             let (from, to) = (&parsed.modules[from], &parsed.modules[to]);
             let related = from.path.starts_with(&to.path) || to.path.starts_with(&from.path);
-            (!related).then(|| (from.file.display().to_string(), to.file.display().to_string()))
+            (!related).then(|| {
+                (
+                    from.file.display().to_string(),
+                    to.file.display().to_string(),
+                )
+            })
         })
     }
 
@@ -42,10 +47,17 @@ impl Graph {
         let mut graph = Self::default();
         for (index, module) in parsed.modules.iter().enumerate() {
             for mention in &module.mentions {
-                let Some(target) = parsed.resolve(index, &mention.path) else { continue };
+                let Some(target) = parsed.resolve(index, &mention.path) else {
+                    continue;
+                };
                 if let Some((from, to)) = nodes(index, target).filter(|(from, to)| from != to) {
                     let line = || line(&module.file, &parsed.files[&module.file], mention.line);
-                    graph.uses.entry(from).or_default().entry(to).or_insert_with(line);
+                    graph
+                        .uses
+                        .entry(from)
+                        .or_default()
+                        .entry(to)
+                        .or_insert_with(line);
                 }
             }
         }
@@ -54,16 +66,31 @@ impl Graph {
 
     /// The strongly connected components of more than one node.
     pub fn circles(&self) -> Vec<Circle> {
-        let reach: BTreeMap<_, _> = self.uses.keys().map(|node| (node.as_str(), self.reachable(node))).collect();
-        let leads = |from: &str, to: &str| reach.get(from).is_some_and(|reached| reached.contains(to));
-        let mut left: BTreeSet<&str> = reach.keys().copied().filter(|node| leads(node, node)).collect();
+        let reach: BTreeMap<_, _> = self
+            .uses
+            .keys()
+            .map(|node| (node.as_str(), self.reachable(node)))
+            .collect();
+        let leads =
+            |from: &str, to: &str| reach.get(from).is_some_and(|reached| reached.contains(to));
+        let mut left: BTreeSet<&str> = reach
+            .keys()
+            .copied()
+            .filter(|node| leads(node, node))
+            .collect();
         let mut circles = Vec::new();
         while let Some(first) = left.first().copied() {
-            let nodes: BTreeSet<_> =
-                left.iter().copied().filter(|node| leads(first, node) && leads(node, first)).collect();
+            let nodes: BTreeSet<_> = left
+                .iter()
+                .copied()
+                .filter(|node| leads(first, node) && leads(node, first))
+                .collect();
             left.retain(|node| !nodes.contains(node));
             let chains = nodes.iter().map(|node| self.chain(node)).collect();
-            circles.push(Circle { nodes: nodes.into_iter().map(str::to_owned).collect(), chains });
+            circles.push(Circle {
+                nodes: nodes.into_iter().map(str::to_owned).collect(),
+                chains,
+            });
         }
         circles
     }
@@ -75,7 +102,8 @@ impl Graph {
     /// Every node that `from` leads to, with the node before it on a shortest way.
     fn parents(&self, from: &str) -> BTreeMap<&str, &str> {
         let mut parents = BTreeMap::new();
-        let mut queue = VecDeque::from_iter(self.uses.get_key_value(from).map(|(node, _)| node.as_str()));
+        let mut queue =
+            VecDeque::from_iter(self.uses.get_key_value(from).map(|(node, _)| node.as_str()));
         while let Some(node) = queue.pop_front() {
             for next in self.uses.get(node).into_iter().flat_map(BTreeMap::keys) {
                 if !parents.contains_key(next.as_str()) {
@@ -99,7 +127,10 @@ impl Graph {
         let first = (0..way.len()).min_by_key(|at| way[*at]).unwrap_or_default();
         way.rotate_left(first);
         let next = way.iter().cycle().skip(1);
-        way.iter().zip(next).map(|(from, to)| format!("{from} -> {to}\n      {}", self.uses[*from][*to])).collect()
+        way.iter()
+            .zip(next)
+            .map(|(from, to)| format!("{from} -> {to}\n      {}", self.uses[*from][*to]))
+            .collect()
     }
 }
 
@@ -110,7 +141,12 @@ fn line(file: &Path, text: &str, number: usize) -> String {
 
 impl fmt::Display for Circle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "circle of {}: {}", self.nodes.len(), Vec::from_iter(self.nodes.iter().cloned()).join(", "))?;
+        writeln!(
+            f,
+            "circle of {}: {}",
+            self.nodes.len(),
+            Vec::from_iter(self.nodes.iter().cloned()).join(", ")
+        )?;
         for chain in &self.chains {
             writeln!(f, "  - {}", chain.join("\n    "))?;
         }

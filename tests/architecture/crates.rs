@@ -15,37 +15,84 @@ pub const LAYERS: [Layer; 9] = [
     Layer {
         name: "conclave",
         folder: "",
-        may_use: &["conclave-actors", "conclave-media", "conclave-db", "conclave-outbound", "conclave-model"],
+        may_use: &[
+            "conclave-actors",
+            "conclave-media",
+            "conclave-db",
+            "conclave-outbound",
+            "conclave-model",
+        ],
     },
     Layer {
         name: "conclave-actors",
         folder: "actors",
-        may_use: &["conclave-media", "conclave-db", "conclave-outbound", "conclave-model"],
+        may_use: &[
+            "conclave-media",
+            "conclave-db",
+            "conclave-outbound",
+            "conclave-model",
+        ],
     },
     Layer {
         name: "conclave-media",
         folder: "media",
-        may_use: &["conclave-egress", "conclave-rtc", "conclave-turn", "conclave-outbound", "conclave-model"],
+        may_use: &[
+            "conclave-egress",
+            "conclave-rtc",
+            "conclave-turn",
+            "conclave-outbound",
+            "conclave-model",
+        ],
     },
-    Layer { name: "conclave-egress", folder: "egress", may_use: &["conclave-rtc", "conclave-model"] },
-    Layer { name: "conclave-rtc", folder: "rtc", may_use: &["conclave-model"] },
-    Layer { name: "conclave-turn", folder: "turn", may_use: &["conclave-model"] },
-    Layer { name: "conclave-db", folder: "db", may_use: &["conclave-model"] },
-    Layer { name: "conclave-outbound", folder: "outbound", may_use: &["conclave-model"] },
-    Layer { name: "conclave-model", folder: "model", may_use: &[] },
+    Layer {
+        name: "conclave-egress",
+        folder: "egress",
+        may_use: &["conclave-rtc", "conclave-model"],
+    },
+    Layer {
+        name: "conclave-rtc",
+        folder: "rtc",
+        may_use: &["conclave-model"],
+    },
+    Layer {
+        name: "conclave-turn",
+        folder: "turn",
+        may_use: &["conclave-model"],
+    },
+    Layer {
+        name: "conclave-db",
+        folder: "db",
+        may_use: &["conclave-model"],
+    },
+    Layer {
+        name: "conclave-outbound",
+        folder: "outbound",
+        may_use: &["conclave-model"],
+    },
+    Layer {
+        name: "conclave-model",
+        folder: "model",
+        may_use: &[],
+    },
 ];
 
 /// The crates that a crate's production code and its build script depend on.
 pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
     let manifest = manifest(&root.join(folder));
-    let tables = ["dependencies", "build-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
+    let tables = ["dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|name| manifest.get(*name)?.as_table());
     tables.flat_map(toml::Table::keys).cloned().collect()
 }
 
 /// Those of [`dependencies`] that are of the workspace.
 pub fn own_dependencies(root: &Path, folder: &str) -> Vec<String> {
     let workspace = manifest(root);
-    let own = |name: &String| workspace["workspace"]["dependencies"][name.as_str()].get("path").is_some();
+    let own = |name: &String| {
+        workspace["workspace"]["dependencies"][name.as_str()]
+            .get("path")
+            .is_some()
+    };
     dependencies(root, folder).into_iter().filter(own).collect()
 }
 
@@ -54,12 +101,21 @@ pub fn may_release_with(root: &Path, folder: &str, feature: &str) -> bool {
     let manifest = manifest(&root.join(folder));
     let has = |value: Option<&toml::Value>| {
         value.and_then(toml::Value::as_array).is_some_and(|list| {
-            list.iter().filter_map(toml::Value::as_str).any(|name| name.rsplit('/').next() == Some(feature))
+            list.iter()
+                .filter_map(toml::Value::as_str)
+                .any(|name| name.rsplit('/').next() == Some(feature))
         })
     };
-    let by_default = has(manifest.get("features").and_then(|features| features.get("default")));
-    let tables = ["dependencies", "build-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
-    by_default || tables.flat_map(|table| table.iter()).any(|(_, of)| has(of.get("features")))
+    let by_default = has(manifest
+        .get("features")
+        .and_then(|features| features.get("default")));
+    let tables = ["dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|name| manifest.get(*name)?.as_table());
+    by_default
+        || tables
+            .flat_map(|table| table.iter())
+            .any(|(_, of)| has(of.get("features")))
 }
 
 fn manifest(folder: &Path) -> toml::Table {

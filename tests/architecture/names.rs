@@ -17,7 +17,8 @@ impl Crate {
     /// The module that defines what `path` names in module `from`, through re-exports; none outside the crate.
     pub fn resolve(&self, from: usize, path: &[String]) -> Option<usize> {
         // A single name is something of the module itself, or imported by a line that counts already.
-        if path.len() == 1 && (self.modules[from].globs.is_empty() || self.declares(from, &path[0])) {
+        if path.len() == 1 && (self.modules[from].globs.is_empty() || self.declares(from, &path[0]))
+        {
             return None;
         }
         match self.find(from, path, DEPTH)? {
@@ -27,7 +28,9 @@ impl Crate {
 
     fn declares(&self, module: usize, name: &str) -> bool {
         let module = &self.modules[module];
-        module.items.contains(name) || module.imports.contains_key(name) || module.children.contains_key(name)
+        module.items.contains(name)
+            || module.imports.contains_key(name)
+            || module.children.contains_key(name)
     }
 
     fn find(&self, from: usize, path: &[String], depth: usize) -> Option<Found> {
@@ -59,9 +62,14 @@ impl Crate {
         if let Some(path) = module.imports.get(name) {
             return self.find(at, path, depth);
         }
-        module.globs.iter().find_map(|glob| match self.find(at, glob, depth)? {
-            Found::Module(module) if module != at => self.step(module, name, depth.checked_sub(1)?),
-            _ => None,
-        })
+        module
+            .globs
+            .iter()
+            .find_map(|glob| match self.find(at, glob, depth)? {
+                Found::Module(module) if module != at => {
+                    self.step(module, name, depth.checked_sub(1)?)
+                }
+                _ => None,
+            })
     }
 }

@@ -13,7 +13,10 @@ pub struct Mention {
 
 impl Mention {
     pub fn new(path: Vec<String>, span: Span) -> Self {
-        Self { path, line: span.start().line }
+        Self {
+            path,
+            line: span.start().line,
+        }
     }
 }
 
@@ -26,10 +29,14 @@ pub fn mentions(tokens: TokenStream, found: &mut Vec<Mention>) {
         skip_test_only(&token, &mut tokens);
         let was_member = std::mem::take(&mut is_member);
         match token {
-            TokenTree::Ident(first) if !was_member => path(vec![first.to_string()], first.span(), &mut tokens, found),
+            TokenTree::Ident(first) if !was_member => {
+                path(vec![first.to_string()], first.span(), &mut tokens, found);
+            }
             TokenTree::Group(group) => mentions(group.stream(), found),
             TokenTree::Punct(punct) if punct.as_char() == '.' => is_member = true,
-            TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint => {
+            TokenTree::Punct(punct)
+                if punct.as_char() == ':' && punct.spacing() == Spacing::Joint =>
+            {
                 tokens.next();
                 is_member = true;
             }
@@ -65,8 +72,9 @@ fn path(mut path: Vec<String>, span: Span, tokens: &mut Tokens, found: &mut Vec<
 fn takes_separator(tokens: &mut Tokens) -> bool {
     let mut ahead = tokens.clone();
     let colons = [ahead.next(), ahead.next()];
-    let is_separator =
-        colons.iter().all(|token| matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == ':'));
+    let is_separator = colons
+        .iter()
+        .all(|token| matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == ':'));
     if is_separator {
         *tokens = ahead;
     }

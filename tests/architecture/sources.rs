@@ -36,7 +36,13 @@ pub struct Module {
 impl Crate {
     /// Reads a crate whose folder is `folder` below the workspace's `root`.
     pub fn read(root: &Path, folder: &str) -> Self {
-        let mut reader = Reader { root, parsed: Self { modules: Vec::new(), files: BTreeMap::new() } };
+        let mut reader = Reader {
+            root,
+            parsed: Self {
+                modules: Vec::new(),
+                files: BTreeMap::new(),
+            },
+        };
         let folder = Path::new(folder).join("src");
         reader.read_file(Vec::new(), None, folder.join("lib.rs"), &folder);
         reader.parsed
@@ -50,10 +56,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads a module's file; its children are in `folder`.
-    fn read_file(&mut self, path: Vec<String>, parent: Option<usize>, file: PathBuf, folder: &Path) -> usize {
+    fn read_file(
+        &mut self,
+        path: Vec<String>,
+        parent: Option<usize>,
+        file: PathBuf,
+        folder: &Path,
+    ) -> usize {
         let text = std::fs::read_to_string(self.root.join(&file))
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let syntax = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let syntax =
+            syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         self.parsed.files.insert(file.clone(), text);
         self.read_items(Module::new(path, parent, file), syntax.items, folder)
     }
@@ -61,7 +74,10 @@ impl Reader<'_> {
     fn read_items(&mut self, module: Module, items: Vec<Item>, folder: &Path) -> usize {
         let index = self.parsed.modules.len();
         self.parsed.modules.push(module);
-        for item in items.into_iter().filter(|item| !is_test_only(attributes(item))) {
+        for item in items
+            .into_iter()
+            .filter(|item| !is_test_only(attributes(item)))
+        {
             match item {
                 Item::Mod(child) => self.read_child(index, child, folder),
                 item => self.parsed.modules[index].add(&item),
@@ -73,13 +89,24 @@ impl Reader<'_> {
     fn read_child(&mut self, parent: usize, child: syn::ItemMod, folder: &Path) {
         let name = child.ident.to_string();
         let Module { path, file, .. } = &self.parsed.modules[parent];
-        let (path, file) = ([path.as_slice(), std::slice::from_ref(&name)].concat(), file.clone());
+        let (path, file) = (
+            [path.as_slice(), std::slice::from_ref(&name)].concat(),
+            file.clone(),
+        );
         let folder_of_child = folder.join(&name);
         let index = if let Some((_, items)) = child.content {
-            self.read_items(Module::new(path, Some(parent), file), items, &folder_of_child)
+            self.read_items(
+                Module::new(path, Some(parent), file),
+                items,
+                &folder_of_child,
+            )
         } else {
             let beside = folder.join(format!("{name}.rs"));
-            let file = if self.root.join(&beside).exists() { beside } else { folder_of_child.join("mod.rs") };
+            let file = if self.root.join(&beside).exists() {
+                beside
+            } else {
+                folder_of_child.join("mod.rs")
+            };
             self.read_file(path, Some(parent), file, &folder_of_child)
         };
         self.parsed.modules[parent].children.insert(name, index);
@@ -116,12 +143,19 @@ impl Module {
                 let name = prefix.last().expect("`self` stands in a group").clone();
                 self.add_import(name, prefix.to_vec(), tree.ident.span());
             }
-            UseTree::Name(tree) => self.add_import(tree.ident.to_string(), with(&tree.ident), tree.ident.span()),
-            UseTree::Rename(tree) => self.add_import(tree.rename.to_string(), with(&tree.ident), tree.ident.span()),
+            UseTree::Name(tree) => {
+                self.add_import(tree.ident.to_string(), with(&tree.ident), tree.ident.span());
+            }
+            UseTree::Rename(tree) => self.add_import(
+                tree.rename.to_string(),
+                with(&tree.ident),
+                tree.ident.span(),
+            ),
             UseTree::Group(tree) => tree.items.iter().for_each(|tree| self.import(tree, prefix)),
             UseTree::Glob(tree) => {
                 self.globs.push(prefix.to_vec());
-                self.mentions.push(Mention::new(prefix.to_vec(), tree.star_token.spans[0]));
+                self.mentions
+                    .push(Mention::new(prefix.to_vec(), tree.star_token.spans[0]));
             }
         }
     }
@@ -134,7 +168,9 @@ impl Module {
 
 /// Whether an item is compiled for tests only.
 fn is_test_only(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.to_token_stream().to_string() == "# [cfg (test)]")
+    attributes
+        .iter()
+        .any(|attribute| attribute.to_token_stream().to_string() == "# [cfg (test)]")
 }
 
 fn attributes(item: &Item) -> &[Attribute] {

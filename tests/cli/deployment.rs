@@ -25,7 +25,10 @@ pub struct CommandResult {
 
 impl Deployment {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), environment: Vec::new() }
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            environment: Vec::new(),
+        }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -38,7 +41,11 @@ impl Deployment {
 
     /// Runs a command with the default data directory.
     pub fn run_in_folder(&self, arguments: &[&str]) -> CommandResult {
-        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = Command::new(env!("CARGO_BIN_EXE_conclave"))
             .args(arguments)
             .current_dir(self.dir.path())
             .env_clear()
@@ -46,7 +53,11 @@ impl Deployment {
             .output()
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        CommandResult { code: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
+        CommandResult {
+            code: status.code().unwrap(),
+            stdout: text(stdout),
+            stderr: text(stderr),
+        }
     }
 
     /// Starts `conclave dev` with these further arguments. Returns the process, which the caller kills, and its ready line.
@@ -61,7 +72,9 @@ impl Deployment {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         (process, line)
     }
 
@@ -76,7 +89,11 @@ impl Deployment {
     /// Runs a command that must fail, and returns its stderr.
     pub fn run_failing(&self, code: i32, arguments: &[&str]) -> String {
         let result = self.run(arguments);
-        assert_eq!(result.code, code, "{arguments:?}: {}{}", result.stdout, result.stderr);
+        assert_eq!(
+            result.code, code,
+            "{arguments:?}: {}{}",
+            result.stdout, result.stderr
+        );
         result.stderr
     }
 
@@ -88,6 +105,16 @@ impl Deployment {
 
 /// Returns every file below a directory.
 pub fn files(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }

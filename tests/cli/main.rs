@@ -1,6 +1,11 @@
 //! The command line: runs the program and checks its output, its exit code and the files it creates.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod addresses;
 mod check;

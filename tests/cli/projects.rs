@@ -10,20 +10,36 @@ use crate::deployment::{Deployment, UNKNOWN_PROJECT, files};
 const PROJECT_FIELDS: [&str; 6] = ["created_at", "env", "name", "plan", "project_id", "status"];
 
 fn field_names(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 fn contains(file: &Path, text: &str) -> bool {
-    fs::read(file).unwrap().windows(text.len()).any(|window| window == text.as_bytes())
+    fs::read(file)
+        .unwrap()
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
 }
 
 #[test]
 fn a_project_can_be_created_shown_listed_and_changed() {
     let deployment = Deployment::new();
-    assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
-    let created = deployment.json(&["project", "create", "--name", "Acme", "--env", "test", "--plan", "free"]);
+    assert_eq!(
+        deployment.json(&["project", "list"]),
+        serde_json::json!({"projects": []})
+    );
+    let created = deployment.json(&[
+        "project", "create", "--name", "Acme", "--env", "test", "--plan", "free",
+    ]);
     assert_eq!(field_names(&created), PROJECT_FIELDS);
-    assert_eq!((&created["name"], &created["env"], &created["plan"]), (&"Acme".into(), &"test".into(), &"free".into()));
+    assert_eq!(
+        (&created["name"], &created["env"], &created["plan"]),
+        (&"Acme".into(), &"test".into(), &"free".into())
+    );
     let id = created["project_id"].as_str().unwrap();
     assert!(id.starts_with("prj_") && id.len() == 16, "{id}");
     assert_eq!(deployment.json(&["project", "show", id]), created);
@@ -34,17 +50,40 @@ fn a_project_can_be_created_shown_listed_and_changed() {
     assert_eq!(listed["projects"][0], created);
     assert_eq!(listed["projects"][1]["project_id"], second);
     assert_eq!(
-        (&listed["projects"][1]["env"], &listed["projects"][1]["plan"]),
+        (
+            &listed["projects"][1]["env"],
+            &listed["projects"][1]["plan"]
+        ),
         (&"live".into(), &"self_hosted".into())
     );
 
-    assert_eq!(deployment.json(&["project", "suspend", id])["status"], "suspended");
-    assert_eq!(deployment.json(&["project", "show", id])["status"], "suspended");
-    assert_eq!(deployment.json(&["project", "resume", id])["status"], "active");
-    assert_eq!(deployment.json(&["project", "set-plan", id, "pro"])["plan"], "pro");
-    assert_eq!(field_names(&deployment.json(&["project", "credit", id, "5000"])), PROJECT_FIELDS);
+    assert_eq!(
+        deployment.json(&["project", "suspend", id])["status"],
+        "suspended"
+    );
+    assert_eq!(
+        deployment.json(&["project", "show", id])["status"],
+        "suspended"
+    );
+    assert_eq!(
+        deployment.json(&["project", "resume", id])["status"],
+        "active"
+    );
+    assert_eq!(
+        deployment.json(&["project", "set-plan", id, "pro"])["plan"],
+        "pro"
+    );
+    assert_eq!(
+        field_names(&deployment.json(&["project", "credit", id, "5000"])),
+        PROJECT_FIELDS
+    );
     let shown = deployment.run(&["project", "show", id]).stdout;
-    assert!(shown.lines().any(|line| line == "balance_ugx          5000"), "{shown}");
+    assert!(
+        shown
+            .lines()
+            .any(|line| line == "balance_ugx          5000"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -53,20 +92,37 @@ fn without_json_the_output_is_an_aligned_table() {
     let id = deployment.create_project();
     let listed = deployment.run(&["project", "list"]).stdout;
     let lines: Vec<_> = listed.lines().collect();
-    assert!(lines[0].starts_with("PROJECT_ID        NAME  ENV   PLAN         STATUS"), "{listed}");
-    assert!(lines[1].starts_with(&format!("{id}  Acme  live  self_hosted  active")), "{listed}");
+    assert!(
+        lines[0].starts_with("PROJECT_ID        NAME  ENV   PLAN         STATUS"),
+        "{listed}"
+    );
+    assert!(
+        lines[1].starts_with(&format!("{id}  Acme  live  self_hosted  active")),
+        "{listed}"
+    );
 }
 
 #[test]
 fn names_and_labels_refuse_what_controls_a_text_or_its_direction() {
     let deployment = Deployment::new();
     let id = deployment.create_project();
-    for deceptive in ["a\u{202e}b", "a\u{200f}b", "\u{2066}a", "a\nb", "a\u{1b}[2J"] {
-        for arguments in
-            [["project", "create", "--name", deceptive], ["key", "create", &id, &format!("--label={deceptive}")]]
-        {
+    for deceptive in [
+        "a\u{202e}b",
+        "a\u{200f}b",
+        "\u{2066}a",
+        "a\nb",
+        "a\u{1b}[2J",
+    ] {
+        for arguments in [
+            ["project", "create", "--name", deceptive],
+            ["key", "create", &id, &format!("--label={deceptive}")],
+        ] {
             let refused = deployment.run(&arguments);
-            assert!(refused.code == 2 && refused.stderr.contains("direction"), "{}", refused.stderr);
+            assert!(
+                refused.code == 2 && refused.stderr.contains("direction"),
+                "{}",
+                refused.stderr
+            );
         }
     }
 }
@@ -76,25 +132,51 @@ fn a_key_is_printed_once_and_stored_nowhere() {
     let deployment = Deployment::new();
     let id = deployment.create_project();
     let created = deployment.json(&["key", "create", &id, "--label", "ci"]);
-    assert_eq!(field_names(&created), ["created_at", "key", "label", "prefix", "project_id"]);
-    let (key, prefix) = (created["key"].as_str().unwrap(), created["prefix"].as_str().unwrap());
+    assert_eq!(
+        field_names(&created),
+        ["created_at", "key", "label", "prefix", "project_id"]
+    );
+    let (key, prefix) = (
+        created["key"].as_str().unwrap(),
+        created["prefix"].as_str().unwrap(),
+    );
     assert!(key.starts_with("vk_live_") && key.starts_with(prefix) && prefix.len() == 12);
     let plain = deployment.run(&["key", "create", &id]);
-    assert!(plain.stdout.contains("key         vk_live_") && !plain.stderr.contains("vk_live_"), "{}", plain.stdout);
+    assert!(
+        plain.stdout.contains("key         vk_live_") && !plain.stderr.contains("vk_live_"),
+        "{}",
+        plain.stdout
+    );
 
     let listed = deployment.json(&["key", "list", &id]);
     assert_eq!(listed["keys"].as_array().unwrap().len(), 2);
-    assert_eq!(field_names(&listed["keys"][0]), ["created_at", "label", "prefix", "project_id"]);
+    assert_eq!(
+        field_names(&listed["keys"][0]),
+        ["created_at", "label", "prefix", "project_id"]
+    );
     let revoked = deployment.json(&["key", "revoke", prefix]);
-    assert_eq!(field_names(&revoked), ["created_at", "label", "prefix", "project_id", "revoked_at"]);
-    assert_eq!(deployment.json(&["key", "revoke", key]), revoked, "a repeated revocation, by the whole key");
+    assert_eq!(
+        field_names(&revoked),
+        ["created_at", "label", "prefix", "project_id", "revoked_at"]
+    );
+    assert_eq!(
+        deployment.json(&["key", "revoke", key]),
+        revoked,
+        "a repeated revocation, by the whole key"
+    );
     assert_eq!(deployment.json(&["key", "list", &id])["keys"][0], revoked);
     let table = deployment.run(&["key", "list", &id]).stdout;
-    assert!(table.starts_with("PREFIX        LABEL  CREATED_AT"), "{table}");
+    assert!(
+        table.starts_with("PREFIX        LABEL  CREATED_AT"),
+        "{table}"
+    );
 
     let stored = files(&deployment.data());
     assert!(stored.iter().any(|file| contains(file, prefix)));
-    assert!(!stored.iter().any(|file| contains(file, &key[12..])), "{stored:?}");
+    assert!(
+        !stored.iter().any(|file| contains(file, &key[12..])),
+        "{stored:?}"
+    );
 }
 
 #[test]
@@ -106,29 +188,58 @@ fn an_unknown_id_exits_1_and_is_in_the_message() {
         &["project", "suspend", UNKNOWN_PROJECT],
         &["project", "resume", UNKNOWN_PROJECT],
         &["project", "set-plan", UNKNOWN_PROJECT, "free"],
-        &["project", "set-default-template", UNKNOWN_PROJECT, "tpl_000000000000"],
+        &[
+            "project",
+            "set-default-template",
+            UNKNOWN_PROJECT,
+            "tpl_000000000000",
+        ],
         &["project", "credit", UNKNOWN_PROJECT, "1"],
         &["key", "create", UNKNOWN_PROJECT],
         &["key", "list", UNKNOWN_PROJECT],
     ] {
         let message = deployment.run_failing(1, arguments);
-        assert!(message.contains("no project") && message.contains(UNKNOWN_PROJECT), "{arguments:?}: {message}");
+        assert!(
+            message.contains("no project") && message.contains(UNKNOWN_PROJECT),
+            "{arguments:?}: {message}"
+        );
     }
-    assert!(deployment.run_failing(1, &["project", "show", "acme"]).contains("no project \"acme\""));
-    assert!(deployment.run_failing(1, &["key", "revoke", "vk_live_0000"]).contains("vk_live_0000"));
-    assert!(deployment.run_failing(1, &["key", "revoke", "mine"]).contains("mine"));
     assert!(
         deployment
-            .run_failing(1, &["project", "set-default-template", &id, "tpl_000000000000"])
+            .run_failing(1, &["project", "show", "acme"])
+            .contains("no project \"acme\"")
+    );
+    assert!(
+        deployment
+            .run_failing(1, &["key", "revoke", "vk_live_0000"])
+            .contains("vk_live_0000")
+    );
+    assert!(
+        deployment
+            .run_failing(1, &["key", "revoke", "mine"])
+            .contains("mine")
+    );
+    assert!(
+        deployment
+            .run_failing(
+                1,
+                &["project", "set-default-template", &id, "tpl_000000000000"]
+            )
             .contains("no template")
     );
-    assert!(deployment.run_failing(1, &["project", "set-default-template", &id, "x"]).contains("no template"));
+    assert!(
+        deployment
+            .run_failing(1, &["project", "set-default-template", &id, "x"])
+            .contains("no template")
+    );
 }
 
 /// The names of the files and directories in the folder of a deployment.
 fn names(deployment: &Deployment) -> Vec<String> {
     let entries = fs::read_dir(deployment.dir.path()).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 #[test]
@@ -145,23 +256,48 @@ fn no_command_creates_a_data_directory_by_accident() {
         for run in [Deployment::run, Deployment::run_in_folder] {
             let refused = run(&deployment, arguments);
             assert_eq!(refused.code, 1, "{arguments:?}: {}", refused.stderr);
-            assert!(refused.stderr.contains("does not exist"), "{arguments:?}: {}", refused.stderr);
+            assert!(
+                refused.stderr.contains("does not exist"),
+                "{arguments:?}: {}",
+                refused.stderr
+            );
         }
     }
     let listed = deployment.run_in_folder(&["project", "list", "--json"]);
-    assert_eq!((listed.code, listed.stdout.as_str()), (0, "{\"projects\":[]}\n"));
-    assert!(listed.stderr.contains("./conclave-data does not exist"), "{}", listed.stderr);
+    assert_eq!(
+        (listed.code, listed.stdout.as_str()),
+        (0, "{\"projects\":[]}\n")
+    );
+    assert!(
+        listed.stderr.contains("./conclave-data does not exist"),
+        "{}",
+        listed.stderr
+    );
     // A name is missing here: a project in the wrong folder would be in records that no server reads.
     let created = deployment.run_in_folder(&["project", "create", "--name", "Acme"]);
     assert_eq!((created.code, created.stdout.as_str()), (1, ""));
-    assert!(created.stderr.contains("./conclave-data") && created.stderr.contains("--data"), "{}", created.stderr);
+    assert!(
+        created.stderr.contains("./conclave-data") && created.stderr.contains("--data"),
+        "{}",
+        created.stderr
+    );
     assert_eq!(names(&deployment), [""; 0]);
 
     // Nor is a directory of something else used.
     fs::create_dir(deployment.data()).unwrap();
-    assert!(deployment.run_failing(1, &["key", "list", UNKNOWN_PROJECT]).contains("has no database"));
-    assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
-    assert_eq!(files(&deployment.data()), [""; 0].map(std::path::PathBuf::from));
+    assert!(
+        deployment
+            .run_failing(1, &["key", "list", UNKNOWN_PROJECT])
+            .contains("has no database")
+    );
+    assert_eq!(
+        deployment.json(&["project", "list"]),
+        serde_json::json!({"projects": []})
+    );
+    assert_eq!(
+        files(&deployment.data()),
+        [""; 0].map(std::path::PathBuf::from)
+    );
 }
 
 #[test]

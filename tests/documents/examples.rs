@@ -31,7 +31,9 @@ fn all_blocks(language: &str, check: impl Fn(&str, &Block<'_>)) {
         let blocks = blocks(&document.text);
         blocks.into_iter().map(|block| (&document.name, block))
     });
-    let found: Vec<_> = found.filter(|(_, block)| block.language == language).collect();
+    let found: Vec<_> = found
+        .filter(|(_, block)| block.language == language)
+        .collect();
     assert!(!found.is_empty(), "no document has a block of {language}");
     for (name, block) in found {
         check(name, &block);
@@ -42,8 +44,15 @@ fn all_blocks(language: &str, check: impl Fn(&str, &Block<'_>)) {
 fn commands(script: &str) -> Vec<Vec<String>> {
     let lines = script.replace("\\\n", " ");
     // Without definitions of functions, and without comments.
-    let lines = lines.lines().filter(|line| !line.contains("() {")).filter_map(|line| line.split(" #").next());
-    let commands = lines.flat_map(|line| line.split(['|', ';', '(', ')', '>', '&']).map(words).collect::<Vec<_>>());
+    let lines = lines
+        .lines()
+        .filter(|line| !line.contains("() {"))
+        .filter_map(|line| line.split(" #").next());
+    let commands = lines.flat_map(|line| {
+        line.split(['|', ';', '(', ')', '>', '&'])
+            .map(words)
+            .collect::<Vec<_>>()
+    });
     let found = commands.filter_map(|words| Some(words[program(&words)?..].to_vec()));
     found.filter(|words| words.len() > 1).collect()
 }
@@ -52,7 +61,9 @@ fn commands(script: &str) -> Vec<Vec<String>> {
 /// another program is the name of a user, a group or a container.
 fn program(words: &[String]) -> Option<usize> {
     let is_program = |at: &usize| {
-        let is_value = at.checked_sub(1).is_some_and(|before| words[before].starts_with('-'));
+        let is_value = at
+            .checked_sub(1)
+            .is_some_and(|before| words[before].starts_with('-'));
         ["conclave", "as_conclave", "as_server"].contains(&&*words[*at]) && !is_value
     };
     (0..words.len()).rev().find(is_program)
@@ -78,10 +89,18 @@ fn words(command: &str) -> Vec<String> {
 fn every_command_of_the_program_in_an_example_is_accepted() {
     let mut count = 0;
     for document in documents() {
-        for block in blocks(&document.text).iter().filter(|block| block.language == "bash") {
+        for block in blocks(&document.text)
+            .iter()
+            .filter(|block| block.language == "bash")
+        {
             for command in commands(&block.text) {
                 let parsed = Cli::try_parse_from(&command);
-                assert!(parsed.is_ok(), "{}: {command:?}: {}", document.name, parsed.unwrap_err());
+                assert!(
+                    parsed.is_ok(),
+                    "{}: {command:?}: {}",
+                    document.name,
+                    parsed.unwrap_err()
+                );
                 count += 1;
             }
         }
@@ -94,8 +113,10 @@ fn commands_are_found_in_scripts() {
     let script = "id=$(conclave project create --name 'a b' --json | sed s/a/b/)\nas_conclave() { sudo conclave \"$@\"; }\n\
                   install -g conclave -D a b\npodman run --name conclave \\\n  -v a conclave\n\
                   podman exec conclave conclave check # conclave none\n";
-    let expected: [&[&str]; 2] =
-        [&["conclave", "project", "create", "--name", "a b", "--json"], &["conclave", "check"]];
+    let expected: [&[&str]; 2] = [
+        &["conclave", "project", "create", "--name", "a b", "--json"],
+        &["conclave", "check"],
+    ];
     assert_eq!(commands(script), expected);
 }
 
@@ -106,7 +127,12 @@ fn examples_of_shell_commands_are_read_by_bash() {
         let file = folder.path().join("script");
         fs::write(&file, &block.text).unwrap();
         let output = Command::new("bash").arg("-n").arg(&file).output().unwrap();
-        assert!(output.status.success(), "{name}: {}\n{}", String::from_utf8_lossy(&output.stderr), block.text);
+        assert!(
+            output.status.success(),
+            "{name}: {}\n{}",
+            String::from_utf8_lossy(&output.stderr),
+            block.text
+        );
     });
 }
 
@@ -116,11 +142,31 @@ fn examples_of_settings_are_valid() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("conclave.toml");
         // A file that is read with the settings is beside them here.
-        fs::write(folder.path().join("database.url"), "postgres://conclave:secret@db.example.org/conclave").unwrap();
-        fs::write(&file, block.text.replace("/etc/conclave", folder.path().to_str().unwrap())).unwrap();
-        let sources =
-            Sources { mode: Mode::Serve, file: Some(file), environment: Vec::new(), listen: None, admin: None };
-        assert!(sources.load().is_ok(), "{name}: {}\n{}", sources.load().unwrap_err(), block.text);
+        fs::write(
+            folder.path().join("database.url"),
+            "postgres://conclave:secret@db.example.org/conclave",
+        )
+        .unwrap();
+        fs::write(
+            &file,
+            block
+                .text
+                .replace("/etc/conclave", folder.path().to_str().unwrap()),
+        )
+        .unwrap();
+        let sources = Sources {
+            mode: Mode::Serve,
+            file: Some(file),
+            environment: Vec::new(),
+            listen: None,
+            admin: None,
+        };
+        assert!(
+            sources.load().is_ok(),
+            "{name}: {}\n{}",
+            sources.load().unwrap_err(),
+            block.text
+        );
     });
 }
 
@@ -128,32 +174,55 @@ fn examples_of_settings_are_valid() {
 fn examples_of_json_are_json() {
     all_blocks("json", |name, block| {
         let parsed: Result<Value, _> = serde_json::from_str(&block.text);
-        assert!(parsed.is_ok(), "{name}: {}\n{}", parsed.unwrap_err(), block.text);
+        assert!(
+            parsed.is_ok(),
+            "{name}: {}\n{}",
+            parsed.unwrap_err(),
+            block.text
+        );
     });
 }
 
 /// The programs that a script of single lines calls, without variables that are set before them.
 fn programs(script: &str) -> Vec<&str> {
     let lines = script.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| line.split_whitespace().find(|word| !word.contains('=')).unwrap_or_default()).collect()
+    lines
+        .map(|line| {
+            line.split_whitespace()
+                .find(|word| !word.contains('='))
+                .unwrap_or_default()
+        })
+        .collect()
 }
 
 #[test]
 fn every_block_of_commands_is_run() {
-    let runners: Vec<_> = RUNNERS.iter().map(|name| fs::read_to_string(root().join(name)).unwrap()).collect();
+    let runners: Vec<_> = RUNNERS
+        .iter()
+        .map(|name| fs::read_to_string(root().join(name)).unwrap())
+        .collect();
     all_blocks("bash", |name, block| {
         let page = name.strip_prefix("docs/").unwrap_or(name);
         let is_run = match block.lead {
             "<!-- run -->" => true,
-            lead if lead.starts_with("<!-- run: ") => runners.iter().any(|runner| runner.contains(page)),
+            lead if lead.starts_with("<!-- run: ") => {
+                runners.iter().any(|runner| runner.contains(page))
+            }
             _ => RUN_WHOLE.iter().any(|start| name.starts_with(start)),
         };
         // What is for developers calls programs of the repository, which are checks themselves.
         let is_own = |program: &&str| *program == "cargo" || root().join(program).is_file();
         let is_for_developers = programs(&block.text).iter().all(is_own);
-        assert!(is_run || is_for_developers, "{name}: nothing runs\n{}", block.text);
+        assert!(
+            is_run || is_for_developers,
+            "{name}: nothing runs\n{}",
+            block.text
+        );
     });
-    assert_eq!(programs("A=1 cargo test\n\nscripts/demo # a call\n"), ["cargo", "scripts/demo"]);
+    assert_eq!(
+        programs("A=1 cargo test\n\nscripts/demo # a call\n"),
+        ["cargo", "scripts/demo"]
+    );
 }
 
 /// The blocks of a page that are marked so run one after another in an empty folder, with the program under test in `PATH`.
@@ -164,14 +233,23 @@ fn blocks_that_are_marked_run_without_an_error() {
     let mut count = 0;
     for document in documents() {
         let blocks = blocks(&document.text);
-        let marked: Vec<_> = blocks.iter().filter(|block| block.lead == "<!-- run -->").collect();
+        let marked: Vec<_> = blocks
+            .iter()
+            .filter(|block| block.lead == "<!-- run -->")
+            .collect();
         let script: String = marked.iter().map(|block| block.text.as_str()).collect();
         let folder = tempfile::tempdir().unwrap();
         let mut bash = Command::new("bash");
-        bash.args(["-euo", "pipefail", "-c", &script]).current_dir(folder.path());
+        bash.args(["-euo", "pipefail", "-c", &script])
+            .current_dir(folder.path());
         let output = bash.env_clear().env("PATH", &path).output().unwrap();
         let said = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{}: {}", document.name, String::from_utf8_lossy(&said));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            document.name,
+            String::from_utf8_lossy(&said)
+        );
         count += marked.len();
     }
     assert!(count > 2, "only {count} blocks are marked");

@@ -2,7 +2,12 @@
 //! examples work. Every page of `docs/`, every document beside `README.md` and those of the SDKs are checked. `tests/guide.rs` runs the
 //! tutorial, `scripts/check-sdks` the examples of the SDKs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod examples;
 mod manifests;
@@ -26,7 +31,10 @@ struct Document {
 
 impl Document {
     fn read(name: &str) -> Self {
-        Self { name: name.to_owned(), text: fs::read_to_string(root().join(name)).unwrap() }
+        Self {
+            name: name.to_owned(),
+            text: fs::read_to_string(root().join(name)).unwrap(),
+        }
     }
 
     /// The folder that its links start from.
@@ -42,21 +50,39 @@ impl Document {
 /// All documents: those in the workspace's folder, and those below `docs/` and `sdk/`.
 fn documents() -> Vec<Document> {
     let mut names = markdown_in(root());
-    names.extend(["docs", "sdk"].iter().flat_map(|folder| markdown_below(&root().join(folder))));
+    names.extend(
+        ["docs", "sdk"]
+            .iter()
+            .flat_map(|folder| markdown_below(&root().join(folder))),
+    );
     assert!(names.len() > 12, "{names:?}");
-    names.iter().map(|path| Document::read(path.strip_prefix(root()).unwrap().to_str().unwrap())).collect()
+    names
+        .iter()
+        .map(|path| Document::read(path.strip_prefix(root()).unwrap().to_str().unwrap()))
+        .collect()
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect()
 }
 
 fn markdown_in(folder: &Path) -> Vec<PathBuf> {
-    entries(folder).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+    entries(folder)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect()
 }
 
 fn markdown_below(folder: &Path) -> Vec<PathBuf> {
     // Installed packages are not part of the project.
-    let folders = entries(folder).into_iter().filter(|path| path.is_dir() && !path.ends_with("node_modules"));
-    folders.flat_map(|path| markdown_below(&path)).chain(markdown_in(folder)).collect()
+    let folders = entries(folder)
+        .into_iter()
+        .filter(|path| path.is_dir() && !path.ends_with("node_modules"));
+    folders
+        .flat_map(|path| markdown_below(&path))
+        .chain(markdown_in(folder))
+        .collect()
 }

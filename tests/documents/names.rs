@@ -8,7 +8,9 @@ use crate::text::{anchor, links, quoted, rows, targets};
 use crate::{Document, documents, root};
 
 /// The folders that contain tests.
-const SOURCES: [&str; 10] = ["src", "actors", "media", "egress", "rtc", "turn", "db", "outbound", "model", "tests"];
+const SOURCES: [&str; 10] = [
+    "src", "actors", "media", "egress", "rtc", "turn", "db", "outbound", "model", "tests",
+];
 /// The documents whose words with `_` are all names of tests.
 const NAME_TESTS: [&str; 2] = ["SECURITY.md", "docs/reliability.md"];
 /// The files that have all names of fields, codes, settings, roles of servers and metrics of their lease.
@@ -28,7 +30,10 @@ fn tests_of(source: &str) -> BTreeSet<String> {
     let mut is_test = false;
     for line in source.lines().map(str::trim) {
         let signature = line.strip_prefix("async ").unwrap_or(line);
-        if let Some((name, _)) = signature.strip_prefix("fn ").and_then(|rest| rest.split_once('(')) {
+        if let Some((name, _)) = signature
+            .strip_prefix("fn ")
+            .and_then(|rest| rest.split_once('('))
+        {
             if std::mem::take(&mut is_test) {
                 names.insert(name.to_owned());
             }
@@ -40,7 +45,9 @@ fn tests_of(source: &str) -> BTreeSet<String> {
 }
 
 fn tests_below(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     entries
         .flat_map(|path| match path.extension() {
             _ if path.is_dir() => tests_below(&path),
@@ -51,7 +58,10 @@ fn tests_below(folder: &Path) -> BTreeSet<String> {
 }
 
 fn all_tests() -> BTreeSet<String> {
-    SOURCES.iter().flat_map(|folder| tests_below(&root().join(folder))).collect()
+    SOURCES
+        .iter()
+        .flat_map(|folder| tests_below(&root().join(folder)))
+        .collect()
 }
 
 /// Whether a quoted text is the name of a test: at least three words with `_` between them.
@@ -65,14 +75,20 @@ fn path_in(text: &str) -> Option<&str> {
     let path = text.split_whitespace().next()?;
     let is_path = path.contains('/') || ENDINGS.iter().any(|ending| path.ends_with(ending));
     // A path of the API begins with a slash. One on an operator's machine begins with a dot and a slash, or has a placeholder.
-    let is_elsewhere = path.starts_with('/') || path.starts_with("./") || path.contains("://") || path.contains('{');
+    let is_elsewhere = path.starts_with('/')
+        || path.starts_with("./")
+        || path.contains("://")
+        || path.contains('{');
     (is_path && !is_elsewhere).then_some(path)
 }
 
 /// The links to headings that do not exist, in a document in `folder`.
 fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
     let is_missing = |target: &&str| {
-        let Some((file, heading)) = target.split_once('#').filter(|(file, _)| !file.contains("://")) else {
+        let Some((file, heading)) = target
+            .split_once('#')
+            .filter(|(file, _)| !file.contains("://"))
+        else {
             return false;
         };
         let other = (!file.is_empty()).then(|| fs::read_to_string(folder.join(file)).unwrap());
@@ -86,24 +102,53 @@ fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
 fn missing(text: &str, folder: &Path, tests: &BTreeSet<String>, other_words: &str) -> Vec<String> {
     let quoted = quoted(text);
     let is_known = |name: &str| tests.contains(name) || other_words.contains(name);
-    let unknown = quoted.iter().filter(|name| is_test_name(name) && !is_known(name)).copied();
-    let paths = quoted.iter().filter_map(|text| path_in(text)).filter(|path| !root().join(path).exists());
-    let targets = links(text).into_iter().filter(|target| !folder.join(target).exists());
-    unknown.chain(paths).chain(targets).map(str::to_owned).collect()
+    let unknown = quoted
+        .iter()
+        .filter(|name| is_test_name(name) && !is_known(name))
+        .copied();
+    let paths = quoted
+        .iter()
+        .filter_map(|text| path_in(text))
+        .filter(|path| !root().join(path).exists());
+    let targets = links(text)
+        .into_iter()
+        .filter(|target| !folder.join(target).exists());
+    unknown
+        .chain(paths)
+        .chain(targets)
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
 fn the_tests_and_files_that_the_documents_name_exist() {
     let tests = all_tests();
-    let of_the_api: String = WORDS_OF_THE_API.iter().map(|name| Document::read(name).text).collect();
+    let of_the_api: String = WORDS_OF_THE_API
+        .iter()
+        .map(|name| Document::read(name).text)
+        .collect();
     // The changelog names what there was in earlier versions.
-    for document in documents().iter().filter(|document| document.name != "CHANGELOG.md") {
+    for document in documents()
+        .iter()
+        .filter(|document| document.name != "CHANGELOG.md")
+    {
         let names_tests = NAME_TESTS.contains(&&*document.name);
         let other_words = if names_tests { "" } else { &of_the_api };
         let missing = missing(&document.text, &document.folder(), &tests, other_words);
-        assert!(missing.is_empty(), "{} names what does not exist: {missing:#?}", document.name);
-        let named = quoted(&document.text).into_iter().filter(|text| is_test_name(text)).count();
-        assert!(named > 25 || !names_tests, "{} names only {named} tests", document.name);
+        assert!(
+            missing.is_empty(),
+            "{} names what does not exist: {missing:#?}",
+            document.name
+        );
+        let named = quoted(&document.text)
+            .into_iter()
+            .filter(|text| is_test_name(text))
+            .count();
+        assert!(
+            named > 25 || !names_tests,
+            "{} names only {named} tests",
+            document.name
+        );
     }
 }
 
@@ -112,16 +157,28 @@ fn a_test_a_file_and_a_link_that_do_not_exist_are_found() {
     let text = "`a_test_that_exists` `a_test_that_nobody_wrote` `src/main.rs` `src/none.rs` `scripts/none --kills 2` \
                 [a](README.md) [b](none.md#part) `GET /v1/rooms` `/v1/rooms`\n```\n`not_a_test_name`\n```\n";
     let tests = tests_of("#[test]\nfn a_test_that_exists() {}\nfn a_test_that_nobody_wrote() {}\n");
-    let expected = ["a_test_that_nobody_wrote", "src/none.rs", "scripts/none", "none.md"];
+    let expected = [
+        "a_test_that_nobody_wrote",
+        "src/none.rs",
+        "scripts/none",
+        "none.md",
+    ];
     assert_eq!(missing(text, root(), &tests, ""), expected);
-    assert_eq!(missing(text, root(), &tests, "a_test_that_nobody_wrote"), expected[1..]);
+    assert_eq!(
+        missing(text, root(), &tests, "a_test_that_nobody_wrote"),
+        expected[1..]
+    );
 }
 
 #[test]
 fn the_headings_that_links_name_exist() {
     for document in documents() {
         let missing = missing_headings(&document.text, &document.folder());
-        assert!(missing.is_empty(), "{} links to headings that do not exist: {missing:?}", document.name);
+        assert!(
+            missing.is_empty(),
+            "{} links to headings that do not exist: {missing:?}",
+            document.name
+        );
     }
     let text = "## One & two: `three`\n[a](#one--two-three) [b](#two) [c](https://example.com/#d) [e](README.md#two-commands) [f](README.md#g)";
     assert_eq!(missing_headings(text, root()), ["#two", "README.md#g"]);
@@ -134,13 +191,24 @@ fn every_threat_names_its_code_and_a_test() {
     let (threats, _) = threats.split_once("\n## ").unwrap();
     let rows = &rows(threats)[2..];
     // A row whose first cell is bold names the role of those below it.
-    let threats: Vec<_> = rows.iter().filter(|row| !row[0].starts_with("**")).collect();
+    let threats: Vec<_> = rows
+        .iter()
+        .filter(|row| !row[0].starts_with("**"))
+        .collect();
     assert!(threats.len() > 20, "only {} threats", threats.len());
     for row in threats {
-        let [threat, defence, code, test] = row.as_slice() else { panic!("not four cells: {row:?}") };
+        let [threat, defence, code, test] = row.as_slice() else {
+            panic!("not four cells: {row:?}")
+        };
         assert!(!defence.is_empty(), "{threat}");
-        assert!(quoted(code).into_iter().any(|text| path_in(text).is_some()), "{threat} names no code");
-        assert!(quoted(test).into_iter().any(is_test_name), "{threat} names no test");
+        assert!(
+            quoted(code).into_iter().any(|text| path_in(text).is_some()),
+            "{threat} names no code"
+        );
+        assert!(
+            quoted(test).into_iter().any(is_test_name),
+            "{threat} names no test"
+        );
     }
 }
 
@@ -148,8 +216,15 @@ fn every_threat_names_its_code_and_a_test() {
 fn no_threat_is_listed_twice() {
     let Document { text, .. } = Document::read("SECURITY.md");
     let mut seen = BTreeSet::new();
-    for row in rows(&text).iter().filter(|row| row.len() == 4 && row[3].starts_with('`')) {
-        assert!(seen.insert(row[0]) && seen.insert(row[3]), "{} is there twice", row[0]);
+    for row in rows(&text)
+        .iter()
+        .filter(|row| row.len() == 4 && row[3].starts_with('`'))
+    {
+        assert!(
+            seen.insert(row[0]) && seen.insert(row[3]),
+            "{} is there twice",
+            row[0]
+        );
     }
 }
 
@@ -158,6 +233,10 @@ fn the_readme_links_to_every_page() {
     let readme = Document::read("README.md");
     let linked: BTreeSet<_> = links(&readme.text).into_iter().collect();
     for page in documents().iter().filter(|document| document.is_page()) {
-        assert!(linked.contains(&*page.name), "README.md does not link to {}", page.name);
+        assert!(
+            linked.contains(&*page.name),
+            "README.md does not link to {}",
+            page.name
+        );
     }
 }

@@ -17,10 +17,19 @@ static SETTINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut section = "";
     let mut known = BTreeMap::new();
     for line in file.text.lines() {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let Some(name) = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+        {
             section = name;
-        } else if let Some((key, default)) = line.strip_prefix('#').and_then(|rest| rest.split_once(" = ")) {
-            known.insert(format!("{section}.{key}"), default.replace(['"', '[', ']'], ""));
+        } else if let Some((key, default)) = line
+            .strip_prefix('#')
+            .and_then(|rest| rest.split_once(" = "))
+        {
+            known.insert(
+                format!("{section}.{key}"),
+                default.replace(['"', '[', ']'], ""),
+            );
         }
     }
     // The file explains this one in prose, since its default depends on the data directory.
@@ -30,7 +39,10 @@ static SETTINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 
 /// The OpenAPI description that the program prints.
 fn description() -> Value {
-    serde_json::from_str(&conclave::http::openapi::text(conclave::http::v1::operations())).unwrap()
+    serde_json::from_str(&conclave::http::openapi::text(
+        conclave::http::v1::operations(),
+    ))
+    .unwrap()
 }
 
 /// The methods and paths of the described operations, such as `GET /v1/rooms`, with their ids.
@@ -38,9 +50,16 @@ fn operations() -> BTreeMap<String, String> {
     let description = description();
     let paths = description["paths"].as_object().unwrap();
     let of_path = |(path, methods): (&String, &Value)| {
-        let operations = methods.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters");
+        let operations = methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| *name != "parameters");
         let named = |(method, operation): (&String, &Value)| {
-            (format!("{} {path}", method.to_uppercase()), operation["operationId"].as_str().unwrap().to_owned())
+            (
+                format!("{} {path}", method.to_uppercase()),
+                operation["operationId"].as_str().unwrap().to_owned(),
+            )
         };
         operations.map(named).collect::<Vec<_>>()
     };
@@ -49,26 +68,54 @@ fn operations() -> BTreeMap<String, String> {
 
 /// Whether a quoted text is the name of a setting: words of a section and a key, with dots between them.
 fn is_setting_name(text: &str) -> bool {
-    let sections: BTreeSet<_> = SETTINGS.keys().map(|name| name.split('.').next().unwrap()).collect();
-    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let sections: BTreeSet<_> = SETTINGS
+        .keys()
+        .map(|name| name.split('.').next().unwrap())
+        .collect();
+    let is_word =
+        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     let is_event = EventType::ALL.iter().any(|event| event.as_str() == text);
-    let is_file = [".rs", ".db", ".key", ".toml"].iter().any(|ending| text.ends_with(ending));
+    let is_file = [".rs", ".db", ".key", ".toml"]
+        .iter()
+        .any(|ending| text.ends_with(ending));
     let first = text.split('.').next().unwrap();
-    sections.contains(first) && text.contains('.') && text.split('.').all(is_word) && !is_event && !is_file
+    sections.contains(first)
+        && text.contains('.')
+        && text.split('.').all(is_word)
+        && !is_event
+        && !is_file
 }
 
 #[test]
 fn the_settings_that_documents_name_exist() {
     for Document { name, text } in documents() {
-        for setting in quoted(&text).into_iter().filter(|text| is_setting_name(text)) {
-            let is_section = SETTINGS.keys().any(|known| known.starts_with(&format!("{setting}.")));
-            assert!(is_section || SETTINGS.contains_key(setting), "{name}: {setting} is no setting");
+        for setting in quoted(&text)
+            .into_iter()
+            .filter(|text| is_setting_name(text))
+        {
+            let is_section = SETTINGS
+                .keys()
+                .any(|known| known.starts_with(&format!("{setting}.")));
+            assert!(
+                is_section || SETTINGS.contains_key(setting),
+                "{name}: {setting} is no setting"
+            );
         }
-        for rest in text.split("CONCLAVE_").skip(1).filter(|rest| rest.contains("__")) {
-            let variable: String = rest.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+        for rest in text
+            .split("CONCLAVE_")
+            .skip(1)
+            .filter(|rest| rest.contains("__"))
+        {
+            let variable: String = rest
+                .chars()
+                .take_while(|c| c.is_ascii_uppercase() || *c == '_')
+                .collect();
             let setting = variable.to_lowercase().replace("__", ".");
             let is_example = setting == "section.key" || !setting.contains('.');
-            assert!(is_example || SETTINGS.contains_key(&setting), "{name}: CONCLAVE_{variable} is no setting");
+            assert!(
+                is_example || SETTINGS.contains_key(&setting),
+                "{name}: CONCLAVE_{variable} is no setting"
+            );
         }
     }
 }
@@ -77,10 +124,15 @@ fn the_settings_that_documents_name_exist() {
 fn the_table_of_settings_has_their_defaults() {
     let page = Document::read("docs/configuration.md");
     let rows = rows(&page.text);
-    let settings: Vec<_> = rows.iter().filter(|row| is_setting_name(row[0].trim_matches('`'))).collect();
+    let settings: Vec<_> = rows
+        .iter()
+        .filter(|row| is_setting_name(row[0].trim_matches('`')))
+        .collect();
     assert!(settings.len() > 40, "only {} settings", settings.len());
     for row in settings {
-        let [setting, shown, _] = row.as_slice() else { panic!("not three cells: {row:?}") };
+        let [setting, shown, _] = row.as_slice() else {
+            panic!("not three cells: {row:?}")
+        };
         let default = &SETTINGS[setting.trim_matches('`')];
         // What is empty in the file is none, or explained in the table.
         let is_shown = default.is_empty() || quoted(shown).first() == Some(&default.as_str());
@@ -92,7 +144,12 @@ fn the_table_of_settings_has_their_defaults() {
 /// what it has in common with that: `group` is the common command.
 fn subcommand<'a>(words: &[&'a str], group: &mut Option<&'a str>) -> Vec<&'a str> {
     match *words {
-        ["conclave", first @ ("project" | "key" | "recording"), command, ..] => {
+        [
+            "conclave",
+            first @ ("project" | "key" | "recording"),
+            command,
+            ..,
+        ] => {
             *group = Some(first);
             vec![first, command]
         }
@@ -108,21 +165,33 @@ fn the_commands_that_tables_name_exist_with_their_options() {
     let mut cli = Cli::command();
     cli.build();
     let mut named = BTreeSet::new();
-    for row in rows(&page.text).iter().filter(|row| row[0].starts_with("`conclave ")) {
+    for row in rows(&page.text)
+        .iter()
+        .filter(|row| row[0].starts_with("`conclave "))
+    {
         let mut group = None;
         for text in quoted(row[0]) {
-            let words: Vec<_> = text.split(|c: char| c.is_whitespace() || "[]".contains(c)).collect();
+            let words: Vec<_> = text
+                .split(|c: char| c.is_whitespace() || "[]".contains(c))
+                .collect();
             let path = subcommand(&words, &mut group);
-            let found = path.iter().try_fold(&cli, |command, name| command.find_subcommand(name));
+            let found = path
+                .iter()
+                .try_fold(&cli, |command, name| command.find_subcommand(name));
             let command = found.unwrap_or_else(|| panic!("{path:?} is no command"));
             for option in words.iter().filter_map(|word| word.strip_prefix("--")) {
-                let exists = command.get_arguments().any(|argument| argument.get_long() == Some(option));
+                let exists = command
+                    .get_arguments()
+                    .any(|argument| argument.get_long() == Some(option));
                 assert!(exists, "{path:?} has no option --{option}");
             }
             named.insert(path[0].to_owned());
         }
     }
-    let all = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let all = Cli::command()
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect();
     assert_eq!(named, all);
 }
 
@@ -130,14 +199,23 @@ fn the_commands_that_tables_name_exist_with_their_options() {
 fn the_operations_that_documents_name_exist_and_the_table_has_all() {
     let operations = operations();
     for Document { name, text } in documents() {
-        for called in quoted(&text).into_iter().filter(|text| text.contains(" /v1/")) {
-            assert!(operations.contains_key(called), "{name}: {called} is no operation");
+        for called in quoted(&text)
+            .into_iter()
+            .filter(|text| text.contains(" /v1/"))
+        {
+            assert!(
+                operations.contains_key(called),
+                "{name}: {called} is no operation"
+            );
         }
     }
     let page = Document::read("docs/operations.md");
     let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
     let rows = rows(&page.text);
-    let shown = rows.iter().filter(|row| methods.contains(&row[0])).map(|row| (row[0].to_owned(), row[1].to_owned()));
+    let shown = rows
+        .iter()
+        .filter(|row| methods.contains(&row[0]))
+        .map(|row| (row[0].to_owned(), row[1].to_owned()));
     let expected = operations.iter().map(|(called, id)| {
         let (method, path) = called.split_once(' ').unwrap();
         (method.to_owned(), format!("[`{path}`](api.md#{id})"))
@@ -149,7 +227,11 @@ fn the_operations_that_documents_name_exist_and_the_table_has_all() {
 fn the_table_of_events_has_all() {
     let page = Document::read("docs/webhooks.md");
     let rows = rows(&page.text);
-    let shown: Vec<_> = rows.iter().map(|row| row[0].trim_matches('`')).filter(|text| text.contains('.')).collect();
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| row[0].trim_matches('`'))
+        .filter(|text| text.contains('.'))
+        .collect();
     let all: Vec<_> = EventType::ALL.iter().map(|event| event.as_str()).collect();
     assert_eq!(shown, all);
 }

@@ -15,8 +15,16 @@ pub fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut lead = "";
     while let Some(line) = lines.next() {
         if let Some(language) = line.strip_prefix("```") {
-            let text = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-            found.push(Block { lead, language, text });
+            let text = lines
+                .by_ref()
+                .take_while(|line| *line != "```")
+                .map(|line| format!("{line}\n"))
+                .collect();
+            found.push(Block {
+                lead,
+                language,
+                text,
+            });
         }
         lead = line;
     }
@@ -26,37 +34,61 @@ pub fn blocks(text: &str) -> Vec<Block<'_>> {
 /// The texts between backticks, outside blocks of code.
 pub fn quoted(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
-    prose.flat_map(|part| part.split('`').skip(1).step_by(2)).collect()
+    prose
+        .flat_map(|part| part.split('`').skip(1).step_by(2))
+        .collect()
 }
 
 /// The cells of the rows of all tables.
 pub fn rows(text: &str) -> Vec<Vec<&str>> {
     let lines = text.lines().filter(|line| line.starts_with('|'));
-    lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+    lines
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect()
 }
 
 /// The targets of all links.
 pub fn targets(text: &str) -> impl Iterator<Item = &str> {
-    text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap())
+    text.split("](")
+        .skip(1)
+        .map(|rest| rest.split(')').next().unwrap())
 }
 
 /// The targets of links to files, relative to the document's folder.
 pub fn links(text: &str) -> Vec<&str> {
     let files = targets(text).map(|target| target.split('#').next().unwrap());
-    files.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+    files
+        .filter(|target| !target.is_empty() && !target.contains("://"))
+        .collect()
 }
 
 /// How a link names a heading: in lower case, with dashes for spaces, and without other marks.
 pub fn anchor(heading: &str) -> String {
-    let kept = heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    let kept = heading
+        .trim_start_matches('#')
+        .trim()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| {
+        if c == ' ' {
+            '-'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    })
+    .collect()
 }
 
 #[test]
 fn the_parts_of_a_document_are_found() {
     let text = "a `b`\n\n<!-- run -->\n```bash\nls `c`\n```\n\n| d | e `f` |\n|---|---|\n[g](h.md#i) [j](https://example.com)\n";
-    let [block] = &blocks(text)[..] else { panic!("one block") };
-    assert_eq!((block.lead, block.language, &*block.text), ("<!-- run -->", "bash", "ls `c`\n"));
+    let [block] = &blocks(text)[..] else {
+        panic!("one block")
+    };
+    assert_eq!(
+        (block.lead, block.language, &*block.text),
+        ("<!-- run -->", "bash", "ls `c`\n")
+    );
     assert_eq!(quoted(text), ["b", "f"]);
     assert_eq!(rows(text)[0], ["d", "e `f`"]);
     assert_eq!(links(text), ["h.md"]);

@@ -21,8 +21,16 @@ fn many_commands_beside_a_server_that_writes_all_succeed_and_hold_up_no_batch() 
     let (data, have_ended) = (deployment.data(), AtomicBool::new(false));
     let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
-        command.arg("--data").arg(&data).args(["project", "create", "--name", "Beside"]);
-        command.env_clear().envs(deployment.url()).current_dir(&data).output().unwrap()
+        command
+            .arg("--data")
+            .arg(&data)
+            .args(["project", "create", "--name", "Beside"]);
+        command
+            .env_clear()
+            .envs(deployment.url())
+            .current_dir(&data)
+            .output()
+            .unwrap()
     };
     thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -30,8 +38,15 @@ fn many_commands_beside_a_server_that_writes_all_succeed_and_hold_up_no_batch() 
             scope.spawn(move || {
                 for number in 0.. {
                     let name = format!("room-{client}-{number}");
-                    running.post("/v1/rooms").json(json!({"name": name})).send().expect(201);
-                    running.delete(&format!("/v1/rooms/{name}")).send().expect_empty(204);
+                    running
+                        .post("/v1/rooms")
+                        .json(json!({"name": name}))
+                        .send()
+                        .expect(201);
+                    running
+                        .delete(&format!("/v1/rooms/{name}"))
+                        .send()
+                        .expect_empty(204);
                     if have_ended.load(Ordering::Relaxed) {
                         return;
                     }
@@ -39,13 +54,30 @@ fn many_commands_beside_a_server_that_writes_all_succeed_and_hold_up_no_batch() 
             });
         }
         let commands: Vec<_> = (0..AT_ONCE)
-            .map(|_| scope.spawn(|| (0..COMMANDS / AT_ONCE).map(|_| command()).collect::<Vec<_>>()))
+            .map(|_| {
+                scope.spawn(|| {
+                    (0..COMMANDS / AT_ONCE)
+                        .map(|_| command())
+                        .collect::<Vec<_>>()
+                })
+            })
             .collect();
-        let results: Vec<_> = commands.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let results: Vec<_> = commands
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         have_ended.store(true, Ordering::Relaxed);
         for output in results.into_iter().flat_map(Result::unwrap) {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     });
-    assert!(!deployment.log().contains("rolled back"), "{}", deployment.log());
+    assert!(
+        !deployment.log().contains("rolled back"),
+        "{}",
+        deployment.log()
+    );
 }

@@ -18,5 +18,8 @@ fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
     let report = run(&options, |_| {});
     assert!(report.violations.is_empty(), "{report:#?}");
     // The run did what it is for.
-    assert!(report.acknowledged > 100 && report.unanswered > 0 && report.sessions > 10, "{report:#?}");
+    assert!(
+        report.acknowledged > 100 && report.unanswered > 0 && report.sessions > 10,
+        "{report:#?}"
+    );
 }

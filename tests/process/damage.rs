@@ -28,25 +28,39 @@ fn file(deployment: &Deployment) -> PathBuf {
 /// Everything that the schema of the file names, and the schema itself.
 fn objects(deployment: &Deployment) -> (u64, Vec<Object>) {
     let connection = Connection::open(file(deployment)).unwrap();
-    let size = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0)).unwrap();
-    let found =
-        "SELECT tbl_name, type = 'index', rootpage FROM sqlite_schema WHERE rootpage > 0 ORDER BY tbl_name, name";
+    let size = connection
+        .query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0))
+        .unwrap();
+    let found = "SELECT tbl_name, type = 'index', rootpage FROM sqlite_schema WHERE rootpage > 0 ORDER BY tbl_name, name";
     let mut statement = connection.prepare(found).unwrap();
     let rows = statement.query_map([], |row| {
         let page: i64 = row.get(2)?;
-        Ok(Object { table: row.get(0)?, is_index: row.get(1)?, page: page.try_into().unwrap() })
+        Ok(Object {
+            table: row.get(0)?,
+            is_index: row.get(1)?,
+            page: page.try_into().unwrap(),
+        })
     });
     let mut objects: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
-    objects.push(Object { table: "sqlite_schema".into(), is_index: false, page: 1 });
+    objects.push(Object {
+        table: "sqlite_schema".into(),
+        is_index: false,
+        page: 1,
+    });
     (size.try_into().unwrap(), objects)
 }
 
 /// Overwrites the start of pages, behind the header of the file.
 fn overwrite(deployment: &Deployment, size: u64, pages: impl IntoIterator<Item = u64>) {
-    let opened = OpenOptions::new().write(true).open(file(deployment)).unwrap();
+    let opened = OpenOptions::new()
+        .write(true)
+        .open(file(deployment))
+        .unwrap();
     for page in pages {
         let header = if page == 1 { 100 } else { 0 };
-        opened.write_all_at(&[0xff; 64], (page - 1) * size + header).unwrap();
+        opened
+            .write_all_at(&[0xff; 64], (page - 1) * size + header)
+            .unwrap();
     }
 }
 
@@ -59,32 +73,49 @@ struct Change {
 
 const CHANGES: [Change; 6] = [
     Change {
-        request: |running, number| running.post("/v1/rooms").json(json!({"name": format!("room-{number}")})),
+        request: |running, number| {
+            running
+                .post("/v1/rooms")
+                .json(json!({"name": format!("room-{number}")}))
+        },
         writes: &["rooms"],
         needs: &["projects", "api_keys"],
     },
     Change {
         request: |running, number| {
             let roles = json!({"host": {}});
-            running.post("/v1/templates").json(json!({"name": format!("template-{number}"), "roles": roles}))
+            running
+                .post("/v1/templates")
+                .json(json!({"name": format!("template-{number}"), "roles": roles}))
         },
         writes: &["templates", "roles"],
         needs: &["projects", "api_keys"],
     },
     Change {
-        request: |running, _| running.post("/v1/rooms/standup/codes").json(json!({"role": "guest"})),
+        request: |running, _| {
+            running
+                .post("/v1/rooms/standup/codes")
+                .json(json!({"role": "guest"}))
+        },
         writes: &["codes"],
         needs: &["projects", "api_keys", "rooms", "templates", "roles"],
     },
     Change {
-        request: |running, _| running.post("/v1/webhook-endpoints").json(json!({"url": "http://127.0.0.1:1/"})),
+        request: |running, _| {
+            running
+                .post("/v1/webhook-endpoints")
+                .json(json!({"url": "http://127.0.0.1:1/"}))
+        },
         writes: &["webhook_endpoints"],
         needs: &["projects", "api_keys"],
     },
     Change {
         request: |running, number| {
             let body = json!({"name": format!("kept-{number}")});
-            running.post("/v1/rooms").json(body).idempotency_key(&number.to_string())
+            running
+                .post("/v1/rooms")
+                .json(body)
+                .idempotency_key(&number.to_string())
         },
         writes: &["rooms", "idempotency"],
         needs: &["projects", "api_keys"],
@@ -131,12 +162,19 @@ fn check_damage_of(deployment: &Deployment, table: &str) {
             assert_eq!(code, Some(1), "{}", log());
             let line = log().lines().last().unwrap().to_owned();
             assert!(NEEDED_BY_DEV.contains(&table), "{table}: {line}");
-            assert!(line.contains(&format!("is damaged: {table};")) && line.contains("conclave restore"), "{line}");
+            assert!(
+                line.contains(&format!("is damaged: {table};"))
+                    && line.contains("conclave restore"),
+                "{line}"
+            );
             return;
         }
     };
     eventually(|| running.admin("GET", "/readyz").send().status == 503);
-    assert_eq!(running.admin("GET", "/readyz").send().json()["parts"]["database"], "unavailable");
+    assert_eq!(
+        running.admin("GET", "/readyz").send().json()["parts"]["database"],
+        "unavailable"
+    );
     eventually(|| log().contains(&format!("the table {table} is damaged")));
     for (number, change) in CHANGES.iter().enumerate() {
         let response = (change.request)(&running, number).send();
@@ -155,17 +193,27 @@ fn a_server_starts_with_any_damaged_table_and_serves_the_others() {
     running.room("standup", 600);
     running.endpoint("http://127.0.0.1:1/");
     running.join(&running.token("standup", "alice", "host"));
-    running.post("/v1/rooms/standup/codes").json(json!({"role": "guest"})).send().expect(201);
+    running
+        .post("/v1/rooms/standup/codes")
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     running.room("ended", 600);
     running.delete("/v1/rooms/ended").send().expect_empty(204);
     assert_eq!(running.terminate(), Some(0));
     let whole = fs::read(file(&deployment)).unwrap();
     let (size, objects) = objects(&deployment);
-    let tables: Vec<_> = objects.iter().filter(|object| !object.is_index).map(|object| object.table.clone()).collect();
+    let tables: Vec<_> = objects
+        .iter()
+        .filter(|object| !object.is_index)
+        .map(|object| object.table.clone())
+        .collect();
     assert!(tables.len() > 19, "{tables:?}");
     for table in &tables {
         for is_index in [false, true] {
-            let of_table = objects.iter().filter(|object| object.table == *table && object.is_index == is_index);
+            let of_table = objects
+                .iter()
+                .filter(|object| object.table == *table && object.is_index == is_index);
             let pages: Vec<_> = of_table.map(|object| object.page).collect();
             if pages.is_empty() {
                 continue;
@@ -188,16 +236,27 @@ fn a_damaged_page_in_the_middle_of_the_rooms_leaves_other_projects_what_they_can
     let deployment = Deployment::new();
     let mut running = deployment.start();
     let created = |command: &[&str], field: &str| {
-        let output = deployment.command(&[command, &["--json"]].concat()).output().unwrap();
+        let output = deployment
+            .command(&[command, &["--json"]].concat())
+            .output()
+            .unwrap();
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
         value[field].as_str().unwrap().to_owned()
     };
     let project = created(&["project", "create", "--name", "other"], "project_id");
     let other = created(&["key", "create", &project], "key");
     let room = |name: &str, metadata: &str| json!({"name": name, "metadata": metadata, "empty_timeout_seconds": 600});
-    running.post("/v1/rooms").bearer(&other).json(room("theirs", "")).send().expect(201);
+    running
+        .post("/v1/rooms")
+        .bearer(&other)
+        .json(room("theirs", ""))
+        .send()
+        .expect(201);
     for number in 0..40 {
-        let body = room(&format!("room-{number}"), &format!("mark-{number}-{}", "a".repeat(600)));
+        let body = room(
+            &format!("room-{number}"),
+            &format!("mark-{number}-{}", "a".repeat(600)),
+        );
         running.post("/v1/rooms").json(body).send().expect(201);
     }
     assert_eq!(running.terminate(), Some(0));
@@ -205,21 +264,50 @@ fn a_damaged_page_in_the_middle_of_the_rooms_leaves_other_projects_what_they_can
     let bytes = fs::read(file(&deployment)).unwrap();
     let pages = bytes.chunks(size.try_into().unwrap()).zip(1..);
     let holds = |page: &[u8]| page.windows(8).any(|part| part == b"mark-20-");
-    let damaged: Vec<u64> =
-        pages.filter(|(page, _)| page[0] == 0x0d && holds(page)).map(|(_, number)| number).collect();
+    let damaged: Vec<u64> = pages
+        .filter(|(page, _)| page[0] == 0x0d && holds(page))
+        .map(|(_, number)| number)
+        .collect();
     assert_eq!(damaged.len(), 1, "a leaf of the table");
     overwrite(&deployment, size, damaged);
 
     let running = deployment.start();
     eventually(|| running.admin("GET", "/readyz").send().status == 503);
-    assert!(deployment.log().contains("the table rooms is damaged"), "{}", deployment.log());
+    assert!(
+        deployment.log().contains("the table rooms is damaged"),
+        "{}",
+        deployment.log()
+    );
     let of_other = |request: Request| request.bearer(&other).send();
-    assert_eq!(of_other(running.get("/v1/rooms/theirs")).expect(200)["status"], "open");
-    of_other(running.post("/v1/rooms").json(room("new", ""))).expect_error(503, "database_unavailable", None);
-    of_other(running.post("/v1/webhook-endpoints").json(json!({"url": "http://127.0.0.1:1/"}))).expect(201);
+    assert_eq!(
+        of_other(running.get("/v1/rooms/theirs")).expect(200)["status"],
+        "open"
+    );
+    of_other(running.post("/v1/rooms").json(room("new", ""))).expect_error(
+        503,
+        "database_unavailable",
+        None,
+    );
+    of_other(
+        running
+            .post("/v1/webhook-endpoints")
+            .json(json!({"url": "http://127.0.0.1:1/"})),
+    )
+    .expect(201);
     // The first project's rooms cannot all be read, so none of them counts as ended.
-    running.delete("/v1/rooms/room-1").send().expect_error(503, "database_unavailable", None);
+    running
+        .delete("/v1/rooms/room-1")
+        .send()
+        .expect_error(503, "database_unavailable", None);
     let message = json!({"data": "aGVsbG8="});
-    running.post("/v1/rooms/room-1/send-data").json(message).send().expect_error(503, "database_unavailable", None);
-    running.post("/v1/templates").json(json!({"name": "a", "roles": {"host": {}}})).send().expect(201);
+    running
+        .post("/v1/rooms/room-1/send-data")
+        .json(message)
+        .send()
+        .expect_error(503, "database_unavailable", None);
+    running
+        .post("/v1/templates")
+        .json(json!({"name": "a", "roles": {"host": {}}}))
+        .send()
+        .expect(201);
 }

@@ -22,14 +22,27 @@ fn a_server_whose_data_directory_has_gone_acknowledges_nothing_and_ends() {
         }
         if Engine::chosen() == Engine::Sqlite {
             // The server may have noticed it before.
-            let refused = running.post("/v1/rooms").json(json!({"name": "after"})).try_send();
-            assert!(refused.is_none_or(|refused| refused.status == 503), "it was acknowledged");
+            let refused = running
+                .post("/v1/rooms")
+                .json(json!({"name": "after"}))
+                .try_send();
+            assert!(
+                refused.is_none_or(|refused| refused.status == 503),
+                "it was acknowledged"
+            );
         }
         assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
-        assert!(deployment.log().contains("the data directory has gone"), "{}", deployment.log());
+        assert!(
+            deployment.log().contains("the data directory has gone"),
+            "{}",
+            deployment.log()
+        );
         let _ = fs::remove_dir_all(deployment.data());
         fs::rename(moved, deployment.data()).unwrap();
         let running = deployment.start();
-        assert_eq!(running.get("/v1/rooms/before").send().expect(200)["name"], "before");
+        assert_eq!(
+            running.get("/v1/rooms/before").send().expect(200)["name"],
+            "before"
+        );
     }
 }

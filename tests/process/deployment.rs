@@ -39,14 +39,23 @@ impl Deployment {
     pub fn new() -> Self {
         let environment = vec![
             ("CONCLAVE_WEBHOOKS__TICK", "200ms".to_owned()),
-            ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "300ms,300ms,300ms,30s".to_owned()),
+            (
+                "CONCLAVE_WEBHOOKS__RETRY_DELAYS",
+                "300ms,300ms,300ms,30s".to_owned(),
+            ),
             ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "100000".to_owned()),
             ("CONCLAVE_LIMITS__BURST", "100000".to_owned()),
             ("CONCLAVE_HTTP__WORKERS", "1".to_owned()),
         ];
         let dir = tempfile::tempdir().unwrap();
         let records = Records::create(dir.path().join("data/conclave.db"), create_schema);
-        Self { dir, records, shared: None, environment, setup: None }
+        Self {
+            dir,
+            records,
+            shared: None,
+            environment,
+            setup: None,
+        }
     }
 
     /// Puts the records into a database that other deployments use, too.
@@ -83,7 +92,9 @@ impl Deployment {
     /// The command that starts the program.
     fn program(&self) -> Command {
         let program = env!("CARGO_BIN_EXE_conclave");
-        let Some(setup) = &self.setup else { return Command::new(program) };
+        let Some(setup) = &self.setup else {
+            return Command::new(program);
+        };
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("{setup} && exec \"$0\" \"$@\""), program]);
         shell
@@ -96,7 +107,10 @@ impl Deployment {
 
     /// Returns the environment variable that names the records, if they are not in the data directory.
     pub fn url(&self) -> Option<(&'static str, String)> {
-        self.shared.clone().or_else(|| self.records.url()).map(|url| ("CONCLAVE_DATABASE__URL", url))
+        self.shared
+            .clone()
+            .or_else(|| self.records.url())
+            .map(|url| ("CONCLAVE_DATABASE__URL", url))
     }
 
     pub fn data(&self) -> PathBuf {
@@ -106,7 +120,11 @@ impl Deployment {
     /// Runs a command beside the server, and returns what it prints: its results, and its errors.
     pub fn run_command(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
     }
 
     /// Returns the log of all processes of this deployment.
@@ -117,8 +135,15 @@ impl Deployment {
     /// A command beside the server, with the same data directory and settings.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
-        command.arg("--data").arg(self.data()).args(arguments).current_dir(self.dir.path()).env_clear();
-        command.envs(self.environment.iter().map(|(name, value)| (name, value))).envs(self.url());
+        command
+            .arg("--data")
+            .arg(self.data())
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .env_clear();
+        command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.url());
         command
     }
 
@@ -147,10 +172,21 @@ impl Deployment {
     }
 
     fn spawn_as(&self, mode: &str, variable: Option<(&str, &str)>) -> Starting {
-        let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
+        let log: File = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_file())
+            .unwrap();
         let mut child = self
             .program()
-            .args([mode, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args([
+                mode,
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(self.data())
             .current_dir(self.dir.path())
             .env_clear()
@@ -169,7 +205,10 @@ impl Deployment {
             let read = stdout.read_line(&mut line);
             let _ = sender.send((read.map(|_| line), stdout));
         });
-        Starting { child: Some(child), first_line: receiver }
+        Starting {
+            child: Some(child),
+            first_line: receiver,
+        }
     }
 }
 
@@ -180,23 +219,40 @@ pub struct Starting {
 }
 
 /// The first line on stdout, and the rest.
-type FirstLine = (std::io::Result<String>, BufReader<std::process::ChildStdout>);
+type FirstLine = (
+    std::io::Result<String>,
+    BufReader<std::process::ChildStdout>,
+);
 
 impl Starting {
     /// Waits for the ready line.
     pub fn ready(mut self, deployment: &Deployment) -> Running {
-        let (line, stdout) = self.first_line.recv_timeout(WAIT_LIMIT).expect("a ready line");
-        let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
+        let (line, stdout) = self
+            .first_line
+            .recv_timeout(WAIT_LIMIT)
+            .expect("a ready line");
+        let ready: Value =
+            serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
         assert_eq!(ready["ready"], true);
         let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
         let child = self.child.take().unwrap();
         let [api, admin, key, project] = ["api", "admin", "api_key", "project_id"].map(text);
-        Running { child, stdout: Some(stdout), api, admin, key, project }
+        Running {
+            child,
+            stdout: Some(stdout),
+            api,
+            admin,
+            key,
+            project,
+        }
     }
 
     /// Waits for the ready line, or for the end of the process. Returns the exit code of one that ends.
     pub fn ready_or_ended(mut self, deployment: &Deployment) -> Result<Running, Option<i32>> {
-        let (line, stdout) = self.first_line.recv_timeout(WAIT_LIMIT).expect("a ready line, or the end");
+        let (line, stdout) = self
+            .first_line
+            .recv_timeout(WAIT_LIMIT)
+            .expect("a ready line, or the end");
         if line.as_ref().is_ok_and(String::is_empty) {
             return Err(self.child.take().unwrap().wait().unwrap().code());
         }
@@ -229,7 +285,10 @@ impl Running {
 
     /// Sends SIGTERM and waits for the exit. Returns the exit code.
     pub fn terminate(&mut self) -> Option<i32> {
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let sent = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(sent.success());
         self.wait_for_exit()
     }
@@ -260,7 +319,8 @@ impl Running {
             let _ = sender.send((read.map(|_| line), stdout));
         });
         let (line, stdout): FirstLine = receiver.recv_timeout(WAIT_LIMIT).expect("a ready line");
-        let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
+        let ready: Value =
+            serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
         assert_eq!(ready["api"], json!(self.api));
         self.key = ready["api_key"].as_str().unwrap().to_owned();
         self.stdout = Some(stdout);
@@ -269,7 +329,11 @@ impl Running {
     /// Returns the output on stdout after the ready line. The process must have exited.
     pub fn rest_of_stdout(&mut self) -> String {
         let mut rest = String::new();
-        self.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+        self.stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut rest)
+            .unwrap();
         rest
     }
 
@@ -300,7 +364,11 @@ impl Running {
 
     /// Creates a webhook endpoint and returns its signing secret.
     pub fn endpoint(&self, url: &str) -> String {
-        let endpoint = self.post("/v1/webhook-endpoints").json(json!({"url": url})).send().expect(201);
+        let endpoint = self
+            .post("/v1/webhook-endpoints")
+            .json(json!({"url": url}))
+            .send()
+            .expect(201);
         endpoint["secret"].as_str().unwrap().to_owned()
     }
 
@@ -312,7 +380,11 @@ impl Running {
 
     /// Joins a simulated participant and returns its sid.
     pub fn join(&self, token: &str) -> String {
-        let joined = self.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
+        let joined = self
+            .admin("POST", "/sandbox/join")
+            .json(json!({"token": token}))
+            .send()
+            .expect(201);
         joined["sid"].as_str().unwrap().to_owned()
     }
 }

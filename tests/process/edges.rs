@@ -45,10 +45,19 @@ fn where_files_are_few_connections_are_closed_and_the_admin_listener_answers() {
     running.admin("GET", "/healthz").send().expect(200);
     running.admin("GET", "/readyz").send().expect(200);
     let log = deployment.log();
-    assert!(log.contains("WARN") && log.contains("http.max_connections"), "{log}");
+    assert!(
+        log.contains("WARN") && log.contains("http.max_connections"),
+        "{log}"
+    );
     assert!(!log.contains("Too many open files"), "{log}");
     drop(hanging);
-    eventually(|| running.get("/healthz").anonymous().try_send().is_some_and(|answer| answer.status == 200));
+    eventually(|| {
+        running
+            .get("/healthz")
+            .anonymous()
+            .try_send()
+            .is_some_and(|answer| answer.status == 200)
+    });
 }
 
 #[test]
@@ -59,15 +68,31 @@ fn refusals_of_a_server_that_is_full_are_logged_once_and_not_each() {
     std::thread::scope(|scope| {
         let room = scope.spawn(|| running.post("/v1/rooms").json(json!({"name": "a"})).send());
         let is_running = "conclave_http_requests_admitted{state=\"running\"} 1\n";
-        eventually(|| running.admin("GET", "/metrics").send().text().contains(is_running));
+        eventually(|| {
+            running
+                .admin("GET", "/metrics")
+                .send()
+                .text()
+                .contains(is_running)
+        });
         for _ in 0..5 {
-            running.get("/v1/rooms").send().expect_error(503, "database_unavailable", None);
+            running
+                .get("/v1/rooms")
+                .send()
+                .expect_error(503, "database_unavailable", None);
         }
         drop(lock);
         room.join().unwrap().expect(201);
     });
     let log = deployment.log();
-    assert_eq!((log.matches("http.max_requests").count(), log.matches("list_rooms").count()), (1, 0), "{log}");
+    assert_eq!(
+        (
+            log.matches("http.max_requests").count(),
+            log.matches("list_rooms").count()
+        ),
+        (1, 0),
+        "{log}"
+    );
 }
 
 #[test]
@@ -75,9 +100,10 @@ fn a_malformed_request_is_logged_for_debugging_only() {
     for (level, is_logged) in [("info", false), ("debug", true)] {
         let deployment = Deployment::new().with("RUST_LOG", level);
         let mut running = deployment.start();
-        for malformed in
-            ["GET / HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n", "GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"]
-        {
+        for malformed in [
+            "GET / HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n",
+            "GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        ] {
             let mut answer = String::new();
             let _ = send(&running.api, malformed).read_to_string(&mut answer);
             assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");

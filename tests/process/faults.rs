@@ -12,7 +12,12 @@ use crate::support::{Response, eventually};
 fn fill_disk(deployment: &Deployment, running: &Running) {
     match deployment.records() {
         Records::File(_) => {
-            let log = deployment.data().join("conclave.db-wal").metadata().unwrap().len();
+            let log = deployment
+                .data()
+                .join("conclave.db-wal")
+                .metadata()
+                .unwrap()
+                .len();
             limit_file_size(running, Some(log));
         }
         Records::Server(database) => database.fill_disk(),
@@ -28,12 +33,18 @@ fn free_disk(deployment: &Deployment, running: &Running) {
 
 /// Limits the size of files that the process writes; `None` lifts the limit.
 fn limit_file_size(running: &Running, bytes: Option<u64>) {
-    let limit = Rlimit { current: bytes, maximum: getrlimit(Resource::Fsize).maximum };
+    let limit = Rlimit {
+        current: bytes,
+        maximum: getrlimit(Resource::Fsize).maximum,
+    };
     prlimit(Some(running.pid()), Resource::Fsize, limit).unwrap();
 }
 
 fn create(running: &Running, name: &str) -> Option<Response> {
-    running.post("/v1/rooms").json(json!({"name": name})).try_send()
+    running
+        .post("/v1/rooms")
+        .json(json!({"name": name}))
+        .try_send()
 }
 
 #[test]
@@ -48,7 +59,13 @@ fn on_a_full_disk_writes_and_readyz_are_503_reads_go_on_and_space_is_enough_to_r
         refused.expect_error(503, "database_unavailable", None);
         assert_eq!(refused.headers["retry-after"], "1");
     }
-    assert_eq!(running.get("/v1/rooms").send().expect(200)["rooms"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        running.get("/v1/rooms").send().expect(200)["rooms"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     eventually(|| running.admin("GET", "/readyz").send().status == 503);
     running.admin("GET", "/healthz").send().expect(200);
     free_disk(&deployment, &running);
@@ -56,7 +73,13 @@ fn on_a_full_disk_writes_and_readyz_are_503_reads_go_on_and_space_is_enough_to_r
     eventually(|| running.admin("GET", "/readyz").send().status == 200);
     running.kill();
     let running = deployment.start();
-    assert_eq!(running.get("/v1/rooms").send().expect(200)["rooms"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        running.get("/v1/rooms").send().expect(200)["rooms"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 /// Creates rooms until the process ends. Returns those that were acknowledged.
@@ -73,7 +96,13 @@ fn the_process_exits_with_1_when_its_writer_panics_and_a_restart_has_all_that_wa
         let mut running = deployment.start_with(Some((VARIABLE, &format!("{point}:40"))));
         let created = create_until_the_end(&running);
         assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
-        assert!(deployment.log().contains("the thread that writes to the database ended"), "{}", deployment.log());
+        assert!(
+            deployment
+                .log()
+                .contains("the thread that writes to the database ended"),
+            "{}",
+            deployment.log()
+        );
         let running = deployment.start();
         for name in &created {
             running.get(&format!("/v1/rooms/{name}")).send().expect(200);
@@ -88,13 +117,30 @@ fn the_process_exits_with_1_when_its_root_actor_panics() {
     let mut running = deployment.start_with(Some((VARIABLE, "system.followed_report:1")));
     running.room("standup", 600);
     let endpoint = json!({"input_type": "rtmp", "participant_identity": "studio"});
-    let endpoint = running.post("/v1/rooms/standup/ingress").json(endpoint).send().expect(201);
-    let connect = format!("/sandbox/ingress/{}/connect", endpoint["stream_key"].as_str().unwrap());
+    let endpoint = running
+        .post("/v1/rooms/standup/ingress")
+        .json(endpoint)
+        .send()
+        .expect(201);
+    let connect = format!(
+        "/sandbox/ingress/{}/connect",
+        endpoint["stream_key"].as_str().unwrap()
+    );
     // Its join is recorded without the root, and the status of its endpoint is not.
     assert_eq!(running.admin("POST", &connect).send().status, 503);
     assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
-    assert!(deployment.log().contains("the actors ended by themselves"), "{}", deployment.log());
+    assert!(
+        deployment.log().contains("the actors ended by themselves"),
+        "{}",
+        deployment.log()
+    );
     let running = deployment.start();
-    running.get(&format!("/v1/ingress/{}", endpoint["ingress_id"].as_str().unwrap())).send().expect(200);
+    running
+        .get(&format!(
+            "/v1/ingress/{}",
+            endpoint["ingress_id"].as_str().unwrap()
+        ))
+        .send()
+        .expect(200);
     running.join(&running.token("standup", "alice", "host"));
 }

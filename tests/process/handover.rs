@@ -12,7 +12,9 @@ use crate::support::Request;
 
 #[test]
 fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
     let first = Deployment::new().sharing(database.url());
     let mut one = first.start();
@@ -23,7 +25,10 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     let alone = first.run_command(&["step-down", "--admin", &address(&one.admin)]);
     assert!(alone.contains("no other server could take over"), "{alone}");
     let refused = one.admin("POST", "/step-down").send();
-    assert_eq!((refused.status, &refused.json()["stepping_down"]), (409, &json!(false)));
+    assert_eq!(
+        (refused.status, &refused.json()["stepping_down"]),
+        (409, &json!(false))
+    );
     assert!(has_room(&one, "kept"), "it goes on");
 
     let second = Deployment::new().sharing(database.url());
@@ -40,20 +45,25 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     let pid = one.pid();
     assert!(threads(pid, "store-reader") > 0 && threads(pid, "media-") > 0);
     let done = first.run_command(&["step-down", "--admin", &address(&one.admin), "--json"]);
-    assert!(done.contains(&json!({"active": waiting.api, "epoch": 2}).to_string()), "{done}");
+    assert!(
+        done.contains(&json!({"active": waiting.api, "epoch": 2}).to_string()),
+        "{done}"
+    );
     let mut two = starting.ready(&second);
     assert!(has_room(&two, "kept"));
     two.room("beside", 600);
     until_role_at(&one.admin, "standby");
     // A standby has one session only, and no media workers: it will bind their ports again.
     until(|| (threads(pid, "store-reader") + threads(pid, "media-") == 0).then_some(()));
-    Request::new("GET", format!("{}/v1/rooms", one.api)).bearer(&one.key).send().expect_error(
-        503,
-        "database_unavailable",
-        None,
-    );
+    Request::new("GET", format!("{}/v1/rooms", one.api))
+        .bearer(&one.key)
+        .send()
+        .expect_error(503, "database_unavailable", None);
     // Calls of the embedded media plane have ended with it.
-    until(|| (two.get("/v1/sessions?active=true").send().expect(200)["sessions"] == json!([])).then_some(()));
+    until(|| {
+        (two.get("/v1/sessions?active=true").send().expect(200)["sessions"] == json!([]))
+            .then_some(())
+    });
 
     assert_eq!(two.terminate(), Some(0), "{}", second.log());
     one.ready_again(&first);
@@ -63,14 +73,19 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     one.join(&one.token("later", "alice", "host"));
     assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "3");
     assert_eq!(one.terminate(), Some(0), "{}", first.log());
-    assert_eq!(database.run("SELECT count(*) FROM nodes").trim(), "0", "both have said that they end");
+    assert_eq!(
+        database.run("SELECT count(*) FROM nodes").trim(),
+        "0",
+        "both have said that they end"
+    );
 }
 
 /// The threads of a process whose names begin so.
 fn threads(process: Pid, name: &str) -> usize {
     let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_pid())).unwrap();
     // One that has ended meanwhile has no name.
-    let names = threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("comm")).ok());
+    let names =
+        threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("comm")).ok());
     names.filter(|found| found.starts_with(name)).count()
 }
 
@@ -81,8 +96,14 @@ fn a_server_that_shares_its_database_with_none_does_not_step_down() {
     }
     let deployment = Deployment::new();
     let running = deployment.start();
-    running.admin("POST", "/step-down").send().expect_error(404, "not_found", None);
+    running
+        .admin("POST", "/step-down")
+        .send()
+        .expect_error(404, "not_found", None);
     let address = running.admin.trim_start_matches("http://");
     let refused = deployment.run_command(&["step-down", "--admin", address]);
-    assert!(refused.contains("there is nothing to hand over"), "{refused}");
+    assert!(
+        refused.contains("there is nothing to hand over"),
+        "{refused}"
+    );
 }

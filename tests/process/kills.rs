@@ -22,9 +22,16 @@ struct Acknowledged {
 
 /// Sends requests from several threads and kills the server after about `calls` responses. Each thread stops at its first
 /// request without a response.
-fn kill_under_load(running: Running, calls: usize, call: impl Fn(&Caller, usize, usize) -> Option<()> + Sync) {
+fn kill_under_load(
+    running: Running,
+    calls: usize,
+    call: impl Fn(&Caller, usize, usize) -> Option<()> + Sync,
+) {
     let answered = AtomicUsize::new(0);
-    let caller = Caller { api: running.api.clone(), key: running.key.clone() };
+    let caller = Caller {
+        api: running.api.clone(),
+        key: running.key.clone(),
+    };
     std::thread::scope(|scope| {
         for thread in 0..CALLERS {
             let (caller, call, answered) = (&caller, &call, &answered);
@@ -50,7 +57,9 @@ struct Caller {
 
 impl Caller {
     fn post(&self, path: &str, body: Value) -> Request {
-        Request::new("POST", format!("{}{path}", self.api)).bearer(&self.key).json(body)
+        Request::new("POST", format!("{}{path}", self.api))
+            .bearer(&self.key)
+            .json(body)
     }
 }
 
@@ -58,7 +67,10 @@ impl Caller {
 fn list_all(running: &Running, path: &str, collection: &str) -> Vec<Value> {
     let mut rows = Vec::new();
     loop {
-        let page = running.get(&format!("{path}?limit=200&offset={}", rows.len())).send().expect(200);
+        let page = running
+            .get(&format!("{path}?limit=200&offset={}", rows.len()))
+            .send()
+            .expect(200);
         rows.extend(page[collection].as_array().unwrap().iter().cloned());
         if page["has_more"] == false {
             return rows;
@@ -69,7 +81,9 @@ fn list_all(running: &Running, path: &str, collection: &str) -> Vec<Value> {
 fn count_by(rows: &[Value], field: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for row in rows {
-        *counts.entry(row[field].as_str().unwrap().to_owned()).or_default() += 1;
+        *counts
+            .entry(row[field].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
     counts
 }
@@ -77,7 +91,10 @@ fn count_by(rows: &[Value], field: &str) -> BTreeMap<String, usize> {
 /// Waits until every delivery is final.
 fn wait_for_deliveries(running: &Running) {
     eventually(|| {
-        let pending = running.get("/v1/webhook-deliveries?status=pending").send().expect(200);
+        let pending = running
+            .get("/v1/webhook-deliveries?status=pending")
+            .send()
+            .expect(200);
         pending["webhook_deliveries"] == json!([])
     });
 }
@@ -94,12 +111,22 @@ fn acknowledged_resources_exist_after_a_kill() {
                 Some(response.expect(201))
             };
             let room = created("/v1/rooms", json!({"name": name}))?;
-            let endpoint = created("/v1/webhook-endpoints", json!({"url": "http://127.0.0.1:9/"}))?;
-            let template = created("/v1/templates", json!({"name": name, "roles": {"host": {}}}));
+            let endpoint = created(
+                "/v1/webhook-endpoints",
+                json!({"url": "http://127.0.0.1:9/"}),
+            )?;
+            let template = created(
+                "/v1/templates",
+                json!({"name": name, "roles": {"host": {}}}),
+            );
             let mut known = acknowledged.lock().unwrap();
             known.rooms.push(room["name"].as_str().unwrap().to_owned());
-            known.endpoints.push(endpoint["id"].as_str().unwrap().to_owned());
-            known.templates.push(template?["id"].as_str().unwrap().to_owned());
+            known
+                .endpoints
+                .push(endpoint["id"].as_str().unwrap().to_owned());
+            known
+                .templates
+                .push(template?["id"].as_str().unwrap().to_owned());
             Some(())
         });
         let running = deployment.start();
@@ -107,13 +134,19 @@ fn acknowledged_resources_exist_after_a_kill() {
         let rooms = count_by(&list_all(&running, "/v1/rooms", "rooms"), "name");
         assert!(known.rooms.len() >= calls);
         assert!(known.rooms.iter().all(|name| rooms.get(name) == Some(&1)));
-        let endpoints = count_by(&list_all(&running, "/v1/webhook-endpoints", "webhook_endpoints"), "id");
+        let endpoints = count_by(
+            &list_all(&running, "/v1/webhook-endpoints", "webhook_endpoints"),
+            "id",
+        );
         assert!(known.endpoints.iter().all(|id| endpoints.contains_key(id)));
         let templates = count_by(&list_all(&running, "/v1/templates", "templates"), "id");
         assert!(known.templates.iter().all(|id| templates.contains_key(id)));
         // Each acknowledged room is also listed among the actors.
         eventually(|| {
-            let totals = running.admin("GET", "/debug/actors?kind=room&limit=1").send().expect(200);
+            let totals = running
+                .admin("GET", "/debug/actors?kind=room&limit=1")
+                .send()
+                .expect(200);
             totals["totals"]["room"].as_u64() == Some(rooms.len() as u64)
         });
         running.kill();
@@ -125,7 +158,9 @@ fn a_request_without_a_response_can_be_retried_with_its_idempotency_key() {
     let deployment = Deployment::new();
     let requests = Mutex::new(BTreeMap::<String, Option<Vec<u8>>>::new());
     let create = |post: &dyn Fn(&str, Value) -> Request, name: &str| -> Option<Response> {
-        post("/v1/rooms", json!({"name": name})).idempotency_key(&format!("create {name}")).try_send()
+        post("/v1/rooms", json!({"name": name}))
+            .idempotency_key(&format!("create {name}"))
+            .try_send()
     };
     for (round, calls) in [5, 47, 90, 18].into_iter().enumerate() {
         kill_under_load(deployment.start(), calls, |caller, thread, n| {
@@ -139,13 +174,22 @@ fn a_request_without_a_response_can_be_retried_with_its_idempotency_key() {
     }
     let running = deployment.start();
     let requests = requests.into_inner().unwrap();
-    assert!(requests.values().any(Option::is_none), "the kill interrupted a request");
+    assert!(
+        requests.values().any(Option::is_none),
+        "the kill interrupted a request"
+    );
     for (name, response_before) in &requests {
         let response = create(&|path, body| running.post(path).json(body), name).unwrap();
         assert_eq!(response.status, 201, "{name}: {}", response.text());
         if let Some(before) = response_before {
             assert_eq!(*before, response.body, "the response from before the kill");
-            assert_eq!(response.headers.get("idempotency-replayed").map(String::as_str), Some("true"));
+            assert_eq!(
+                response
+                    .headers
+                    .get("idempotency-replayed")
+                    .map(String::as_str),
+                Some("true")
+            );
         }
     }
     let rooms = count_by(&list_all(&running, "/v1/rooms", "rooms"), "name");
@@ -196,7 +240,10 @@ fn events_committed_before_a_kill_are_delivered_after_it() {
     for n in 0..20 {
         let name = format!("r{n}");
         running.room(&name, 600);
-        running.delete(&format!("/v1/rooms/{name}")).send().expect_empty(204);
+        running
+            .delete(&format!("/v1/rooms/{name}"))
+            .send()
+            .expect_empty(204);
         expected.push(name);
     }
     running.kill();
@@ -205,7 +252,9 @@ fn events_committed_before_a_kill_are_delivered_after_it() {
     wait_for_deliveries(&running);
     // Deliveries are at least once: one that was in flight at the kill may be repeated.
     let seen = seen_before.into_iter().chain(receiver.drain());
-    let mut rooms: Vec<_> = seen.map(|request| request.json()["room"].as_str().unwrap().to_owned()).collect();
+    let mut rooms: Vec<_> = seen
+        .map(|request| request.json()["room"].as_str().unwrap().to_owned())
+        .collect();
     rooms.sort_unstable();
     rooms.dedup();
     expected.sort_unstable();
@@ -221,11 +270,17 @@ fn a_room_whose_deadline_passed_while_the_server_was_down_ends_right_after_the_s
     running.room("long", 600);
     running.kill();
     // As if the server had been down for as long.
-    deployment.records().run("UPDATE rooms SET empty_deadline = created_at WHERE name = 'short'");
+    deployment
+        .records()
+        .run("UPDATE rooms SET empty_deadline = created_at WHERE name = 'short'");
     let running = deployment.start();
-    let status = |name: &str| running.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone();
+    let status =
+        |name: &str| running.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone();
     eventually(|| status("short") == "ended");
     assert_eq!(status("long"), "open");
     let event = receiver.next().json();
-    assert_eq!((&event["type"], &event["room"]), (&json!("room.finished"), &json!("short")));
+    assert_eq!(
+        (&event["type"], &event["room"]),
+        (&json!("room.finished"), &json!("short"))
+    );
 }

@@ -24,9 +24,21 @@ impl Listener {
 
     /// Starts the command, which may have to wait for the server.
     pub fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (events, notes) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
-        Self { child, events, notes }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (events, notes) = (
+            lines(child.stdout.take().unwrap()),
+            lines(child.stderr.take().unwrap()),
+        );
+        Self {
+            child,
+            events,
+            notes,
+        }
     }
 
     /// The next line about an event.
@@ -39,7 +51,10 @@ impl Listener {
     #[track_caller]
     pub fn wait_for_note(&self, text: &str) -> String {
         loop {
-            let note = self.notes.recv_timeout(WAIT_LIMIT).unwrap_or_else(|_| panic!("no note says {text:?}"));
+            let note = self
+                .notes
+                .recv_timeout(WAIT_LIMIT)
+                .unwrap_or_else(|_| panic!("no note says {text:?}"));
             if note.contains(text) {
                 return note;
             }

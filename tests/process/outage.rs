@@ -24,7 +24,11 @@ impl Server {
         let (running, receiver) = (deployment.start(), Receiver::start());
         running.endpoint(&receiver.url);
         running.room("standup", 600);
-        Self { deployment, running, receiver }
+        Self {
+            deployment,
+            running,
+            receiver,
+        }
     }
 
     fn tokens(&self) -> [String; 2] {
@@ -35,14 +39,25 @@ impl Server {
     fn sessions(&self) -> Value {
         let mut sessions = Value::Null;
         eventually(|| {
-            sessions = self.running.get("/v1/sessions?active=true").send().expect(200)["sessions"].clone();
-            sessions.as_array().is_some_and(|sessions| sessions.len() == 2)
+            sessions = self
+                .running
+                .get("/v1/sessions?active=true")
+                .send()
+                .expect(200)["sessions"]
+                .clone();
+            sessions
+                .as_array()
+                .is_some_and(|sessions| sessions.len() == 2)
         });
         sessions
     }
 
     fn assert_refuses(&self) {
-        let refused = self.running.post("/v1/rooms").json(json!({"name": "refused"})).send();
+        let refused = self
+            .running
+            .post("/v1/rooms")
+            .json(json!({"name": "refused"}))
+            .send();
         refused.expect_error(503, "database_unavailable", None);
         assert_eq!(refused.headers["retry-after"], "1");
     }
@@ -53,26 +68,41 @@ impl Server {
 
     /// Waits until changes succeed and the server is ready.
     fn wait_until_back(&self) {
-        eventually(|| self.running.post("/v1/rooms").json(json!({"name": "back"})).send().status == 201);
-        eventually(|| self.running.admin("GET", "/readyz").send().status == 200 && self.lease() == "active");
+        eventually(|| {
+            self.running
+                .post("/v1/rooms")
+                .json(json!({"name": "back"}))
+                .send()
+                .status
+                == 201
+        });
+        eventually(|| {
+            self.running.admin("GET", "/readyz").send().status == 200 && self.lease() == "active"
+        });
     }
 }
 
 /// The parts of sessions that an outage must not change.
 fn fixed(sessions: &Value) -> Vec<[&Value; 3]> {
     let sessions = sessions.as_array().unwrap().iter();
-    sessions.map(|session| ["id", "participant_sid", "joined_at"].map(|field| &session[field])).collect()
+    sessions
+        .map(|session| ["id", "participant_sid", "joined_at"].map(|field| &session[field]))
+        .collect()
 }
 
 #[test]
-fn calls_of_both_media_planes_go_on_while_postgresql_is_away_and_all_is_as_before_when_it_is_back() {
+fn calls_of_both_media_planes_go_on_while_postgresql_is_away_and_all_is_as_before_when_it_is_back()
+{
     if Cluster::installed().is_none() {
         return;
     }
     let cluster = Cluster::start(ClusterOptions::default());
     let (database, other, double) = (cluster.database(), cluster.database(), Double::start());
-    let embedded =
-        Server::start(Deployment::new().sharing(database.url()).with("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1"));
+    let embedded = Server::start(
+        Deployment::new()
+            .sharing(database.url())
+            .with("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1"),
+    );
     let livekit = Server::start(
         Deployment::new()
             .sharing(other.url())
@@ -93,10 +123,16 @@ fn calls_of_both_media_planes_go_on_while_postgresql_is_away_and_all_is_as_befor
     livekit.receiver.types(3);
 
     cluster.stop();
-    call.wait_for(PACKETS, || servers.iter().for_each(|server| server.assert_refuses()));
+    call.wait_for(PACKETS, || {
+        servers.iter().for_each(|server| server.assert_refuses());
+    });
     for server in servers {
         assert_eq!(server.lease(), "unconfirmed");
-        server.running.get("/v1/rooms").send().expect_error(503, "database_unavailable", None);
+        server
+            .running
+            .get("/v1/rooms")
+            .send()
+            .expect_error(503, "database_unavailable", None);
         server.running.admin("GET", "/readyz").send().expect(503);
         server.running.admin("GET", "/healthz").send().expect(200);
     }
@@ -108,16 +144,25 @@ fn calls_of_both_media_planes_go_on_while_postgresql_is_away_and_all_is_as_befor
         assert_eq!(fixed(&server.sessions()), fixed(before));
     }
     let rooms = double.rooms();
-    assert_eq!(double.room(&rooms[0]).unwrap().num_participants, 2, "{rooms:?}");
+    assert_eq!(
+        double.room(&rooms[0]).unwrap().num_participants,
+        2,
+        "{rooms:?}"
+    );
     drop(call);
     let mut reported = embedded.receiver.types(3);
     reported.sort_unstable();
-    assert_eq!(reported, ["participant.left", "participant.left", "track.unpublished"]);
+    assert_eq!(
+        reported,
+        ["participant.left", "participant.left", "track.unpublished"]
+    );
 }
 
 #[test]
 fn a_postgresql_that_does_not_answer_moves_nothing() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, proxy) = (cluster.database(), Proxy::start(cluster.address()));
     let url = database.url_at(proxy.address());
     let active = Server::start(Deployment::new().sharing(url.clone()));

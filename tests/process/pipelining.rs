@@ -23,7 +23,10 @@ const BATCH: usize = 100;
 /// The resident memory of a process in KiB.
 fn resident(process: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -36,7 +39,9 @@ fn connect(address: &str) -> TcpStream {
 /// Sends as many requests as the server takes, and waits until it has begun to answer.
 fn flood(address: &str, request: &str) -> TcpStream {
     let mut stream = connect(address);
-    stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
     // It blocks when the server reads no further.
     let _ = stream.write_all(request.repeat(256 * 1024 / request.len()).as_bytes());
     stream.read_exact(&mut [0; 12]).unwrap();
@@ -47,7 +52,9 @@ fn flood(address: &str, request: &str) -> TcpStream {
 #[track_caller]
 fn expect_little_memory(process: Pid, address: &str, head: &str) {
     let before = resident(process);
-    let flooding: Vec<_> = (0..CONNECTIONS).map(|_| flood(address, &format!("{head}\r\n\r\n"))).collect();
+    let flooding: Vec<_> = (0..CONNECTIONS)
+        .map(|_| flood(address, &format!("{head}\r\n\r\n")))
+        .collect();
     let taken = resident(process).saturating_sub(before);
     assert!(taken < CONNECTIONS * MOST, "{head}: {taken} KiB");
     drop(flooding);
@@ -80,11 +87,26 @@ fn a_client_that_pipelines_and_reads_nothing_takes_little_memory() {
     let key = running.key.clone();
     running.get("/openapi.json").send().expect(200);
     for (address, head) in [
-        (&running.api, "GET /openapi.json HTTP/1.1\r\nHost: h".to_owned()),
-        (&running.api, "GET /call/livekit-client.umd.js HTTP/1.1\r\nHost: h".into()),
-        (&running.api, format!("GET /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}")),
-        (&running.api, "POST /nope HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0".into()),
-        (&running.admin, "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost".into()),
+        (
+            &running.api,
+            "GET /openapi.json HTTP/1.1\r\nHost: h".to_owned(),
+        ),
+        (
+            &running.api,
+            "GET /call/livekit-client.umd.js HTTP/1.1\r\nHost: h".into(),
+        ),
+        (
+            &running.api,
+            format!("GET /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}"),
+        ),
+        (
+            &running.api,
+            "POST /nope HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0".into(),
+        ),
+        (
+            &running.admin,
+            "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost".into(),
+        ),
     ] {
         expect_little_memory(running.pid(), address, &head);
     }
@@ -92,24 +114,30 @@ fn a_client_that_pipelines_and_reads_nothing_takes_little_memory() {
 
 #[test]
 fn a_standby_bounds_what_a_client_takes_as_the_active_server_does() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
     let (first, active) = active(&database, |deployment| deployment);
     let standby = Standby::start(&first, &database.url());
     // Responses of nearly as many bytes as a standby collects.
     for number in 0..60 {
-        let body =
-            json!({"name": format!("room-{number}"), "metadata": "a".repeat(4_000), "empty_timeout_seconds": 600});
+        let body = json!({"name": format!("room-{number}"), "metadata": "a".repeat(4_000), "empty_timeout_seconds": 600});
         active.post("/v1/rooms").json(body).send().expect(201);
     }
     let api = standby.waiting.api.as_str();
     let process = standby.starting.pid();
-    Request::new("GET", format!("{api}/openapi.json")).send().expect(200);
+    Request::new("GET", format!("{api}/openapi.json"))
+        .send()
+        .expect(200);
     for head in [
         "GET /healthz HTTP/1.1\r\nHost: h".to_owned(),
         "GET /openapi.json HTTP/1.1\r\nHost: h".into(),
         "GET /call/livekit-client.umd.js HTTP/1.1\r\nHost: h".into(),
-        format!("GET /v1/rooms?limit=60 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}", active.key),
+        format!(
+            "GET /v1/rooms?limit=60 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}",
+            active.key
+        ),
     ] {
         expect_little_memory(process, api, &head);
     }
@@ -117,7 +145,9 @@ fn a_standby_bounds_what_a_client_takes_as_the_active_server_does() {
 
 #[test]
 fn a_standby_has_a_rate_of_what_it_answers_itself() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
     let (first, _active) = active(&database, |deployment| deployment);
     let of_cluster = Standby::start(&first, &database.url());
@@ -127,10 +157,14 @@ fn a_standby_has_a_rate_of_what_it_answers_itself() {
     let _starting = alone.spawn();
     let waiting = Waiting::of(&alone);
     waiting.until_role("standby");
-    for (api, paths) in
-        [(&of_cluster.waiting.api, &["/healthz"][..]), (&waiting.api, &["/openapi.json", "/healthz", "/v1/rooms"])]
-    {
-        let served = until_limited(api, &format!("HEAD {} HTTP/1.1\r\nHost: h\r\n\r\n", paths[0]));
+    for (api, paths) in [
+        (&of_cluster.waiting.api, &["/healthz"][..]),
+        (&waiting.api, &["/openapi.json", "/healthz", "/v1/rooms"]),
+    ] {
+        let served = until_limited(
+            api,
+            &format!("HEAD {} HTTP/1.1\r\nHost: h\r\n\r\n", paths[0]),
+        );
         assert!(served >= BURST, "{served}");
         for path in paths {
             until_limited(api, &format!("HEAD {path} HTTP/1.1\r\nHost: h\r\n\r\n"));

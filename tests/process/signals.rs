@@ -12,7 +12,9 @@ use crate::support::{Receiver, TestApp, Watcher, eventually};
 fn idle_client(address: &str) -> TcpStream {
     let address = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(crate::support::WAIT_LIMIT)).unwrap();
+    stream
+        .set_read_timeout(Some(crate::support::WAIT_LIMIT))
+        .unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = [0; 15];
     stream.read_exact(&mut answer).unwrap();
@@ -27,7 +29,11 @@ fn an_idle_connection_does_not_delay_the_exit() {
     let clients = [idle_client(&running.api), idle_client(&running.admin)];
     let code = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    assert_eq!(running.rest_of_stdout(), "", "stdout contains only the ready line");
+    assert_eq!(
+        running.rest_of_stdout(),
+        "",
+        "stdout contains only the ready line"
+    );
     drop(clients);
 }
 
@@ -47,10 +53,16 @@ fn an_open_event_stream_does_not_delay_the_exit() {
 fn pipeline(address: &str, count: usize) {
     let address = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(crate::support::WAIT_LIMIT)).unwrap();
+    stream
+        .set_read_timeout(Some(crate::support::WAIT_LIMIT))
+        .unwrap();
     let sent = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(count - 1);
     stream.write_all(sent.as_bytes()).unwrap();
-    write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), count);
@@ -61,7 +73,9 @@ fn a_log_that_nobody_reads_delays_neither_requests_nor_the_exit() {
     let fifos = tempfile::tempdir().unwrap();
     let fifo = fifos.path().join("stderr").display().to_string();
     // Open for reading, too, so that it takes what its buffer takes and never breaks.
-    let deployment = Deployment::new().with("RUST_LOG", "debug").with_setup(format!("mkfifo {fifo} && exec 2<>{fifo}"));
+    let deployment = Deployment::new()
+        .with("RUST_LOG", "debug")
+        .with_setup(format!("mkfifo {fifo} && exec 2<>{fifo}"));
     let mut running = deployment.start();
     // A line for each: far more than a pipe takes.
     pipeline(&running.api, 1_900);
@@ -91,10 +105,23 @@ fn participants_connected_at_a_stop_are_reported_as_aborted_after_the_next_start
     running.join(&running.token("standup", "alice", "host"));
     let code = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
-    assert_eq!(deployment.records().value("SELECT count(*) FROM sessions WHERE left_at IS NULL").trim(), "0");
+    assert_eq!(
+        deployment
+            .records()
+            .value("SELECT count(*) FROM sessions WHERE left_at IS NULL")
+            .trim(),
+        "0"
+    );
     let running = deployment.start();
     let seen = receiver.types(3);
-    assert_eq!(seen, ["room.started", "participant.joined", "participant.connection_aborted"]);
+    assert_eq!(
+        seen,
+        [
+            "room.started",
+            "participant.joined",
+            "participant.connection_aborted"
+        ]
+    );
     let sessions = running.get("/v1/sessions?active=true").send().expect(200);
     assert_eq!(sessions["sessions"], json!([]));
 }
@@ -122,7 +149,11 @@ fn a_delivery_in_flight_finishes_and_is_not_repeated() {
     let running = deployment.start();
     let deliveries = running.get("/v1/webhook-deliveries").send().expect(200);
     let delivery = &deliveries["webhook_deliveries"][0];
-    assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("delivered"), &json!(1)), "{delivery}");
+    assert_eq!(
+        (&delivery["status"], &delivery["attempts"]),
+        (&json!("delivered"), &json!(1)),
+        "{delivery}"
+    );
 }
 
 #[test]

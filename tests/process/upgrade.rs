@@ -19,12 +19,24 @@ fn migration(folder: &tempfile::TempDir) -> PathBuf {
 
 #[test]
 fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_for_its_upgrade() {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let (database, folder) = (cluster.database(), tempfile::tempdir().unwrap());
     let further = migration(&folder);
-    let newer = || Deployment::new().sharing(database.url()).with("FURTHER_MIGRATIONS", further.to_str().unwrap());
+    let newer = || {
+        Deployment::new()
+            .sharing(database.url())
+            .with("FURTHER_MIGRATIONS", further.to_str().unwrap())
+    };
     let older = || Deployment::new().sharing(database.url());
-    let version = || database.run("SELECT version FROM schema_version").trim().parse::<i64>().unwrap();
+    let version = || {
+        database
+            .run("SELECT version FROM schema_version")
+            .trim()
+            .parse::<i64>()
+            .unwrap()
+    };
     let first = older();
     let mut active = first.start();
     active.room("kept", 600);
@@ -40,7 +52,12 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
     let waiting = Waiting::of(&behind);
     waiting.until_role("standby");
     let built = upgraded.run_command(&["migrate"]);
-    assert!(built.lines().any(|line| line.split_whitespace().eq(["events_ahead", "built"])), "{built}");
+    assert!(
+        built
+            .lines()
+            .any(|line| line.split_whitespace().eq(["events_ahead", "built"])),
+        "{built}"
+    );
     assert_eq!(version(), schema);
     active.room("beside", 600);
 
@@ -51,7 +68,12 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
         Some(epoch.trim().to_owned()).filter(|url| !url.is_empty())
     });
     let still_waiting = if next == waiting.api {
-        assert_eq!(of_behind.ready(&behind).terminate(), Some(0), "{}", behind.log());
+        assert_eq!(
+            of_behind.ready(&behind).terminate(),
+            Some(0),
+            "{}",
+            behind.log()
+        );
         None
     } else {
         Some((behind, of_behind))
@@ -67,10 +89,24 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
     assert_eq!(version(), schema + 1);
     assert!(has_room(&active, "kept") && has_room(&active, "beside"));
     let refused = Waiting::of(&behind.0).until_role("waiting_for_upgrade");
-    assert!(refused["obstacle"].as_str().unwrap().contains("install that version"), "{refused}");
+    assert!(
+        refused["obstacle"]
+            .as_str()
+            .unwrap()
+            .contains("install that version"),
+        "{refused}"
+    );
     let checked = upgraded.run_command(&["check"]);
-    assert!(checked.contains("does not take over: waiting_for_upgrade"), "{checked}");
-    assert!(upgraded.run_command(&["migrate"]).contains("no index is to be built"), "the database has them");
+    assert!(
+        checked.contains("does not take over: waiting_for_upgrade"),
+        "{checked}"
+    );
+    assert!(
+        upgraded
+            .run_command(&["migrate"])
+            .contains("no index is to be built"),
+        "the database has them"
+    );
     active.kill();
     Waiting::of(&behind.0).until_role("waiting_for_upgrade");
     assert_eq!(version(), schema + 1);

@@ -32,12 +32,16 @@ impl Call {
         let (packets, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let (api, count, end) = (api.to_owned(), Arc::clone(&packets), Arc::clone(&is_over));
         let clients = thread::spawn(move || {
-            let [mut speaker, mut listener] = tokens.map(|token| Client::join(&api, &token).unwrap());
+            let [mut speaker, mut listener] =
+                tokens.map(|token| Client::join(&api, &token).unwrap());
             speaker.announce(MediaKind::Audio);
             while !end.load(Ordering::Relaxed) {
                 speaker.drive();
                 listener.drive();
-                count.store(listener.transport.connection.received.len(), Ordering::Relaxed);
+                count.store(
+                    listener.transport.connection.received.len(),
+                    Ordering::Relaxed,
+                );
             }
             for mut client in [speaker, listener] {
                 client.leave();
@@ -46,7 +50,11 @@ impl Call {
                 }
             }
         });
-        let call = Self { packets, is_over, clients: Some(clients) };
+        let call = Self {
+            packets,
+            is_over,
+            clients: Some(clients),
+        };
         eventually(|| call.packets() > 0);
         call
     }

@@ -28,7 +28,10 @@ impl FakeBilling {
         let shared = Arc::<Shared>::default();
         let server = Arc::clone(&shared);
         let address = serve(move |request, stream| server.handle(request, stream));
-        let service = Self { url: format!("http://{address}/pay/"), shared };
+        let service = Self {
+            url: format!("http://{address}/pay/"),
+            shared,
+        };
         service.set_standing("ok");
         service
     }
@@ -64,7 +67,10 @@ impl FakeBilling {
     pub fn last_request(&self) -> (String, String) {
         let received = self.shared.received.lock().unwrap();
         let last = received.last().expect("a request");
-        (format!("{} {}", last.method, last.target), last.header("authorization").to_owned())
+        (
+            format!("{} {}", last.method, last.target),
+            last.header("authorization").to_owned(),
+        )
     }
 }
 

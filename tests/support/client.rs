@@ -25,7 +25,12 @@ pub struct Response {
 
 impl Request {
     pub fn new(method: &str, url: String) -> Self {
-        Self { method: method.into(), url, headers: Vec::new(), body: Vec::new() }
+        Self {
+            method: method.into(),
+            url,
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
     }
 
     /// Replaces `part` of the URL with `value`.
@@ -43,7 +48,8 @@ impl Request {
 
     /// Removes a header.
     pub fn without(mut self, name: &str) -> Self {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
 
@@ -86,20 +92,28 @@ impl Request {
     /// Sends the request; `None` if the server is gone. Fails if the call hangs.
     #[track_caller]
     pub fn try_send(self) -> Option<Response> {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0);
         let agent: ureq::Agent = config.timeout_global(Some(WAIT_LIMIT)).build().into();
-        let mut request = ureq::http::Request::builder().method(self.method.as_str()).uri(&self.url);
+        let mut request = ureq::http::Request::builder()
+            .method(self.method.as_str())
+            .uri(&self.url);
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
         let request = request.body(self.body).expect("a request that can be sent");
-        let config = agent.configure_request(request).allow_non_standard_methods(true).build();
+        let config = agent
+            .configure_request(request)
+            .allow_non_standard_methods(true)
+            .build();
         let mut response = match agent.run(config) {
             Err(error @ ureq::Error::Timeout(_)) => panic!("a call hangs: {error}"),
             answer => answer.ok()?,
         };
         let headers = response.headers().iter();
-        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("").to_owned()));
+        let headers = headers
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("").to_owned()));
         Some(Response {
             status: response.status().as_u16(),
             headers: headers.collect(),
@@ -112,7 +126,8 @@ impl Response {
     /// The body as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 
     /// The body as text.
@@ -138,11 +153,24 @@ impl Response {
     pub fn expect_error(&self, status: u16, code: &str, field: Option<&str>) {
         let body = self.json();
         let error = &body["error"];
-        let seen = (self.status, error["code"].as_str().unwrap_or("none"), error["field"].as_str());
+        let seen = (
+            self.status,
+            error["code"].as_str().unwrap_or("none"),
+            error["field"].as_str(),
+        );
         assert_eq!(seen, (status, code, field), "{body}");
-        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{body}");
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|message| !message.is_empty()),
+            "{body}"
+        );
         let keys: Vec<_> = error.as_object().unwrap().keys().collect();
-        assert!(keys.iter().all(|key| ["code", "message", "field"].contains(&key.as_str())), "{body}");
+        assert!(
+            keys.iter()
+                .all(|key| ["code", "message", "field"].contains(&key.as_str())),
+            "{body}"
+        );
         assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
     }
 }

@@ -43,7 +43,11 @@ impl TestApp {
             let now = self.clock.now();
             // In this order: an actor that was idle before the deliveries were read may have begun since.
             let nothing_due = self.earliest_due().values().all(|due| *due > now);
-            nothing_due && self.endpoint_actors().values().all(|actor| actor["state"]["running"] == false)
+            nothing_due
+                && self
+                    .endpoint_actors()
+                    .values()
+                    .all(|actor| actor["state"]["running"] == false)
         });
     }
 
@@ -52,9 +56,18 @@ impl TestApp {
     pub fn deliveries(&self, query: &str) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
-            let path = format!("/v1/webhook-deliveries?limit=200&offset={}&{query}", all.len());
+            let path = format!(
+                "/v1/webhook-deliveries?limit=200&offset={}&{query}",
+                all.len()
+            );
             let page = self.get(path.trim_end_matches('&')).send().expect(200);
-            all.extend(page["webhook_deliveries"].as_array().unwrap().iter().cloned());
+            all.extend(
+                page["webhook_deliveries"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .cloned(),
+            );
             if page["has_more"] == false {
                 return all;
             }
@@ -71,10 +84,18 @@ impl TestApp {
         let (tick, now) = (self.config.webhooks.tick, self.clock.now());
         let actors = self.endpoint_actors();
         self.earliest_due().iter().all(|(endpoint, due)| {
-            let Some(actor) = actors.get(endpoint) else { return false };
-            let armed = actor["timers"].as_array().into_iter().flatten().find(|timer| timer["name"] == "tick");
-            let fires_at = armed.and_then(|timer| timer["fires_at"].as_str()?.parse::<Timestamp>().ok());
-            fires_at.is_some_and(|at| at <= now.max(*due).after(tick)) && actor["state"]["running"] == false
+            let Some(actor) = actors.get(endpoint) else {
+                return false;
+            };
+            let armed = actor["timers"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|timer| timer["name"] == "tick");
+            let fires_at =
+                armed.and_then(|timer| timer["fires_at"].as_str()?.parse::<Timestamp>().ok());
+            fires_at.is_some_and(|at| at <= now.max(*due).after(tick))
+                && actor["state"]["running"] == false
         })
     }
 
@@ -82,9 +103,16 @@ impl TestApp {
     fn earliest_due(&self) -> BTreeMap<String, Timestamp> {
         let mut earliest = BTreeMap::new();
         for delivery in self.deliveries("status=pending") {
-            let due: Timestamp = delivery["next_attempt_at"].as_str().unwrap().parse().unwrap();
+            let due: Timestamp = delivery["next_attempt_at"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap();
             let endpoint = delivery["endpoint_id"].as_str().unwrap().to_owned();
-            earliest.entry(endpoint).and_modify(|at: &mut Timestamp| *at = due.min(*at)).or_insert(due);
+            earliest
+                .entry(endpoint)
+                .and_modify(|at: &mut Timestamp| *at = due.min(*at))
+                .or_insert(due);
         }
         earliest
     }
@@ -92,6 +120,8 @@ impl TestApp {
     fn endpoint_actors(&self) -> BTreeMap<String, Value> {
         let page = self.actors("?kind=webhook_endpoint&limit=200");
         let actors = page["actors"].as_array().unwrap().iter();
-        actors.map(|actor| (actor["name"].as_str().unwrap().to_owned(), actor.clone())).collect()
+        actors
+            .map(|actor| (actor["name"].as_str().unwrap().to_owned(), actor.clone()))
+            .collect()
     }
 }

@@ -21,12 +21,19 @@ impl Hanging {
                 connections.push(stream);
             }
         });
-        Self { url: format!("http://{address}"), connections }
+        Self {
+            url: format!("http://{address}"),
+            connections,
+        }
     }
 
     /// The number of requests that wait for an answer.
     pub fn held(&self) -> usize {
-        self.connections.lock().unwrap().as_ref().map_or(0, Vec::len)
+        self.connections
+            .lock()
+            .unwrap()
+            .as_ref()
+            .map_or(0, Vec::len)
     }
 }
 

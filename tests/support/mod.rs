@@ -187,7 +187,12 @@ impl TestApp {
         self.halt();
         self.clock.advance(downtime);
         let records = Arc::clone(&self.records);
-        Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap(), records)
+        Self::boot(
+            self.config.clone(),
+            self.clock.clone(),
+            self.data.take().unwrap(),
+            records,
+        )
     }
 
     /// Starts the app on what was on disk at this moment, as after a crash, with the clock advanced while it was down.
@@ -214,7 +219,11 @@ impl TestApp {
     /// Waits until the app has ended by itself, as a process whose supervisor would restart it now.
     #[track_caller]
     pub fn wait_for_end(&self) {
-        eventually(|| self.running.as_ref().is_none_or(|running| running.thread.is_finished()));
+        eventually(|| {
+            self.running
+                .as_ref()
+                .is_none_or(|running| running.thread.is_finished())
+        });
     }
 
     /// The port of the API listener.
@@ -289,10 +298,16 @@ impl TestApp {
     /// The debug endpoint's answer, once every actor in it shows its state: an actor that stops, or is busy, is shown without.
     #[track_caller]
     pub fn actors(&self, path: &str) -> Value {
-        let look = || self.admin("GET", &format!("/debug/actors{path}")).send().expect(200);
+        let look = || {
+            self.admin("GET", &format!("/debug/actors{path}"))
+                .send()
+                .expect(200)
+        };
         let busy = |shown: &Value| {
             let listed = shown["actors"].as_array();
-            listed.map_or(shown["status"] == "busy", |actors| actors.iter().any(|actor| actor["status"] == "busy"))
+            listed.map_or(shown["status"] == "busy", |actors| {
+                actors.iter().any(|actor| actor["status"] == "busy")
+            })
         };
         let mut shown = look();
         eventually(|| {
@@ -307,7 +322,10 @@ impl TestApp {
 
     /// Creates a room with the defaults.
     pub fn room(&self, name: &str) -> Value {
-        self.post("/v1/rooms").json(json!({"name": name})).send().expect(201)
+        self.post("/v1/rooms")
+            .json(json!({"name": name}))
+            .send()
+            .expect(201)
     }
 
     /// Mints a token; `role` may be empty for none.
@@ -323,26 +341,40 @@ impl TestApp {
     /// Joins a participant through the sandbox and returns the sid.
     pub fn join(&self, room: &str, identity: &str, role: &str) -> String {
         let token = self.token(room, identity, role);
-        let joined = self.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
+        let joined = self
+            .admin("POST", "/sandbox/join")
+            .json(json!({"token": token}))
+            .send()
+            .expect(201);
         joined["sid"].as_str().unwrap().to_owned()
     }
 
     /// Makes a participant leave, or lose its connection if not `clean`.
     pub fn leave(&self, sid: &str, clean: bool) {
         let path = format!("/sandbox/participants/{sid}/leave");
-        self.admin("POST", &path).json(json!({"clean": clean})).send().expect_empty(204);
+        self.admin("POST", &path)
+            .json(json!({"clean": clean}))
+            .send()
+            .expect_empty(204);
     }
 
     /// Publishes a track and returns its sid.
     pub fn publish(&self, sid: &str, kind: &str, source: &str) -> String {
         let path = format!("/sandbox/participants/{sid}/tracks");
-        let track = self.admin("POST", &path).json(json!({"kind": kind, "source": source})).send().expect(201);
+        let track = self
+            .admin("POST", &path)
+            .json(json!({"kind": kind, "source": source}))
+            .send()
+            .expect(201);
         track["sid"].as_str().unwrap().to_owned()
     }
 
     /// Registers a webhook endpoint and returns it, its secret included.
     pub fn endpoint(&self, url: &str) -> Value {
-        self.post("/v1/webhook-endpoints").json(json!({"url": url})).send().expect(201)
+        self.post("/v1/webhook-endpoints")
+            .json(json!({"url": url}))
+            .send()
+            .expect(201)
     }
 }
 

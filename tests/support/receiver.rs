@@ -39,7 +39,11 @@ impl Receiver {
                 let _ = Response::new(status).send(&mut stream);
             }
         });
-        Self { url: format!("http://{address}/hook"), status, received }
+        Self {
+            url: format!("http://{address}/hook"),
+            status,
+            received,
+        }
     }
 
     /// Sets the status of the answers from now on.
@@ -56,7 +60,9 @@ impl Receiver {
     /// Waits for `count` events and returns their types.
     #[track_caller]
     pub fn types(&self, count: usize) -> Vec<String> {
-        (0..count).map(|_| self.next().json()["type"].as_str().unwrap().to_owned()).collect()
+        (0..count)
+            .map(|_| self.next().json()["type"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Returns the requests received since the last look, without waiting.
@@ -88,9 +94,18 @@ impl Received {
 
     /// The Standard Webhooks signature as that standard defines it.
     pub fn standard_signature(&self, secret: &str) -> String {
-        let key = STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap();
+        let key = STANDARD
+            .decode(secret.trim_start_matches("whsec_"))
+            .unwrap();
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-        mac.update(format!("{}.{}.", self.header("webhook-id"), self.header("webhook-timestamp")).as_bytes());
+        mac.update(
+            format!(
+                "{}.{}.",
+                self.header("webhook-id"),
+                self.header("webhook-timestamp")
+            )
+            .as_bytes(),
+        );
         mac.update(&self.body);
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }

@@ -4,7 +4,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use conclave::runtime::run_in_system;
-use conclave_db::{Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions,
+    Vault,
+};
 use conclave_model::{Clock, Secret};
 use serde_json::{Value, json};
 use test_postgres::Records;
@@ -15,18 +18,36 @@ impl TestApp {
     /// The scope of the faults of the app's database.
     pub fn database_scope(&self) -> String {
         match self.records.url() {
-            None => self.data().canonicalize().unwrap().join(DATABASE).display().to_string(),
-            Some(url) => PostgresServer::new(&Secret::new(url), None).unwrap().location(),
+            None => self
+                .data()
+                .canonicalize()
+                .unwrap()
+                .join(DATABASE)
+                .display()
+                .to_string(),
+            Some(url) => PostgresServer::new(&Secret::new(url), None)
+                .unwrap()
+                .location(),
         }
     }
 
     /// The program as a process of its own, on the running app's data directory and records.
     pub fn program(&self) -> Command {
         // Absent in the fuzz targets, which have this harness and no program.
-        let Some(path) = option_env!("CARGO_BIN_EXE_conclave") else { panic!("only tests of the program have it") };
+        let Some(path) = option_env!("CARGO_BIN_EXE_conclave") else {
+            panic!("only tests of the program have it")
+        };
         let mut program = Command::new(path);
-        program.arg("--data").arg(self.data()).current_dir(self.data()).env_clear();
-        program.envs(self.records.url().map(|url| ("CONCLAVE_DATABASE__URL", url)));
+        program
+            .arg("--data")
+            .arg(self.data())
+            .current_dir(self.data())
+            .env_clear();
+        program.envs(
+            self.records
+                .url()
+                .map(|url| ("CONCLAVE_DATABASE__URL", url)),
+        );
         program
     }
 
@@ -53,9 +74,17 @@ impl TestApp {
 
     /// Whether the records or a file of the data directory contain a text as it is.
     pub fn holds(&self, text: &str) -> bool {
-        let files = std::fs::read_dir(self.data()).unwrap().map(|entry| entry.unwrap().path());
-        let mut bytes = files.filter(|path| path.is_file()).map(|path| std::fs::read(path).unwrap());
-        let is_in_files = bytes.any(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()));
+        let files = std::fs::read_dir(self.data())
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let mut bytes = files
+            .filter(|path| path.is_file())
+            .map(|path| std::fs::read(path).unwrap());
+        let is_in_files = bytes.any(|bytes| {
+            bytes
+                .windows(text.len())
+                .any(|part| part == text.as_bytes())
+        });
         is_in_files || self.records.contain(text)
     }
 }
@@ -64,7 +93,12 @@ impl TestApp {
 pub fn create_schema(url: &str) {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
     let options = StoreOptions {
-        location: Location::Server(PostgresOptions { server, lanes: 1, readers: 1, epoch: None }),
+        location: Location::Server(PostgresOptions {
+            server,
+            lanes: 1,
+            readers: 1,
+            epoch: None,
+        }),
         older_schema: OlderSchema::Migrate,
         clock: Clock::system(),
         vault: Vault::open(None, &Secret::new("")).unwrap(),

@@ -34,43 +34,61 @@ impl TestApp {
     /// Tries to join with a token.
     #[track_caller]
     pub fn join_with(&self, token: &str) -> Response {
-        self.admin("POST", "/sandbox/join").json(json!({"token": token})).send()
+        self.admin("POST", "/sandbox/join")
+            .json(json!({"token": token}))
+            .send()
     }
 
     /// An action of a participant through the sandbox.
     #[track_caller]
     pub fn act(&self, sid: &str, what: &str, body: Value) -> Response {
-        self.admin("POST", &format!("/sandbox/participants/{sid}/{what}")).json(body).send()
+        self.admin("POST", &format!("/sandbox/participants/{sid}/{what}"))
+            .json(body)
+            .send()
     }
 
     #[track_caller]
     pub fn unpublish(&self, sid: &str, track: &str) {
-        self.admin("DELETE", &format!("/sandbox/participants/{sid}/tracks/{track}")).send().expect_empty(204);
+        self.admin(
+            "DELETE",
+            &format!("/sandbox/participants/{sid}/tracks/{track}"),
+        )
+        .send()
+        .expect_empty(204);
     }
 
     /// Sets the status of a recording or a broadcast.
     #[track_caller]
     pub fn drive(&self, egress: &str, body: Value) -> Value {
-        self.admin("POST", &format!("/sandbox/egress/{egress}")).json(body).send().expect(200)
+        self.admin("POST", &format!("/sandbox/egress/{egress}"))
+            .json(body)
+            .send()
+            .expect(200)
     }
 
     /// The state of a participant's client.
     #[track_caller]
     pub fn view(&self, sid: &str) -> Value {
-        self.admin("GET", &format!("/sandbox/participants/{sid}")).send().expect(200)
+        self.admin("GET", &format!("/sandbox/participants/{sid}"))
+            .send()
+            .expect(200)
     }
 
     /// The tracks that a participant may receive.
     #[track_caller]
     pub fn subscriptions(&self, sid: &str) -> Vec<String> {
         let view = self.view(sid);
-        view["subscriptions"].as_array().unwrap().iter().map(|track| track.as_str().unwrap().to_owned()).collect()
+        view["subscriptions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|track| track.as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// The expected event: the four common fields, at the current time, and `more`.
     pub fn event(&self, event_type: &str, room: &str, more: &Value) -> Value {
-        let mut event =
-            json!({"type": event_type, "project_id": self.project, "room": room, "occurred_at": self.now()});
+        let mut event = json!({"type": event_type, "project_id": self.project, "room": room, "occurred_at": self.now()});
         for (field, value) in more.as_object().unwrap() {
             event[field] = value.clone();
         }
@@ -87,6 +105,9 @@ impl TestApp {
     /// The types of [`TestApp::events`].
     #[track_caller]
     pub fn event_types(&self, receiver: &Receiver) -> Vec<String> {
-        self.events(receiver).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+        self.events(receiver)
+            .iter()
+            .map(|event| event["type"].as_str().unwrap().to_owned())
+            .collect()
     }
 }

@@ -22,22 +22,34 @@ struct Standing(Timestamp);
 
 impl TimeProvider for Standing {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(Duration::from_millis(self.0.millis().unsigned_abs())))
+        Some(UnixTime::since_unix_epoch(Duration::from_millis(
+            self.0.millis().unsigned_abs(),
+        )))
     }
 }
 
 /// Connects to a port of this machine under a name, trusting this certificate only.
 pub fn connect(port: u16, name: &str, trusted: &[u8], now: Timestamp) -> io::Result<Connection> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(trusted).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_slice(trusted).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_details(provider, Arc::new(Standing(now)));
     let config = config.with_safe_default_protocol_versions().unwrap();
-    shake_hands(([127, 0, 0, 1], port).into(), name, config.with_root_certificates(roots).with_no_client_auth())
+    shake_hands(
+        ([127, 0, 0, 1], port).into(),
+        name,
+        config.with_root_certificates(roots).with_no_client_auth(),
+    )
 }
 
 /// Connects to an address under a name.
-pub fn shake_hands(address: SocketAddr, name: &str, config: ClientConfig) -> io::Result<Connection> {
+pub fn shake_hands(
+    address: SocketAddr,
+    name: &str,
+    config: ClientConfig,
+) -> io::Result<Connection> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut tcp = TcpStream::connect(address)?;

@@ -34,10 +34,17 @@ impl Watcher {
     pub fn open(admin: &str, query: &str) -> Self {
         let address = admin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET /debug/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        write!(
+            stream,
+            "GET /debug/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n"
+        )
+        .unwrap();
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || read(BufReader::new(stream), &sender));
-        let mut watcher = Self { head: String::new(), lines };
+        let mut watcher = Self {
+            head: String::new(),
+            lines,
+        };
         while let Some(line) = Some(watcher.line()).filter(|line| !line.is_empty()) {
             watcher.head.push_str(&line.to_lowercase());
             watcher.head.push('\n');
@@ -58,11 +65,18 @@ impl Watcher {
     pub fn next(&self) -> Watched {
         let field = |name: &str| {
             let line = self.line();
-            let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
-            value.unwrap_or_else(|| panic!("no {name} in {line:?}")).to_owned()
+            let value = line
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix(": "));
+            value
+                .unwrap_or_else(|| panic!("no {name} in {line:?}"))
+                .to_owned()
         };
-        let watched =
-            Watched { id: field("id").parse().expect("a number"), event: field("event"), data: field("data") };
+        let watched = Watched {
+            id: field("id").parse().expect("a number"),
+            event: field("event"),
+            data: field("data"),
+        };
         assert_eq!(self.line(), "", "an event ends with an empty line");
         watched
     }
@@ -74,7 +88,9 @@ impl Watcher {
 
     #[track_caller]
     fn line(&self) -> String {
-        self.lines.recv_timeout(WAIT_LIMIT).expect("a line of the stream")
+        self.lines
+            .recv_timeout(WAIT_LIMIT)
+            .expect("a line of the stream")
     }
 }
 
@@ -89,7 +105,10 @@ fn read(mut stream: BufReader<TcpStream>, lines: &mpsc::Sender<String>) -> Optio
     let mut line = String::new();
     while line != "\r\n" {
         line.clear();
-        stream.read_line(&mut line).ok().filter(|length| *length > 0)?;
+        stream
+            .read_line(&mut line)
+            .ok()
+            .filter(|length| *length > 0)?;
         lines.send(line.trim_end().to_owned()).ok()?;
     }
     loop {

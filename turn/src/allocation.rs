@@ -58,7 +58,16 @@ impl Allocation {
         now: Duration,
     ) -> Self {
         let (expires, permissions, channels) = (now + LIFETIME, Vec::new(), Vec::new());
-        Self { username, key, request, relayed, expires, permissions, channels, permit }
+        Self {
+            username,
+            key,
+            request,
+            relayed,
+            expires,
+            permissions,
+            channels,
+            permit,
+        }
     }
 
     /// Lets it last for another [`LIFETIME`].
@@ -85,21 +94,32 @@ impl Allocation {
 
     /// Returns whether a peer is permitted.
     pub fn permits(&self, peer: IpAddr, now: Duration) -> bool {
-        self.permissions.iter().any(|(permitted, expires)| *permitted == peer && now < *expires)
+        self.permissions
+            .iter()
+            .any(|(permitted, expires)| *permitted == peer && now < *expires)
     }
 
     /// Binds a channel to a peer, or again, and permits the peer.
     ///
     /// # Errors
     /// [`ChannelConflict`].
-    pub fn bind(&mut self, number: u16, peer: SocketAddr, now: Duration) -> Result<(), ChannelConflict> {
+    pub fn bind(
+        &mut self,
+        number: u16,
+        peer: SocketAddr,
+        now: Duration,
+    ) -> Result<(), ChannelConflict> {
         self.channels.retain(|channel| now < channel.expires);
         let is_other = |channel: &Channel| (channel.number == number) != (channel.peer == peer);
         if !CHANNELS.contains(&number) || self.channels.iter().any(is_other) {
             return Err(ChannelConflict);
         }
         self.channels.retain(|channel| channel.number != number);
-        self.channels.push(Channel { number, peer, expires: now + CHANNEL });
+        self.channels.push(Channel {
+            number,
+            peer,
+            expires: now + CHANNEL,
+        });
         self.permit(peer.ip(), now);
         Ok(())
     }
@@ -107,13 +127,17 @@ impl Allocation {
     /// Returns the peer of a channel.
     pub fn peer(&self, number: u16, now: Duration) -> Option<SocketAddr> {
         let mut channels = self.channels.iter();
-        channels.find(|channel| channel.number == number && now < channel.expires).map(|channel| channel.peer)
+        channels
+            .find(|channel| channel.number == number && now < channel.expires)
+            .map(|channel| channel.peer)
     }
 
     /// Returns the channel of a peer.
     pub fn channel(&self, peer: SocketAddr, now: Duration) -> Option<u16> {
         let mut channels = self.channels.iter();
-        channels.find(|channel| channel.peer == peer && now < channel.expires).map(|channel| channel.number)
+        channels
+            .find(|channel| channel.peer == peer && now < channel.expires)
+            .map(|channel| channel.number)
     }
 }
 
@@ -135,8 +159,19 @@ mod tests {
         let key = LongTermCredentials::new("a".into(), "b".into()).to_key("c".into());
         let key = key.make_key(IntegrityAlgorithm::Sha1);
         let quotas = Quotas::new(MAX_ALLOCATIONS);
-        let permit = quotas.admit(&member("a", "prj_000000000001"), address("192.0.2.9:1").ip()).unwrap();
-        Allocation::new(("a".into(), key), 1.into(), address("192.0.2.1:1"), permit, now)
+        let permit = quotas
+            .admit(
+                &member("a", "prj_000000000001"),
+                address("192.0.2.9:1").ip(),
+            )
+            .unwrap();
+        Allocation::new(
+            ("a".into(), key),
+            1.into(),
+            address("192.0.2.1:1"),
+            permit,
+            now,
+        )
     }
 
     #[test]
@@ -149,7 +184,11 @@ mod tests {
 
     #[test]
     fn a_permission_lasts_five_minutes() {
-        let (mut made, peer, other) = (allocation(SECOND), address("192.0.2.1:1").ip(), address("192.0.2.2:1").ip());
+        let (mut made, peer, other) = (
+            allocation(SECOND),
+            address("192.0.2.1:1").ip(),
+            address("192.0.2.2:1").ip(),
+        );
         assert!(!made.permits(peer, SECOND));
         made.permit(peer, SECOND);
         assert!(made.permits(peer, PERMISSION) && !made.permits(other, SECOND));
@@ -161,20 +200,37 @@ mod tests {
 
     #[test]
     fn a_channel_has_one_peer_for_ten_minutes_and_a_peer_one_channel() {
-        let (mut made, peer, other) = (allocation(SECOND), address("192.0.2.1:1"), address("192.0.2.1:2"));
+        let (mut made, peer, other) = (
+            allocation(SECOND),
+            address("192.0.2.1:1"),
+            address("192.0.2.1:2"),
+        );
         assert_eq!(made.bind(0x4000, peer, SECOND), Ok(()));
         assert!(made.permits(peer.ip(), SECOND));
-        assert_eq!((made.peer(0x4000, CHANNEL), made.channel(peer, CHANNEL)), (Some(peer), Some(0x4000)));
-        assert_eq!((made.peer(0x4001, SECOND), made.channel(other, SECOND)), (None, None));
+        assert_eq!(
+            (made.peer(0x4000, CHANNEL), made.channel(peer, CHANNEL)),
+            (Some(peer), Some(0x4000))
+        );
+        assert_eq!(
+            (made.peer(0x4001, SECOND), made.channel(other, SECOND)),
+            (None, None)
+        );
         assert_eq!(made.bind(0x4000, other, SECOND), Err(ChannelConflict));
         assert_eq!(made.bind(0x4001, peer, SECOND), Err(ChannelConflict));
         for number in [0, 0x3fff, 0x7fff, 0xffff] {
-            assert_eq!(made.bind(number, other, SECOND), Err(ChannelConflict), "{number}");
+            assert_eq!(
+                made.bind(number, other, SECOND),
+                Err(ChannelConflict),
+                "{number}"
+            );
         }
         assert_eq!(made.bind(0x4000, peer, CHANNEL), Ok(()));
         assert_eq!(made.peer(0x4000, CHANNEL + SECOND), Some(peer));
         let later = 3 * CHANNEL;
-        assert_eq!((made.peer(0x4000, later), made.channel(peer, later)), (None, None));
+        assert_eq!(
+            (made.peer(0x4000, later), made.channel(peer, later)),
+            (None, None)
+        );
         assert_eq!(made.bind(0x4000, other, later), Ok(()));
         assert_eq!(made.channels.len(), 1);
     }

@@ -25,27 +25,36 @@ pub struct Nonces {
 impl Nonces {
     /// Takes a random key: nonces of another run are not recognised, and clients get a new one.
     pub fn new() -> Self {
-        Self { key: random_bytes() }
+        Self {
+            key: random_bytes(),
+        }
     }
 
     /// Returns a nonce for a client at this time since the start of the clock.
     pub fn make(&self, client: SocketAddr, now: Duration) -> String {
-        let expires = u32::try_from((now + LIFE).as_secs()).unwrap_or(u32::MAX).to_be_bytes();
+        let expires = u32::try_from((now + LIFE).as_secs())
+            .unwrap_or(u32::MAX)
+            .to_be_bytes();
         let code = self.code(client, expires);
         URL_SAFE_NO_PAD.encode([&expires[..], &code[..]].concat())
     }
 
     /// Returns whether this is a nonce of this client that has not expired.
     pub fn is_valid(&self, nonce: &str, client: SocketAddr, now: Duration) -> bool {
-        let Ok(bytes) = URL_SAFE_NO_PAD.decode(nonce) else { return false };
-        let Some((expires, code)) = bytes.split_first_chunk::<4>() else { return false };
+        let Ok(bytes) = URL_SAFE_NO_PAD.decode(nonce) else {
+            return false;
+        };
+        let Some((expires, code)) = bytes.split_first_chunk::<4>() else {
+            return false;
+        };
         let is_own = bool::from(self.code(client, *expires).ct_eq(code));
         is_own && now.as_secs() < u64::from(u32::from_be_bytes(*expires))
     }
 
     #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
     fn code(&self, client: SocketAddr, expires: [u8; 4]) -> [u8; CODE_BYTES] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes a key of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes a key of any length");
         mac.update(&expires);
         mac.update(client.to_string().as_bytes());
         let code = mac.finalize().into_bytes();
@@ -62,7 +71,8 @@ mod tests {
     #[test]
     fn a_nonce_is_of_one_client_for_an_hour() {
         let (nonces, now) = (Nonces::new(), Duration::from_secs(100));
-        let [client, other] = ["192.0.2.1:5000", "192.0.2.1:5001"].map(|address| address.parse().unwrap());
+        let [client, other] =
+            ["192.0.2.1:5000", "192.0.2.1:5001"].map(|address| address.parse().unwrap());
         let nonce = nonces.make(client, now);
         assert!(nonces.is_valid(&nonce, client, now + LIFE - Duration::from_secs(1)));
         assert!(!nonces.is_valid(&nonce, client, now + LIFE));

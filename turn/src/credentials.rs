@@ -55,7 +55,10 @@ mod tests {
     #[test]
     fn a_password_depends_on_the_secret_and_on_the_name() {
         let made = |secret: &str, name: &str| password(&Secret::new(secret), name);
-        assert_eq!(made("a", "1:b").reveal(), STANDARD.encode(hmac_sha1(b"a", b"1:b")));
+        assert_eq!(
+            made("a", "1:b").reveal(),
+            STANDARD.encode(hmac_sha1(b"a", b"1:b"))
+        );
         assert_ne!(made("a", "1:b"), made("b", "1:b"));
         assert_ne!(made("a", "1:b"), made("a", "2:b"));
     }

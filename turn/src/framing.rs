@@ -42,7 +42,9 @@ impl MessageReader {
     ///
     /// [`InvalidMessage`], after which the stream is of no use.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, InvalidMessage> {
-        let Some(length) = self.next_length()? else { return Ok(None) };
+        let Some(length) = self.next_length()? else {
+            return Ok(None);
+        };
         let start = self.taken;
         self.taken += length.next_multiple_of(4);
         Ok(self.bytes.get(start..start + length))
@@ -60,7 +62,9 @@ impl MessageReader {
     /// [`InvalidMessage`], after which the stream is of no use.
     pub fn next_length(&self) -> Result<Option<usize>, InvalidMessage> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
-        let Some(length) = message_length(rest)? else { return Ok(None) };
+        let Some(length) = message_length(rest)? else {
+            return Ok(None);
+        };
         let padded = length.next_multiple_of(4);
         if padded > MAX_MESSAGE {
             return Err(InvalidMessage);
@@ -71,7 +75,9 @@ impl MessageReader {
 
 /// Returns the length of the message that begins here; `None` if more bytes are needed to know it.
 fn message_length(bytes: &[u8]) -> Result<Option<usize>, InvalidMessage> {
-    let [first, _, high, low, ..] = bytes else { return Ok(None) };
+    let [first, _, high, low, ..] = bytes else {
+        return Ok(None);
+    };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
     match first >> 6 {
         0 => Ok(Some(MessageHeader::LENGTH + length)),
@@ -82,7 +88,9 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, InvalidMessage> {
 
 /// Appends channel data with its header, and padding in a stream.
 pub fn push_channel_data(out: &mut Vec<u8>, channel: u16, payload: &[u8], is_padded: bool) {
-    let Ok(length) = u16::try_from(payload.len()) else { return };
+    let Ok(length) = u16::try_from(payload.len()) else {
+        return;
+    };
     out.extend(channel.to_be_bytes());
     out.extend(length.to_be_bytes());
     out.extend(payload);
@@ -139,7 +147,12 @@ mod tests {
 
     #[test]
     fn a_message_that_is_too_long_or_none_ends_the_stream() {
-        for start in [[0x00, 0x03, 0x10, 0x00], [0x40, 0x00, 0xff, 0xff], [b'G' | 0x80, 0, 0, 0], [0xff; 4]] {
+        for start in [
+            [0x00, 0x03, 0x10, 0x00],
+            [0x40, 0x00, 0xff, 0xff],
+            [b'G' | 0x80, 0, 0, 0],
+            [0xff; 4],
+        ] {
             let mut reader = MessageReader::default();
             reader.push(&start);
             assert_eq!(reader.next_message(), Err(InvalidMessage), "{start:?}");
@@ -149,6 +162,10 @@ mod tests {
     #[test]
     fn no_http_request_begins_as_a_request_of_turn() {
         assert!(is_turn(0));
-        assert!((b'A'..=b'z').chain([b'\r', b'\n', 0x16]).all(|first| !is_turn(first)));
+        assert!(
+            (b'A'..=b'z')
+                .chain([b'\r', b'\n', 0x16])
+                .all(|first| !is_turn(first))
+        );
     }
 }

@@ -70,8 +70,13 @@ impl Members {
     /// Admits a participant.
     pub fn admit(&self, name: &str, project: ProjectId) -> RelayAccess {
         let member = Member::new(name, project);
-        self.0.lock().insert(Arc::clone(&member.name), Arc::clone(&member));
-        RelayAccess { members: self.clone(), member }
+        self.0
+            .lock()
+            .insert(Arc::clone(&member.name), Arc::clone(&member));
+        RelayAccess {
+            members: self.clone(),
+            member,
+        }
     }
 
     /// Returns the participant with this name, if it is in a room.
@@ -82,8 +87,18 @@ impl Members {
 
 impl Member {
     fn new(name: &str, project: ProjectId) -> Arc<Self> {
-        let window = Window { start: Instant::now(), messages: 0, bytes: 0, full_before: 0 };
-        Arc::new(Self { name: name.into(), project, has_left: AtomicBool::new(false), window: Mutex::new(window) })
+        let window = Window {
+            start: Instant::now(),
+            messages: 0,
+            bytes: 0,
+            full_before: 0,
+        };
+        Arc::new(Self {
+            name: name.into(),
+            project,
+            has_left: AtomicBool::new(false),
+            window: Mutex::new(window),
+        })
     }
 
     /// Returns whether the participant has left.
@@ -103,7 +118,12 @@ impl Window {
         if elapsed >= WINDOW {
             let was_full = self.messages >= MESSAGES_OF_WINDOW && elapsed < 2 * WINDOW;
             let full_before = if was_full { self.full_before + 1 } else { 0 };
-            *self = Self { start: now, messages: 0, bytes: 0, full_before };
+            *self = Self {
+                start: now,
+                messages: 0,
+                bytes: 0,
+                full_before,
+            };
         }
         let is_full = self.messages >= MESSAGES_OF_WINDOW;
         if self.bytes >= BYTES_OF_WINDOW || (is_full && self.full_before < PATIENCE) {
@@ -120,7 +140,10 @@ impl Drop for RelayAccess {
         self.member.has_left.store(true, Ordering::Relaxed);
         let mut members = self.members.0.lock();
         // A later admission of the same name stays.
-        if members.get(&self.member.name).is_some_and(|known| Arc::ptr_eq(known, &self.member)) {
+        if members
+            .get(&self.member.name)
+            .is_some_and(|known| Arc::ptr_eq(known, &self.member))
+        {
             members.remove(&self.member.name);
         }
     }
@@ -128,7 +151,9 @@ impl Drop for RelayAccess {
 
 impl fmt::Debug for RelayAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RelayAccess").field(&self.member.name).finish()
+        f.debug_tuple("RelayAccess")
+            .field(&self.member.name)
+            .finish()
     }
 }
 
@@ -154,7 +179,12 @@ mod tests {
     }
 
     fn window(start: Instant) -> Window {
-        Window { start, messages: 0, bytes: 0, full_before: 0 }
+        Window {
+            start,
+            messages: 0,
+            bytes: 0,
+            full_before: 0,
+        }
     }
 
     #[test]
@@ -162,15 +192,25 @@ mod tests {
         let mut now = Instant::now();
         let mut window = window(now);
         for _ in 0..PATIENCE {
-            assert_eq!(exhaust(&mut window, 4, now), (MESSAGES_OF_WINDOW, 0, WINDOW));
+            assert_eq!(
+                exhaust(&mut window, 4, now),
+                (MESSAGES_OF_WINDOW, 0, WINDOW)
+            );
             now += WINDOW;
         }
         let (handled, dropped, _) = exhaust(&mut window, 4, now);
-        assert_eq!((handled, (handled + dropped) as usize), (MESSAGES_OF_WINDOW, BYTES_OF_WINDOW / 4));
+        assert_eq!(
+            (handled, (handled + dropped) as usize),
+            (MESSAGES_OF_WINDOW, BYTES_OF_WINDOW / 4)
+        );
         now += WINDOW / 2;
         assert_eq!(exhaust(&mut window, 4, now), (0, 0, WINDOW / 2));
         now += 2 * WINDOW;
-        assert_eq!(exhaust(&mut window, 4, now), (MESSAGES_OF_WINDOW, 0, WINDOW), "it has paused");
+        assert_eq!(
+            exhaust(&mut window, 4, now),
+            (MESSAGES_OF_WINDOW, 0, WINDOW),
+            "it has paused"
+        );
     }
 
     #[test]

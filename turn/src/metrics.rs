@@ -35,7 +35,14 @@ pub enum TurnRefusal {
 
 impl TurnRefusal {
     /// Every reason, for metrics that show one series each.
-    pub const ALL: [Self; 6] = [Self::Credentials, Self::Peer, Self::Quota, Self::Capacity, Self::Request, Self::Rate];
+    pub const ALL: [Self; 6] = [
+        Self::Credentials,
+        Self::Peer,
+        Self::Quota,
+        Self::Capacity,
+        Self::Request,
+        Self::Rate,
+    ];
 
     /// The value of the label `reason`.
     #[must_use]
@@ -73,7 +80,11 @@ impl TurnMetrics {
     }
 
     fn note(&self, counter: &AtomicU64, bytes: usize, was_taken: bool) {
-        let (counter, number) = if was_taken { (counter, bytes as u64) } else { (&self.dropped, 1) };
+        let (counter, number) = if was_taken {
+            (counter, bytes as u64)
+        } else {
+            (&self.dropped, 1)
+        };
         counter.fetch_add(number, Ordering::Relaxed);
     }
 }

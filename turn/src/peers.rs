@@ -57,19 +57,36 @@ mod tests {
 
     #[test]
     fn a_peer_is_known_by_its_advertised_address_and_reached_at_the_bound_one() {
-        let port = |bound, advertised| MediaAddress { bound: address(bound), advertised: address(advertised) };
+        let port = |bound, advertised| MediaAddress {
+            bound: address(bound),
+            advertised: address(advertised),
+        };
         let ports = [
             port("10.0.0.1:7882", "192.0.2.1:7882"),
             port("10.0.0.2:7882", "192.0.2.1:7882"),
             port("[fd00::1]:7882", "[fd00::1]:7882"),
         ];
         let peers = Peers::new(&ports);
-        assert_eq!(peers.bound(address("192.0.2.1:7882")), Some(address("10.0.0.1:7882")));
-        assert_eq!(peers.advertised(address("10.0.0.2:7882")), Some(address("192.0.2.1:7882")));
+        assert_eq!(
+            peers.bound(address("192.0.2.1:7882")),
+            Some(address("10.0.0.1:7882"))
+        );
+        assert_eq!(
+            peers.advertised(address("10.0.0.2:7882")),
+            Some(address("192.0.2.1:7882"))
+        );
         assert_eq!(peers.relayed(false), Some(address("10.0.0.1:0").ip()));
         assert_eq!(peers.relayed(true), Some(address("[fd00::1]:0").ip()));
-        assert!(peers.permits(address("192.0.2.1:0").ip()) && !peers.permits(address("10.0.0.1:0").ip()));
-        for other in ["192.0.2.1:7883", "10.0.0.1:7882", "192.0.2.2:7882", "127.0.0.1:7882"] {
+        assert!(
+            peers.permits(address("192.0.2.1:0").ip())
+                && !peers.permits(address("10.0.0.1:0").ip())
+        );
+        for other in [
+            "192.0.2.1:7883",
+            "10.0.0.1:7882",
+            "192.0.2.2:7882",
+            "127.0.0.1:7882",
+        ] {
             assert_eq!(peers.bound(address(other)), None, "{other}");
         }
         assert_eq!(Peers::new(&ports[..2]).relayed(true), None);

@@ -52,7 +52,10 @@ pub enum Excess {
 impl Quotas {
     /// No allocation exists, and this many may.
     pub fn new(max: usize) -> Self {
-        Self { max, counted: Arc::default() }
+        Self {
+            max,
+            counted: Arc::default(),
+        }
     }
 
     /// Counts an allocation of a participant. A project may have as many as it leaves to others: alone half of all, beside another that
@@ -77,7 +80,11 @@ impl Quotas {
         counted.by_name.add(Arc::clone(&member.name));
         counted.by_project.add(member.project.clone());
         counted.by_address.add(address);
-        Ok(Permit { quotas: self.clone(), member: Arc::clone(member), address })
+        Ok(Permit {
+            quotas: self.clone(),
+            member: Arc::clone(member),
+            address,
+        })
     }
 
     /// Returns the number of allocations.
@@ -119,7 +126,9 @@ mod tests {
         let project_id = format!("prj_{project:012}");
         let admit = |number: usize| {
             let member = member(&format!("PA_{project}_{number}"), &project_id);
-            quotas.admit(&member, address(project * 100_000 + number)).ok()
+            quotas
+                .admit(&member, address(project * 100_000 + number))
+                .ok()
         };
         (0..10_000).map_while(admit).collect()
     }
@@ -127,8 +136,15 @@ mod tests {
     #[test]
     fn allocations_are_limited_by_participant_and_by_address() {
         let quotas = Quotas::new(MAX_ALLOCATIONS);
-        let admit = |name: usize, host| quotas.admit(&member(&format!("PA_{name}"), "prj_000000000001"), address(host));
-        let mut permits: Vec<_> = (0..OF_PARTICIPANT).map(|host| admit(0, 10_000 + host).unwrap()).collect();
+        let admit = |name: usize, host| {
+            quotas.admit(
+                &member(&format!("PA_{name}"), "prj_000000000001"),
+                address(host),
+            )
+        };
+        let mut permits: Vec<_> = (0..OF_PARTICIPANT)
+            .map(|host| admit(0, 10_000 + host).unwrap())
+            .collect();
         assert_eq!(admit(0, 1).unwrap_err(), Excess::Quota);
         permits.extend((0..OF_ADDRESS).map(|name| admit(1 + name, 1).unwrap()));
         assert_eq!(admit(1_000, 1).unwrap_err(), Excess::Quota);
@@ -137,7 +153,11 @@ mod tests {
         assert_eq!(quotas.total(), OF_PARTICIPANT + OF_ADDRESS);
         drop(permits);
         let counted = quotas.counted.lock();
-        assert!(counted.by_name.is_empty() && counted.by_address.is_empty() && counted.by_project.is_empty());
+        assert!(
+            counted.by_name.is_empty()
+                && counted.by_address.is_empty()
+                && counted.by_project.is_empty()
+        );
     }
 
     #[test]
@@ -148,14 +168,20 @@ mod tests {
         let second = fill(&quotas, 2);
         assert_eq!(second.len(), 750);
         drop(first);
-        assert_eq!(fill(&quotas, 3).len(), 1_125, "of those that are free again");
+        assert_eq!(
+            fill(&quotas, 3).len(),
+            1_125,
+            "of those that are free again"
+        );
         assert_eq!(second.len(), quotas.total());
     }
 
     #[test]
     fn many_projects_take_all_allocations_and_no_more() {
         let quotas = Quotas::new(64);
-        let permits: Vec<_> = (0..200).flat_map(|project| fill(&quotas, project)).collect();
+        let permits: Vec<_> = (0..200)
+            .flat_map(|project| fill(&quotas, project))
+            .collect();
         assert_eq!((permits.len(), quotas.total()), (64, 64));
         let last = quotas.admit(&member("PA_last", "prj_000000000999"), address(1));
         assert_eq!(last.unwrap_err(), Excess::Capacity);
@@ -164,8 +190,14 @@ mod tests {
     #[test]
     fn one_address_takes_a_quarter_of_few_allocations() {
         let quotas = Quotas::new(64);
-        let admit =
-            |name: usize| quotas.admit(&member(&format!("PA_{name}"), &format!("prj_{name:012}")), address(1)).ok();
+        let admit = |name: usize| {
+            quotas
+                .admit(
+                    &member(&format!("PA_{name}"), &format!("prj_{name:012}")),
+                    address(1),
+                )
+                .ok()
+        };
         assert_eq!((0..64).filter_map(admit).collect::<Vec<_>>().len(), 16);
     }
 }

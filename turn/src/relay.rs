@@ -36,7 +36,9 @@ impl Relay {
 
     /// Sends a datagram. Returns whether it was taken: a socket that is busy loses it, as a network would.
     pub fn send(&self, payload: &[u8], to: SocketAddr) -> bool {
-        self.0.as_ref().is_some_and(|socket| send(socket, payload, to))
+        self.0
+            .as_ref()
+            .is_some_and(|socket| send(socket, payload, to))
     }
 
     /// Receives a datagram: waits for ever if there is no socket.

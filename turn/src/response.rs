@@ -2,8 +2,12 @@
 
 use std::net::SocketAddr;
 
-use stun_types::attribute::{AttributeType, ErrorCode, Nonce, Realm, UnknownAttributes, XorMappedAddress};
-use stun_types::message::{IntegrityAlgorithm, IntegrityKey, Message, MessageWriteVec, TransactionId};
+use stun_types::attribute::{
+    AttributeType, ErrorCode, Nonce, Realm, UnknownAttributes, XorMappedAddress,
+};
+use stun_types::message::{
+    IntegrityAlgorithm, IntegrityKey, Message, MessageWriteVec, TransactionId,
+};
 use stun_types::prelude::{AttributeWrite, MessageWrite as _, MessageWriteExt as _};
 use turn_types::attribute::{Data, Lifetime, XorPeerAddress, XorRelayedAddress};
 use turn_types::message::DATA;
@@ -28,33 +32,53 @@ pub enum Failure {
 struct Response(MessageWriteVec);
 
 impl Response {
-    #[expect(clippy::expect_used, reason = "each attribute is added once, before the integrity, and is short enough")]
+    #[expect(
+        clippy::expect_used,
+        reason = "each attribute is added once, before the integrity, and is short enough"
+    )]
     fn add(mut self, attribute: &dyn AttributeWrite) -> Self {
-        self.0.add_attribute(attribute).expect("an attribute that fits");
+        self.0
+            .add_attribute(attribute)
+            .expect("an attribute that fits");
         self
     }
 
     /// Returns the bytes, signed if there is a key.
-    #[expect(clippy::expect_used, reason = "the integrity is added once, at the end")]
+    #[expect(
+        clippy::expect_used,
+        reason = "the integrity is added once, at the end"
+    )]
     fn finish(mut self, key: Option<&IntegrityKey>) -> Vec<u8> {
         if let Some(key) = key {
-            self.0.add_message_integrity_with_key(key, IntegrityAlgorithm::Sha1).expect("an integrity at the end");
+            self.0
+                .add_message_integrity_with_key(key, IntegrityAlgorithm::Sha1)
+                .expect("an integrity at the end");
         }
         self.0.finish()
     }
 }
 
 fn success(request: &Message<'_>) -> Response {
-    Response(Message::builder_success(request, MessageWriteVec::with_capacity(128)))
+    Response(Message::builder_success(
+        request,
+        MessageWriteVec::with_capacity(128),
+    ))
 }
 
 /// Answers a binding request: the address that the client has for this server.
 pub fn bound(request: &Message<'_>, client: SocketAddr) -> Vec<u8> {
-    success(request).add(&XorMappedAddress::new(client, request.transaction_id())).finish(None)
+    success(request)
+        .add(&XorMappedAddress::new(client, request.transaction_id()))
+        .finish(None)
 }
 
 /// Answers a request that made an allocation.
-pub fn allocated(request: &Message<'_>, relayed: SocketAddr, client: SocketAddr, key: &IntegrityKey) -> Vec<u8> {
+pub fn allocated(
+    request: &Message<'_>,
+    relayed: SocketAddr,
+    client: SocketAddr,
+    key: &IntegrityKey,
+) -> Vec<u8> {
     let id = request.transaction_id();
     success(request)
         .add(&XorRelayedAddress::new(relayed, id))
@@ -65,7 +89,9 @@ pub fn allocated(request: &Message<'_>, relayed: SocketAddr, client: SocketAddr,
 
 /// Answers a request that refreshed an allocation.
 pub fn refreshed(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
-    success(request).add(&Lifetime::new(lifetime())).finish(Some(key))
+    success(request)
+        .add(&Lifetime::new(lifetime()))
+        .finish(Some(key))
 }
 
 /// Answers a request that ended an allocation.
@@ -89,12 +115,20 @@ pub fn failed(request: &Message<'_>, failure: &Failure, key: Option<&IntegrityKe
         Failure::Challenge { code, .. } | Failure::Code(code) => *code,
         Failure::UnknownAttributes(_) => ErrorCode::UNKNOWN_ATTRIBUTE,
     };
-    let error = ErrorCode::builder(code).build().expect("a code of an error");
-    let response = Response(Message::builder_error(request, MessageWriteVec::with_capacity(128))).add(&error);
+    let error = ErrorCode::builder(code)
+        .build()
+        .expect("a code of an error");
+    let response = Response(Message::builder_error(
+        request,
+        MessageWriteVec::with_capacity(128),
+    ))
+    .add(&error);
     let response = match failure {
         Failure::Challenge { nonce, .. } => {
             let realm = Realm::new(REALM).expect("a short realm");
-            response.add(&realm).add(&Nonce::new(nonce).expect("a short nonce"))
+            response
+                .add(&realm)
+                .add(&Nonce::new(nonce).expect("a short nonce"))
         }
         Failure::UnknownAttributes(types) => response.add(&UnknownAttributes::new(types)),
         Failure::Code(_) => response,
@@ -104,7 +138,11 @@ pub fn failed(request: &Message<'_>, failure: &Failure, key: Option<&IntegrityKe
 
 /// Returns an indication of a datagram of a peer that has no channel.
 pub fn data(peer: SocketAddr, payload: &[u8]) -> Vec<u8> {
-    let builder = Message::builder_indication(DATA, MessageWriteVec::with_capacity(payload.len() + 64));
+    let builder =
+        Message::builder_indication(DATA, MessageWriteVec::with_capacity(payload.len() + 64));
     let id: TransactionId = builder.transaction_id();
-    Response(builder).add(&XorPeerAddress::new(peer, id)).add(&Data::new(payload)).finish(None)
+    Response(builder)
+        .add(&XorPeerAddress::new(peer, id))
+        .add(&Data::new(payload))
+        .finish(None)
 }

@@ -40,7 +40,10 @@ impl TurnServer {
     /// A server without clients, and without participants that may be clients.
     #[must_use]
     pub fn new(settings: TurnSettings<'_>) -> Self {
-        Self { shared: Arc::new(Shared::new(settings)), streams: Arc::default() }
+        Self {
+            shared: Arc::new(Shared::new(settings)),
+            streams: Arc::default(),
+        }
     }
 
     /// Returns what it counts.
@@ -58,7 +61,11 @@ impl TurnServer {
     /// Returns the state machine of a client.
     #[cfg(feature = "fuzzing")]
     #[must_use]
-    pub fn session(&self, client: SocketAddr, transport: crate::session::Transport) -> crate::session::Session {
+    pub fn session(
+        &self,
+        client: SocketAddr,
+        transport: crate::session::Transport,
+    ) -> crate::session::Session {
         crate::session::Session::new(Arc::clone(&self.shared), client, transport)
     }
 
@@ -90,16 +97,28 @@ impl TurnServer {
     /// A socket cannot be bound, or the thread cannot be started.
     pub fn serve_udp(&self, addresses: &[IpAddr], port: u16) -> io::Result<UdpRelay> {
         let sockets = bind_all(addresses, port)?;
-        let bound = sockets.iter().map(std::net::UdpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let bound = sockets
+            .iter()
+            .map(std::net::UdpSocket::local_addr)
+            .collect::<io::Result<Vec<_>>>()?;
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
         let (stop, stopped) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name("turn".into()).spawn(move || {
-            if let Err(error) = serve_sockets(&runtime, &shared, sockets, stopped) {
-                log::error!(error:%; "TURN over UDP has ended");
-            }
-        })?;
-        Ok(UdpRelay { bound, stop: Some(stop), thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("turn".into())
+            .spawn(move || {
+                if let Err(error) = serve_sockets(&runtime, &shared, sockets, stopped) {
+                    log::error!(error:%; "TURN over UDP has ended");
+                }
+            })?;
+        Ok(UdpRelay {
+            bound,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 }
 
@@ -204,12 +223,19 @@ fn bind_all(addresses: &[IpAddr], port: u16) -> io::Result<Vec<std::net::UdpSock
 }
 
 fn bind(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     // A system that refuses the size uses its largest.
-    let _ = (socket.set_recv_buffer_size(BUFFER_BYTES), socket.set_send_buffer_size(BUFFER_BYTES));
+    let _ = (
+        socket.set_recv_buffer_size(BUFFER_BYTES),
+        socket.set_send_buffer_size(BUFFER_BYTES),
+    );
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket.into())

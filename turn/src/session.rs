@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use stun_types::attribute::{ErrorCode, MessageIntegrity, Nonce, Realm, Username};
-use stun_types::message::{BINDING, IntegrityAlgorithm, IntegrityKey, LongTermCredentials, Message, MessageClass};
+use stun_types::message::{
+    BINDING, IntegrityAlgorithm, IntegrityKey, LongTermCredentials, Message, MessageClass,
+};
 use stun_types::prelude::AttributeStaticType as _;
 use turn_types::AddressFamily;
 use turn_types::attribute::{ChannelNumber, RequestedAddressFamily, RequestedTransport};
@@ -19,7 +21,9 @@ use crate::framing::push_channel_data;
 use crate::members::Member;
 use crate::metrics::TurnRefusal;
 use crate::quotas::Excess;
-use crate::request::{ends_allocation, has_own_length, peer_addresses, sent_data, unknown_attributes};
+use crate::request::{
+    ends_allocation, has_own_length, peer_addresses, sent_data, unknown_attributes,
+};
 use crate::response::{self, Failure, REALM};
 use crate::shared::Shared;
 
@@ -74,7 +78,12 @@ impl Session {
     pub fn new(shared: Arc<Shared>, client: SocketAddr, transport: Transport) -> Self {
         // A client of a socket for both families is known by its IPv4 address, which is what it compares with its own.
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-        Self { shared, client, transport, allocation: None }
+        Self {
+            shared,
+            client,
+            transport,
+            allocation: None,
+        }
     }
 
     /// Returns whether it has an allocation.
@@ -90,14 +99,20 @@ impl Session {
     /// Ends the allocation if its time is over or its participant has left.
     pub fn expire(&mut self) {
         let now = self.shared.clock.monotonic();
-        if self.allocation.as_ref().is_some_and(|allocation| allocation.has_ended(now)) {
+        if self
+            .allocation
+            .as_ref()
+            .is_some_and(|allocation| allocation.has_ended(now))
+        {
             self.release();
         }
     }
 
     /// Returns the allocation, unless its participant has left.
     fn usable_allocation(&self) -> Option<&Allocation> {
-        self.allocation.as_ref().filter(|allocation| !allocation.member().has_left())
+        self.allocation
+            .as_ref()
+            .filter(|allocation| !allocation.member().has_left())
     }
 
     /// Handles a message of the client: STUN, or channel data.
@@ -105,7 +120,10 @@ impl Session {
         if bytes.first().is_some_and(|first| first >> 6 == 1) {
             return self.relay_channel_data(bytes);
         }
-        let Some(message) = Message::from_bytes(bytes).ok().filter(|_| has_own_length(bytes)) else {
+        let Some(message) = Message::from_bytes(bytes)
+            .ok()
+            .filter(|_| has_own_length(bytes))
+        else {
             return Reaction::Nothing;
         };
         match (message.class(), message.method()) {
@@ -119,12 +137,21 @@ impl Session {
     /// Appends a datagram that the relay's socket has received, for the client. Returns whether it is of a permitted peer.
     pub fn push_relayed(&self, from: SocketAddr, payload: &[u8], out: &mut Vec<u8>) -> bool {
         let now = self.shared.clock.monotonic();
-        let Some(allocation) = self.usable_allocation() else { return false };
-        let Some(peer) = self.shared.peers.advertised(from).filter(|peer| allocation.permits(peer.ip(), now)) else {
+        let Some(allocation) = self.usable_allocation() else {
+            return false;
+        };
+        let Some(peer) = self
+            .shared
+            .peers
+            .advertised(from)
+            .filter(|peer| allocation.permits(peer.ip(), now))
+        else {
             return false;
         };
         match allocation.channel(peer, now) {
-            Some(channel) => push_channel_data(out, channel, payload, self.transport == Transport::Stream),
+            Some(channel) => {
+                push_channel_data(out, channel, payload, self.transport == Transport::Stream);
+            }
             None => out.extend(response::data(peer, payload)),
         }
         true
@@ -132,9 +159,12 @@ impl Session {
 
     fn relay_channel_data<'a>(&self, bytes: &'a [u8]) -> Reaction<'a> {
         let now = self.shared.clock.monotonic();
-        let parsed = self.usable_allocation().zip(ChannelData::parse_header(bytes).ok());
+        let parsed = self
+            .usable_allocation()
+            .zip(ChannelData::parse_header(bytes).ok());
         // An empty datagram means nothing to a media worker, and costs as much as another.
-        let Some((allocation, (number, length))) = parsed.filter(|(_, (_, length))| *length > 0) else {
+        let Some((allocation, (number, length))) = parsed.filter(|(_, (_, length))| *length > 0)
+        else {
             return Reaction::Nothing;
         };
         let payload = bytes.get(4..4 + length);
@@ -147,8 +177,12 @@ impl Session {
 
     fn relay_data<'a>(&self, bytes: &'a [u8]) -> Reaction<'a> {
         let now = self.shared.clock.monotonic();
-        let Some(allocation) = self.usable_allocation() else { return Reaction::Nothing };
-        let Some((peer, payload)) = sent_data(bytes) else { return self.refuse_silently(TurnRefusal::Request) };
+        let Some(allocation) = self.usable_allocation() else {
+            return Reaction::Nothing;
+        };
+        let Some((peer, payload)) = sent_data(bytes) else {
+            return self.refuse_silently(TurnRefusal::Request);
+        };
         if payload.is_empty() {
             return Reaction::Nothing;
         }
@@ -172,7 +206,8 @@ impl Session {
 
     /// Returns whether a client may get an answer that it has proved nothing for.
     fn may_answer_stranger(&self) -> bool {
-        let may = self.transport == Transport::Stream || self.shared.strangers.may_answer(self.client.ip());
+        let may = self.transport == Transport::Stream
+            || self.shared.strangers.may_answer(self.client.ip());
         if !may {
             self.shared.metrics.note_refusal(TurnRefusal::Rate);
         }
@@ -188,7 +223,9 @@ impl Session {
     }
 
     fn answer<'a>(&mut self, request: &Message<'_>, open: OpenRelay<'_>) -> Reaction<'a> {
-        let answered = self.authenticate(request).and_then(|client| self.handle(request, client, open));
+        let answered = self
+            .authenticate(request)
+            .and_then(|client| self.handle(request, client, open));
         match answered {
             Ok(response) => Reaction::Reply(response),
             Err(Failed(failure, key)) => {
@@ -209,10 +246,19 @@ impl Session {
         if !request.has_attribute(MessageIntegrity::TYPE) {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         }
-        let named = request.attribute::<Username>().ok().zip(request.attribute::<Realm>().ok());
+        let named = request
+            .attribute::<Username>()
+            .ok()
+            .zip(request.attribute::<Realm>().ok());
         let named = named.zip(request.attribute::<Nonce>().ok());
-        let Some(((username, realm), nonce)) = named else { return Err(code(ErrorCode::BAD_REQUEST)) };
-        if !self.shared.nonces.is_valid(nonce.nonce(), self.client, self.shared.clock.monotonic()) {
+        let Some(((username, realm), nonce)) = named else {
+            return Err(code(ErrorCode::BAD_REQUEST));
+        };
+        if !self
+            .shared
+            .nonces
+            .is_valid(nonce.nonce(), self.client, self.shared.clock.monotonic())
+        {
             return Err(self.challenge(ErrorCode::STALE_NONCE));
         }
         let username = username.username();
@@ -224,9 +270,16 @@ impl Session {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         }
         // The name is read only now that it is known to be one that this server has given.
-        let member = valid_name(username, self.shared.clock.now()).and_then(|name| self.shared.members.get(name));
-        let Some(member) = member else { return Err(self.challenge(ErrorCode::UNAUTHORIZED)) };
-        Ok(Authenticated { username: username.to_owned(), key, member })
+        let member = valid_name(username, self.shared.clock.now())
+            .and_then(|name| self.shared.members.get(name));
+        let Some(member) = member else {
+            return Err(self.challenge(ErrorCode::UNAUTHORIZED));
+        };
+        Ok(Authenticated {
+            username: username.to_owned(),
+            key,
+            member,
+        })
     }
 
     /// Returns the key of a user name: that of the allocation, or one that is made of the password.
@@ -236,17 +289,27 @@ impl Session {
             _ => {
                 let password = password(&self.shared.secret, username).reveal().to_owned();
                 let credentials = LongTermCredentials::new(username.to_owned(), password);
-                credentials.to_key(REALM.to_owned()).make_key(IntegrityAlgorithm::Sha1)
+                credentials
+                    .to_key(REALM.to_owned())
+                    .make_key(IntegrityAlgorithm::Sha1)
             }
         }
     }
 
     fn challenge(&self, code: u16) -> Failed {
-        let nonce = self.shared.nonces.make(self.client, self.shared.clock.monotonic());
+        let nonce = self
+            .shared
+            .nonces
+            .make(self.client, self.shared.clock.monotonic());
         Failed(Failure::Challenge { code, nonce }, None)
     }
 
-    fn handle(&mut self, request: &Message<'_>, client: Authenticated, open: OpenRelay<'_>) -> Result<Vec<u8>, Failed> {
+    fn handle(
+        &mut self,
+        request: &Message<'_>,
+        client: Authenticated,
+        open: OpenRelay<'_>,
+    ) -> Result<Vec<u8>, Failed> {
         let key = client.key.clone();
         let unknown = unknown_attributes(request);
         let handled = if unknown.is_empty() {
@@ -264,7 +327,11 @@ impl Session {
         open: OpenRelay<'_>,
     ) -> Result<Vec<u8>, Failure> {
         self.expire();
-        if self.allocation.as_ref().is_some_and(|allocation| allocation.username != client.username) {
+        if self
+            .allocation
+            .as_ref()
+            .is_some_and(|allocation| allocation.username != client.username)
+        {
             return Err(Failure::Code(ErrorCode::WRONG_CREDENTIALS));
         }
         match request.method() {
@@ -287,37 +354,57 @@ impl Session {
                 return Err(Failure::Code(ErrorCode::ALLOCATION_MISMATCH));
             }
             // The answer was lost, or is late.
-            return Ok(response::allocated(request, allocation.relayed, self.client, &client.key));
+            return Ok(response::allocated(
+                request,
+                allocation.relayed,
+                self.client,
+                &client.key,
+            ));
         }
         let relayed_ip = self.relayed_ip(request)?;
-        let permit = self.shared.quotas.admit(&client.member, self.client.ip()).map_err(|excess| match excess {
-            Excess::Quota => Failure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED),
-            Excess::Capacity => Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY),
-        })?;
+        let permit = self
+            .shared
+            .quotas
+            .admit(&client.member, self.client.ip())
+            .map_err(|excess| match excess {
+                Excess::Quota => Failure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED),
+                Excess::Capacity => Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY),
+            })?;
         let port = open(relayed_ip).map_err(|_| Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
         let relayed = SocketAddr::from((relayed_ip, port));
         let Authenticated { username, key, .. } = client;
         let response = response::allocated(request, relayed, self.client, &key);
         let (id, now) = (request.transaction_id(), self.shared.clock.monotonic());
         self.allocation = Some(Allocation::new((username, key), id, relayed, permit, now));
-        self.shared.metrics.allocations.fetch_add(1, Ordering::Relaxed);
+        self.shared
+            .metrics
+            .allocations
+            .fetch_add(1, Ordering::Relaxed);
         Ok(response)
     }
 
     /// Returns the address that a new allocation has, of the family that the client asks for.
     fn relayed_ip(&self, request: &Message<'_>) -> Result<IpAddr, Failure> {
-        let transport = request.attribute::<RequestedTransport>().map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
+        let transport = request
+            .attribute::<RequestedTransport>()
+            .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
         if transport.protocol() != RequestedTransport::UDP {
             return Err(Failure::Code(ErrorCode::UNSUPPORTED_TRANSPORT_PROTOCOL));
         }
         let is_ipv6 = match request.has_attribute(RequestedAddressFamily::TYPE) {
             true => {
                 let family = request.attribute::<RequestedAddressFamily>();
-                family.map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?.family() == AddressFamily::IPV6
+                family
+                    .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?
+                    .family()
+                    == AddressFamily::IPV6
             }
             false => false,
         };
-        self.shared.peers.relayed(is_ipv6).ok_or(Failure::Code(ErrorCode::ADDRESS_FAMILY_NOT_SUPPORTED))
+        self.shared
+            .peers
+            .relayed(is_ipv6)
+            .ok_or(Failure::Code(ErrorCode::ADDRESS_FAMILY_NOT_SUPPORTED))
     }
 
     fn refresh(&mut self, request: &Message<'_>, key: &IntegrityKey) -> Result<Vec<u8>, Failure> {
@@ -326,26 +413,50 @@ impl Session {
             self.release();
             return Ok(response::ended(request, key));
         }
-        let allocation = self.allocation.as_mut().ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
+        let allocation = self
+            .allocation
+            .as_mut()
+            .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
         allocation.refresh(self.shared.clock.monotonic());
         Ok(response::refreshed(request, key))
     }
 
-    fn create_permissions(&mut self, request: &Message<'_>, key: &IntegrityKey) -> Result<Vec<u8>, Failure> {
+    fn create_permissions(
+        &mut self,
+        request: &Message<'_>,
+        key: &IntegrityKey,
+    ) -> Result<Vec<u8>, Failure> {
         let now = self.shared.clock.monotonic();
-        let allocation = self.allocation.as_mut().ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
+        let allocation = self
+            .allocation
+            .as_mut()
+            .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
         let peers = peer_addresses(request)?;
-        if peers.iter().any(|peer| !self.shared.peers.permits(peer.ip())) {
+        if peers
+            .iter()
+            .any(|peer| !self.shared.peers.permits(peer.ip()))
+        {
             return Err(Failure::Code(ErrorCode::FORBIDDEN));
         }
-        peers.iter().for_each(|peer| allocation.permit(peer.ip(), now));
+        peers
+            .iter()
+            .for_each(|peer| allocation.permit(peer.ip(), now));
         Ok(response::done(request, key))
     }
 
-    fn bind_channel(&mut self, request: &Message<'_>, key: &IntegrityKey) -> Result<Vec<u8>, Failure> {
+    fn bind_channel(
+        &mut self,
+        request: &Message<'_>,
+        key: &IntegrityKey,
+    ) -> Result<Vec<u8>, Failure> {
         let now = self.shared.clock.monotonic();
-        let allocation = self.allocation.as_mut().ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
-        let number = request.attribute::<ChannelNumber>().map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
+        let allocation = self
+            .allocation
+            .as_mut()
+            .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
+        let number = request
+            .attribute::<ChannelNumber>()
+            .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
         let &[peer] = peer_addresses(request)?.as_slice() else {
             return Err(Failure::Code(ErrorCode::BAD_REQUEST));
         };
@@ -359,7 +470,10 @@ impl Session {
 
     fn release(&mut self) {
         if self.allocation.take().is_some() {
-            self.shared.metrics.allocations.fetch_sub(1, Ordering::Relaxed);
+            self.shared
+                .metrics
+                .allocations
+                .fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -374,7 +488,8 @@ impl Drop for Session {
 fn refusal(failure: &Failure, request: &Message<'_>) -> Option<TurnRefusal> {
     match failure {
         Failure::Challenge { code, .. } => {
-            let is_wrong = *code == ErrorCode::UNAUTHORIZED && request.has_attribute(MessageIntegrity::TYPE);
+            let is_wrong =
+                *code == ErrorCode::UNAUTHORIZED && request.has_attribute(MessageIntegrity::TYPE);
             is_wrong.then_some(TurnRefusal::Credentials)
         }
         Failure::Code(ErrorCode::WRONG_CREDENTIALS) => Some(TurnRefusal::Credentials),

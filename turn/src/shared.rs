@@ -45,7 +45,13 @@ pub struct Shared {
 impl Shared {
     /// Nothing is allocated, and nobody may allocate anything.
     pub fn new(settings: TurnSettings<'_>) -> Self {
-        let TurnSettings { secret, peers, clock, patience, max_allocations } = settings;
+        let TurnSettings {
+            secret,
+            peers,
+            clock,
+            patience,
+            max_allocations,
+        } = settings;
         Self {
             secret,
             peers: Peers::new(peers),

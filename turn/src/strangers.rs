@@ -7,9 +7,15 @@ use conclave_model::rates::{RateLimit, RateLimits};
 use conclave_model::{ClientAddress, Clock, Rate};
 
 /// The answers to one address: enough for an office behind one address, whose clients need two each.
-const OF_ADDRESS: Rate = Rate { per_second: 50, burst: 500 };
+const OF_ADDRESS: Rate = Rate {
+    per_second: 50,
+    burst: 500,
+};
 /// The answers in all: about 4 Mbit/s.
-const IN_ALL: Rate = Rate { per_second: 5_000, burst: 5_000 };
+const IN_ALL: Rate = Rate {
+    per_second: 5_000,
+    burst: 5_000,
+};
 /// Addresses are counted in so many groups, by a hash that strangers cannot predict. So nothing grows with their number.
 const GROUPS: u64 = 4_096;
 
@@ -24,8 +30,15 @@ pub struct Strangers {
 impl Strangers {
     /// Nothing has been answered.
     pub fn new(clock: &Clock) -> Self {
-        let (groups, all) = (RateLimits::new(clock, OF_ADDRESS), RateLimit::new(clock, IN_ALL));
-        Self { hasher: RandomState::new(), groups, all }
+        let (groups, all) = (
+            RateLimits::new(clock, OF_ADDRESS),
+            RateLimit::new(clock, IN_ALL),
+        );
+        Self {
+            hasher: RandomState::new(),
+            groups,
+            all,
+        }
     }
 
     /// Counts an answer to an address; returns whether it may be sent.
@@ -50,7 +63,10 @@ mod tests {
         let strangers = Strangers::new(&clock);
         let answered = |address: u32| strangers.may_answer(Ipv4Addr::from_bits(address).into());
         assert_eq!((0..10_000).filter(|_| answered(1)).count(), 500);
-        assert_eq!((2..100_000).filter(|address| answered(*address)).count(), 4_500);
+        assert_eq!(
+            (2..100_000).filter(|address| answered(*address)).count(),
+            4_500
+        );
         clock.advance(Duration::from_secs(1));
         assert_eq!((0..10_000).filter(|_| answered(1)).count(), 50);
     }

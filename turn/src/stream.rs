@@ -52,7 +52,8 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send {
 impl Connection for TcpStream {
     fn has_closed(&self) -> bool {
         // The runtime remembers the system's notice of the end, which comes beside what is there to read.
-        let ready = pin!(self.ready(Interest::READABLE)).poll(&mut Context::from_waker(Waker::noop()));
+        let ready =
+            pin!(self.ready(Interest::READABLE)).poll(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 }
@@ -119,7 +120,12 @@ impl<S: Connection> StreamClient<S> {
             reader: MessageReader::default(),
             paused_until: Instant::now(),
             relay: Relay::default(),
-            waiting: Waiting { bytes: Vec::new(), written: 0, must_flush: false, since: Instant::now() },
+            waiting: Waiting {
+                bytes: Vec::new(),
+                written: 0,
+                must_flush: false,
+                since: Instant::now(),
+            },
             tick,
             strange_since: Instant::now(),
             strange_messages: 0,
@@ -140,9 +146,20 @@ impl<S: Connection> StreamClient<S> {
     /// further answers, and while messages wait for their turn.
     async fn next(&mut self, input: &mut [u8], datagram: &mut [u8]) -> Result<Happened, End> {
         let pause = self.paused_until.saturating_duration_since(Instant::now());
-        let Self { stream, reads_first, reader, relay, waiting, tick, .. } = self;
+        let Self {
+            stream,
+            reads_first,
+            reader,
+            relay,
+            waiting,
+            tick,
+            ..
+        } = self;
         let is_open = pause.is_zero() && waiting.has_room();
-        let (has_turn, may_read) = (is_open && reader.has_message(), is_open && !reader.has_message());
+        let (has_turn, may_read) = (
+            is_open && reader.has_message(),
+            is_open && !reader.has_message(),
+        );
         tokio::select! {
             done = poll_fn(|context| poll_stream(stream, (may_read, *reads_first), input, waiting, context)) => {
                 *reads_first = !*reads_first;
@@ -180,17 +197,24 @@ impl<S: Connection> StreamClient<S> {
                 self.paused_until = Instant::now() + time;
                 return Ok(());
             }
-            let Some(message) = self.reader.next_message().map_err(|_| End)? else { return Ok(()) };
+            let Some(message) = self.reader.next_message().map_err(|_| End)? else {
+                return Ok(());
+            };
             if pace == Pace::Drop {
                 self.shared.metrics.note_from_client(message.len(), false);
                 continue;
             }
             let relay = &mut self.relay;
-            match self.session.receive(message, &mut |address| relay.open(address)) {
+            match self
+                .session
+                .receive(message, &mut |address| relay.open(address))
+            {
                 Reaction::Nothing => {}
                 Reaction::Reply(response) => self.waiting.push(&response),
                 Reaction::Relay { to, payload } => {
-                    self.shared.metrics.note_from_client(payload.len(), self.relay.send(payload, to));
+                    self.shared
+                        .metrics
+                        .note_from_client(payload.len(), self.relay.send(payload, to));
                 }
             }
             self.note_allocation()?;
@@ -200,7 +224,9 @@ impl<S: Connection> StreamClient<S> {
 
     /// Counts a message for its participant. Those of strangers are counted by [`StreamClient::note_allocation`].
     fn pace(&self, bytes: usize) -> Pace {
-        self.session.member().map_or(Pace::Handle, |member| member.pace(bytes))
+        self.session
+            .member()
+            .map_or(Pace::Handle, |member| member.pace(bytes))
     }
 
     /// Closes the relay's socket if there is no allocation, and counts what comes meanwhile.
@@ -211,27 +237,40 @@ impl<S: Connection> StreamClient<S> {
         }
         self.relay.close();
         self.strange_messages += 1;
-        if self.strange_messages > STRANGE_MESSAGES { Err(End) } else { Ok(()) }
+        if self.strange_messages > STRANGE_MESSAGES {
+            Err(End)
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes a datagram that was received, and those behind it.
     fn take_datagrams(&mut self, count: usize, from: SocketAddr, buffer: &mut [u8]) {
         self.take_datagram(from, buffer.get(..count).unwrap_or_default());
         for _ in 1..BATCH {
-            let Some((count, from)) = self.relay.receive_now(buffer) else { return };
+            let Some((count, from)) = self.relay.receive_now(buffer) else {
+                return;
+            };
             self.take_datagram(from, buffer.get(..count).unwrap_or_default());
         }
     }
 
     fn take_datagram(&mut self, from: SocketAddr, payload: &[u8]) {
         let has_room = self.waiting.has_room();
-        if !has_room || self.session.push_relayed(from, payload, &mut self.waiting.bytes) {
+        if !has_room
+            || self
+                .session
+                .push_relayed(from, payload, &mut self.waiting.bytes)
+        {
             self.shared.metrics.note_to_client(payload.len(), has_room);
         }
     }
 
     fn look_at_deadlines(&mut self) -> Result<(), End> {
-        let has_left = self.session.member().is_some_and(|member| member.has_left());
+        let has_left = self
+            .session
+            .member()
+            .is_some_and(|member| member.has_left());
         self.session.expire();
         if self.session.has_allocation() {
             self.strange_since = Instant::now();
@@ -239,7 +278,11 @@ impl<S: Connection> StreamClient<S> {
             self.relay.close();
         }
         let is_late = self.strange_since.elapsed() > self.shared.patience || self.waiting.is_late();
-        if has_left || is_late { Err(End) } else { Ok(()) }
+        if has_left || is_late {
+            Err(End)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -286,10 +329,12 @@ impl Waiting {
         context: &mut Context<'_>,
     ) -> Poll<Result<Happened, End>> {
         if !self.is_empty() {
-            return Poll::Ready(match ready!(Pin::new(stream).poll_write(context, self.rest()))? {
-                0 => Err(End),
-                count => Ok(Happened::Written(count)),
-            });
+            return Poll::Ready(
+                match ready!(Pin::new(stream).poll_write(context, self.rest()))? {
+                    0 => Err(End),
+                    count => Ok(Happened::Written(count)),
+                },
+            );
         }
         if self.must_flush {
             ready!(Pin::new(stream).poll_flush(context))?;

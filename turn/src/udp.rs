@@ -48,7 +48,11 @@ impl Drop for UdpClient {
 impl UdpClients {
     /// Nobody has an allocation.
     pub fn new(shared: Arc<Shared>, socket: UdpSocket) -> Self {
-        Self { shared, socket: Arc::new(socket), clients: HashMap::new() }
+        Self {
+            shared,
+            socket: Arc::new(socket),
+            clients: HashMap::new(),
+        }
     }
 
     /// Serves the clients of the socket, for ever.
@@ -82,10 +86,14 @@ impl UdpClients {
     fn handle_stranger(&mut self, client: SocketAddr, bytes: &[u8]) {
         let mut session = Session::new(Arc::clone(&self.shared), client, Transport::Udp);
         let mut relay = Relay::default();
-        if let Reaction::Reply(response) = session.receive(bytes, &mut |address| relay.open(address)) {
+        if let Reaction::Reply(response) =
+            session.receive(bytes, &mut |address| relay.open(address))
+        {
             send(&self.socket, &response, client);
         }
-        let Some(relay) = relay.take().filter(|_| session.has_allocation()) else { return };
+        let Some(relay) = relay.take().filter(|_| session.has_allocation()) else {
+            return;
+        };
         let (session, relay) = (Arc::new(Mutex::new(session)), Arc::new(relay));
         let passing = Passing {
             shared: Arc::clone(&self.shared),
@@ -94,7 +102,14 @@ impl UdpClients {
             socket: Arc::clone(&self.socket),
             client,
         };
-        self.clients.insert(client, UdpClient { session, relay, task: tokio::spawn(passing.run()) });
+        self.clients.insert(
+            client,
+            UdpClient {
+                session,
+                relay,
+                task: tokio::spawn(passing.run()),
+            },
+        );
     }
 
     fn forget_expired(&mut self) {
@@ -112,17 +127,26 @@ impl UdpClient {
 
     fn handle(&self, shared: &Shared, socket: &UdpSocket, client: SocketAddr, bytes: &[u8]) {
         let mut session = self.session.lock();
-        if session.member().is_some_and(|member| member.pace(bytes.len()) != Pace::Handle) {
+        if session
+            .member()
+            .is_some_and(|member| member.pace(bytes.len()) != Pace::Handle)
+        {
             return shared.metrics.note_from_client(bytes.len(), false);
         }
         // Its socket is open already.
-        let reaction = session.receive(bytes, &mut |_| Err(std::io::ErrorKind::AlreadyExists.into()));
+        let reaction =
+            session.receive(
+                bytes,
+                &mut |_| Err(std::io::ErrorKind::AlreadyExists.into()),
+            );
         drop(session);
         match reaction {
             Reaction::Nothing => {}
             Reaction::Reply(response) => drop(send(socket, &response, client)),
             Reaction::Relay { to, payload } => {
-                shared.metrics.note_from_client(payload.len(), send(&self.relay, payload, to));
+                shared
+                    .metrics
+                    .note_from_client(payload.len(), send(&self.relay, payload, to));
             }
         }
     }
@@ -146,7 +170,9 @@ impl Passing {
             out.clear();
             let is_permitted = self.session.lock().push_relayed(from, payload, &mut out);
             if is_permitted {
-                self.shared.metrics.note_to_client(length, send(&self.socket, &out, self.client));
+                self.shared
+                    .metrics
+                    .note_to_client(length, send(&self.socket, &out, self.client));
             }
         }
     }

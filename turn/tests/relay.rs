@@ -1,6 +1,11 @@
 //! The TURN server with real sockets.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 #[allow(dead_code, reason = "other tests use what this one does not")]
 #[path = "support/client.rs"]
@@ -52,7 +57,10 @@ impl World {
         worker.set_read_timeout(Some(DEADLINE)).unwrap();
         let address = worker.local_addr().unwrap();
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-        let peers = [MediaAddress { bound: address, advertised: address }];
+        let peers = [MediaAddress {
+            bound: address,
+            advertised: address,
+        }];
         let secret = Secret::new(SECRET);
         let server = TurnServer::new(TurnSettings {
             secret,
@@ -62,12 +70,22 @@ impl World {
             max_allocations: MAX_ALLOCATIONS,
         });
         let udp = server.serve_udp(&[address.ip()], 0).unwrap();
-        Self { tcp: serve_tcp(server.clone(), LOOPBACK), udp, server, clock, worker, present: RefCell::default() }
+        Self {
+            tcp: serve_tcp(server.clone(), LOOPBACK),
+            udp,
+            server,
+            clock,
+            worker,
+            present: RefCell::default(),
+        }
     }
 
     fn client(&self, link: Link, name: &str) -> TurnClient {
         let admit = || self.server.admit(name, "prj_000000000001".parse().unwrap());
-        self.present.borrow_mut().entry(name.to_owned()).or_insert_with(admit);
+        self.present
+            .borrow_mut()
+            .entry(name.to_owned())
+            .or_insert_with(admit);
         let username = username(name, self.clock.now().after(Duration::from_secs(3_600)));
         let password = password(&Secret::new(SECRET), &username);
         TurnClient::new(link, &username, password.reveal())
@@ -111,7 +129,11 @@ fn serve_tcp(server: TurnServer, address: &str) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             loop {
@@ -152,7 +174,9 @@ fn datagrams_are_relayed_both_ways_by_udp_and_by_tcp() {
     }
     let metrics = world.server.metrics();
     let bytes = 2 * 1_206;
-    eventually("all is counted", || (read(&metrics.from_clients), read(&metrics.to_clients)) == (bytes, bytes));
+    eventually("all is counted", || {
+        (read(&metrics.from_clients), read(&metrics.to_clients)) == (bytes, bytes)
+    });
     assert_eq!(read(&metrics.dropped), 0);
 }
 
@@ -177,10 +201,16 @@ fn an_allocation_ends_with_its_connection_or_its_time() {
     by_tcp.allocate();
     assert_eq!(world.allocations(), 2);
     drop(by_tcp);
-    eventually("the allocation of a connection ends with it", || world.allocations() == 1);
+    eventually("the allocation of a connection ends with it", || {
+        world.allocations() == 1
+    });
     world.clock.advance(Duration::from_secs(600));
-    eventually("the allocation of a silent client ends", || world.allocations() == 0);
-    eventually("its socket is closed", || UdpSocket::bind(("127.0.0.1", relayed_at.port())).is_ok());
+    eventually("the allocation of a silent client ends", || {
+        world.allocations() == 0
+    });
+    eventually("its socket is closed", || {
+        UdpSocket::bind(("127.0.0.1", relayed_at.port())).is_ok()
+    });
     let again = by_udp.requests.allocate();
     assert_eq!(by_udp.code(&again), 0, "the client may make another one");
 }
@@ -215,7 +245,8 @@ fn a_client_that_reads_nothing_loses_packets_and_holds_up_nobody() {
     assert!(received < sent);
     eventually("what is sent from then on arrives", || {
         world.worker.send_to(b"again", relay).unwrap();
-        slow.receive().is_some_and(|(_, payload)| payload == b"again")
+        slow.receive()
+            .is_some_and(|(_, payload)| payload == b"again")
     });
 }
 
@@ -224,7 +255,11 @@ fn a_connection_of_a_stranger_ends() {
     let world = World::with_patience(Duration::ZERO);
     world.by_tcp().wait_for_end();
     let world = World::new();
-    for garbage in [&b"\0\x03\0\x08not a cookie at all"[..], b"\0\0\xff\xff", &[0xff; 100]] {
+    for garbage in [
+        &b"\0\x03\0\x08not a cookie at all"[..],
+        b"\0\0\xff\xff",
+        &[0xff; 100],
+    ] {
         let mut client = world.by_tcp();
         client.write(garbage);
         // Of a message that has the form of one, more are awaited.
@@ -250,7 +285,12 @@ fn messages_may_come_in_pieces_and_several_at_once() {
     client.allocate();
     let bind = client.requests.bind(0x4000, world.peer());
     assert_eq!(client.code(&bind), 0);
-    let bytes = [channel_data(0x4000, b"one"), channel_data(0x4000, b""), channel_data(0x4000, b"three")].concat();
+    let bytes = [
+        channel_data(0x4000, b"one"),
+        channel_data(0x4000, b""),
+        channel_data(0x4000, b"three"),
+    ]
+    .concat();
     bytes.iter().for_each(|byte| client.write(&[*byte]));
     client.write(&bytes);
     for expected in [&b"one"[..], b"three", b"one", b"three"] {
@@ -275,13 +315,18 @@ fn empty_datagrams_are_not_relayed() {
 #[test]
 fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwhile() {
     let world = World::new();
-    let (mut flooding, mut other) = (world.by_tcp(), world.client(Link::Stream(Box::new(world.connect())), "PA_bob"));
+    let (mut flooding, mut other) = (
+        world.by_tcp(),
+        world.client(Link::Stream(Box::new(world.connect())), "PA_bob"),
+    );
     flooding.allocate();
     other.allocate();
     // More than a minute of messages, for as much as a participant may send.
     let empty = channel_data(0x4000, b"").repeat(400_000);
     let mut left = &empty[..];
-    let Some(mut stream) = flooding.into_tcp() else { panic!("it is connected by TCP") };
+    let Some(mut stream) = flooding.into_tcp() else {
+        panic!("it is connected by TCP")
+    };
     stream.set_nonblocking(true).unwrap();
     let end = Instant::now() + Duration::from_millis(500);
     while Instant::now() < end && !left.is_empty() {
@@ -290,14 +335,21 @@ fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwh
             Err(_) => std::thread::yield_now(),
         }
     }
-    assert!(empty.len() - left.len() > 4 * 10_000, "the buffers have taken more than is handled meanwhile");
+    assert!(
+        empty.len() - left.len() > 4 * 10_000,
+        "the buffers have taken more than is handled meanwhile"
+    );
     other.send(world.peer(), b"ping");
     world.take(b"ping");
     assert_eq!(world.allocations(), 2);
     drop(stream);
     let closed = Instant::now();
     eventually("its allocation ends", || world.allocations() == 1);
-    assert!(closed.elapsed() < Duration::from_secs(5), "{:?}", closed.elapsed());
+    assert!(
+        closed.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        closed.elapsed()
+    );
 }
 
 #[test]
@@ -328,8 +380,13 @@ fn a_participant_sends_a_bounded_number_of_messages_a_second_over_all_its_connec
     });
     let (took, handled) = (start.elapsed(), read(&metrics.from_clients));
     let windows = u64::try_from(took.as_millis() / 100).unwrap() + 2;
-    assert!((5_000..=windows * 500).contains(&handled) && took > Duration::from_millis(800), "{handled} in {took:?}");
-    threads.into_iter().for_each(|thread| drop(thread.join().unwrap()));
+    assert!(
+        (5_000..=windows * 500).contains(&handled) && took > Duration::from_millis(800),
+        "{handled} in {took:?}"
+    );
+    threads
+        .into_iter()
+        .for_each(|thread| drop(thread.join().unwrap()));
 }
 
 #[test]
@@ -350,9 +407,16 @@ fn an_allocation_ends_with_its_participant_and_its_credentials_are_worth_nothing
     by_tcp.wait_for_end();
     let refresh = by_udp.requests.refresh(600);
     assert_eq!(by_udp.code(&refresh), 401);
-    let username = username("PA_alice", world.clock.now().after(Duration::from_secs(3_600)));
+    let username = username(
+        "PA_alice",
+        world.clock.now().after(Duration::from_secs(3_600)),
+    );
     let password = password(&Secret::new(SECRET), &username);
-    let mut again = TurnClient::new(Link::Stream(Box::new(world.connect())), &username, password.reveal());
+    let mut again = TurnClient::new(
+        Link::Stream(Box::new(world.connect())),
+        &username,
+        password.reveal(),
+    );
     assert_eq!(code(&again.allocate()), 401);
     other.send(world.peer(), b"on");
     world.take(b"on");

@@ -18,7 +18,8 @@ use crate::timer::Timer;
 /// Interval at which an egress that should become final soon is polled.
 const SETTLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The error in the record of an egress that the media plane lost.
-const FORGOTTEN: &str = "the media plane no longer knows this egress: it was restarted, or its worker died";
+const FORGOTTEN: &str =
+    "the media plane no longer knows this egress: it was restarted, or its worker died";
 
 impl Observation for EgressState {
     type Status = EgressStatus;
@@ -53,7 +54,8 @@ impl Follower for EgressActor {
         observation: EgressState,
         at: Timestamp,
     ) -> Result<(), TreeError> {
-        self.record_and_store_response(state, observation, at, None).await
+        self.record_and_store_response(state, observation, at, None)
+            .await
     }
 }
 
@@ -61,7 +63,11 @@ impl EgressActor {
     /// Polls the media plane and writes its answer. An egress that has ended there is not polled.
     pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Egress, TreeError> {
         if !state.has_ended_on_plane() {
-            let answer = self.context.media.egress(&state.egress.namespaced_room(), &self.id).await;
+            let answer = self
+                .context
+                .media
+                .egress(&state.egress.namespaced_room(), &self.id)
+                .await;
             self.record_answer(state, answer, None).await?;
         }
         Ok(state.egress.clone())
@@ -74,8 +80,17 @@ impl EgressActor {
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
         if !state.has_ended_on_plane() {
-            let answer = self.context.media.stop_egress(&state.egress.namespaced_room(), &self.id).await;
-            self.record_answer(state, answer.map(|known| known.map(at_least_ending)), recorder).await?;
+            let answer = self
+                .context
+                .media
+                .stop_egress(&state.egress.namespaced_room(), &self.id)
+                .await;
+            self.record_answer(
+                state,
+                answer.map(|known| known.map(at_least_ending)),
+                recorder,
+            )
+            .await?;
         }
         Ok(state.egress.clone())
     }
@@ -83,7 +98,11 @@ impl EgressActor {
     /// Polls the media plane, in case a report was lost. An egress without an open room is stopped instead.
     pub(super) async fn poll(&self, state: &mut EgressActorState) {
         state.settle = None;
-        let polled = if state.room_open { self.refresh(state).await } else { self.stop(state, None).await };
+        let polled = if state.room_open {
+            self.refresh(state).await
+        } else {
+            self.stop(state, None).await
+        };
         self.warn_if_failed(polled);
     }
 
@@ -94,7 +113,13 @@ impl EgressActor {
             state.settle = None;
         } else if state.settle.is_none() {
             let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
-            state.settle = Some(Timer::arm(&self.context.clock, "settle", at, me, EgressMsg::Poll));
+            state.settle = Some(Timer::arm(
+                &self.context.clock,
+                "settle",
+                at,
+                me,
+                EgressMsg::Poll,
+            ));
         }
     }
 
@@ -114,7 +139,8 @@ impl EgressActor {
             started_at: state.egress.started_at,
             ended_at: Some(now),
         });
-        self.record_and_store_response(state, observation, now, recorder).await
+        self.record_and_store_response(state, observation, now, recorder)
+            .await
     }
 
     /// Writes a state to the record, with the response to store. Most states are known already, and are not written.
@@ -135,7 +161,11 @@ impl EgressActor {
         }
         if recorder.is_some() || state.egress.status.may_become(observation.status) {
             let project = state.egress.project_id.clone();
-            state.egress = self.context.store.record_egress(project, observation, at, recorder).await?;
+            state.egress = self
+                .context
+                .store
+                .record_egress(project, observation, at, recorder)
+                .await?;
         }
         Ok(())
     }
@@ -144,7 +174,10 @@ impl EgressActor {
 /// A media plane may answer a stop before its worker has begun to end; the egress is ending all the same.
 fn at_least_ending(state: EgressState) -> EgressState {
     match state.status {
-        EgressStatus::Starting | EgressStatus::Active => EgressState { status: EgressStatus::Ending, ..state },
+        EgressStatus::Starting | EgressStatus::Active => EgressState {
+            status: EgressStatus::Ending,
+            ..state
+        },
         _ => state,
     }
 }

@@ -112,13 +112,23 @@ impl EgressActorState {
         if let Some(upload) = &self.upload {
             state["upload"] = upload.inspect();
         }
-        let timers = self.settle.iter().chain(self.upload.iter().flat_map(|upload| &upload.timer));
-        Inspection { timers: timers.map(Timer::view).collect(), state }
+        let timers = self
+            .settle
+            .iter()
+            .chain(self.upload.iter().flat_map(|upload| &upload.timer));
+        Inspection {
+            timers: timers.map(Timer::view).collect(),
+            state,
+        }
     }
 
     /// Returns whether the media plane has nothing more to say: the egress is final, or only its upload is not.
     fn has_ended_on_plane(&self) -> bool {
-        self.egress.status.is_final() || self.upload.as_ref().is_some_and(|upload| !upload.is_recording())
+        self.egress.status.is_final()
+            || self
+                .upload
+                .as_ref()
+                .is_some_and(|upload| !upload.is_recording())
     }
 
     /// Returns whether this actor has nothing more to do.
@@ -139,9 +149,19 @@ impl Actor for EgressActor {
     ) -> Result<EgressActorState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let RunningEgress { egress, room_open, upload } = running;
+        let RunningEgress {
+            egress,
+            room_open,
+            upload,
+        } = running;
         let upload = upload.map(|pending| Upload::new(&egress, pending, &self.context));
-        let mut state = EgressActorState { egress, room_open, settle: None, upload, last_answer: None };
+        let mut state = EgressActorState {
+            egress,
+            room_open,
+            settle: None,
+            upload,
+            last_answer: None,
+        };
         self.arm_settle(&me, &mut state);
         self.drive_upload(&me, &mut state);
         Ok(state)
@@ -156,7 +176,11 @@ impl Actor for EgressActor {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), &message);
         match message {
-            EgressMsg::Report { state: reported, at, answer } => {
+            EgressMsg::Report {
+                state: reported,
+                at,
+                answer,
+            } => {
                 let result = self.handle_report(state, reported, at).await;
                 // A reporter that stopped waiting reports again, or is polled.
                 let _ = answer.send(result);
@@ -172,7 +196,10 @@ impl Actor for EgressActor {
             EgressMsg::RoomEnded => state.room_open = false,
             EgressMsg::Poll => self.poll(state).await,
             EgressMsg::Uploaded(result) => self.upload_ended(state, result).await,
-            EgressMsg::UploadDue => state.upload.iter_mut().for_each(|upload| upload.timer = None),
+            EgressMsg::UploadDue => state
+                .upload
+                .iter_mut()
+                .for_each(|upload| upload.timer = None),
             EgressMsg::Inspect(reply) => {
                 let progress = self.context.media.inspect_egress(&self.id).await;
                 let _ = reply.send(state.inspect(progress));

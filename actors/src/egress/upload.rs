@@ -7,7 +7,9 @@ use conclave_model::destination::RecordingConfig;
 use conclave_model::egress::{Egress, EgressDetail, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{DestinationId, EgressId, ProjectId, Timestamp};
-use conclave_outbound::upload::{RunningUpload, UploadFailure, UploadProgress, UploadRecords, UploadedFile};
+use conclave_outbound::upload::{
+    RunningUpload, UploadFailure, UploadProgress, UploadRecords, UploadedFile,
+};
 use serde_json::Value;
 
 use super::{EgressActor, EgressActorState, EgressMsg};
@@ -34,7 +36,12 @@ pub(super) struct Upload {
 impl Upload {
     pub fn new(egress: &Egress, pending: PendingUpload, context: &ActorContext) -> Self {
         let file = FilePlace::of(&pending, &context.node, context.settings.lost_after);
-        let PendingUpload { end, multipart_id, missing_since, .. } = pending;
+        let PendingUpload {
+            end,
+            multipart_id,
+            missing_since,
+            ..
+        } = pending;
         Self {
             machine: UploadMachine::new(end.is_some(), file, context.clock.now()),
             missing_since,
@@ -76,13 +83,20 @@ struct Records {
 
 impl UploadRecords for Records {
     async fn storage(&self) -> Result<RecordingConfig, UploadFailure> {
-        let found = self.store.upload_storage(self.project.clone(), self.destination.clone()).await;
+        let found = self
+            .store
+            .upload_storage(self.project.clone(), self.destination.clone())
+            .await;
         // One whose credentials cannot be decrypted, or a database in trouble.
-        found.map_err(interrupted)?.ok_or(UploadFailure::NoDestination)
+        found
+            .map_err(interrupted)?
+            .ok_or(UploadFailure::NoDestination)
     }
 
     async fn record_multipart(&self, multipart: String) -> Result<(), UploadFailure> {
-        let recorded = self.store.record_multipart(self.project.clone(), self.egress.clone(), multipart);
+        let recorded =
+            self.store
+                .record_multipart(self.project.clone(), self.egress.clone(), multipart);
         recorded.await.map_err(interrupted)
     }
 }
@@ -100,9 +114,16 @@ impl EgressActor {
         at: Timestamp,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
-        let end = RecordingEnd { status: observation.status, error: observation.error.clone() };
+        let end = RecordingEnd {
+            status: observation.status,
+            error: observation.error.clone(),
+        };
         let project = state.egress.project_id.clone();
-        state.egress = self.context.store.record_recording_end(project, observation, at, recorder).await?;
+        state.egress = self
+            .context
+            .store
+            .record_recording_end(project, observation, at, recorder)
+            .await?;
         if let Some(upload) = &mut state.upload {
             upload.end = Some(end);
             upload.machine.end_recording(self.context.clock.now());
@@ -113,7 +134,9 @@ impl EgressActor {
     /// Begins the attempt that is due, or arms the timer for the next one.
     pub(super) fn drive_upload(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
         let (clock, now) = (&self.context.clock, self.context.clock.now());
-        let Some(upload) = &mut state.upload else { return };
+        let Some(upload) = &mut state.upload else {
+            return;
+        };
         if upload.machine.begin(now) {
             upload.timer = None;
             let (EgressDetail::Recording { filepath, .. }, Some(used)) =
@@ -124,8 +147,17 @@ impl EgressActor {
             };
             let (project, destination) = (state.egress.project_id.clone(), used.id.clone());
             let (store, egress) = (self.context.store.clone(), self.id.clone());
-            let records = Records { store, project: project.clone(), egress, destination: destination.clone() };
-            let file = UploadedFile { project, destination, filepath: filepath.clone() };
+            let records = Records {
+                store,
+                project: project.clone(),
+                egress,
+                destination: destination.clone(),
+            };
+            let file = UploadedFile {
+                project,
+                destination,
+                filepath: filepath.clone(),
+            };
             let (me, progress) = (me.clone(), Arc::clone(&upload.progress));
             let done = move |result| drop(me.cast(EgressMsg::Uploaded(result)));
             upload.running = Some(self.context.uploads.start(file, records, progress, done));
@@ -137,21 +169,48 @@ impl EgressActor {
     }
 
     /// Takes the result of an attempt, and writes the final state of the recording.
-    pub(super) async fn upload_ended(&self, state: &mut EgressActorState, result: Result<(), UploadFailure>) {
+    pub(super) async fn upload_ended(
+        &self,
+        state: &mut EgressActorState,
+        result: Result<(), UploadFailure>,
+    ) {
         let now = self.context.clock.now();
-        let Some(upload) = &mut state.upload else { return };
+        let Some(upload) = &mut state.upload else {
+            return;
+        };
         upload.running = None;
         let result = upload.machine.end_attempt(result, now);
         self.context.metrics.uploaded(&result);
         self.record_missing_file(state, &result).await;
-        let Some(upload) = &mut state.upload else { return };
+        let Some(upload) = &mut state.upload else {
+            return;
+        };
         let Some(end) = &upload.end else { return };
-        let Some(RecordingEnd { status, error }) = final_state(end, &result, upload.has_failed_before) else { return };
+        let Some(RecordingEnd { status, error }) =
+            final_state(end, &result, upload.has_failed_before)
+        else {
+            return;
+        };
         let (egress_id, started_at) = (self.id.clone(), state.egress.started_at);
-        let last = EgressState { egress_id, status, error, started_at, ended_at: Some(now) };
-        let rest = if let AttemptResult::Failed { rest, .. } = result { rest } else { UploadRest::Nothing };
+        let last = EgressState {
+            egress_id,
+            status,
+            error,
+            started_at,
+            ended_at: Some(now),
+        };
+        let rest = if let AttemptResult::Failed { rest, .. } = result {
+            rest
+        } else {
+            UploadRest::Nothing
+        };
         let project = state.egress.project_id.clone();
-        match self.context.store.settle_upload(project, last, now, rest).await {
+        match self
+            .context
+            .store
+            .settle_upload(project, last, now, rest)
+            .await
+        {
             Ok(egress) => state.egress = egress,
             Err(error) => {
                 log::error!(egress_id = self.id.as_str(); "the result of an upload could not be written, it is made again: {error}");
@@ -159,7 +218,11 @@ impl EgressActor {
             }
         }
         if let Some(upload) = &mut state.upload {
-            self.log_result(&state.egress, &result, std::mem::replace(&mut upload.has_failed_before, true));
+            self.log_result(
+                &state.egress,
+                &result,
+                std::mem::replace(&mut upload.has_failed_before, true),
+            );
         }
         if result == AttemptResult::Uploaded {
             self.remove_file(&state.egress);
@@ -168,8 +231,14 @@ impl EgressActor {
 
     /// Records since when the file is missing here, or that it is not.
     async fn record_missing_file(&self, state: &mut EgressActorState, result: &AttemptResult) {
-        let Some(upload) = &mut state.upload else { return };
-        let since = if let AttemptResult::Awaited { since } = result { Some(*since) } else { None };
+        let Some(upload) = &mut state.upload else {
+            return;
+        };
+        let since = if let AttemptResult::Awaited { since } = result {
+            Some(*since)
+        } else {
+            None
+        };
         if upload.has_ended() || since == upload.missing_since {
             return;
         }
@@ -177,9 +246,16 @@ impl EgressActor {
         if since.is_some() {
             log::warn!(project = project.as_str(), egress_id; "a recording waits for its file on another server's disk");
         }
-        match self.context.store.record_missing_file(project, self.id.clone(), since).await {
+        match self
+            .context
+            .store
+            .record_missing_file(project, self.id.clone(), since)
+            .await
+        {
             Ok(()) => upload.missing_since = since,
-            Err(error) => log::warn!(egress_id; "that the file of a recording is missing was not recorded: {error}"),
+            Err(error) => {
+                log::warn!(egress_id; "that the file of a recording is missing was not recorded: {error}");
+            }
         }
     }
 
@@ -190,15 +266,23 @@ impl EgressActor {
             Some(error) if egress.status == EgressStatus::Failed && !has_failed_before => {
                 log::warn!(project, egress_id; "a recording has failed: {error}");
             }
-            _ if *result == AttemptResult::Uploaded => log::info!(project, egress_id; "a recording was uploaded"),
+            _ if *result == AttemptResult::Uploaded => {
+                log::info!(project, egress_id; "a recording was uploaded");
+            }
             _ => {}
         }
     }
 
     /// Removes the file of a recording that was uploaded, in a spawned task.
     fn remove_file(&self, egress: &Egress) {
-        let EgressDetail::Recording { filepath, .. } = &egress.detail else { return };
-        let (context, project, filepath) = (Arc::clone(&self.context), egress.project_id.clone(), filepath.clone());
+        let EgressDetail::Recording { filepath, .. } = &egress.detail else {
+            return;
+        };
+        let (context, project, filepath) = (
+            Arc::clone(&self.context),
+            egress.project_id.clone(),
+            filepath.clone(),
+        );
         tokio::task::spawn_blocking(move || {
             if let Err(error) = context.uploads.remove(&project, &filepath) {
                 log::warn!(project = project.as_str(); "the file of an uploaded recording could not be removed: {error}");

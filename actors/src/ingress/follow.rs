@@ -61,7 +61,11 @@ impl Follower for IngressActor {
         if changes_record(state, &observation) {
             self.wait_for_room(state, after).await;
             let project = state.ingress.project_id.clone();
-            state.ingress = self.context.store.record_ingress(project, observation, at).await?;
+            state.ingress = self
+                .context
+                .store
+                .record_ingress(project, observation, at)
+                .await?;
         }
         Ok(())
     }
@@ -73,8 +77,17 @@ impl IngressActor {
     pub(super) async fn refresh(&self, state: &mut IngressActorState, reply: IngressReply) {
         if state.ingress.status.is_final() {
             // The status may have become final by a write of another actor.
-            let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
-            let _ = reply.send(self.context.store.ingress(project, id).await.map_err(TreeError::from));
+            let (project, id) = (
+                state.ingress.project_id.clone(),
+                state.ingress.ingress_id.clone(),
+            );
+            let _ = reply.send(
+                self.context
+                    .store
+                    .ingress(project, id)
+                    .await
+                    .map_err(TreeError::from),
+            );
             return;
         }
         match self.ask(state).await {
@@ -97,7 +110,12 @@ impl IngressActor {
 
     /// Deletes the endpoint on the media plane, so that its key admits no encoder from then on, and then in the records.
     pub(super) async fn delete(&self, state: &mut IngressActorState, reply: IngressReply) {
-        match self.context.media.delete_ingress(&state.ingress.ingress_id).await {
+        match self
+            .context
+            .media
+            .delete_ingress(&state.ingress.ingress_id)
+            .await
+        {
             Ok(()) => self.path.send(IngressObservation::Deleted(reply)),
             Err(error) => {
                 self.remember(state, &Err(error.clone()));
@@ -114,9 +132,16 @@ impl IngressActor {
         after: Option<BarrierWait>,
     ) {
         match observation {
-            IngressObservation::Polled { state: polled, at, reply } => {
+            IngressObservation::Polled {
+                state: polled,
+                at,
+                reply,
+            } => {
                 state.after = after;
-                let written = self.record(state, polled, at).await.map(|()| state.ingress.clone());
+                let written = self
+                    .record(state, polled, at)
+                    .await
+                    .map(|()| state.ingress.clone());
                 match reply {
                     Some(reply) => drop(reply.send(written)),
                     None => self.warn_if_failed(written),
@@ -124,7 +149,10 @@ impl IngressActor {
             }
             IngressObservation::Deleted(reply) => {
                 self.wait_for_room(state, after).await;
-                let (project, id) = (state.ingress.project_id.clone(), state.ingress.ingress_id.clone());
+                let (project, id) = (
+                    state.ingress.project_id.clone(),
+                    state.ingress.ingress_id.clone(),
+                );
                 let deleted = self.context.store.delete_ingress(project, id).await;
                 if let Ok(ingress) = &deleted {
                     state.ingress = ingress.clone();
@@ -141,13 +169,20 @@ impl IngressActor {
             return;
         }
         state.ingress.status = IngressStatus::Complete;
-        let (media, id) = (Arc::clone(&self.context.media), state.ingress.ingress_id.clone());
+        let (media, id) = (
+            Arc::clone(&self.context.media),
+            state.ingress.ingress_id.clone(),
+        );
         tokio::spawn(async move { delete_on_plane(&*media, &id).await });
     }
 
     /// Asks the media plane for the endpoint's state. An endpoint that it does not know has failed.
     async fn ask(&self, state: &mut IngressActorState) -> Result<IngressState, TreeError> {
-        let answer = self.context.media.ingress(&KnownIngress::from(&state.ingress)).await;
+        let answer = self
+            .context
+            .media
+            .ingress(&KnownIngress::from(&state.ingress))
+            .await;
         self.remember(state, &answer);
         Ok(answer?.unwrap_or_else(|| IngressState {
             ingress_id: state.ingress.ingress_id.clone(),
@@ -158,7 +193,8 @@ impl IngressActor {
 
     fn observed(&self, state: IngressState, reply: Option<IngressReply>) {
         let at = self.context.clock.now();
-        self.path.send(IngressObservation::Polled { state, at, reply });
+        self.path
+            .send(IngressObservation::Polled { state, at, reply });
     }
 
     /// Waits until the room's actor has written what the encoder did before.
@@ -173,7 +209,8 @@ impl IngressActor {
 
 /// Whether a state is written. Most are known already; the store compares errors, since it knows their texts.
 fn changes_record(state: &IngressActorState, observation: &IngressState) -> bool {
-    let known = state.ingress.status == observation.status && observation.status != IngressStatus::Error;
+    let known =
+        state.ingress.status == observation.status && observation.status != IngressStatus::Error;
     !known && !state.ingress.status.is_final()
 }
 

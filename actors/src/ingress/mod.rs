@@ -57,7 +57,10 @@ impl IngressActorState {
             "status": self.ingress.status,
             "last_answer": self.last_answer,
         });
-        Inspection { timers: Vec::new(), state }
+        Inspection {
+            timers: Vec::new(),
+            state,
+        }
     }
 }
 
@@ -72,7 +75,11 @@ impl Actor for IngressActor {
         ingress: Ingress,
     ) -> Result<IngressActorState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
-        Ok(IngressActorState { ingress, last_answer: None, after: None })
+        Ok(IngressActorState {
+            ingress,
+            last_answer: None,
+            after: None,
+        })
     }
 
     async fn handle(
@@ -83,13 +90,20 @@ impl Actor for IngressActor {
     ) -> Result<(), ActorProcessingErr> {
         self.info.record_message(self.context.clock.now(), &message);
         match message {
-            IngressMsg::Report { state: reported, at, after, answer } => {
+            IngressMsg::Report {
+                state: reported,
+                at,
+                after,
+                answer,
+            } => {
                 state.after = after;
                 let result = self.handle_report(state, reported, at).await;
                 // A reporter that stopped waiting reports again, or is polled.
                 let _ = answer.send(result);
             }
-            IngressMsg::Observed { observation, after } => self.write_observation(state, observation, after).await,
+            IngressMsg::Observed { observation, after } => {
+                self.write_observation(state, observation, after).await;
+            }
             IngressMsg::Refresh(reply) => self.refresh(state, reply).await,
             IngressMsg::Delete(reply) => self.delete(state, reply).await,
             IngressMsg::RoomEnded => self.complete(state),

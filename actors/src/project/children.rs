@@ -30,7 +30,8 @@ impl ProjectActor {
         state.lacks_rooms = live.lacks_rooms;
         for snapshot in live.rooms {
             // An empty room hibernates; a deadline that has passed wakes it at once.
-            let hibernates = snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);
+            let hibernates =
+                snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);
             if !hibernates {
                 self.spawn_room(me, state, snapshot).await;
             }
@@ -72,7 +73,12 @@ impl ProjectActor {
         }
     }
 
-    async fn spawn_webhook_endpoint(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, id: EndpointId) {
+    async fn spawn_webhook_endpoint(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        id: EndpointId,
+    ) {
         let info = state.webhook_endpoints.info(&id);
         let actor = WebhookEndpointActor {
             context: Arc::clone(&self.context),
@@ -80,7 +86,10 @@ impl ProjectActor {
             project: self.id.clone(),
             id,
         };
-        if let Some(mailbox) = self.spawn(me, state, ChildKey::WebhookEndpoint(id), info, actor, ()).await {
+        if let Some(mailbox) = self
+            .spawn(me, state, ChildKey::WebhookEndpoint(id), info, actor, ())
+            .await
+        {
             state.webhook_endpoints.spawned(&self.context, id, mailbox);
         }
     }
@@ -139,7 +148,9 @@ impl ProjectActor {
         actor: ActorId,
         reason: &str,
     ) {
-        let Some(key) = state.by_actor.remove(&actor) else { return };
+        let Some(key) = state.by_actor.remove(&actor) else {
+            return;
+        };
         log::error!(project = self.id.as_str(); "{key:?} failed and will be rebuilt: {reason}");
         self.restore_later(me, state, key, RestartCause::Actor(reason));
     }
@@ -155,13 +166,26 @@ impl ProjectActor {
         let (clock, child) = (&self.context.clock, state.child(&key));
         let now = clock.now();
         let delay = child.record_failure(now, cause);
-        self.context.registry.register(child.info(), ActorStatus::Restarting);
+        self.context
+            .registry
+            .register(child.info(), ActorStatus::Restarting);
         self.context.metrics.restarted(child.info().kind);
-        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, ProjectMsg::Restore(key)));
+        child.retry_with(Timer::arm(
+            clock,
+            "restore",
+            now.after(delay),
+            me,
+            ProjectMsg::Restore(key),
+        ));
     }
 
     /// Rebuilds a child. A webhook endpoint reads its own queue; the records of the others are read first.
-    pub(super) async fn restore(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, key: ChildKey) {
+    pub(super) async fn restore(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        key: ChildKey,
+    ) {
         match key {
             ChildKey::Room(name) if state.rooms.get(&name).is_some_and(Child::is_ready) => {}
             ChildKey::Room(name) => self.load_room(me, name),

@@ -40,15 +40,26 @@ impl Followed for RunningEgress {
     }
 
     fn actor(project: &ProjectActor, id: EgressId, info: Arc<ActorInfo>) -> EgressActor {
-        EgressActor { context: Arc::clone(&project.context), info, id }
+        EgressActor {
+            context: Arc::clone(&project.context),
+            info,
+            id,
+        }
     }
 
-    async fn load(store: Store, project: ProjectId, id: EgressId) -> Result<Option<Self>, StoreError> {
+    async fn load(
+        store: Store,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Option<Self>, StoreError> {
         store.running_egress(project, id).await
     }
 
     fn loaded(id: EgressId, record: Result<Option<Self>, StoreError>) -> ProjectMsg {
-        ProjectMsg::EgressLoaded { id, record: Box::new(record) }
+        ProjectMsg::EgressLoaded {
+            id,
+            record: Box::new(record),
+        }
     }
 
     fn poll() -> EgressMsg {
@@ -85,7 +96,12 @@ impl Followed for RunningEgress {
         let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if let Ok(Some(egress)) = context.store.ended_egress(project, id).await {
-                stop_on_plane(&*context.media, &egress.namespaced_room(), &egress.egress_id).await;
+                stop_on_plane(
+                    &*context.media,
+                    &egress.namespaced_room(),
+                    &egress.egress_id,
+                )
+                .await;
             }
         });
     }
@@ -115,7 +131,11 @@ impl ProjectActor {
             };
             let unanswered = may_run.then(|| Arc::new(UnansweredStart { plan, at }));
             // If the project stops now, it finds the record in the database when it starts again.
-            let _ = me.cast(ProjectMsg::EgressStarted { result: Box::new(result), unanswered, reply });
+            let _ = me.cast(ProjectMsg::EgressStarted {
+                result: Box::new(result),
+                unanswered,
+                reply,
+            });
         });
     }
 
@@ -132,7 +152,15 @@ impl ProjectActor {
         if let Ok(running) = &result {
             // The room may have ended since it was written.
             let room_open = state.rooms.contains(&running.egress.room);
-            self.follow(me, state, RunningEgress { room_open, ..running.clone() }).await;
+            self.follow(
+                me,
+                state,
+                RunningEgress {
+                    room_open,
+                    ..running.clone()
+                },
+            )
+            .await;
         }
         let _ = reply.send(result.map(|running| running.egress));
         self.creation_ended::<RunningEgress>(state);
@@ -141,13 +169,23 @@ impl ProjectActor {
 }
 
 /// Reads the storage of a recording with a destination, if the media plane uploads the file itself.
-async fn storage(context: &ActorContext, plan: &EgressPlan) -> Result<Option<RecordingConfig>, StoreError> {
-    let (EgressOutput::File { .. }, Some(used)) = (&plan.output, &plan.destination) else { return Ok(None) };
+async fn storage(
+    context: &ActorContext,
+    plan: &EgressPlan,
+) -> Result<Option<RecordingConfig>, StoreError> {
+    let (EgressOutput::File { .. }, Some(used)) = (&plan.output, &plan.destination) else {
+        return Ok(None);
+    };
     if !context.media.uploads_recordings() {
         return Ok(None);
     }
-    let found = context.store.upload_storage(plan.room.split().0, used.id.clone()).await?;
-    found.map(Some).ok_or_else(|| Destination::not_found().at("destination").into())
+    let found = context
+        .store
+        .upload_storage(plan.room.split().0, used.id.clone())
+        .await?;
+    found
+        .map(Some)
+        .ok_or_else(|| Destination::not_found().at("destination").into())
 }
 
 /// Starts an egress on the media plane, then writes its record. An egress that cannot be written is stopped again.
@@ -157,9 +195,15 @@ async fn start(
     storage: Option<RecordingConfig>,
     recorder: Option<ResponseRecorder<Egress>>,
 ) -> Result<RunningEgress, TreeError> {
-    let started = context.media.start_egress(Arc::clone(plan), storage).await?;
+    let started = context
+        .media
+        .start_egress(Arc::clone(plan), storage)
+        .await?;
     let egress_id = started.state.egress_id.clone();
-    let written = context.store.start_egress(Arc::clone(plan), started, context.node.clone(), recorder).await;
+    let written = context
+        .store
+        .start_egress(Arc::clone(plan), started, context.node.clone(), recorder)
+        .await;
     let written = written.map_err(TreeError::from);
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
@@ -180,7 +224,11 @@ pub(super) async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom,
 fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
         Err(error @ TreeError::Refused(_)) => !is_known(error),
-        Err(TreeError::Store(_) | TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoAnswer) => true,
+        Err(
+            TreeError::Store(_)
+            | TreeError::Media(MediaError::Unavailable(_))
+            | TreeError::NoAnswer,
+        ) => true,
         Ok(_) | Err(TreeError::Media(_)) => false,
     }
 }

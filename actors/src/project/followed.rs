@@ -70,13 +70,20 @@ pub(super) trait Followed: Sized + Send + 'static {
 
 impl ProjectActor {
     /// Spawns a child, for the first time or again.
-    pub(super) async fn follow<F: Followed>(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, record: F) {
+    pub(super) async fn follow<F: Followed>(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        record: F,
+    ) {
         let (id, room) = (record.id().clone(), record.room().clone());
         let set = F::set(state);
         set.set_room(id.clone(), room);
         let info = set.children.info(&id);
         let actor = F::actor(self, id.clone(), Arc::clone(&info));
-        let spawned = self.spawn(me, state, F::key(id.clone()), info, actor, record).await;
+        let spawned = self
+            .spawn(me, state, F::key(id.clone()), info, actor, record)
+            .await;
         if let Some(mailbox) = spawned {
             F::set(state).children.spawned(&self.context, id, mailbox);
         }
@@ -90,14 +97,24 @@ impl ProjectActor {
     }
 
     /// Passes a report on. One about an unknown child waits while one is being created.
-    pub(super) fn deliver_report<F: Followed>(&self, state: &mut ProjectState, id: F::Id, message: MsgOf<F>) {
+    pub(super) fn deliver_report<F: Followed>(
+        &self,
+        state: &mut ProjectState,
+        id: F::Id,
+        message: MsgOf<F>,
+    ) {
         if let Some((id, message)) = F::set(state).deliver(id, message) {
             F::answer_without_actor(self, id, message);
         }
     }
 
     /// Forwards a message to a child, or answers it from the record.
-    pub(super) fn forward<F: Followed>(&self, state: &mut ProjectState, id: F::Id, message: MsgOf<F>) {
+    pub(super) fn forward<F: Followed>(
+        &self,
+        state: &mut ProjectState,
+        id: F::Id,
+        message: MsgOf<F>,
+    ) {
         let children = &mut F::set(state).children;
         if children.contains(&id) {
             children.send(&id, message);
@@ -116,7 +133,9 @@ impl ProjectActor {
 
     /// Forgets a child whose record is final, and answers the messages that waited for it.
     pub(super) fn forget<F: Followed>(&self, state: &mut ProjectState, id: &F::Id) {
-        let Some(child) = F::set(state).remove(&self.context, id) else { return };
+        let Some(child) = F::set(state).remove(&self.context, id) else {
+            return;
+        };
         for message in child.into_waiting() {
             F::answer_without_actor(self, id.clone(), message);
         }
@@ -141,7 +160,10 @@ impl ProjectActor {
     ) {
         match record {
             Ok(Some(record)) => {
-                let is_running = F::set(state).children.get(&id).is_some_and(|child| child.mailbox().is_some());
+                let is_running = F::set(state)
+                    .children
+                    .get(&id)
+                    .is_some_and(|child| child.mailbox().is_some());
                 if !is_running {
                     self.follow(me, state, record).await;
                     F::set(state).children.send(&id, F::poll());

@@ -22,7 +22,11 @@ pub(super) struct FollowedSet<K, M> {
 impl<K: Clone + Eq + Hash + Display, M: InspectMessage> FollowedSet<K, M> {
     /// Returns a set without pending spawns.
     pub fn new(children: ChildSet<K, M>) -> Self {
-        Self { children, pending: PendingSpawns::default(), rooms: HashMap::new() }
+        Self {
+            children,
+            pending: PendingSpawns::default(),
+            rooms: HashMap::new(),
+        }
     }
 
     /// Returns the room of a child.
@@ -37,7 +41,11 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> FollowedSet<K, M> {
 
     /// Returns the children of a room.
     pub fn ids_of_room(&self, room: &RoomName) -> Vec<K> {
-        self.rooms.iter().filter(|(_, of)| *of == room).map(|(id, _)| id.clone()).collect()
+        self.rooms
+            .iter()
+            .filter(|(_, of)| *of == room)
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     /// Removes a child that has stopped for good.

@@ -34,9 +34,14 @@ impl ProjectActor {
         room: &Room,
         not_before: Option<Timestamp>,
     ) -> bool {
-        let Some(deadline) = room.empty_deadline else { return false };
+        let Some(deadline) = room.empty_deadline else {
+            return false;
+        };
         // A deadline further away than the timeout was set by a clock that was ahead.
-        let due = deadline.min(unjoined_deadline(self.context.clock.now(), room.empty_timeout_seconds));
+        let due = deadline.min(unjoined_deadline(
+            self.context.clock.now(),
+            room.empty_timeout_seconds,
+        ));
         let due = not_before.map_or(due, |at| at.max(due));
         let info = state.rooms.info(&room.name);
         match state.rooms.get_mut(&room.name) {
@@ -47,10 +52,16 @@ impl ProjectActor {
             }
             None => {
                 info.record_start(self.context.clock.now());
-                state.rooms.insert(room.name.clone(), Child::hibernating(Arc::clone(&info), due));
+                state.rooms.insert(
+                    room.name.clone(),
+                    Child::hibernating(Arc::clone(&info), due),
+                );
             }
         }
-        self.context.registry.register(&info, ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })));
+        self.context.registry.register(
+            &info,
+            ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })),
+        );
         state.hibernating.insert((due, room.name.clone()));
         self.arm_deadline(me, state);
         true
@@ -61,7 +72,15 @@ impl ProjectActor {
         let earliest = state.hibernating.first().map(|(deadline, _)| *deadline);
         let wanted = earliest.filter(|_| !state.awaits_permit);
         if state.deadline.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.context.clock, "hibernation", at, me, ProjectMsg::HibernationDeadline);
+            let arm = |at| {
+                Timer::arm(
+                    &self.context.clock,
+                    "hibernation",
+                    at,
+                    me,
+                    ProjectMsg::HibernationDeadline,
+                )
+            };
             state.deadline = wanted.map(arm);
         }
     }
@@ -73,7 +92,8 @@ impl ProjectActor {
         }
         if !state.awaits_permit && self.due_room(state).is_some() {
             state.awaits_permit = true;
-            let (permits, project, me) = (self.context.room_ends.clone(), self.id.clone(), me.clone());
+            let (permits, project, me) =
+                (self.context.room_ends.clone(), self.id.clone(), me.clone());
             tokio::spawn(async move {
                 let permit = permits.wait(&project).await;
                 // A project that failed asks again when it is rebuilt.
@@ -101,11 +121,20 @@ impl ProjectActor {
 
     fn due_room(&self, state: &ProjectState) -> Option<RoomName> {
         let now = self.context.clock.now();
-        state.hibernating.first().filter(|(deadline, _)| *deadline <= now).map(|(_, name)| name.clone())
+        state
+            .hibernating
+            .first()
+            .filter(|(deadline, _)| *deadline <= now)
+            .map(|(_, name)| name.clone())
     }
 
     /// Wakes the room whose deadline came first; it decides whether it ends. Then asks for the next.
-    pub(super) fn end_due_room(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, permit: ProjectPermit) {
+    pub(super) fn end_due_room(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        permit: ProjectPermit,
+    ) {
         state.awaits_permit = false;
         if let Some(name) = self.due_room(state) {
             state.hibernating.pop_first();
@@ -122,7 +151,9 @@ impl ProjectActor {
         name: &RoomName,
         message: RoomMsg,
     ) {
-        let Some(room) = state.rooms.get_mut(name) else { return };
+        let Some(room) = state.rooms.get_mut(name) else {
+            return;
+        };
         if let Sent::Wake(due) = room.send(message) {
             state.hibernating.remove(&(due, name.clone()));
             self.load_room(me, name.clone());
@@ -139,8 +170,12 @@ impl ProjectActor {
     ) {
         let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
         let open = last.filter(RoomState::is_open);
-        let Some(last) = open else { return self.forget_room(state, &name) };
-        let not_before = last.end_failed().then(|| self.context.clock.now().after(RETRY_END));
+        let Some(last) = open else {
+            return self.forget_room(state, &name);
+        };
+        let not_before = last
+            .end_failed()
+            .then(|| self.context.clock.now().after(RETRY_END));
         let (idle, start) = (last.is_idle(), last.into_start());
         if !(idle && self.hibernate(me, state, &start.snapshot.room, not_before)) {
             self.spawn_room(me, state, start).await;

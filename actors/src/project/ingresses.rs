@@ -15,7 +15,9 @@ use super::state::ProjectState;
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
-use crate::ingress::{CreatedIngress, IngressActor, IngressMsg, IngressObservation, IngressReply, delete_on_plane};
+use crate::ingress::{
+    CreatedIngress, IngressActor, IngressMsg, IngressObservation, IngressReply, delete_on_plane,
+};
 use crate::mailbox::Mailbox;
 
 impl Followed for Ingress {
@@ -39,16 +41,32 @@ impl Followed for Ingress {
     }
 
     fn actor(project: &ProjectActor, id: IngressId, info: Arc<ActorInfo>) -> IngressActor {
-        let path = project.path.narrow(move |observation| ProjectMsg::IngressObserved { id: id.clone(), observation });
-        IngressActor { context: Arc::clone(&project.context), info, path }
+        let path = project
+            .path
+            .narrow(move |observation| ProjectMsg::IngressObserved {
+                id: id.clone(),
+                observation,
+            });
+        IngressActor {
+            context: Arc::clone(&project.context),
+            info,
+            path,
+        }
     }
 
-    async fn load(store: Store, project: ProjectId, id: IngressId) -> Result<Option<Self>, StoreError> {
+    async fn load(
+        store: Store,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Option<Self>, StoreError> {
         store.live_ingress(project, id).await
     }
 
     fn loaded(id: IngressId, record: Result<Option<Self>, StoreError>) -> ProjectMsg {
-        ProjectMsg::IngressLoaded { id, record: Box::new(record) }
+        ProjectMsg::IngressLoaded {
+            id,
+            record: Box::new(record),
+        }
     }
 
     fn poll() -> IngressMsg {
@@ -67,27 +85,46 @@ impl Followed for Ingress {
                 log::debug!(ingress_id = id.as_str(); "a report of an unknown ingress was dropped");
                 let _ = answer.send(Ok(()));
             }
-            IngressMsg::Refresh(reply) => drop(tokio::spawn(reply_with_record(context, project, id, reply))),
+            IngressMsg::Refresh(reply) => {
+                drop(tokio::spawn(reply_with_record(context, project, id, reply)));
+            }
             IngressMsg::Delete(reply) => drop(tokio::spawn(async move {
                 match context.media.delete_ingress(&id).await {
                     Ok(()) => delete_record(context, project, id, reply).await,
                     Err(error) => drop(reply.send(Err(error.into()))),
                 }
             })),
-            IngressMsg::Observed { observation: IngressObservation::Polled { reply: Some(reply), .. }, .. } => {
+            IngressMsg::Observed {
+                observation:
+                    IngressObservation::Polled {
+                        reply: Some(reply), ..
+                    },
+                ..
+            } => {
                 tokio::spawn(reply_with_record(context, project, id, reply));
             }
-            IngressMsg::Observed { observation: IngressObservation::Deleted(reply), .. } => {
+            IngressMsg::Observed {
+                observation: IngressObservation::Deleted(reply),
+                ..
+            } => {
                 tokio::spawn(delete_record(context, project, id, reply));
             }
-            IngressMsg::Observed { .. } | IngressMsg::RoomEnded | IngressMsg::Poll | IngressMsg::Inspect(_) => {}
+            IngressMsg::Observed { .. }
+            | IngressMsg::RoomEnded
+            | IngressMsg::Poll
+            | IngressMsg::Inspect(_) => {}
         }
     }
 
     fn clean_up(project: &ProjectActor, id: &IngressId) {
         let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
         tokio::spawn(async move {
-            if context.store.ingress(project, id.clone()).await.is_ok_and(|record| record.status.is_final()) {
+            if context
+                .store
+                .ingress(project, id.clone())
+                .await
+                .is_ok_and(|record| record.status.is_final())
+            {
                 delete_on_plane(&*context.media, &id).await;
             }
         });
@@ -124,7 +161,10 @@ impl ProjectActor {
             self.follow(me, state, ingress.clone()).await;
             if !state.rooms.contains(&ingress.room) {
                 // The room has ended since, and its end completed the record.
-                state.ingresses.children.send(&ingress.ingress_id, IngressMsg::RoomEnded);
+                state
+                    .ingresses
+                    .children
+                    .send(&ingress.ingress_id, IngressMsg::RoomEnded);
             }
         }
         let _ = reply.send(result);
@@ -141,8 +181,20 @@ impl ProjectActor {
         at: Timestamp,
         answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
-        let (id, after) = (ingress.ingress_id.clone(), self.room_barrier(me, state, room));
-        self.deliver_report::<Ingress>(state, id, IngressMsg::Report { state: ingress, at, after, answer });
+        let (id, after) = (
+            ingress.ingress_id.clone(),
+            self.room_barrier(me, state, room),
+        );
+        self.deliver_report::<Ingress>(
+            state,
+            id,
+            IngressMsg::Report {
+                state: ingress,
+                at,
+                after,
+                answer,
+            },
+        );
     }
 
     /// Passes the media plane's answer on, after the reports that the room was sent before.
@@ -160,8 +212,14 @@ impl ProjectActor {
 }
 
 /// Creates an endpoint on the media plane, then writes its record. An endpoint that cannot be written is deleted again.
-async fn create(context: &ActorContext, request: CreateIngressRequest) -> Result<CreatedIngress, TreeError> {
-    let created = context.media.create_ingress(request.ingress.clone()).await?;
+async fn create(
+    context: &ActorContext,
+    request: CreateIngressRequest,
+) -> Result<CreatedIngress, TreeError> {
+    let created = context
+        .media
+        .create_ingress(request.ingress.clone())
+        .await?;
     let (project_id, _) = request.ingress.room.split();
     let new = NewIngress {
         project_id,
@@ -173,12 +231,19 @@ async fn create(context: &ActorContext, request: CreateIngressRequest) -> Result
         url: format!("{}/REDACTED", created.url),
         key_hash: StreamKeyHash::from_key(created.stream_key.reveal()),
     };
-    let written = context.store.create_ingress(new).await.map_err(TreeError::from);
+    let written = context
+        .store
+        .create_ingress(new)
+        .await
+        .map_err(TreeError::from);
     // An endpoint that has a record already was created by another request, and stays.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         delete_on_plane(&*context.media, &created.ingress_id).await;
     }
-    Ok(CreatedIngress { ingress: written?, stream_key: created.stream_key })
+    Ok(CreatedIngress {
+        ingress: written?,
+        stream_key: created.stream_key,
+    })
 }
 
 /// Whether an endpoint was not written because it has a record already.
@@ -186,12 +251,22 @@ fn is_known(error: &TreeError) -> bool {
     matches!(error, TreeError::Refused(problem) if problem.code == ErrorCode::IngressExists)
 }
 
-async fn reply_with_record(context: Arc<ActorContext>, project: ProjectId, id: IngressId, reply: IngressReply) {
+async fn reply_with_record(
+    context: Arc<ActorContext>,
+    project: ProjectId,
+    id: IngressId,
+    reply: IngressReply,
+) {
     let record = context.store.ingress(project, id).await;
     let _ = reply.send(record.map_err(TreeError::from));
 }
 
-async fn delete_record(context: Arc<ActorContext>, project: ProjectId, id: IngressId, reply: IngressReply) {
+async fn delete_record(
+    context: Arc<ActorContext>,
+    project: ProjectId,
+    id: IngressId,
+    reply: IngressReply,
+) {
     let record = context.store.delete_ingress(project, id).await;
     let _ = reply.send(record.map_err(TreeError::from));
 }

@@ -9,7 +9,9 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::permits::ProjectPermit;
 use conclave_model::room::Room;
-use conclave_model::{EgressId, EndpointId, IngressId, NamespacedRoom, RoomId, RoomName, Timestamp};
+use conclave_model::{
+    EgressId, EndpointId, IngressId, NamespacedRoom, RoomId, RoomName, Timestamp,
+};
 use ractor::RpcReplyPort;
 use tokio::sync::oneshot;
 

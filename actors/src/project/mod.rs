@@ -64,29 +64,57 @@ impl ProjectActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ProjectMsg::Populate => self.populate(me, state).await?,
-            ProjectMsg::CreateRoom { new, limit, recorder, reply } => {
+            ProjectMsg::CreateRoom {
+                new,
+                limit,
+                recorder,
+                reply,
+            } => {
                 self.create_room(me, state, *new, limit, recorder, reply);
             }
-            ProjectMsg::RoomCreated { result, reply } => self.room_created(me, state, *result, reply),
-            ProjectMsg::StartEgress { plan, recorder, reply } => {
+            ProjectMsg::RoomCreated { result, reply } => {
+                self.room_created(me, state, *result, reply);
+            }
+            ProjectMsg::StartEgress {
+                plan,
+                recorder,
+                reply,
+            } => {
                 self.start_egress(me, state, plan, recorder, reply);
             }
-            ProjectMsg::EgressStarted { result, unanswered, reply } => {
-                self.egress_started(me, state, *result, unanswered, reply).await;
+            ProjectMsg::EgressStarted {
+                result,
+                unanswered,
+                reply,
+            } => {
+                self.egress_started(me, state, *result, unanswered, reply)
+                    .await;
             }
             ProjectMsg::UnansweredFound(seen) => self.unanswered_found(state, *seen),
-            ProjectMsg::CreateIngress { request, reply } => self.create_ingress(me, state, *request, reply),
-            ProjectMsg::IngressCreated { result, reply } => self.ingress_created(me, state, *result, reply).await,
+            ProjectMsg::CreateIngress { request, reply } => {
+                self.create_ingress(me, state, *request, reply);
+            }
+            ProjectMsg::IngressCreated { result, reply } => {
+                self.ingress_created(me, state, *result, reply).await;
+            }
             ProjectMsg::Room { name, msg } => self.forward_to_room(me, state, &name, msg),
             ProjectMsg::Egress { id, msg } => self.forward::<RunningEgress>(state, id, msg),
             ProjectMsg::Ingress { id, msg } => self.forward::<Ingress>(state, id, msg),
-            ProjectMsg::WebhookEndpoint { id, msg } => self.forward_to_webhook_endpoint(me, state, id, msg).await,
-            ProjectMsg::IngressObserved { id, observation } => self.ingress_observed(me, state, id, observation),
+            ProjectMsg::WebhookEndpoint { id, msg } => {
+                self.forward_to_webhook_endpoint(me, state, id, msg).await;
+            }
+            ProjectMsg::IngressObserved { id, observation } => {
+                self.ingress_observed(me, state, id, observation);
+            }
             ProjectMsg::Reports(name) => self.reports_waiting(me, state, &name),
-            ProjectMsg::FollowedReport { report, answer } => self.pass_report(me, state, report, answer),
+            ProjectMsg::FollowedReport { report, answer } => {
+                self.pass_report(me, state, report, answer);
+            }
             ProjectMsg::WebhookEndpointDeleted(id) => self.webhook_endpoint_deleted(state, id),
             ProjectMsg::Restore(key) => self.restore(me, state, key).await,
-            ProjectMsg::RoomLoaded { name, snapshot } => self.room_loaded(me, state, &name, *snapshot).await,
+            ProjectMsg::RoomLoaded { name, snapshot } => {
+                self.room_loaded(me, state, &name, *snapshot).await;
+            }
             ProjectMsg::EgressLoaded { id, record } => self.loaded(me, state, id, *record).await,
             ProjectMsg::IngressLoaded { id, record } => self.loaded(me, state, id, *record).await,
             ProjectMsg::HibernationDeadline => self.hibernation_deadline(me, state),
@@ -104,11 +132,16 @@ impl Actor for ProjectActor {
     type State = ProjectState;
     type Arguments = ();
 
-    async fn pre_start(&self, myself: ActorRef<ProjectMsg>, (): ()) -> Result<ProjectState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        (): (),
+    ) -> Result<ProjectState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         // Sent before the actor is known to others, so nothing is handled before its children are there.
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        me.cast(ProjectMsg::Populate).map_err(|_| "the mailbox is closed")?;
+        me.cast(ProjectMsg::Populate)
+            .map_err(|_| "the mailbox is closed")?;
         Ok(ProjectState::new(&self.id, &Arc::from(&*self.info.id)))
     }
 
@@ -132,7 +165,8 @@ impl Actor for ProjectActor {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         match event {
             SupervisionEvent::ActorTerminated(child, last_state, _) => {
-                self.child_stopped(&me, state, child.get_id(), last_state).await;
+                self.child_stopped(&me, state, child.get_id(), last_state)
+                    .await;
             }
             SupervisionEvent::ActorFailed(child, reason) => {
                 self.child_failed(&me, state, child.get_id(), &reason.to_string());
@@ -142,9 +176,15 @@ impl Actor for ProjectActor {
         Ok(())
     }
 
-    async fn post_stop(&self, myself: ActorRef<ProjectMsg>, _: &mut ProjectState) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        _: &mut ProjectState,
+    ) -> Result<(), ActorProcessingErr> {
         // A parent's exit would kill its children in the middle of a message; stopping lets them finish it.
-        myself.stop_children_and_wait(None, Some(self.context.settings.stop_timeout(1))).await;
+        myself
+            .stop_children_and_wait(None, Some(self.context.settings.stop_timeout(1)))
+            .await;
         Ok(())
     }
 }

@@ -8,7 +8,10 @@ pub(super) struct PendingSpawns<K, M> {
 
 impl<K, M> Default for PendingSpawns<K, M> {
     fn default() -> Self {
-        Self { expected: 0, held: Vec::new() }
+        Self {
+            expected: 0,
+            held: Vec::new(),
+        }
     }
 }
 

@@ -26,29 +26,77 @@ impl ProjectActor {
     /// Lets every running actor poll, and arms the timer for the next reconciliation.
     pub(super) fn reconcile(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
         // An actor that ends at this moment is rebuilt from its records, and polls then.
-        state.rooms.running().for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
-        state.egresses.children.running().for_each(|egress| drop(egress.cast(EgressMsg::Poll)));
-        state.ingresses.children.running().for_each(|ingress| drop(ingress.cast(IngressMsg::Poll)));
+        state
+            .rooms
+            .running()
+            .for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
+        state
+            .egresses
+            .children
+            .running()
+            .for_each(|egress| drop(egress.cast(EgressMsg::Poll)));
+        state
+            .ingresses
+            .children
+            .running()
+            .for_each(|ingress| drop(ingress.cast(IngressMsg::Poll)));
         self.look_for_unanswered(me, state);
-        let at = self.context.clock.now().after(spread(self.context.settings.reconcile, &self.id));
-        state.reconcile = Some(Timer::arm(&self.context.clock, "reconcile", at, me, ProjectMsg::Reconcile));
+        let at = self
+            .context
+            .clock
+            .now()
+            .after(spread(self.context.settings.reconcile, &self.id));
+        state.reconcile = Some(Timer::arm(
+            &self.context.clock,
+            "reconcile",
+            at,
+            me,
+            ProjectMsg::Reconcile,
+        ));
     }
 
     /// Repairs what the survey found in the rooms of this project.
-    pub(super) fn surveyed(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, survey: Survey) {
-        let Survey { rooms, empty_rooms, egresses, ingresses } = survey;
+    pub(super) fn surveyed(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        survey: Survey,
+    ) {
+        let Survey {
+            rooms,
+            empty_rooms,
+            egresses,
+            ingresses,
+        } = survey;
         for room in &rooms {
             self.wake_missed(me, state, &room.split().1);
         }
         let without_actor = |room: &NamespacedRoom| !state.rooms.contains(&room.split().1);
-        self.close_ended(rooms.into_iter().chain(empty_rooms).filter(without_actor).collect());
-        self.load_strays::<Ingress>(me, state, ingresses.into_iter().map(|(_, seen)| seen.ingress_id));
-        self.load_strays::<RunningEgress>(me, state, egresses.into_iter().map(|(_, seen)| seen.egress_id));
+        self.close_ended(
+            rooms
+                .into_iter()
+                .chain(empty_rooms)
+                .filter(without_actor)
+                .collect(),
+        );
+        self.load_strays::<Ingress>(
+            me,
+            state,
+            ingresses.into_iter().map(|(_, seen)| seen.ingress_id),
+        );
+        self.load_strays::<RunningEgress>(
+            me,
+            state,
+            egresses.into_iter().map(|(_, seen)| seen.egress_id),
+        );
     }
 
     /// Wakes a hibernating room that has participants on the media plane.
     fn wake_missed(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, room: &RoomName) {
-        let has_no_process = state.rooms.get(room).is_some_and(|child| child.mailbox().is_none());
+        let has_no_process = state
+            .rooms
+            .get(room)
+            .is_some_and(|child| child.mailbox().is_none());
         if has_no_process {
             self.send_to_room(me, state, room, RoomMsg::Reconcile);
         }
@@ -63,8 +111,9 @@ impl ProjectActor {
         tokio::spawn(async move {
             let names = rooms.iter().map(|room| room.split().1).collect();
             let ended = context.store.ended_rooms(project, names).await;
-            let ended =
-                ended.inspect_err(|error| log::warn!("ended rooms were not closed: {error}")).unwrap_or_default();
+            let ended = ended
+                .inspect_err(|error| log::warn!("ended rooms were not closed: {error}"))
+                .unwrap_or_default();
             for room in rooms.iter().filter(|room| ended.contains(&room.split().1)) {
                 if let Err(error) = context.media.close_room(room).await {
                     log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
@@ -83,7 +132,8 @@ impl ProjectActor {
         let set = F::set(state);
         // What is being created now has no record yet.
         if set.pending.len() == 0 {
-            ids.filter(|id| !set.children.contains(id)).for_each(|id| self.load::<F>(me, id));
+            ids.filter(|id| !set.children.contains(id))
+                .for_each(|id| self.load::<F>(me, id));
         }
     }
 }
@@ -91,7 +141,12 @@ impl ProjectActor {
 /// Returns the time to a project's next reconciliation: up to a tenth less than `interval`, by the project's id, so that
 /// projects which started together do not ask the media plane in one moment.
 fn spread(interval: Duration, project: &ProjectId) -> Duration {
-    let digit = project.as_str().chars().last().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
+    let digit = project
+        .as_str()
+        .chars()
+        .last()
+        .and_then(|digit| digit.to_digit(16))
+        .unwrap_or_default();
     interval - interval / 10 * digit / 15
 }
 

@@ -25,7 +25,9 @@ use crate::room::{RoomActor, RoomMsg, RoomStart};
 /// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
 /// one was written.
 fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
-    let ProjectMsg::RoomCreated { result, reply } = created else { return };
+    let ProjectMsg::RoomCreated { result, reply } = created else {
+        return;
+    };
     if let Ok(room) = &*result {
         path.send(ProjectMsg::Restore(ChildKey::Room(room.name.clone())));
     }
@@ -53,11 +55,16 @@ impl ProjectActor {
         }
         state.pending_rooms += 1;
         let (me, path) = (me.clone(), self.path.clone());
-        self.context.store.create_room(new, recorder, move |result| {
-            if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated { result: Box::new(result), reply }) {
-                answer_without_project(message, &path);
-            }
-        });
+        self.context
+            .store
+            .create_room(new, recorder, move |result| {
+                if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated {
+                    result: Box::new(result),
+                    reply,
+                }) {
+                    answer_without_project(message, &path);
+                }
+            });
     }
 
     /// Lets a new room hibernate, since it is empty, and answers its creator.
@@ -87,9 +94,17 @@ impl ProjectActor {
         let name = start.snapshot.room.name.clone();
         let info = state.rooms.info(&name);
         let to = name.clone();
-        let path = self.path.narrow(move |msg| ProjectMsg::Room { name: to.clone(), msg });
+        let path = self.path.narrow(move |msg| ProjectMsg::Room {
+            name: to.clone(),
+            msg,
+        });
         let room = start.snapshot.room.namespaced_name();
-        let actor = RoomActor { context: Arc::clone(&self.context), room, info: Arc::clone(&info), path };
+        let actor = RoomActor {
+            context: Arc::clone(&self.context),
+            room,
+            info: Arc::clone(&info),
+            path,
+        };
         let key = ChildKey::Room(name.clone());
         if let Some(mailbox) = self.spawn(me, state, key, info, actor, start).await {
             state.rooms.spawned(&self.context, name, mailbox);
@@ -121,7 +136,10 @@ impl ProjectActor {
         state: &mut ProjectState,
         name: &RoomName,
     ) -> Option<BarrierWait> {
-        state.rooms.get(name).filter(|room| !room.is_hibernating())?;
+        state
+            .rooms
+            .get(name)
+            .filter(|room| !room.is_hibernating())?;
         let (barrier, wait) = barrier();
         self.send_to_room(me, state, name, RoomMsg::Barrier(barrier));
         Some(wait)
@@ -139,23 +157,40 @@ impl ProjectActor {
         match report.event {
             MediaEvent::Egress(egress) => {
                 let id = egress.egress_id.clone();
-                let message = EgressMsg::Report { state: egress, at: report.at, answer };
+                let message = EgressMsg::Report {
+                    state: egress,
+                    at: report.at,
+                    answer,
+                };
                 self.deliver_report::<RunningEgress>(state, id, message);
             }
-            MediaEvent::Ingress(ingress) => self.ingress_reported(me, state, &room, ingress, report.at, answer),
+            MediaEvent::Ingress(ingress) => {
+                self.ingress_reported(me, state, &room, ingress, report.at, answer);
+            }
             // All others wait in the queue of their room.
             _ => drop(answer.send(Err(ReportError::Unavailable))),
         }
     }
 
     /// Lets a room take the reports that wait for it. Those of a room that is no child are refused.
-    pub(super) fn reports_waiting(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState, name: &RoomName) {
+    pub(super) fn reports_waiting(
+        &self,
+        me: &Mailbox<ProjectMsg>,
+        state: &mut ProjectState,
+        name: &RoomName,
+    ) {
         if state.rooms.contains(name) {
             return self.send_to_room(me, state, name, RoomMsg::Reports);
         }
-        for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
+        for waiting in self
+            .context
+            .reports
+            .take_all(&NamespacedRoom::new(&self.id, name))
+        {
             match waiting.report.event {
-                MediaEvent::JoinRequested { .. } | MediaEvent::ParticipantJoined(_) | MediaEvent::InvalidIdentity => {
+                MediaEvent::JoinRequested { .. }
+                | MediaEvent::ParticipantJoined(_)
+                | MediaEvent::InvalidIdentity => {
                     self.refuse_join(name.clone(), waiting);
                 }
                 _ if state.lacks_rooms => waiting.answers.send(Err(ReportError::Unavailable)),
@@ -182,9 +217,18 @@ impl ProjectActor {
     pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
         Self::end_followed_of::<RunningEgress>(state, name);
         Self::end_followed_of::<Ingress>(state, name);
-        let Some(child) = state.rooms.remove(&self.context, name) else { return };
-        child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
-        for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
+        let Some(child) = state.rooms.remove(&self.context, name) else {
+            return;
+        };
+        child
+            .into_waiting()
+            .into_iter()
+            .for_each(RoomMsg::answer_as_ended);
+        for waiting in self
+            .context
+            .reports
+            .take_all(&NamespacedRoom::new(&self.id, name))
+        {
             waiting.answers.send(Err(ReportError::RoomEnded));
         }
     }
@@ -193,9 +237,18 @@ impl ProjectActor {
     /// ended.
     fn give_up_room(&self, state: &mut ProjectState, name: &RoomName) {
         state.lacks_rooms = true;
-        let Some(child) = state.rooms.remove(&self.context, name) else { return };
-        child.into_waiting().into_iter().for_each(RoomMsg::answer_as_unreadable);
-        for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
+        let Some(child) = state.rooms.remove(&self.context, name) else {
+            return;
+        };
+        child
+            .into_waiting()
+            .into_iter()
+            .for_each(RoomMsg::answer_as_unreadable);
+        for waiting in self
+            .context
+            .reports
+            .take_all(&NamespacedRoom::new(&self.id, name))
+        {
             waiting.answers.send(Err(ReportError::Unavailable));
         }
     }
@@ -224,7 +277,11 @@ impl ProjectActor {
                 self.spawn_room(me, state, snapshot).await;
                 // Reports may have been lost with the actor that failed, and the ticket of those that wait.
                 if state.rooms.get(name).is_some_and(Child::has_failed) {
-                    if self.context.reports.renew_ticket(&NamespacedRoom::new(&self.id, name)) {
+                    if self
+                        .context
+                        .reports
+                        .renew_ticket(&NamespacedRoom::new(&self.id, name))
+                    {
                         self.send_to_room(me, state, name, RoomMsg::Reports);
                     }
                     self.send_to_room(me, state, name, RoomMsg::Reconcile);
@@ -237,7 +294,12 @@ impl ProjectActor {
             }
             Err(error) => {
                 log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
-                self.restore_later(me, state, ChildKey::Room(name.clone()), RestartCause::Store(&error));
+                self.restore_later(
+                    me,
+                    state,
+                    ChildKey::Room(name.clone()),
+                    RestartCause::Store(&error),
+                );
             }
         }
     }

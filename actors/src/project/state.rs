@@ -83,7 +83,15 @@ impl ProjectState {
             "ingresses_pending": self.ingresses.pending.len(),
             "webhook_endpoints": self.webhook_endpoints.len(),
         });
-        Inspection { timers: self.deadline.iter().chain(&self.reconcile).map(Timer::view).collect(), state }
+        Inspection {
+            timers: self
+                .deadline
+                .iter()
+                .chain(&self.reconcile)
+                .map(Timer::view)
+                .collect(),
+            state,
+        }
     }
 }
 

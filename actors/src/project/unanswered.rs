@@ -29,20 +29,29 @@ impl ProjectActor {
         tokio::spawn(async move {
             let asked_at = context.clock.now();
             let found = find(&context, &starts).await;
-            let _ = me.cast(ProjectMsg::UnansweredFound(Box::new(UnansweredFound { asked_at, found })));
+            let _ = me.cast(ProjectMsg::UnansweredFound(Box::new(UnansweredFound {
+                asked_at,
+                found,
+            })));
         });
     }
 
     /// Stops what was found, unless it has an actor: then it is the egress of another start.
     pub(super) fn unanswered_found(&self, state: &mut ProjectState, seen: UnansweredFound) {
         let UnansweredFound { asked_at, found } = seen;
-        let found = found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
+        let found =
+            found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
         let Ok(found) = found else { return };
         if state.egresses.pending.len() > 0 {
             return;
         }
-        state.unanswered.retain(|start| start.at.after(LONGEST_START) > asked_at);
-        for (room, id) in found.into_iter().filter(|(_, id)| !state.egresses.children.contains(id)) {
+        state
+            .unanswered
+            .retain(|start| start.at.after(LONGEST_START) > asked_at);
+        for (room, id) in found
+            .into_iter()
+            .filter(|(_, id)| !state.egresses.children.contains(id))
+        {
             log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress whose start lost its answer is stopped");
             let media = Arc::clone(&self.context.media);
             tokio::spawn(async move { stop_on_plane(&*media, &room, &id).await });
@@ -56,7 +65,10 @@ async fn find(
 ) -> Result<Vec<(NamespacedRoom, EgressId)>, MediaError> {
     let mut found = Vec::new();
     for start in starts {
-        let ids = context.media.egresses_started_by(&start.plan, start.at).await?;
+        let ids = context
+            .media
+            .egresses_started_by(&start.plan, start.at)
+            .await?;
         found.extend(ids.into_iter().map(|id| (start.plan.room.clone(), id)));
     }
     Ok(found)

@@ -12,7 +12,12 @@ pub(super) struct Absences(HashMap<ParticipantSid, Timestamp>);
 impl Absences {
     /// Records the participants that a list of the time `at` lacks. Returns those who have been absent for `grace` or longer, and
     /// forgets all others that were absent before.
-    pub fn record(&mut self, absent: Vec<ParticipantSid>, at: Timestamp, grace: Duration) -> Vec<ParticipantSid> {
+    pub fn record(
+        &mut self,
+        absent: Vec<ParticipantSid>,
+        at: Timestamp,
+        grace: Duration,
+    ) -> Vec<ParticipantSid> {
         let before = std::mem::take(&mut self.0);
         let mut lost = Vec::new();
         for sid in absent {
@@ -49,13 +54,28 @@ mod tests {
     fn a_participant_is_lost_when_two_lists_in_a_row_lack_it_that_are_far_enough_apart() {
         let mut absences = Absences::default();
         assert!(record(&mut absences, &["PA_1"], 0, GRACE).is_empty());
-        assert!(record(&mut absences, &["PA_1", "PA_2"], 9, GRACE).is_empty(), "the lists are too close");
-        assert_eq!(absences.next_verdict(GRACE), Some(Timestamp::from_millis(10)));
-        assert_eq!(record(&mut absences, &["PA_1", "PA_2"], 10, GRACE), ["PA_1"]);
-        assert_eq!(absences.next_verdict(GRACE), Some(Timestamp::from_millis(19)));
+        assert!(
+            record(&mut absences, &["PA_1", "PA_2"], 9, GRACE).is_empty(),
+            "the lists are too close"
+        );
+        assert_eq!(
+            absences.next_verdict(GRACE),
+            Some(Timestamp::from_millis(10))
+        );
+        assert_eq!(
+            record(&mut absences, &["PA_1", "PA_2"], 10, GRACE),
+            ["PA_1"]
+        );
+        assert_eq!(
+            absences.next_verdict(GRACE),
+            Some(Timestamp::from_millis(19))
+        );
         assert!(record(&mut absences, &[], 20, GRACE).is_empty());
         assert_eq!(absences.next_verdict(GRACE), None);
-        assert!(record(&mut absences, &["PA_2"], 30, GRACE).is_empty(), "it was listed in between");
+        assert!(
+            record(&mut absences, &["PA_2"], 30, GRACE).is_empty(),
+            "it was listed in between"
+        );
         assert_eq!(record(&mut absences, &["PA_2"], 40, GRACE), ["PA_2"]);
     }
 
@@ -69,6 +89,9 @@ mod tests {
 
     #[test]
     fn without_a_grace_the_first_absence_counts() {
-        assert_eq!(record(&mut Absences::default(), &["PA_1"], 0, Duration::ZERO), ["PA_1"]);
+        assert_eq!(
+            record(&mut Absences::default(), &["PA_1"], 0, Duration::ZERO),
+            ["PA_1"]
+        );
     }
 }

@@ -23,17 +23,27 @@ impl RoomActor {
         reserves_seat: bool,
     ) -> Result<(), ReportError> {
         let (store, room) = (&self.context.store, &state.room);
-        let roles = store.room_roles(room.project_id.clone(), room.template_id.clone()).await;
+        let roles = store
+            .room_roles(room.project_id.clone(), room.template_id.clone())
+            .await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         let changed = self.take_last_role(state, &mut participant, &roles).await?;
         check_role(state, &participant, &roles)?;
         // A participant that connects could not be recorded otherwise.
-        store.ping().await.map_err(|error| self.report_error(&error))?;
+        store
+            .ping()
+            .await
+            .map_err(|error| self.report_error(&error))?;
         if reserves_seat {
             self.set_rules_of_join(state, &roles).await?;
             self.set_role_of_join(state, &participant, changed).await?;
             let (sid, identity) = (participant.sid.clone(), participant.identity.clone());
-            state.reservations.reserve(sid, identity, participant.role(), self.context.clock.monotonic());
+            state.reservations.reserve(
+                sid,
+                identity,
+                participant.role(),
+                self.context.clock.monotonic(),
+            );
             self.arm_reservation_timer(me, state);
         }
         Ok(())
@@ -41,7 +51,9 @@ impl RoomActor {
 
     /// Releases the seats whose time is over. Their joins have neither completed nor been reported as aborted.
     pub(super) fn drop_expired_reservations(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
-        state.reservations.release_expired(self.context.clock.monotonic());
+        state
+            .reservations
+            .release_expired(self.context.clock.monotonic());
         state.reservation_timer = None;
         self.arm_reservation_timer(me, state);
     }
@@ -53,7 +65,13 @@ impl RoomActor {
             && let Some(expiry) = state.reservations.next_expiry()
         {
             let at = clock.now().after(expiry.saturating_sub(clock.monotonic()));
-            state.reservation_timer = Some(Timer::arm(clock, "reservation", at, me, RoomMsg::ReservationExpired));
+            state.reservation_timer = Some(Timer::arm(
+                clock,
+                "reservation",
+                at,
+                me,
+                RoomMsg::ReservationExpired,
+            ));
         }
     }
 }
@@ -64,7 +82,10 @@ fn check_role(
     participant: &Participant,
     roles: &BTreeMap<RoleName, Role>,
 ) -> Result<(), ReportError> {
-    if participant.role().is_some_and(|role| !roles.contains_key(&role)) {
+    if participant
+        .role()
+        .is_some_and(|role| !roles.contains_key(&role))
+    {
         Err(ReportError::RoleRemoved)
     } else if role_is_full(state, participant, roles) {
         Err(ReportError::RoleFull)
@@ -74,8 +95,14 @@ fn check_role(
 }
 
 /// Returns whether the role of a participant has its maximum of other holders. A role that does not exist has none.
-pub(super) fn role_is_full(state: &RoomState, participant: &Participant, roles: &BTreeMap<RoleName, Role>) -> bool {
-    let Some(role) = participant.role().and_then(|name| roles.get(&name)) else { return false };
+pub(super) fn role_is_full(
+    state: &RoomState,
+    participant: &Participant,
+    roles: &BTreeMap<RoleName, Role>,
+) -> bool {
+    let Some(role) = participant.role().and_then(|name| roles.get(&name)) else {
+        return false;
+    };
     match usize::try_from(role.max_peer_count.get()) {
         Err(_) => true,
         Ok(0) => false,

@@ -35,7 +35,11 @@ impl RoomActor {
                 let _ = previous.await;
             }
             // A call that panics must not keep the room awake: its reply is dropped, which the caller reads as no answer.
-            let outcome = AssertUnwindSafe(call).catch_unwind().await.ok().map(Box::new);
+            let outcome = AssertUnwindSafe(call)
+                .catch_unwind()
+                .await
+                .ok()
+                .map(Box::new);
             if let Err(Some(message)) = me.cast(RoomMsg::MediaCallEnded { call: id, outcome }) {
                 path.send(message);
             }
@@ -51,15 +55,25 @@ impl RoomActor {
         identity: Identity,
         reply: RemoveReply,
     ) {
-        let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
-        self.call_media(me, state, Target::Participant(identity.clone()), async move {
-            let result = match media.participant(&room, &identity).await {
-                Ok(Some(participant)) => media.remove_participant(&room, &participant.sid).await,
-                Ok(None) => Ok(false),
-                Err(error) => Err(error),
-            };
-            CallOutcome::Removed(reply, result)
-        });
+        let (media, room) = (
+            Arc::clone(&self.context.media),
+            state.room.namespaced_name(),
+        );
+        self.call_media(
+            me,
+            state,
+            Target::Participant(identity.clone()),
+            async move {
+                let result = match media.participant(&room, &identity).await {
+                    Ok(Some(participant)) => {
+                        media.remove_participant(&room, &participant.sid).await
+                    }
+                    Ok(None) => Ok(false),
+                    Err(error) => Err(error),
+                };
+                CallOutcome::Removed(reply, result)
+            },
+        );
     }
 
     /// Mutes or unmutes a track on the media plane.
@@ -70,11 +84,26 @@ impl RoomActor {
         request: MuteTrackRequest,
         reply: MuteReply,
     ) {
-        let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
-        self.call_media(me, state, Target::Participant(request.identity.clone()), async move {
-            let MuteTrackRequest { identity, track, muted } = request;
-            CallOutcome::Muted(reply, media.mute_track(&room, &identity, &track, muted).await)
-        });
+        let (media, room) = (
+            Arc::clone(&self.context.media),
+            state.room.namespaced_name(),
+        );
+        self.call_media(
+            me,
+            state,
+            Target::Participant(request.identity.clone()),
+            async move {
+                let MuteTrackRequest {
+                    identity,
+                    track,
+                    muted,
+                } = request;
+                CallOutcome::Muted(
+                    reply,
+                    media.mute_track(&room, &identity, &track, muted).await,
+                )
+            },
+        );
     }
 
     /// Sends data through the media plane.
@@ -85,14 +114,22 @@ impl RoomActor {
         data: ServerData,
         reply: SendDataReply,
     ) {
-        let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
+        let (media, room) = (
+            Arc::clone(&self.context.media),
+            state.room.namespaced_name(),
+        );
         self.call_media(me, state, Target::Room, async move {
             CallOutcome::DataSent(reply, media.send_data(&room, data).await)
         });
     }
 
     /// Handles the outcome of a call.
-    pub(super) async fn media_call_ended(&self, state: &mut RoomState, call: CallId, outcome: Option<CallOutcome>) {
+    pub(super) async fn media_call_ended(
+        &self,
+        state: &mut RoomState,
+        call: CallId,
+        outcome: Option<CallOutcome>,
+    ) {
         match outcome {
             Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {
                 self.write_role_change(state, *accepted, participant).await;

@@ -25,15 +25,28 @@ impl RoomActor {
         participant: &mut Participant,
         roles: &BTreeMap<RoleName, Role>,
     ) -> Result<Option<RoleGrant>, ReportError> {
-        let (project, room, identity) = (state.room.project_id.clone(), state.room.id, participant.identity.clone());
-        let last = self.context.store.last_role_change(project, room, identity).await;
+        let (project, room, identity) = (
+            state.room.project_id.clone(),
+            state.room.id,
+            participant.identity.clone(),
+        );
+        let last = self
+            .context
+            .store
+            .last_role_change(project, room, identity)
+            .await;
         let last = last.map_err(|error| self.report_error(&error))?;
         let changed = last.and_then(|last| last.role_for(participant.known_role_change()));
         let own = participant.role();
-        let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else { return Ok(None) };
+        let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else {
+            return Ok(None);
+        };
         let changed = roles.get(&changed).ok_or(ReportError::RoleRemoved)?;
         if participant.exchange().is_some() {
-            let own = own.as_ref().and_then(|own| roles.get(own)).ok_or(ReportError::RoleRemoved)?;
+            let own = own
+                .as_ref()
+                .and_then(|own| roles.get(own))
+                .ok_or(ReportError::RoleRemoved)?;
             if !changed.is_less_than(own) {
                 return Ok(None);
             }
@@ -52,7 +65,12 @@ impl RoomActor {
     ) -> Result<(), ReportError> {
         let Some(grant) = grant else { return Ok(()) };
         let room = state.room.namespaced_name();
-        match self.context.media.set_role_of_join(&room, participant, grant).await {
+        match self
+            .context
+            .media
+            .set_role_of_join(&room, participant, grant)
+            .await
+        {
             // Who is gone is reported as gone.
             Ok(_) => Ok(()),
             Err(error) => {

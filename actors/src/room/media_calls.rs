@@ -67,11 +67,26 @@ impl MediaCalls {
     /// Adds a call.
     pub fn begin(&mut self, target: Target) -> BegunCall {
         let (done, returned) = oneshot::channel();
-        let same = |call: &&mut RunningCall| target.identity().is_some() && call.target.identity() == target.identity();
-        let previous = self.running.iter_mut().rev().find(same).and_then(|call| call.returned.take());
+        let same = |call: &&mut RunningCall| {
+            target.identity().is_some() && call.target.identity() == target.identity()
+        };
+        let previous = self
+            .running
+            .iter_mut()
+            .rev()
+            .find(same)
+            .and_then(|call| call.returned.take());
         self.next += 1;
-        self.running.push(RunningCall { id: self.next, target, returned: Some(returned) });
-        BegunCall { id: self.next, previous, done }
+        self.running.push(RunningCall {
+            id: self.next,
+            target,
+            returned: Some(returned),
+        });
+        BegunCall {
+            id: self.next,
+            previous,
+            done,
+        }
     }
 
     /// Removes a call that has returned.
@@ -81,7 +96,8 @@ impl MediaCalls {
 
     /// Whether a report has to wait: the role of the participant that it is about is being changed.
     pub fn holds_report(&self, event: &MediaEvent) -> bool {
-        self.changing_role().any(|identity| Some(identity) == event.identity())
+        self.changing_role()
+            .any(|identity| Some(identity) == event.identity())
     }
 
     /// Whether a role is being changed.

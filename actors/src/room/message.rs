@@ -11,8 +11,8 @@ use ractor::RpcReplyPort;
 
 use super::outcome::{CallId, CallOutcome};
 use super::requests::{
-    ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply, participant_not_found,
-    room_ended,
+    ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply,
+    participant_not_found, room_ended,
 };
 use crate::barrier::Barrier;
 use crate::error::TreeError;
@@ -101,7 +101,9 @@ impl RoomMsg {
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Ok(false))),
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
-            Self::MediaCallEnded { outcome, .. } => outcome.into_iter().for_each(|outcome| outcome.answer_as_ended()),
+            Self::MediaCallEnded { outcome, .. } => outcome
+                .into_iter()
+                .for_each(|outcome| outcome.answer_as_ended()),
             // Who finds that the room has ended answers what waits in its queue.
             Self::Reports
             | Self::EmptyTimeout(_)
@@ -114,7 +116,11 @@ impl RoomMsg {
 
     /// Answers on behalf of a room whose records cannot be read, since the file of the database is damaged.
     pub(crate) fn answer_as_unreadable(self) {
-        let unreadable = || TreeError::Store(StoreError::Damaged("the records of the room cannot be read".into()));
+        let unreadable = || {
+            TreeError::Store(StoreError::Damaged(
+                "the records of the room cannot be read".into(),
+            ))
+        };
         match self {
             Self::ChangeRole { reply, .. } => drop(reply.send(Err(unreadable()))),
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Err(unreadable()))),

@@ -47,7 +47,9 @@ use crate::mailbox::Mailbox;
 use crate::report_path::ReportPath;
 pub use message::{RoomMsg, RoomObservation};
 pub use outcome::{AcceptedRole, CallId, CallOutcome};
-pub use requests::{ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply};
+pub use requests::{
+    ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply,
+};
 pub(crate) use state::{HibernatingRoom, RoomStart, RoomState};
 
 /// The parts of a room actor that do not change.
@@ -77,13 +79,17 @@ impl RoomActor {
                     Box::pin(self.handle_in_order(me, state, message)).await;
                 }
             }
-            RoomMsg::End(reply) => drop(reply.send(Box::pin(self.end(me, state)).await.map_err(TreeError::from))),
+            RoomMsg::End(reply) => {
+                drop(reply.send(Box::pin(self.end(me, state)).await.map_err(TreeError::from)));
+            }
             message @ RoomMsg::ChangeRole { .. } => {
                 if let Some(message) = self.wait_for_join(state, message) {
                     Box::pin(self.handle_in_order(me, state, message)).await;
                 }
             }
-            RoomMsg::RemoveParticipant { identity, reply } => self.remove_participant(me, state, identity, reply),
+            RoomMsg::RemoveParticipant { identity, reply } => {
+                self.remove_participant(me, state, identity, reply);
+            }
             RoomMsg::MuteTrack { request, reply } => self.mute_track(me, state, *request, reply),
             RoomMsg::SendData { data, reply } => self.send_data(me, state, *data, reply),
             RoomMsg::MediaCallEnded { call, outcome } => {
@@ -96,12 +102,21 @@ impl RoomActor {
     }
 
     /// Handles a message for which no report has to be handled first any more.
-    async fn handle_in_order(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, message: RoomMsg) {
+    async fn handle_in_order(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+        message: RoomMsg,
+    ) {
         match message {
             RoomMsg::Observed(observation) => self.repair(me, state, *observation).await,
             RoomMsg::Barrier(barrier) => barrier.pass(),
             RoomMsg::EmptyTimeout(_permit) => self.end_if_empty(me, state).await,
-            RoomMsg::ChangeRole { request, recorder, reply } => {
+            RoomMsg::ChangeRole {
+                request,
+                recorder,
+                reply,
+            } => {
                 self.change_role(me, state, *request, recorder, reply);
             }
             // No other message waits for reports.
@@ -115,7 +130,11 @@ impl Actor for RoomActor {
     type State = RoomState;
     type Arguments = RoomStart;
 
-    async fn pre_start(&self, myself: ActorRef<RoomMsg>, start: RoomStart) -> Result<RoomState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<RoomMsg>,
+        start: RoomStart,
+    ) -> Result<RoomState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         let mut state = RoomState::new(start);

@@ -5,7 +5,9 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::participant::Participant;
 use conclave_model::role_change::RoleChanged;
 
-use super::requests::{ChangeRoleRequest, MuteReply, RemoveReply, RoleReply, SendDataReply, participant_not_found};
+use super::requests::{
+    ChangeRoleRequest, MuteReply, RemoveReply, RoleReply, SendDataReply, participant_not_found,
+};
 use crate::error::TreeError;
 
 /// The number of a call, unique within one run of a room's actor.

@@ -34,15 +34,24 @@ enum MissedReport {
 /// Returns the lost reports about a participant's tracks. A track that is not in the records may have ended in the meantime;
 /// writing it again changes nothing then.
 fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> {
-    let open = || known.iter().filter(|open| open.participant == seen.sid).map(|open| &open.track);
-    let gone = open().filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid)).cloned();
-    let found = seen.tracks.iter().map(TrackSummary::from).filter_map(|track| {
-        match open().find(|known| known.sid == track.sid) {
+    let open = || {
+        known
+            .iter()
+            .filter(|open| open.participant == seen.sid)
+            .map(|open| &open.track)
+    };
+    let gone = open()
+        .filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid))
+        .cloned();
+    let found = seen
+        .tracks
+        .iter()
+        .map(TrackSummary::from)
+        .filter_map(|track| match open().find(|known| known.sid == track.sid) {
             None => Some(MissedReport::Published(track)),
             Some(known) if known.muted != track.muted => Some(MissedReport::Muted(track)),
             Some(_) => None,
-        }
-    });
+        });
     gone.map(MissedReport::Unpublished).chain(found).collect()
 }
 
@@ -55,10 +64,18 @@ async fn observe(
     asked_at: Timestamp,
 ) -> Result<RoomObservation, MediaError> {
     let (project, _) = room.split();
-    let tracks =
-        context.store.open_tracks(project, id).await.map_err(|error| MediaError::Unavailable(error.to_string()))?;
+    let tracks = context
+        .store
+        .open_tracks(project, id)
+        .await
+        .map_err(|error| MediaError::Unavailable(error.to_string()))?;
     let participants = context.media.participants(room).await?;
-    Ok(RoomObservation { asked_at, known, tracks, participants })
+    Ok(RoomObservation {
+        asked_at,
+        known,
+        tracks,
+        participants,
+    })
 }
 
 impl RoomActor {
@@ -75,7 +92,9 @@ impl RoomActor {
         tokio::spawn(async move {
             match observe(&context, id, &room, known, now).await {
                 Ok(observation) => path.send(RoomMsg::Observed(Box::new(observation))),
-                Err(error) => log::warn!(room = room.as_str(); "a room could not be reconciled: {error}"),
+                Err(error) => {
+                    log::warn!(room = room.as_str(); "a room could not be reconciled: {error}");
+                }
             }
         });
     }
@@ -83,9 +102,23 @@ impl RoomActor {
     /// Closes the sessions of participants who are gone, and writes joins and tracks whose reports were lost. Participants
     /// who joined or left after the media plane was asked are left to their own reports. A list may be wrong: a participant
     /// has to be absent for the plane's grace, and who is listed again has its session again.
-    pub(super) async fn repair(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, observation: RoomObservation) {
-        let RoomObservation { asked_at, known, tracks, participants } = observation;
-        let gone = known.iter().filter(|sid| participants.iter().all(|seen| seen.sid != **sid)).cloned().collect();
+    pub(super) async fn repair(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+        observation: RoomObservation,
+    ) {
+        let RoomObservation {
+            asked_at,
+            known,
+            tracks,
+            participants,
+        } = observation;
+        let gone = known
+            .iter()
+            .filter(|sid| participants.iter().all(|seen| seen.sid != **sid))
+            .cloned()
+            .collect();
         let grace = self.context.media.absence_grace();
         let lost = state.absences.record(gone, asked_at, grace);
         let verdict_at = state.absences.next_verdict(grace).unwrap_or(asked_at);
@@ -95,7 +128,9 @@ impl RoomActor {
             self.resend_subscription_rules(state).await;
         }
         // A join that has not completed may still fail; its own report says which.
-        let joined = |seen: &Participant| seen.state == ParticipantState::Active && seen.kind.makes_session();
+        let joined = |seen: &Participant| {
+            seen.state == ParticipantState::Active && seen.kind.makes_session()
+        };
         for participant in participants.into_iter().filter(joined) {
             let missed = missed_reports(&tracks, &participant);
             let who = ParticipantRef::from(&participant);
@@ -108,17 +143,29 @@ impl RoomActor {
 
     /// Arms the timer by which the media plane is asked again, if somebody is absent: whether it is for good is known right after
     /// the grace, not with the next round.
-    fn ask_again_about_absences(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, at: Timestamp) {
+    fn ask_again_about_absences(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+        at: Timestamp,
+    ) {
         let absent = state.absences.next_verdict(Duration::ZERO);
-        state.absence_timer = absent.map(|_| Timer::arm(&self.context.clock, "absence", at, me, RoomMsg::Reconcile));
+        state.absence_timer =
+            absent.map(|_| Timer::arm(&self.context.clock, "absence", at, me, RoomMsg::Reconcile));
     }
 
     /// Sends the subscription rules to the media plane again. A plane in another process keeps participants connected while
     /// this server restarts, and its clients may have found a way around the rules.
     async fn resend_subscription_rules(&self, state: &RoomState) {
-        let (project, template) = (state.room.project_id.clone(), state.room.template_id.clone());
+        let (project, template) = (
+            state.room.project_id.clone(),
+            state.room.template_id.clone(),
+        );
         let sent = match self.context.store.room_roles(project, template).await {
-            Ok(roles) => self.set_subscription_rules(state, &roles).await.map_err(|error| error.to_string()),
+            Ok(roles) => self
+                .set_subscription_rules(state, &roles)
+                .await
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = sent {
@@ -128,19 +175,40 @@ impl RoomActor {
 
     /// Closes the sessions of participants who are not on the media plane any more. Sessions that a crash ended, together with a
     /// plane in this process, end at the last moment that the server is known to have run.
-    async fn close_lost(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, lost: Vec<ParticipantSid>) {
+    async fn close_lost(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+        lost: Vec<ParticipantSid>,
+    ) {
         let (store, project, room) = (&self.context.store, &state.room.project_id, state.room.id);
-        let crash = store.crash().filter(|_| !self.context.media.outlives_server());
-        let joined_before =
-            |sid: &ParticipantSid, at| state.participants.iter().any(|p| p.sid == *sid && p.joined_at < at);
-        let is_interrupted = |sid: &ParticipantSid| crash.is_some_and(|crash| joined_before(sid, crash.restarted_at));
+        let crash = store
+            .crash()
+            .filter(|_| !self.context.media.outlives_server());
+        let joined_before = |sid: &ParticipantSid, at| {
+            state
+                .participants
+                .iter()
+                .any(|p| p.sid == *sid && p.joined_at < at)
+        };
+        let is_interrupted = |sid: &ParticipantSid| {
+            crash.is_some_and(|crash| joined_before(sid, crash.restarted_at))
+        };
         let (interrupted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(is_interrupted);
         let mut written = Vec::new();
         if let Some(crash) = crash.filter(|_| !interrupted.is_empty()) {
-            written.push(store.record_interrupted(project.clone(), room, interrupted, crash.last_heartbeat).await);
+            written.push(
+                store
+                    .record_interrupted(project.clone(), room, interrupted, crash.last_heartbeat)
+                    .await,
+            );
         }
         if !lost.is_empty() {
-            written.push(store.record_lost(project.clone(), room, lost, self.context.clock.now()).await);
+            written.push(
+                store
+                    .record_lost(project.clone(), room, lost, self.context.clock.now())
+                    .await,
+            );
         }
         for left in written {
             match left {
@@ -159,29 +227,60 @@ impl RoomActor {
         participant: Participant,
         asked_at: Timestamp,
     ) {
-        let join = Join::Listed { left_before: asked_at.before(LEAVE_GRACE) };
+        let join = Join::Listed {
+            left_before: asked_at.before(LEAVE_GRACE),
+        };
         let (sid, room) = (participant.sid.clone(), state.room.namespaced_name());
         // Any other error has been logged; the next reconciliation tries again.
         let admitted = self.admit(me, state, participant, join).await;
-        if matches!(admitted, Err(ReportError::RoleFull | ReportError::RoleRemoved))
-            && let Err(error) = self.context.media.remove_participant(&room, &sid).await
+        if matches!(
+            admitted,
+            Err(ReportError::RoleFull | ReportError::RoleRemoved)
+        ) && let Err(error) = self.context.media.remove_participant(&room, &sid).await
         {
             log::warn!(room = room.as_str(); "a participant whose role is full or gone could not be removed: {error}");
         }
     }
 
-    async fn write_missed(&self, state: &RoomState, who: &ParticipantRef, missed: Vec<MissedReport>) {
+    async fn write_missed(
+        &self,
+        state: &RoomState,
+        who: &ParticipantRef,
+        missed: Vec<MissedReport>,
+    ) {
         let (store, room, at) = (&self.context.store, state.room.id, self.context.clock.now());
         for report in missed {
             let project = state.room.project_id.clone();
             let written = match report {
                 MissedReport::Published(track) => {
-                    store.record_track(project, room, who.clone(), track, TrackChange::Published, at).await
+                    store
+                        .record_track(
+                            project,
+                            room,
+                            who.clone(),
+                            track,
+                            TrackChange::Published,
+                            at,
+                        )
+                        .await
                 }
                 MissedReport::Unpublished(track) => {
-                    store.record_track(project, room, who.clone(), track, TrackChange::Unpublished, at).await
+                    store
+                        .record_track(
+                            project,
+                            room,
+                            who.clone(),
+                            track,
+                            TrackChange::Unpublished,
+                            at,
+                        )
+                        .await
                 }
-                MissedReport::Muted(track) => store.record_track_muted(project, room, who.sid.clone(), track).await,
+                MissedReport::Muted(track) => {
+                    store
+                        .record_track_muted(project, room, who.sid.clone(), track)
+                        .await
+                }
             };
             if let Err(error) = written {
                 log::error!(room = state.room.namespaced_name().as_str(); "a track could not be written: {error}");
@@ -232,7 +331,12 @@ mod tests {
             participant: participant.parse().unwrap(),
             track: facts(sid, muted),
         };
-        let known = [of("PA_1", "a", false), of("PA_1", "b", false), of("PA_1", "c", true), of("PA_2", "d", false)];
+        let known = [
+            of("PA_1", "a", false),
+            of("PA_1", "b", false),
+            of("PA_1", "c", true),
+            of("PA_2", "d", false),
+        ];
         let seen = participant(vec![track("a", false), track("b", true), track("e", false)]);
         let expected = [
             MissedReport::Unpublished(facts("c", true)),
@@ -240,6 +344,9 @@ mod tests {
             MissedReport::Published(facts("e", false)),
         ];
         assert_eq!(missed_reports(&known, &seen), expected);
-        assert_eq!(missed_reports(&known[..1], &participant(vec![track("a", false)])), []);
+        assert_eq!(
+            missed_reports(&known[..1], &participant(vec![track("a", false)])),
+            []
+        );
     }
 }

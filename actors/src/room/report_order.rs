@@ -16,13 +16,21 @@ impl RoomActor {
     pub(super) async fn handle_next_report(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let may_handle = |waiting: &Waiting, is_first| match waiting {
             Waiting::Report(waiting) => !state.calls.holds_report(&waiting.report.event),
-            Waiting::Mark(number) => state.behind_reports.get(number).is_none_or(|message| match message {
-                // What it says of a participant's tracks may be what a change of its role caused.
-                RoomMsg::Observed(_) => !state.calls.is_changing_role(),
-                _ => is_first,
-            }),
+            Waiting::Mark(number) => {
+                state
+                    .behind_reports
+                    .get(number)
+                    .is_none_or(|message| match message {
+                        // What it says of a participant's tracks may be what a change of its role caused.
+                        RoomMsg::Observed(_) => !state.calls.is_changing_role(),
+                        _ => is_first,
+                    })
+            }
         };
-        let Some(Taken { next, goes_on }) = self.context.reports.take(&self.room, may_handle) else { return };
+        let Some(Taken { next, goes_on }) = self.context.reports.take(&self.room, may_handle)
+        else {
+            return;
+        };
         match next {
             Waiting::Report(waiting) => {
                 let result = self.handle_report(me, state, waiting.report).await;
@@ -40,19 +48,28 @@ impl RoomActor {
     }
 
     /// Lets a message wait if reports came before it, or gives it back.
-    pub(super) fn wait_behind_reports(&self, state: &mut RoomState, message: RoomMsg) -> Option<RoomMsg> {
-        let waits_for_role = matches!(message, RoomMsg::Observed(_)) && state.calls.is_changing_role();
+    pub(super) fn wait_behind_reports(
+        &self,
+        state: &mut RoomState,
+        message: RoomMsg,
+    ) -> Option<RoomMsg> {
+        let waits_for_role =
+            matches!(message, RoomMsg::Observed(_)) && state.calls.is_changing_role();
         if !waits_for_role && !self.context.reports.is_waiting(&self.room) {
             return Some(message);
         }
-        state.behind_reports.insert(self.context.reports.mark(&self.room), message);
+        state
+            .behind_reports
+            .insert(self.context.reports.mark(&self.room), message);
         None
     }
 
     /// Lets a change of role wait if the participant is not connected and its join may be among the reports, or gives it back.
     pub(super) fn wait_for_join(&self, state: &mut RoomState, message: RoomMsg) -> Option<RoomMsg> {
         match &message {
-            RoomMsg::ChangeRole { request, .. } if state.is_connected(&request.identity) => Some(message),
+            RoomMsg::ChangeRole { request, .. } if state.is_connected(&request.identity) => {
+                Some(message)
+            }
             _ => self.wait_behind_reports(state, message),
         }
     }
@@ -69,7 +86,9 @@ impl RoomActor {
         for waiting in self.context.reports.take_all(&self.room) {
             waiting.answers.send(Err(ReportError::RoomEnded));
         }
-        std::mem::take(&mut state.behind_reports).into_values().for_each(RoomMsg::answer_as_ended);
+        std::mem::take(&mut state.behind_reports)
+            .into_values()
+            .for_each(RoomMsg::answer_as_ended);
     }
 
     fn send_ticket(&self, me: &Mailbox<RoomMsg>) {

@@ -35,39 +35,72 @@ impl RoomActor {
         let (project, id) = (state.room.project_id.clone(), state.room.id);
         let (store, at) = (&self.context.store, report.at);
         let written = match report.event {
-            MediaEvent::JoinRequested { participant, reserves_seat } => {
-                return self.request_join(me, state, *participant, reserves_seat).await;
+            MediaEvent::JoinRequested {
+                participant,
+                reserves_seat,
+            } => {
+                return self
+                    .request_join(me, state, *participant, reserves_seat)
+                    .await;
             }
             MediaEvent::ParticipantJoined(participant) => {
-                return self.admit(me, state, *participant, Join::Reported { at }).await;
+                return self
+                    .admit(me, state, *participant, Join::Reported { at })
+                    .await;
             }
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
-            MediaEvent::ParticipantLeft { participant, departure } => {
+            MediaEvent::ParticipantLeft {
+                participant,
+                departure,
+            } => {
                 state.forget_join(&participant.sid);
                 let left = if self.context.is_stopping.load(Ordering::Relaxed) {
-                    store.record_leave_at_stop(project, id, participant.sid, at, departure).await
+                    store
+                        .record_leave_at_stop(project, id, participant.sid, at, departure)
+                        .await
                 } else {
-                    store.record_leave(project, id, participant.sid, at, departure).await
+                    store
+                        .record_leave(project, id, participant.sid, at, departure)
+                        .await
                 };
                 left.map(|left| self.apply_leave(me, state, left))
             }
             MediaEvent::JoinAborted { participant } => {
                 state.reservations.release(&participant.sid);
-                store.record_join_aborted(project, id, participant, at).await
+                store
+                    .record_join_aborted(project, id, participant, at)
+                    .await
             }
             MediaEvent::TrackPublished { participant, track } => {
-                store.record_track(project, id, participant, track, TrackChange::Published, at).await
+                store
+                    .record_track(project, id, participant, track, TrackChange::Published, at)
+                    .await
             }
             MediaEvent::TrackUnpublished { participant, track } => {
-                store.record_track(project, id, participant, track, TrackChange::Unpublished, at).await
+                store
+                    .record_track(
+                        project,
+                        id,
+                        participant,
+                        track,
+                        TrackChange::Unpublished,
+                        at,
+                    )
+                    .await
             }
             MediaEvent::TrackMuted { participant, track } => {
-                store.record_track_muted(project, id, participant.sid, track).await
+                store
+                    .record_track_muted(project, id, participant.sid, track)
+                    .await
             }
             // Whoever can sign a webhook can measure anybody.
-            MediaEvent::PublishLimit { participant, .. } if !state.is_present(&participant) => Ok(()),
+            MediaEvent::PublishLimit { participant, .. } if !state.is_present(&participant) => {
+                Ok(())
+            }
             MediaEvent::PublishLimit { participant, limit } => {
-                store.record_publish_limit(project, id, participant, limit, at).await
+                store
+                    .record_publish_limit(project, id, participant, limit, at)
+                    .await
             }
             // The project passes these to the egress and ingress actors.
             MediaEvent::Egress(_) | MediaEvent::Ingress(_) => Ok(()),
@@ -84,7 +117,11 @@ impl RoomActor {
         join: Join,
     ) -> Result<(), ReportError> {
         let project = state.room.project_id.clone();
-        let roles = self.context.store.room_roles(project.clone(), state.room.template_id.clone()).await;
+        let roles = self
+            .context
+            .store
+            .room_roles(project.clone(), state.room.template_id.clone())
+            .await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         let changed = self.take_last_role(state, &mut participant, &roles).await?;
         if role_is_full(state, &participant, &roles) {
@@ -108,9 +145,15 @@ impl RoomActor {
         participant: Participant,
         join: Join,
     ) -> Result<RoomSnapshot, StoreError> {
-        let (store, project, room) = (&self.context.store, state.room.project_id.clone(), state.room.id);
+        let (store, project, room) = (
+            &self.context.store,
+            state.room.project_id.clone(),
+            state.room.id,
+        );
         if let Join::Listed { left_before } = join {
-            store.record_return(project.clone(), room, participant.clone(), left_before).await?;
+            store
+                .record_return(project.clone(), room, participant.clone(), left_before)
+                .await?;
         }
         let at = self.joined_at(&participant, join);
         store.record_join(project, room, participant, at).await
@@ -119,7 +162,9 @@ impl RoomActor {
     fn joined_at(&self, participant: &Participant, join: Join) -> Timestamp {
         match join {
             Join::Reported { at } => at,
-            Join::Listed { .. } => participant.joined_at.unwrap_or_else(|| self.context.clock.now()),
+            Join::Listed { .. } => participant
+                .joined_at
+                .unwrap_or_else(|| self.context.clock.now()),
         }
     }
 
@@ -134,14 +179,26 @@ impl RoomActor {
             room = state.room.namespaced_name().as_str(), identity = participant.identity.as_str();
             "a join was refused: the role is full"
         );
-        let (project, participant) = (state.room.project_id.clone(), ParticipantRef::from(participant));
-        let aborted = self.context.store.record_join_aborted(project, state.room.id, participant, at).await;
+        let (project, participant) = (
+            state.room.project_id.clone(),
+            ParticipantRef::from(participant),
+        );
+        let aborted = self
+            .context
+            .store
+            .record_join_aborted(project, state.room.id, participant, at)
+            .await;
         aborted.map_err(|error| self.report_error(&error))?;
         Err(ReportError::RoleFull)
     }
 
     /// Applies a leave that was written: the participants have changed, and perhaps the deadline.
-    pub(super) fn apply_leave(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, left: RoomSnapshot) {
+    pub(super) fn apply_leave(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+        left: RoomSnapshot,
+    ) {
         state.refresh(left);
         self.arm_empty_timer(me, state);
     }
@@ -149,8 +206,21 @@ impl RoomActor {
     /// Arms the empty timer for the deadline of the record, or disarms it if there is none.
     pub(super) fn arm_empty_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
         let wanted = state.room.empty_deadline;
-        if state.empty_timer.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| Timer::arm(&self.context.clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout(None));
+        if state
+            .empty_timer
+            .as_ref()
+            .map(|timer| timer.view().fires_at)
+            != wanted
+        {
+            let arm = |at| {
+                Timer::arm(
+                    &self.context.clock,
+                    "empty_timeout",
+                    at,
+                    me,
+                    RoomMsg::EmptyTimeout(None),
+                )
+            };
             state.empty_timer = wanted.map(arm);
         }
     }
@@ -170,12 +240,26 @@ impl RoomActor {
 
     /// Ends the record, then the room on the media plane, then the actor. The record does not wait for the media plane, which
     /// may be unreachable; reconciliation closes the room later.
-    pub(super) async fn end(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) -> Result<(), StoreError> {
-        let ended = self.context.store.end_room(state.room.project_id.clone(), state.room.id).await?;
-        state.refresh(RoomSnapshot { room: ended, participants: Vec::new() });
+    pub(super) async fn end(
+        &self,
+        me: &Mailbox<RoomMsg>,
+        state: &mut RoomState,
+    ) -> Result<(), StoreError> {
+        let ended = self
+            .context
+            .store
+            .end_room(state.room.project_id.clone(), state.room.id)
+            .await?;
+        state.refresh(RoomSnapshot {
+            room: ended,
+            participants: Vec::new(),
+        });
         self.answer_waiting_as_ended(state);
         state.empty_timer = None;
-        let (media, room) = (Arc::clone(&self.context.media), state.room.namespaced_name());
+        let (media, room) = (
+            Arc::clone(&self.context.media),
+            state.room.namespaced_name(),
+        );
         tokio::spawn(async move {
             if let Err(error) = media.close_room(&room).await {
                 log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
@@ -190,7 +274,9 @@ impl RoomActor {
 
     pub(super) fn report_error(&self, error: &StoreError) -> ReportError {
         match error {
-            StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => ReportError::RoomEnded,
+            StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => {
+                ReportError::RoomEnded
+            }
             error => {
                 log::error!(actor = &*self.info.id; "a report could not be written: {error}");
                 ReportError::Unavailable

@@ -22,9 +22,22 @@ struct Reservation {
 
 impl Reservations {
     /// Reserves a seat from the monotonic time `now` on, in place of the one for an earlier join of the same identity.
-    pub fn reserve(&mut self, sid: ParticipantSid, identity: Identity, role: Option<RoleName>, now: Duration) {
+    pub fn reserve(
+        &mut self,
+        sid: ParticipantSid,
+        identity: Identity,
+        role: Option<RoleName>,
+        now: Duration,
+    ) {
         self.0.retain(|_, seat| seat.identity != identity);
-        self.0.insert(sid, Reservation { identity, role, expires_at: now + LIFETIME });
+        self.0.insert(
+            sid,
+            Reservation {
+                identity,
+                role,
+                expires_at: now + LIFETIME,
+            },
+        );
     }
 
     /// Releases the seat of a join, if it has one.
@@ -49,7 +62,10 @@ impl Reservations {
 
     /// Returns the identities for which a seat of a role is reserved.
     pub fn holders(&self, role: &RoleName) -> impl Iterator<Item = &Identity> {
-        self.0.values().filter(move |seat| seat.role.as_ref() == Some(role)).map(|seat| &seat.identity)
+        self.0
+            .values()
+            .filter(move |seat| seat.role.as_ref() == Some(role))
+            .map(|seat| &seat.identity)
     }
 
     /// Returns the identities for which a seat is reserved.
@@ -64,14 +80,28 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1_000);
 
-    fn reserve(seats: &mut Reservations, identity: &str, join: u8, role: &str, now: Duration) -> ParticipantSid {
+    fn reserve(
+        seats: &mut Reservations,
+        identity: &str,
+        join: u8,
+        role: &str,
+        now: Duration,
+    ) -> ParticipantSid {
         let sid: ParticipantSid = format!("PA_{identity}{join}").parse().unwrap();
-        seats.reserve(sid.clone(), identity.parse().unwrap(), Some(role.parse().unwrap()), now);
+        seats.reserve(
+            sid.clone(),
+            identity.parse().unwrap(),
+            Some(role.parse().unwrap()),
+            now,
+        );
         sid
     }
 
     fn holders(seats: &Reservations, role: &str) -> Vec<String> {
-        let mut holders: Vec<_> = seats.holders(&role.parse().unwrap()).map(ToString::to_string).collect();
+        let mut holders: Vec<_> = seats
+            .holders(&role.parse().unwrap())
+            .map(ToString::to_string)
+            .collect();
         holders.sort_unstable();
         holders
     }
@@ -93,7 +123,10 @@ mod tests {
         let mut seats = Reservations::default();
         let first = reserve(&mut seats, "alice", 1, "host", NOW);
         let second = reserve(&mut seats, "alice", 2, "guest", NOW);
-        assert_eq!((holders(&seats, "host"), holders(&seats, "guest")), (vec![], vec!["alice".to_owned()]));
+        assert_eq!(
+            (holders(&seats, "host"), holders(&seats, "guest")),
+            (vec![], vec!["alice".to_owned()])
+        );
         seats.release(&first);
         assert!(!seats.is_empty());
         seats.release(&second);

@@ -38,7 +38,11 @@ impl RoomActor {
         let (context, room) = (Arc::clone(&self.context), state.room.namespaced_name());
         let template = state.room.template_id.clone();
         let target = Target::RoleOf(request.identity.clone());
-        let accepted = Box::new(AcceptedRole { request, recorder, reply });
+        let accepted = Box::new(AcceptedRole {
+            request,
+            recorder,
+            reply,
+        });
         self.call_media(me, state, target, async move {
             let result = set_role(&context, &room, template, &accepted.request).await;
             CallOutcome::RoleSet(accepted, result)
@@ -53,7 +57,11 @@ impl RoomActor {
         accepted: AcceptedRole,
         participant: Participant,
     ) {
-        let AcceptedRole { request, recorder, reply } = accepted;
+        let AcceptedRole {
+            request,
+            recorder,
+            reply,
+        } = accepted;
         let new = NewRoleChange {
             project_id: state.room.project_id.clone(),
             room: state.room.id,
@@ -78,7 +86,10 @@ impl RoomActor {
         if rules.is_empty() {
             return Ok(());
         }
-        self.context.media.set_subscription_rules(&state.room.namespaced_name(), rules).await
+        self.context
+            .media
+            .set_subscription_rules(&state.room.namespaced_name(), rules)
+            .await
     }
 
     /// Sends the subscription rules for a participant that joins, before it can receive anything.
@@ -105,15 +116,25 @@ async fn set_role(
     let roles = context.store.room_roles(project, template.clone()).await?;
     let role = find_role(template.as_ref(), &roles, &request.role)?;
     // The template may have changed since the last join sent its rules, and may have no rule any more.
-    context.media.set_subscription_rules(room, subscription_rules(&roles)).await?;
-    let changed = context.media.set_role(room, &request.identity, RoleGrant::from(role)).await?;
+    context
+        .media
+        .set_subscription_rules(room, subscription_rules(&roles))
+        .await?;
+    let changed = context
+        .media
+        .set_role(room, &request.identity, RoleGrant::from(role))
+        .await?;
     changed.ok_or_else(participant_not_found)
 }
 
 /// Returns what each role receives, for the roles that do not receive everything.
 fn subscription_rules(roles: &BTreeMap<RoleName, Role>) -> BTreeMap<RoleName, RoleSubscribe> {
-    let limited = roles.iter().filter(|(_, role)| role.subscribe != RoleSubscribe::default());
-    limited.map(|(name, role)| (name.clone(), role.subscribe.clone())).collect()
+    let limited = roles
+        .iter()
+        .filter(|(_, role)| role.subscribe != RoleSubscribe::default());
+    limited
+        .map(|(name, role)| (name.clone(), role.subscribe.clone()))
+        .collect()
 }
 
 /// Returns a role of the room's template.
@@ -126,5 +147,7 @@ fn find_role<'a>(
         let message = "the room resolves to no template, so it has no roles";
         return Err(Problem::new(ErrorCode::TemplateNotFound, message).into());
     }
-    roles.get(name).ok_or_else(|| Problem::role_not_found().at("role").into())
+    roles
+        .get(name)
+        .ok_or_else(|| Problem::role_not_found().at("role").into())
 }

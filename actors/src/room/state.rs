@@ -28,9 +28,11 @@ pub(crate) struct HibernatingRoom {
 impl Inspect for HibernatingRoom {
     fn inspect(&self, _: Duration) -> BoxFuture<'_, Option<Inspection>> {
         let deadline = self.deadline;
-        let state =
-            json!({"status": "open", "participants": {}, "holders": {}, "reserved": [], "empty_deadline": deadline});
-        let timers = vec![TimerView { name: "empty_timeout", fires_at: deadline }];
+        let state = json!({"status": "open", "participants": {}, "holders": {}, "reserved": [], "empty_deadline": deadline});
+        let timers = vec![TimerView {
+            name: "empty_timeout",
+            fires_at: deadline,
+        }];
         ready(Some(Inspection { timers, state })).boxed()
     }
 }
@@ -44,7 +46,10 @@ pub struct RoomStart {
 
 impl From<RoomSnapshot> for RoomStart {
     fn from(snapshot: RoomSnapshot) -> Self {
-        Self { snapshot, reservations: Reservations::default() }
+        Self {
+            snapshot,
+            reservations: Reservations::default(),
+        }
     }
 }
 
@@ -68,7 +73,12 @@ pub struct RoomState {
 
 impl RoomState {
     /// Returns the state of a room as its records describe it.
-    pub(super) fn new(RoomStart { snapshot, reservations }: RoomStart) -> Self {
+    pub(super) fn new(
+        RoomStart {
+            snapshot,
+            reservations,
+        }: RoomStart,
+    ) -> Self {
         Self {
             room: Box::new(snapshot.room),
             participants: snapshot.participants,
@@ -100,7 +110,9 @@ impl RoomState {
     pub(super) fn settled(&mut self, now: Duration, grace: Duration) -> Vec<ParticipantSid> {
         self.recent_joins.retain(|_, at| *at + grace > now);
         let sids = self.participants.iter().map(|participant| &participant.sid);
-        sids.filter(|sid| !self.recent_joins.contains_key(sid)).cloned().collect()
+        sids.filter(|sid| !self.recent_joins.contains_key(sid))
+            .cloned()
+            .collect()
     }
 
     /// Whether the room has not ended.
@@ -112,7 +124,10 @@ impl RoomState {
     /// seat is reserved.
     pub(crate) fn is_idle(&self) -> bool {
         let is_waiting = self.calls.is_empty() && self.reservations.is_empty();
-        self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some() && is_waiting
+        self.is_open()
+            && self.participants.is_empty()
+            && self.room.empty_deadline.is_some()
+            && is_waiting
     }
 
     /// Whether the room should have ended, and the store did not answer.
@@ -122,36 +137,58 @@ impl RoomState {
 
     /// Returns what the next actor of this room can be started with.
     pub(crate) fn into_start(self) -> RoomStart {
-        let snapshot = RoomSnapshot { room: *self.room, participants: self.participants };
-        RoomStart { snapshot, reservations: self.reservations }
+        let snapshot = RoomSnapshot {
+            room: *self.room,
+            participants: self.participants,
+        };
+        RoomStart {
+            snapshot,
+            reservations: self.reservations,
+        }
     }
 
     /// Counts the identities that hold a role or have a reserved seat of it. `except` does not count: a join of that
     /// identity replaces the connected one.
     pub(super) fn holders(&self, role: &RoleName, except: &Identity) -> usize {
-        let connected = self.participants.iter().filter(|p| p.role.as_ref() == Some(role)).map(|p| &p.identity);
-        let seated = connected.chain(self.reservations.holders(role)).filter(|identity| *identity != except);
+        let connected = self
+            .participants
+            .iter()
+            .filter(|p| p.role.as_ref() == Some(role))
+            .map(|p| &p.identity);
+        let seated = connected
+            .chain(self.reservations.holders(role))
+            .filter(|identity| *identity != except);
         seated.collect::<HashSet<_>>().len()
     }
 
     /// Whether this join is connected.
     pub(super) fn has_session(&self, sid: &ParticipantSid) -> bool {
-        self.participants.iter().any(|participant| participant.sid == *sid)
+        self.participants
+            .iter()
+            .any(|participant| participant.sid == *sid)
     }
 
     /// Whether this join of this identity is connected.
     pub(super) fn is_present(&self, participant: &ParticipantRef) -> bool {
-        self.participants.iter().any(|p| p.sid == participant.sid && p.identity == participant.identity)
+        self.participants
+            .iter()
+            .any(|p| p.sid == participant.sid && p.identity == participant.identity)
     }
 
     /// Whether a participant with this identity is connected.
     pub(super) fn is_connected(&self, identity: &Identity) -> bool {
-        self.participants.iter().any(|participant| participant.identity == *identity)
+        self.participants
+            .iter()
+            .any(|participant| participant.identity == *identity)
     }
 
     /// Applies a role change that was written.
     pub(super) fn set_role(&mut self, sid: &ParticipantSid, role: &RoleName) {
-        if let Some(participant) = self.participants.iter_mut().find(|participant| participant.sid == *sid) {
+        if let Some(participant) = self
+            .participants
+            .iter_mut()
+            .find(|participant| participant.sid == *sid)
+        {
             participant.role = Some(role.clone());
         }
     }
@@ -167,9 +204,15 @@ impl RoomState {
         let mut participants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for participant in &self.participants {
             let role = participant.role.as_ref().map_or("", RoleName::as_str);
-            participants.entry(role).or_default().push(participant.identity.as_str());
+            participants
+                .entry(role)
+                .or_default()
+                .push(participant.identity.as_str());
         }
-        let holders: BTreeMap<_, _> = participants.iter().map(|(role, held)| (*role, held.len())).collect();
+        let holders: BTreeMap<_, _> = participants
+            .iter()
+            .map(|(role, held)| (*role, held.len()))
+            .collect();
         let state = json!({
             "status": self.room.status.as_str(),
             "participants": participants,
@@ -178,8 +221,15 @@ impl RoomState {
             "empty_deadline": self.room.empty_deadline,
             "template_id": self.room.template_id,
         });
-        let timers = self.empty_timer.iter().chain(&self.reservation_timer).chain(&self.absence_timer);
-        Inspection { timers: timers.map(Timer::view).collect(), state }
+        let timers = self
+            .empty_timer
+            .iter()
+            .chain(&self.reservation_timer)
+            .chain(&self.absence_timer);
+        Inspection {
+            timers: timers.map(Timer::view).collect(),
+            state,
+        }
     }
 }
 

@@ -86,7 +86,13 @@ impl SystemActor {
             Err(error) => {
                 log::error!("the projects could not be read and will be tried again: {error}");
                 let at = self.context.clock.now().after(POPULATE_RETRY);
-                state.housekeeping = Some(Timer::arm(&self.context.clock, "populate", at, me, SystemMsg::Populate));
+                state.housekeeping = Some(Timer::arm(
+                    &self.context.clock,
+                    "populate",
+                    at,
+                    me,
+                    SystemMsg::Populate,
+                ));
             }
         }
     }
@@ -96,7 +102,13 @@ impl SystemActor {
         tokio::spawn(delete_expired(Arc::clone(&self.context)));
         let clock = &self.context.clock;
         let at = clock.now().after(HOUSEKEEPING_INTERVAL);
-        state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, me, SystemMsg::RunHousekeeping));
+        state.housekeeping = Some(Timer::arm(
+            clock,
+            "housekeeping",
+            at,
+            me,
+            SystemMsg::RunHousekeeping,
+        ));
     }
 
     /// Records in a spawned task that the server runs: after a crash, sessions end at the last of these records. The timer of the
@@ -112,14 +124,30 @@ impl SystemActor {
     }
 
     fn arm_heartbeat(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
-        let at = self.context.clock.now().after(self.context.store.heartbeat_interval());
-        state.heartbeat = Some(Timer::arm(&self.context.clock, "heartbeat", at, me, SystemMsg::WriteHeartbeat));
+        let at = self
+            .context
+            .clock
+            .now()
+            .after(self.context.store.heartbeat_interval());
+        state.heartbeat = Some(Timer::arm(
+            &self.context.clock,
+            "heartbeat",
+            at,
+            me,
+            SystemMsg::WriteHeartbeat,
+        ));
     }
 
     fn inspect(&self, state: &SystemState) -> Inspection {
-        let timers =
-            [&state.housekeeping, &state.heartbeat, &state.survey].into_iter().flatten().map(Timer::view).collect();
-        Inspection { timers, state: json!({"projects": state.projects.len(), "media": self.context.media.kind()}) }
+        let timers = [&state.housekeeping, &state.heartbeat, &state.survey]
+            .into_iter()
+            .flatten()
+            .map(Timer::view)
+            .collect();
+        Inspection {
+            timers,
+            state: json!({"projects": state.projects.len(), "media": self.context.media.kind()}),
+        }
     }
 }
 
@@ -127,7 +155,11 @@ impl SystemActor {
 async fn delete_expired(context: Arc<ActorContext>) {
     purge_deleted(Arc::clone(&context)).await;
     loop {
-        match context.store.delete_expired(context.settings.retention).await {
+        match context
+            .store
+            .delete_expired(context.settings.retention)
+            .await
+        {
             Ok(0) => break,
             Ok(rows) => log::debug!(rows = rows; "deleted expired records"),
             Err(error) => {
@@ -143,17 +175,34 @@ impl Actor for SystemActor {
     type State = SystemState;
     type Arguments = ();
 
-    async fn pre_start(&self, myself: ActorRef<SystemMsg>, (): ()) -> Result<SystemState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SystemMsg>,
+        (): (),
+    ) -> Result<SystemState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        me.cast(SystemMsg::Populate).map_err(|_| "the mailbox is closed")?;
-        me.cast(SystemMsg::WriteHeartbeat).map_err(|_| "the mailbox is closed")?;
+        me.cast(SystemMsg::Populate)
+            .map_err(|_| "the mailbox is closed")?;
+        me.cast(SystemMsg::WriteHeartbeat)
+            .map_err(|_| "the mailbox is closed")?;
         let parent: Arc<str> = (*self.info.id).into();
         let projects = ChildSet::new(move |id: &ProjectId| {
-            ActorInfo::new(id.to_string(), ActorKind::Project, Some(Arc::clone(&parent)), Some(id.clone()))
+            ActorInfo::new(
+                id.to_string(),
+                ActorKind::Project,
+                Some(Arc::clone(&parent)),
+                Some(id.clone()),
+            )
         });
         let by_actor = HashMap::new();
-        Ok(SystemState { projects, by_actor, housekeeping: None, heartbeat: None, survey: None })
+        Ok(SystemState {
+            projects,
+            by_actor,
+            housekeeping: None,
+            heartbeat: None,
+            survey: None,
+        })
     }
 
     async fn handle(
@@ -169,11 +218,19 @@ impl Actor for SystemActor {
             SystemMsg::Project { id, msg } => self.send(&me, state, id, *msg),
             SystemMsg::FollowedReport { report, answer } => {
                 let (project, _) = report.room.split();
-                self.send(&me, state, project, ProjectMsg::FollowedReport { report, answer });
+                self.send(
+                    &me,
+                    state,
+                    project,
+                    ProjectMsg::FollowedReport { report, answer },
+                );
             }
             SystemMsg::DeliveriesQueued { project, endpoints } => {
                 for id in endpoints {
-                    let queued = ProjectMsg::WebhookEndpoint { id, msg: WebhookEndpointMsg::Queued };
+                    let queued = ProjectMsg::WebhookEndpoint {
+                        id,
+                        msg: WebhookEndpointMsg::Queued,
+                    };
                     self.send(&me, state, project.clone(), queued);
                 }
             }
@@ -203,8 +260,14 @@ impl Actor for SystemActor {
         Ok(())
     }
 
-    async fn post_stop(&self, myself: ActorRef<SystemMsg>, _: &mut SystemState) -> Result<(), ActorProcessingErr> {
-        myself.stop_children_and_wait(None, Some(self.context.settings.stop_timeout(2))).await;
+    async fn post_stop(
+        &self,
+        myself: ActorRef<SystemMsg>,
+        _: &mut SystemState,
+    ) -> Result<(), ActorProcessingErr> {
+        myself
+            .stop_children_and_wait(None, Some(self.context.settings.stop_timeout(2)))
+            .await;
         Ok(())
     }
 }

@@ -21,7 +21,12 @@ use crate::timer::Timer;
 
 impl SystemActor {
     /// Spawns a project's actor, for the first time or again.
-    pub(super) async fn spawn(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId) {
+    pub(super) async fn spawn(
+        &self,
+        me: &Mailbox<SystemMsg>,
+        state: &mut SystemState,
+        id: ProjectId,
+    ) {
         let info = state.projects.info(&id);
         let actor = ProjectActor {
             context: Arc::clone(&self.context),
@@ -36,12 +41,20 @@ impl SystemActor {
                 self.projects.insert(id.clone(), mailbox.clone());
                 state.projects.spawned(&self.context, id, mailbox);
             }
-            Err(error) => self.restore_later(me, state, id, RestartCause::Actor(&error.to_string())),
+            Err(error) => {
+                self.restore_later(me, state, id, RestartCause::Actor(&error.to_string()));
+            }
         }
     }
 
     /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
-    pub(super) fn send(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, message: ProjectMsg) {
+    pub(super) fn send(
+        &self,
+        me: &Mailbox<SystemMsg>,
+        state: &mut SystemState,
+        id: ProjectId,
+        message: ProjectMsg,
+    ) {
         if !state.projects.contains(&id) {
             self.load(me, id.clone());
         }
@@ -53,7 +66,10 @@ impl SystemActor {
     pub(super) fn load(&self, me: &Mailbox<SystemMsg>, id: ProjectId) {
         let (store, me) = (self.context.store.clone(), me.clone());
         tokio::spawn(async move {
-            let exists = store.project(id.clone()).await.map(|project| project.is_some());
+            let exists = store
+                .project(id.clone())
+                .await
+                .map(|project| project.is_some());
             let _ = me.cast(SystemMsg::ProjectLoaded { id, exists });
         });
     }
@@ -79,7 +95,10 @@ impl SystemActor {
             }
             Ok(false) => {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
-                let waiting = state.projects.remove(&self.context, &id).map(Child::into_waiting);
+                let waiting = state
+                    .projects
+                    .remove(&self.context, &id)
+                    .map(Child::into_waiting);
                 for message in waiting.into_iter().flatten() {
                     self.answer_as_unknown(&id, message);
                 }
@@ -92,11 +111,17 @@ impl SystemActor {
     fn answer_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
         match message {
             ProjectMsg::Reports(room) => {
-                for waiting in self.context.reports.take_all(&NamespacedRoom::new(project, &room)) {
+                for waiting in self
+                    .context
+                    .reports
+                    .take_all(&NamespacedRoom::new(project, &room))
+                {
                     waiting.answers.send(Err(ReportError::UnknownRoom));
                 }
             }
-            ProjectMsg::FollowedReport { answer, .. } => drop(answer.send(Err(ReportError::UnknownRoom))),
+            ProjectMsg::FollowedReport { answer, .. } => {
+                let _ = answer.send(Err(ReportError::UnknownRoom));
+            }
             _ => {}
         }
     }
@@ -108,12 +133,20 @@ impl SystemActor {
         actor: ActorId,
         reason: &str,
     ) {
-        let Some(id) = state.by_actor.remove(&actor) else { return };
+        let Some(id) = state.by_actor.remove(&actor) else {
+            return;
+        };
         self.restore_later(me, state, id, RestartCause::Actor(reason));
     }
 
     /// Arms the timer that rebuilds a project which failed or could not start.
-    fn restore_later(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, cause: RestartCause<'_>) {
+    fn restore_later(
+        &self,
+        me: &Mailbox<SystemMsg>,
+        state: &mut SystemState,
+        id: ProjectId,
+        cause: RestartCause<'_>,
+    ) {
         log::error!(project = id.as_str(); "a project failed and will be rebuilt: {cause}");
         self.projects.remove(&id);
         let child = state.projects.supervised(&id);
@@ -121,9 +154,17 @@ impl SystemActor {
         let now = clock.now();
         let delay = child.record_failure(now, cause);
         self.context.registry.deregister_children(child.info());
-        self.context.registry.register(child.info(), ActorStatus::Restarting);
+        self.context
+            .registry
+            .register(child.info(), ActorStatus::Restarting);
         self.context.metrics.restarted(ActorKind::Project);
-        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, SystemMsg::Restore(id)));
+        child.retry_with(Timer::arm(
+            clock,
+            "restore",
+            now.after(delay),
+            me,
+            SystemMsg::Restore(id),
+        ));
     }
 }
 
@@ -132,6 +173,9 @@ fn report_path(me: &Mailbox<SystemMsg>, id: &ProjectId) -> ReportPath<ProjectMsg
     let (me, id) = (me.clone(), id.clone());
     ReportPath::new(move |message| {
         // If the root has stopped, so has everything below it.
-        let _ = me.cast(SystemMsg::Project { id: id.clone(), msg: Box::new(message) });
+        let _ = me.cast(SystemMsg::Project {
+            id: id.clone(),
+            msg: Box::new(message),
+        });
     })
 }

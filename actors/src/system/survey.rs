@@ -30,9 +30,12 @@ impl SystemActor {
 
     /// Gives each project that runs its share. One that does not run has nothing to compare it with.
     pub(super) fn surveyed(state: &mut SystemState, survey: Result<Survey, MediaError>) {
-        let survey = survey.inspect_err(|error| log::warn!("the records were not reconciled: {error}"));
+        let survey =
+            survey.inspect_err(|error| log::warn!("the records were not reconciled: {error}"));
         for (project, share) in survey.map(Survey::by_project).unwrap_or_default() {
-            state.projects.send(&project, ProjectMsg::Surveyed(Box::new(share)));
+            state
+                .projects
+                .send(&project, ProjectMsg::Surveyed(Box::new(share)));
         }
     }
 }

@@ -93,10 +93,29 @@ struct Running {
 
 impl WebhookEndpointActor {
     /// Arms the timer for the first tick at or after `due`, unless it is armed for an earlier one.
-    fn sleep_until(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, due: Timestamp) {
-        let at = next_tick(self.context.clock.now(), due, self.context.settings.webhook_tick);
-        if state.tick.as_ref().is_none_or(|tick| tick.view().fires_at > at) {
-            state.tick = Some(Timer::arm(&self.context.clock, "tick", at, me, WebhookEndpointMsg::Tick));
+    fn sleep_until(
+        &self,
+        me: &Mailbox<WebhookEndpointMsg>,
+        state: &mut WebhookEndpointState,
+        due: Timestamp,
+    ) {
+        let at = next_tick(
+            self.context.clock.now(),
+            due,
+            self.context.settings.webhook_tick,
+        );
+        if state
+            .tick
+            .as_ref()
+            .is_none_or(|tick| tick.view().fires_at > at)
+        {
+            state.tick = Some(Timer::arm(
+                &self.context.clock,
+                "tick",
+                at,
+                me,
+                WebhookEndpointMsg::Tick,
+            ));
         }
     }
 
@@ -122,11 +141,20 @@ impl WebhookEndpointActor {
             });
             let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
-        state.run = Some(Running { task, stopping, progress });
+        state.run = Some(Running {
+            task,
+            stopping,
+            progress,
+        });
         state.queued_meanwhile = false;
     }
 
-    fn run_finished(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState, finished: RunFinished) {
+    fn run_finished(
+        &self,
+        me: &Mailbox<WebhookEndpointMsg>,
+        state: &mut WebhookEndpointState,
+        finished: RunFinished,
+    ) {
         state.run = None;
         if finished.deleted {
             return me.actor().stop(Some("deleted".into()));
@@ -134,7 +162,11 @@ impl WebhookEndpointActor {
         if finished.last_attempt.is_some() {
             state.last_attempt = finished.last_attempt;
         }
-        let due = if state.queued_meanwhile { Some(self.context.clock.now()) } else { finished.next_due };
+        let due = if state.queued_meanwhile {
+            Some(self.context.clock.now())
+        } else {
+            finished.next_due
+        };
         if let Some(due) = due {
             self.sleep_until(me, state, due);
         }
@@ -142,9 +174,15 @@ impl WebhookEndpointActor {
 
     fn inspect(state: &WebhookEndpointState) -> Inspection {
         let progress = |count: fn(&Progress) -> &AtomicUsize| {
-            state.run.as_ref().map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))
+            state
+                .run
+                .as_ref()
+                .map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))
         };
-        let backoff = state.last_attempt.as_ref().is_some_and(|last| last.outcome.error.is_some());
+        let backoff = state
+            .last_attempt
+            .as_ref()
+            .is_some_and(|last| last.outcome.error.is_some());
         let due = state.tick.as_ref().map(|tick| tick.view().fires_at);
         let state_json = json!({
             "due": due,
@@ -154,7 +192,10 @@ impl WebhookEndpointActor {
             "backoff": backoff,
             "last_response": state.last_attempt,
         });
-        Inspection { timers: state.tick.iter().map(Timer::view).collect(), state: state_json }
+        Inspection {
+            timers: state.tick.iter().map(Timer::view).collect(),
+            state: state_json,
+        }
     }
 }
 
@@ -170,7 +211,12 @@ impl Actor for WebhookEndpointActor {
     ) -> Result<WebhookEndpointState, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let mut state = WebhookEndpointState { tick: None, run: None, queued_meanwhile: false, last_attempt: None };
+        let mut state = WebhookEndpointState {
+            tick: None,
+            run: None,
+            queued_meanwhile: false,
+            last_attempt: None,
+        };
         // Deliveries may be pending from before.
         let queue = self.context.store.endpoint_queue(self.id).await?;
         let now = self.context.clock.now();
@@ -215,7 +261,10 @@ impl Actor for WebhookEndpointActor {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(run) = state.run.take() {
             let _ = run.stopping.send(true);
-            if tokio::time::timeout(self.context.settings.stop_timeout(0), run.task).await.is_err() {
+            if tokio::time::timeout(self.context.settings.stop_timeout(0), run.task)
+                .await
+                .is_err()
+            {
                 log::warn!(endpoint = self.id.to_string().as_str(); "posts were not recorded before the stop");
             }
         }
@@ -226,7 +275,10 @@ impl Actor for WebhookEndpointActor {
 /// Returns the first multiple of `tick` after `now` and not before `due`.
 fn next_tick(now: Timestamp, due: Timestamp, tick: Duration) -> Timestamp {
     let tick = i64::try_from(tick.as_millis()).unwrap_or(i64::MAX).max(1);
-    let (after_now, at_due) = (now.millis() / tick + 1, due.millis().saturating_add(tick - 1) / tick);
+    let (after_now, at_due) = (
+        now.millis() / tick + 1,
+        due.millis().saturating_add(tick - 1) / tick,
+    );
     Timestamp::from_millis(after_now.max(at_due).saturating_mul(tick))
 }
 
@@ -238,7 +290,9 @@ pub(crate) async fn purge_deleted(context: Arc<ActorContext>) {
             Ok(0) => break,
             Ok(_) => {}
             Err(error) => {
-                log::warn!("the deliveries of deleted webhook endpoints wait for the store: {error}");
+                log::warn!(
+                    "the deliveries of deleted webhook endpoints wait for the store: {error}"
+                );
                 break;
             }
         }
@@ -256,11 +310,22 @@ mod tests {
 
     #[test]
     fn a_due_delivery_waits_for_the_next_tick() {
-        assert_eq!((next(0, 0), next(1, 0), next(4_999, 4_999), next(5_000, 5_000)), (5_000, 5_000, 5_000, 10_000));
+        assert_eq!(
+            (
+                next(0, 0),
+                next(1, 0),
+                next(4_999, 4_999),
+                next(5_000, 5_000)
+            ),
+            (5_000, 5_000, 5_000, 10_000)
+        );
     }
 
     #[test]
     fn a_delivery_that_becomes_due_at_a_tick_is_posted_at_that_tick() {
-        assert_eq!((next(1, 60_000), next(1, 60_001), next(1, 64_999)), (60_000, 65_000, 65_000));
+        assert_eq!(
+            (next(1, 60_000), next(1, 60_001), next(1, 64_999)),
+            (60_000, 65_000, 65_000)
+        );
     }
 }

@@ -74,7 +74,13 @@ impl Run {
             match self.turn().await {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(next_due)) => break next_due,
-                Err(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_attempt: self.last },
+                Err(Halt::Deleted) => {
+                    return RunFinished {
+                        next_due: None,
+                        deleted: true,
+                        last_attempt: self.last,
+                    };
+                }
                 Err(Halt::Stopping) => break None,
                 Err(Halt::NoLease) => break Some(self.context.clock.now()),
                 Err(Halt::Store(error)) => {
@@ -83,7 +89,11 @@ impl Run {
                 }
             }
         };
-        RunFinished { next_due, deleted: false, last_attempt: self.last }
+        RunFinished {
+            next_due,
+            deleted: false,
+            last_attempt: self.last,
+        }
     }
 
     /// Posts one batch. If nothing is due, breaks with the time at which the next delivery is, if one is pending.
@@ -91,14 +101,27 @@ impl Run {
         if !self.context.deliveries.may_post() {
             return Err(Halt::NoLease);
         }
-        let queue = self.context.store.endpoint_queue(self.endpoint).await.map_err(Halt::Store)?;
+        let queue = self
+            .context
+            .store
+            .endpoint_queue(self.endpoint)
+            .await
+            .map_err(Halt::Store)?;
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.retry.longest_delay());
         if queue.last_retry.is_some_and(|last| last > latest) {
             // The clock was ahead when they were scheduled. The next turn looks for more of them.
             let project = self.project.clone();
-            self.context.store.bring_retries_forward(project, self.endpoint, latest).await.map_err(Halt::Store)?;
-            return if self.is_stopping() { Err(Halt::Stopping) } else { Ok(ControlFlow::Continue(())) };
+            self.context
+                .store
+                .bring_retries_forward(project, self.endpoint, latest)
+                .await
+                .map_err(Halt::Store)?;
+            return if self.is_stopping() {
+                Err(Halt::Stopping)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            };
         }
         let next_due = queue.next_due(now);
         if next_due.is_none_or(|due| due > now) {
@@ -107,7 +130,11 @@ impl Run {
         let permits = self.permits(queue.has_delivered).await?;
         let posted = self.batch(&permits).await?;
         // A delivery that is due and not in the batch waits for the next tick.
-        Ok(if posted == 0 { ControlFlow::Break(next_due) } else { ControlFlow::Continue(()) })
+        Ok(if posted == 0 {
+            ControlFlow::Break(next_due)
+        } else {
+            ControlFlow::Continue(())
+        })
     }
 
     /// Waits for the permits of a batch: one, and more if they are free and the receiver answers with success.
@@ -118,11 +145,27 @@ impl Run {
             Some(last) if last.outcome.timed_out => Lane::TimedOut,
             Some(_) => Lane::Answering,
         };
-        let at_once =
-            if self.last.as_ref().is_some_and(|last| last.outcome.error.is_none()) { ROOMS_AT_ONCE } else { 1 };
+        let at_once = if self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.outcome.error.is_none())
+        {
+            ROOMS_AT_ONCE
+        } else {
+            1
+        };
         let mut stopping = self.stopping.clone();
         let stopped = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
-        match select(pin!(self.context.deliveries.permits(&self.project, lane, at_once)), stopped).await {
+        match select(
+            pin!(
+                self.context
+                    .deliveries
+                    .permits(&self.project, lane, at_once)
+            ),
+            stopped,
+        )
+        .await
+        {
             Either::Left((permits, _)) => Ok(permits),
             Either::Right(_) => Err(Halt::Stopping),
         }
@@ -132,21 +175,33 @@ impl Run {
     async fn batch(&mut self, permits: &[ProjectPermit]) -> Result<usize, Halt> {
         let (store, begun) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint gets nothing more.
-        let endpoint = store.active_webhook_endpoint(self.endpoint).await.map_err(Halt::Store)?.ok_or(Halt::Deleted)?;
+        let endpoint = store
+            .active_webhook_endpoint(self.endpoint)
+            .await
+            .map_err(Halt::Store)?
+            .ok_or(Halt::Deleted)?;
         let endpoint = Arc::new(endpoint);
         let (project, now) = (self.project.clone(), self.context.clock.now());
-        let due = store.due_deliveries(project, self.endpoint, now, BATCH).await.map_err(Halt::Store)?;
+        let due = store
+            .due_deliveries(project, self.endpoint, now, BATCH)
+            .await
+            .map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
         let mut last = None;
-        let mut posted =
-            stream::iter(rooms).map(|room| self.room(&endpoint, room, begun)).buffer_unordered(permits.len().max(1));
+        let mut posted = stream::iter(rooms)
+            .map(|room| self.room(&endpoint, room, begun))
+            .buffer_unordered(permits.len().max(1));
         // To the end also when the actor stops, since a post whose result is not recorded is made again.
         while let Some(attempt) = posted.next().await {
             last = attempt.or(last);
         }
         drop(posted);
         self.last = last.or(self.last.take());
-        if self.is_stopping() { Err(Halt::Stopping) } else { Ok(count) }
+        if self.is_stopping() {
+            Err(Halt::Stopping)
+        } else {
+            Ok(count)
+        }
     }
 
     fn is_stopping(&self) -> bool {
@@ -159,14 +214,22 @@ impl Run {
     ///
     /// The result of a post is written while the next one is made, and before the next result: after a crash, what was posted and
     /// not recorded is posted again in the same order.
-    async fn room(&self, endpoint: &Arc<WebhookEndpoint>, due: Vec<DueDelivery>, begun: Instant) -> Option<Attempt> {
+    async fn room(
+        &self,
+        endpoint: &Arc<WebhookEndpoint>,
+        due: Vec<DueDelivery>,
+        begun: Instant,
+    ) -> Option<Attempt> {
         let mut last: Option<Attempt> = None;
         for delivery in due {
-            if self.is_stopping() || begun.elapsed() > TURN || last.as_ref().is_some_and(|last| last.outcome.timed_out)
+            if self.is_stopping()
+                || begun.elapsed() > TURN
+                || last.as_ref().is_some_and(|last| last.outcome.timed_out)
             {
                 break;
             }
-            let (attempt, ()) = join(self.attempt(endpoint, delivery), self.record(last.as_ref())).await;
+            let (attempt, ()) =
+                join(self.attempt(endpoint, delivery), self.record(last.as_ref())).await;
             if attempt.is_none() {
                 return last;
             }
@@ -177,12 +240,27 @@ impl Run {
     }
 
     /// Makes an attempt; `None` if this server may not post.
-    async fn attempt(&self, endpoint: &Arc<WebhookEndpoint>, delivery: DueDelivery) -> Option<Attempt> {
+    async fn attempt(
+        &self,
+        endpoint: &Arc<WebhookEndpoint>,
+        delivery: DueDelivery,
+    ) -> Option<Attempt> {
         let (delivery_id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await?;
         let at = self.context.clock.now();
-        let retry_at = outcome.error.as_ref().and_then(|_| self.context.settings.retry.next_attempt(number, at));
-        Some(Attempt { project_id: endpoint.project_id.clone(), delivery_id, number, due, at, outcome, retry_at })
+        let retry_at = outcome
+            .error
+            .as_ref()
+            .and_then(|_| self.context.settings.retry.next_attempt(number, at));
+        Some(Attempt {
+            project_id: endpoint.project_id.clone(),
+            delivery_id,
+            number,
+            due,
+            at,
+            outcome,
+            retry_at,
+        })
     }
 
     /// Writes the result of an attempt, if there is one. While the store cannot, the room waits here and posts nothing more: without
@@ -192,8 +270,15 @@ impl Run {
         if let Err(error) = self.context.store.record_attempt(attempt.clone()).await {
             self.record_later(attempt, &error).await;
         }
-        self.context.metrics.deliveries.with_label_values(&[label(attempt)]).inc();
-        self.context.metrics.delivery_lag.observe(attempt.at.since(attempt.due).as_secs_f64());
+        self.context
+            .metrics
+            .deliveries
+            .with_label_values(&[label(attempt)])
+            .inc();
+        self.context
+            .metrics
+            .delivery_lag
+            .observe(attempt.at.since(attempt.due).as_secs_f64());
     }
 
     async fn record_later(&self, attempt: &Attempt, error: &StoreError) {
@@ -202,8 +287,17 @@ impl Run {
         self.progress.unrecorded.fetch_add(1, Ordering::Relaxed);
         let mut delay = FIRST_RECORD_DELAY;
         loop {
-            self.context.clock.sleep_until(self.context.clock.now().after(delay)).await;
-            if self.context.store.record_attempt(attempt.clone()).await.is_ok() {
+            self.context
+                .clock
+                .sleep_until(self.context.clock.now().after(delay))
+                .await;
+            if self
+                .context
+                .store
+                .record_attempt(attempt.clone())
+                .await
+                .is_ok()
+            {
                 break;
             }
             delay = LONGEST_RECORD_DELAY.min(delay * 2);
@@ -211,10 +305,24 @@ impl Run {
         self.progress.unrecorded.fetch_sub(1, Ordering::Relaxed);
     }
 
-    async fn post(&self, endpoint: &Arc<WebhookEndpoint>, due: DueDelivery) -> Option<AttemptOutcome> {
-        let DueDelivery { id, event_type, payload, .. } = due;
-        let delivery =
-            Delivery { endpoint: Arc::clone(endpoint), id, event_type, payload, at: self.context.clock.now() };
+    async fn post(
+        &self,
+        endpoint: &Arc<WebhookEndpoint>,
+        due: DueDelivery,
+    ) -> Option<AttemptOutcome> {
+        let DueDelivery {
+            id,
+            event_type,
+            payload,
+            ..
+        } = due;
+        let delivery = Delivery {
+            endpoint: Arc::clone(endpoint),
+            id,
+            event_type,
+            payload,
+            at: self.context.clock.now(),
+        };
         self.progress.in_flight.fetch_add(1, Ordering::Relaxed);
         let outcome = self.context.deliveries.post(delivery).await;
         self.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -235,7 +343,10 @@ const fn label(attempt: &Attempt) -> &'static str {
 fn by_room(due: Vec<DueDelivery>) -> Vec<Vec<DueDelivery>> {
     let mut rooms: BTreeMap<String, Vec<DueDelivery>> = BTreeMap::new();
     for delivery in due {
-        rooms.entry(delivery.room.clone()).or_default().push(delivery);
+        rooms
+            .entry(delivery.room.clone())
+            .or_default()
+            .push(delivery);
     }
     rooms.into_values().collect()
 }

@@ -17,21 +17,42 @@ type Pending<T> = JoinHandle<Result<T, TreeError>>;
 
 impl Fixture {
     fn remove(&self, identity: &str) -> Pending<bool> {
-        let (tree, project, identity) = (self.tree.clone(), self.project.clone(), identity.parse().unwrap());
-        tokio::spawn(async move { tree.remove_participant(project, "stage".parse().unwrap(), identity).await })
+        let (tree, project, identity) = (
+            self.tree.clone(),
+            self.project.clone(),
+            identity.parse().unwrap(),
+        );
+        tokio::spawn(async move {
+            tree.remove_participant(project, "stage".parse().unwrap(), identity)
+                .await
+        })
     }
 
     fn mute(&self, identity: &str) -> Pending<MuteOutcome> {
         let (tree, project) = (self.tree.clone(), self.project.clone());
-        let request =
-            MuteTrackRequest { identity: identity.parse().unwrap(), track: "TR_1".parse().unwrap(), muted: true };
-        tokio::spawn(async move { tree.mute_track(project, "stage".parse().unwrap(), request).await })
+        let request = MuteTrackRequest {
+            identity: identity.parse().unwrap(),
+            track: "TR_1".parse().unwrap(),
+            muted: true,
+        };
+        tokio::spawn(async move {
+            tree.mute_track(project, "stage".parse().unwrap(), request)
+                .await
+        })
     }
 
     fn send_data(&self) -> Pending<()> {
         let (tree, project) = (self.tree.clone(), self.project.clone());
-        let data = ServerData { data: b"hello".to_vec(), topic: None, kind: DataKind::Reliable, to: Vec::new() };
-        tokio::spawn(async move { tree.send_data(project, "stage".parse().unwrap(), data).await })
+        let data = ServerData {
+            data: b"hello".to_vec(),
+            topic: None,
+            kind: DataKind::Reliable,
+            to: Vec::new(),
+        };
+        tokio::spawn(async move {
+            tree.send_data(project, "stage".parse().unwrap(), data)
+                .await
+        })
     }
 
     fn change_role(&self, identity: &str) -> Pending<RoleChanged> {
@@ -41,24 +62,44 @@ impl Fixture {
             role: "guest".parse().unwrap(),
             by: ChangedBy::ApiKey("vk_test_0123".parse().unwrap()),
         };
-        tokio::spawn(async move { tree.change_role(project, "stage".parse().unwrap(), request, None).await })
+        tokio::spawn(async move {
+            tree.change_role(project, "stage".parse().unwrap(), request, None)
+                .await
+        })
     }
 
     fn leave(&self, identity: &str) -> conclave_media::ReportAnswer {
-        self.plane.participants.lock().unwrap().retain(|(_, inside)| inside.identity.as_str() != identity);
+        self.plane
+            .participants
+            .lock()
+            .unwrap()
+            .retain(|(_, inside)| inside.identity.as_str() != identity);
         self.report(
             "stage",
-            MediaEvent::ParticipantLeft { participant: participant_ref(identity), departure: Departure::Left },
+            MediaEvent::ParticipantLeft {
+                participant: participant_ref(identity),
+                departure: Departure::Left,
+            },
         )
     }
 
     /// Waits until the media plane has begun exactly these commands.
     async fn until_begun(&self, commands: &[&str]) {
-        wait_until(async || self.plane.commands.lock().unwrap().clone(), |begun| begun == commands).await;
+        wait_until(
+            async || self.plane.commands.lock().unwrap().clone(),
+            |begun| begun == commands,
+        )
+        .await;
     }
 
     async fn recent_messages(&self) -> Vec<&'static str> {
-        self.actor("stage").await.history.unwrap().into_iter().map(|handled| handled.message).collect()
+        self.actor("stage")
+            .await
+            .history
+            .unwrap()
+            .into_iter()
+            .map(|handled| handled.message)
+            .collect()
     }
 }
 
@@ -76,7 +117,9 @@ fn a_media_plane_that_hangs_does_not_keep_a_room_from_handling_joins_leaves_and_
         let role = fixture.change_role("bob");
         fixture.until_begun(&["remove PA_alice", "role bob"]).await;
         let sent = fixture.send_data();
-        fixture.until_begun(&["remove PA_alice", "role bob", "send"]).await;
+        fixture
+            .until_begun(&["remove PA_alice", "role bob", "send"])
+            .await;
 
         fixture.join("stage", "dora").await.unwrap().unwrap();
         fixture.leave("carol").await.unwrap().unwrap();
@@ -90,7 +133,10 @@ fn a_media_plane_that_hangs_does_not_keep_a_room_from_handling_joins_leaves_and_
         assert_eq!(role.await.unwrap().unwrap().change.role.as_str(), "guest");
         sent.await.unwrap().unwrap();
         let participants = serde_json::json!({"guest": ["bob"], "host": ["dora"]});
-        assert_eq!(fixture.actor("stage").await.state["participants"], participants);
+        assert_eq!(
+            fixture.actor("stage").await.state["participants"],
+            participants
+        );
     });
 }
 
@@ -100,11 +146,17 @@ fn commands_are_among_the_recent_messages_of_their_room() {
         let fixture = Fixture::new().await;
         fixture.join("stage", "alice").await.unwrap().unwrap();
         assert!(fixture.remove("alice").await.unwrap().unwrap());
-        assert!(matches!(fixture.mute("alice").await.unwrap(), Ok(MuteOutcome::NoSuchTrack)));
+        assert!(matches!(
+            fixture.mute("alice").await.unwrap(),
+            Ok(MuteOutcome::NoSuchTrack)
+        ));
         fixture.send_data().await.unwrap().unwrap();
         let messages = fixture.recent_messages().await;
         let commands = ["remove_participant", "mute_track", "send_data"];
-        let handled: Vec<_> = messages.into_iter().filter(|message| commands.contains(message)).collect();
+        let handled: Vec<_> = messages
+            .into_iter()
+            .filter(|message| commands.contains(message))
+            .collect();
         assert_eq!(handled, commands);
     });
 }
@@ -118,14 +170,20 @@ fn commands_to_one_participant_run_one_after_another() {
         let first = fixture.mute("alice");
         fixture.until_begun(&["mute alice"]).await;
         let second = fixture.remove("alice");
-        wait_until(async || fixture.recent_messages().await, |seen| seen.contains(&"remove_participant")).await;
+        wait_until(
+            async || fixture.recent_messages().await,
+            |seen| seen.contains(&"remove_participant"),
+        )
+        .await;
         let other = fixture.mute("bob");
         fixture.until_begun(&["mute alice", "mute bob"]).await;
 
         fixture.plane.release(2);
         first.await.unwrap().unwrap();
         other.await.unwrap().unwrap();
-        fixture.until_begun(&["mute alice", "mute bob", "remove PA_alice"]).await;
+        fixture
+            .until_begun(&["mute alice", "mute bob", "remove PA_alice"])
+            .await;
         fixture.plane.release(1);
         assert!(second.await.unwrap().unwrap());
     });
@@ -142,7 +200,10 @@ fn reports_about_a_participant_wait_for_a_change_of_its_role() {
         fixture.until_begun(&["role alice"]).await;
         let left = fixture.report(
             "stage",
-            MediaEvent::ParticipantLeft { participant: participant_ref("alice"), departure: Departure::Left },
+            MediaEvent::ParticipantLeft {
+                participant: participant_ref("alice"),
+                departure: Departure::Left,
+            },
         );
         fixture.join("stage", "bob").await.unwrap().unwrap();
         assert_eq!(fixture.open_sessions().await, ["alice", "bob"]);
@@ -167,7 +228,9 @@ fn a_hibernating_room_asks_the_media_plane_and_hibernates_again() {
         fixture.plane.release(1);
         assert!(matches!(muted.await.unwrap(), Ok(MuteOutcome::NoSuchTrack)));
         assert!(!fixture.remove("alice").await.unwrap().unwrap());
-        fixture.until("stage", |actor| actor.status == "hibernating").await;
+        fixture
+            .until("stage", |actor| actor.status == "hibernating")
+            .await;
     });
 }
 
@@ -186,11 +249,22 @@ fn a_command_is_answered_when_its_room_ends_or_fails_meanwhile() {
 
         fixture.plane.commands.lock().unwrap().clear();
         let (muted, role) = (fixture.mute("bob"), fixture.change_role("alice"));
-        wait_until(async || fixture.plane.commands.lock().unwrap().len(), |begun| *begun == 2).await;
-        fixture.tree.end_room(fixture.project.clone(), "stage".parse().unwrap()).await.unwrap();
+        wait_until(
+            async || fixture.plane.commands.lock().unwrap().len(),
+            |begun| *begun == 2,
+        )
+        .await;
+        fixture
+            .tree
+            .end_room(fixture.project.clone(), "stage".parse().unwrap())
+            .await
+            .unwrap();
         fixture.plane.release(2);
         assert!(matches!(muted.await.unwrap(), Ok(MuteOutcome::NoSuchTrack)));
         assert!(matches!(role.await.unwrap(), Err(TreeError::Media(_))));
-        assert!(!fixture.remove("alice").await.unwrap().unwrap(), "an ended room has no participants");
+        assert!(
+            !fixture.remove("alice").await.unwrap().unwrap(),
+            "an ended room has no participants"
+        );
     });
 }

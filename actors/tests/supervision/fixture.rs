@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use conclave_actors::debug::ActorView;
 use conclave_actors::metrics::ActorMetrics;
-use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree};
+use conclave_actors::{
+    ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree,
+};
 use conclave_db::{
-    CommitHook, Location, NewRoom, NewTemplate, OlderSchema, PostgresOptions, PostgresServer, SessionFilter, Store,
-    StoreMetrics, StoreOptions, Vault,
+    CommitHook, Location, NewRoom, NewTemplate, OlderSchema, PostgresOptions, PostgresServer,
+    SessionFilter, Store, StoreMetrics, StoreOptions, Vault,
 };
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
@@ -24,7 +26,8 @@ use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
 use conclave_model::{
-    Clock, LeaseCheck, NamespacedRoom, NodeId, ParticipantSid, ProjectId, RoleName, Secret, Timestamp,
+    Clock, LeaseCheck, NamespacedRoom, NodeId, ParticipantSid, ProjectId, RoleName, Secret,
+    Timestamp,
 };
 use conclave_outbound::TrustedRoots;
 use conclave_outbound::upload::Uploader;
@@ -50,7 +53,12 @@ pub struct Fixture {
 
 fn at_server(url: &str) -> Location {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
-    Location::Server(PostgresOptions { server, lanes: 2, readers: 2, epoch: None })
+    Location::Server(PostgresOptions {
+        server,
+        lanes: 2,
+        readers: 2,
+        epoch: None,
+    })
 }
 
 fn open(location: Location, key: Option<&Path>, clock: &Clock, on_commit: CommitHook) -> Store {
@@ -85,13 +93,24 @@ impl Fixture {
             Records::File(path) => Location::File(path.clone()),
             Records::Server(database) => at_server(&database.url()),
         };
-        let store = open(location, Some(&dir.path().join("encryption.key")), &clock, relay.hook());
+        let store = open(
+            location,
+            Some(&dir.path().join("encryption.key")),
+            &clock,
+            relay.hook(),
+        );
         let plane = Arc::new(FaultyPlane::default());
         let context = ActorContext {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
-            deliveries: DeliveryPool::new(receivers, Duration::from_secs(1), &TrustedRoots::default(), lease).unwrap(),
+            deliveries: DeliveryPool::new(
+                receivers,
+                Duration::from_secs(1),
+                &TrustedRoots::default(),
+                lease,
+            )
+            .unwrap(),
             uploads: Uploader::new(
                 dir.path().join("recordings"),
                 AddressFilter::default(),
@@ -108,13 +127,33 @@ impl Fixture {
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };
         let tree = Tree::start(context, &relay).await.unwrap();
-        let project = store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id;
-        let template = store.create_template(template(&project), None).await.unwrap();
+        let project = store
+            .create_project("p".into(), Environment::Test, "self_hosted".into())
+            .await
+            .unwrap()
+            .id;
+        let template = store
+            .create_template(template(&project), None)
+            .await
+            .unwrap();
         for name in ["stage", "sibling"] {
-            let new = NewRoom { template_id: Some(template.id.clone()), ..room(&project, name) };
+            let new = NewRoom {
+                template_id: Some(template.id.clone()),
+                ..room(&project, name)
+            };
             tree.create_room(new, None, None).await.unwrap();
         }
-        Self { tree, store, clock, plane, room_ends, project, relay, _records: records, _dir: dir }
+        Self {
+            tree,
+            store,
+            clock,
+            plane,
+            room_ends,
+            project,
+            relay,
+            _records: records,
+            _dir: dir,
+        }
     }
 
     pub fn room(&self, name: &str) -> NamespacedRoom {
@@ -122,12 +161,20 @@ impl Fixture {
     }
 
     pub fn report(&self, room: &str, event: MediaEvent) -> ReportAnswer {
-        self.tree.report(Report { room: self.room(room), at: self.clock.now(), event })
+        self.tree.report(Report {
+            room: self.room(room),
+            at: self.clock.now(),
+            event,
+        })
     }
 
     pub fn join(&self, room: &str, identity: &str) -> ReportAnswer {
         let participant = participant(identity, self.clock.now());
-        self.plane.participants.lock().unwrap().push((self.room(room), participant.clone()));
+        self.plane
+            .participants
+            .lock()
+            .unwrap()
+            .push((self.room(room), participant.clone()));
         self.report(room, MediaEvent::ParticipantJoined(Box::new(participant)))
     }
 
@@ -135,23 +182,43 @@ impl Fixture {
     pub async fn fail(&self, room: &str) {
         let before = self.reconciled(room).await.restarts;
         self.plane.panics.store(1, Ordering::SeqCst);
-        let victim = MediaEvent::ParticipantJoined(Box::new(participant("victim", self.clock.now())));
-        let refused = tokio::time::timeout(Duration::from_secs(60), self.report(room, victim)).await;
-        assert!(refused.unwrap().is_err(), "a report that failed its actor is not taken");
-        self.until(room, |actor| actor.restarts == before + 1 && actor.status == "restarting").await;
+        let victim =
+            MediaEvent::ParticipantJoined(Box::new(participant("victim", self.clock.now())));
+        let refused =
+            tokio::time::timeout(Duration::from_secs(60), self.report(room, victim)).await;
+        assert!(
+            refused.unwrap().is_err(),
+            "a report that failed its actor is not taken"
+        );
+        self.until(room, |actor| {
+            actor.restarts == before + 1 && actor.status == "restarting"
+        })
+        .await;
     }
 
     /// Waits until a rebuilt room has asked the media plane for its participants, so that this is not the call that fails.
     pub async fn reconciled(&self, room: &str) -> ActorView {
-        let handled =
-            |actor: &ActorView, name| actor.history.iter().flatten().filter(|handled| handled.message == name).count();
-        self.until(room, |actor| handled(actor, "reconcile") <= handled(actor, "observed")).await;
+        let handled = |actor: &ActorView, name| {
+            actor
+                .history
+                .iter()
+                .flatten()
+                .filter(|handled| handled.message == name)
+                .count()
+        };
+        self.until(room, |actor| {
+            handled(actor, "reconcile") <= handled(actor, "observed")
+        })
+        .await;
         // Answered after the observation has been handled.
         self.actor(room).await
     }
 
     pub async fn actor(&self, room: &str) -> ActorView {
-        self.tree.actor(&format!("{}/room/{room}", self.project)).await.expect("an open room has an actor")
+        self.tree
+            .actor(&format!("{}/room/{room}", self.project))
+            .await
+            .expect("an open room has an actor")
     }
 
     pub async fn until(&self, room: &str, holds: impl Fn(&ActorView) -> bool) -> ActorView {
@@ -159,11 +226,24 @@ impl Fixture {
     }
 
     pub async fn open_sessions(&self) -> Vec<String> {
-        let filter = SessionFilter { active: Some(true), ..SessionFilter::default() };
-        let page = PageRequest { limit: 50, offset: 0 };
-        let page = self.store.sessions(self.project.clone(), filter, page).await.unwrap();
-        let mut identities: Vec<_> =
-            page.items.iter().map(|session| session.participant_identity.to_string()).collect();
+        let filter = SessionFilter {
+            active: Some(true),
+            ..SessionFilter::default()
+        };
+        let page = PageRequest {
+            limit: 50,
+            offset: 0,
+        };
+        let page = self
+            .store
+            .sessions(self.project.clone(), filter, page)
+            .await
+            .unwrap();
+        let mut identities: Vec<_> = page
+            .items
+            .iter()
+            .map(|session| session.participant_identity.to_string())
+            .collect();
         identities.sort_unstable();
         identities
     }
@@ -183,7 +263,8 @@ pub fn room(project: &ProjectId, name: &str) -> NewRoom {
 
 fn template(project: &ProjectId) -> NewTemplate {
     let role = |name: &str, input: &str| {
-        let (name, input): (RoleName, RoleInput) = (name.parse().unwrap(), serde_json::from_str(input).unwrap());
+        let (name, input): (RoleName, RoleInput) =
+            (name.parse().unwrap(), serde_json::from_str(input).unwrap());
         (name.clone(), input.with_defaults(name).unwrap())
     };
     NewTemplate {
@@ -219,7 +300,11 @@ pub fn sid(identity: &str) -> ParticipantSid {
 }
 
 pub fn participant_ref(identity: &str) -> ParticipantRef {
-    ParticipantRef { identity: identity.parse().unwrap(), sid: sid(identity), role: Some("host".parse().unwrap()) }
+    ParticipantRef {
+        identity: identity.parse().unwrap(),
+        sid: sid(identity),
+        role: Some("host".parse().unwrap()),
+    }
 }
 
 /// Polls until a condition holds. Returns what was polled last.
@@ -230,13 +315,22 @@ pub async fn wait_until<T: Debug>(poll: impl AsyncFn() -> T, holds: impl Fn(&T) 
         if holds(&seen) {
             return seen;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "waited in vain: {seen:?}");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "waited in vain: {seen:?}"
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 /// Runs a test in an actix system for the store, on the multi-threaded runtime that actors need.
 pub fn run(test: impl Future<Output = ()>) {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     actix::System::with_tokio_rt(runtime).block_on(test);
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use conclave_media::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData,
-    Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
+    RoleGrant, ServerData, Survey,
 };
 use conclave_model::destination::RecordingConfig;
 use conclave_model::egress::{EgressPlan, EgressState, EgressStatus, StartedEgress};
@@ -15,7 +15,8 @@ use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{
-    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Secret, Timestamp, TrackSid,
+    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Secret, Timestamp,
+    TrackSid,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -59,7 +60,11 @@ impl Default for FaultyPlane {
 
 impl FaultyPlane {
     fn panic_if_told(&self) {
-        let told = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let told = self
+            .panics
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            });
         assert!(told.is_err(), "the plane was told to panic");
     }
 
@@ -99,11 +104,23 @@ impl MediaPlane for FaultyPlane {
             .collect())
     }
 
-    async fn participant(&self, room: &NamespacedRoom, who: &Identity) -> Result<Option<Participant>, MediaError> {
-        Ok(self.participants(room).await?.into_iter().find(|participant| participant.identity == *who))
+    async fn participant(
+        &self,
+        room: &NamespacedRoom,
+        who: &Identity,
+    ) -> Result<Option<Participant>, MediaError> {
+        Ok(self
+            .participants(room)
+            .await?
+            .into_iter()
+            .find(|participant| participant.identity == *who))
     }
 
-    async fn remove_participant(&self, _: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
+    async fn remove_participant(
+        &self,
+        _: &NamespacedRoom,
+        sid: &ParticipantSid,
+    ) -> Result<bool, MediaError> {
         self.begin(format!("remove {sid}")).await;
         Ok(true)
     }
@@ -141,7 +158,11 @@ impl MediaPlane for FaultyPlane {
         Ok(())
     }
 
-    async fn start_egress(&self, _: Arc<EgressPlan>, _: Option<RecordingConfig>) -> Result<StartedEgress, MediaError> {
+    async fn start_egress(
+        &self,
+        _: Arc<EgressPlan>,
+        _: Option<RecordingConfig>,
+    ) -> Result<StartedEgress, MediaError> {
         let mut egresses = self.egresses.lock().unwrap();
         let state = EgressState {
             egress_id: format!("EG_{}", egresses.len()).parse().unwrap(),
@@ -154,12 +175,26 @@ impl MediaPlane for FaultyPlane {
         Ok(state.into())
     }
 
-    async fn egress(&self, _: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    async fn egress(
+        &self,
+        _: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         self.panic_if_told();
-        Ok(self.egresses.lock().unwrap().iter().find(|egress| egress.egress_id == *id).cloned())
+        Ok(self
+            .egresses
+            .lock()
+            .unwrap()
+            .iter()
+            .find(|egress| egress.egress_id == *id)
+            .cloned())
     }
 
-    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    async fn stop_egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         self.egress(room, id).await
     }
 
@@ -167,24 +202,44 @@ impl MediaPlane for FaultyPlane {
         let mut ingresses = self.ingresses.lock().unwrap();
         let ingress_id: IngressId = format!("IN_{}", ingresses.len()).parse().unwrap();
         let status = IngressStatus::Inactive;
-        ingresses.push(IngressState { ingress_id: ingress_id.clone(), status, error: None });
-        Ok(IngressCredentials { ingress_id, url: "rtmp://media/live".into(), stream_key: Secret::new("stream-key") })
+        ingresses.push(IngressState {
+            ingress_id: ingress_id.clone(),
+            status,
+            error: None,
+        });
+        Ok(IngressCredentials {
+            ingress_id,
+            url: "rtmp://media/live".into(),
+            stream_key: Secret::new("stream-key"),
+        })
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
         self.panic_if_told();
-        Ok(self.ingresses.lock().unwrap().iter().find(|seen| seen.ingress_id == known.ingress_id).cloned())
+        Ok(self
+            .ingresses
+            .lock()
+            .unwrap()
+            .iter()
+            .find(|seen| seen.ingress_id == known.ingress_id)
+            .cloned())
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
         self.panic_if_told();
-        self.ingresses.lock().unwrap().retain(|seen| seen.ingress_id != *id);
+        self.ingresses
+            .lock()
+            .unwrap()
+            .retain(|seen| seen.ingress_id != *id);
         Ok(())
     }
 
     async fn survey(&self) -> Result<Survey, MediaError> {
         let participants = self.participants.lock().unwrap();
-        Ok(Survey { rooms: participants.iter().map(|(room, _)| room.clone()).collect(), ..Survey::default() })
+        Ok(Survey {
+            rooms: participants.iter().map(|(room, _)| room.clone()).collect(),
+            ..Survey::default()
+        })
     }
 
     async fn inspect_room(&self, _: &NamespacedRoom) -> Option<Value> {

@@ -16,7 +16,13 @@ impl Fixture {
                 source: TrackSource::Microphone,
                 muted: false,
             };
-            self.report("stage", MediaEvent::TrackPublished { participant: participant_ref(identity), track })
+            self.report(
+                "stage",
+                MediaEvent::TrackPublished {
+                    participant: participant_ref(identity),
+                    track,
+                },
+            )
         };
         (0..tracks).map(report).collect()
     }
@@ -29,9 +35,22 @@ fn a_removal_and_the_end_of_a_room_do_not_wait_behind_reports() {
         fixture.join("stage", "alice").await.unwrap().unwrap();
         let answers = fixture.publish("alice", 900);
         let (project, stage) = (fixture.project.clone(), "stage".parse().unwrap());
-        assert!(fixture.tree.remove_participant(project.clone(), stage, "alice".parse().unwrap()).await.unwrap());
-        assert!(fixture.tree.reports().waiting() > 0, "the removal overtook reports");
-        fixture.tree.end_room(project, "stage".parse().unwrap()).await.unwrap();
+        assert!(
+            fixture
+                .tree
+                .remove_participant(project.clone(), stage, "alice".parse().unwrap())
+                .await
+                .unwrap()
+        );
+        assert!(
+            fixture.tree.reports().waiting() > 0,
+            "the removal overtook reports"
+        );
+        fixture
+            .tree
+            .end_room(project, "stage".parse().unwrap())
+            .await
+            .unwrap();
         assert_eq!(fixture.tree.reports().waiting(), 0);
         let mut taken = 0;
         let mut ended = 0;
@@ -44,7 +63,10 @@ fn a_removal_and_the_end_of_a_room_do_not_wait_behind_reports() {
                 }
             }
         }
-        assert!(ended > 0 && taken + ended == 900, "the end overtook reports: {taken} taken, {ended} refused");
+        assert!(
+            ended > 0 && taken + ended == 900,
+            "the end overtook reports: {taken} taken, {ended} refused"
+        );
     });
 }
 
@@ -56,7 +78,10 @@ fn a_participant_that_fills_the_queue_of_its_room_is_removed_and_others_are_not_
         let answers = fixture.publish("alice", 1_500);
         let bob = fixture.join("stage", "bob");
         let removals = async || fixture.plane.commands.lock().unwrap().clone();
-        assert_eq!(wait_until(removals, |commands| !commands.is_empty()).await, ["remove PA_alice"]);
+        assert_eq!(
+            wait_until(removals, |commands| !commands.is_empty()).await,
+            ["remove PA_alice"]
+        );
         bob.await.unwrap().unwrap();
         let mut refused = 0;
         for answer in answers {

@@ -18,45 +18,86 @@ const TICK: Duration = Duration::from_secs(5);
 
 impl Fixture {
     async fn deliveries(&self) -> Vec<Delivery> {
-        let page = PageRequest { limit: 50, offset: 0 };
-        self.store.deliveries(self.project.clone(), DeliveryFilter::default(), page).await.unwrap().items
+        let page = PageRequest {
+            limit: 50,
+            offset: 0,
+        };
+        self.store
+            .deliveries(self.project.clone(), DeliveryFilter::default(), page)
+            .await
+            .unwrap()
+            .items
     }
 }
 
 fn runs(actor: Option<&ActorView>) -> usize {
-    let handled = actor.iter().flat_map(|actor| actor.history.iter().flatten());
-    handled.filter(|handled| handled.message == "run_finished").count()
+    let handled = actor
+        .iter()
+        .flat_map(|actor| actor.history.iter().flatten());
+    handled
+        .filter(|handled| handled.message == "run_finished")
+        .count()
 }
 
 #[test]
 fn without_a_confirmed_lease_nothing_is_posted_and_no_attempt_is_counted() {
     run(async {
-        let (is_valid, early) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (of_lease, of_receiver, counted) = (Arc::clone(&is_valid), Arc::clone(&is_valid), Arc::clone(&early));
+        let (is_valid, early) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let (of_lease, of_receiver, counted) = (
+            Arc::clone(&is_valid),
+            Arc::clone(&is_valid),
+            Arc::clone(&early),
+        );
         let receiver = serve(move |_, mut stream| {
-            counted.fetch_add(usize::from(!of_receiver.load(Ordering::SeqCst)), Ordering::SeqCst);
+            counted.fetch_add(
+                usize::from(!of_receiver.load(Ordering::SeqCst)),
+                Ordering::SeqCst,
+            );
             stream.write_all(&Response::new(200).into_bytes()).unwrap();
         });
-        let fixture = Fixture::with_lease(LeaseCheck::new(move || of_lease.load(Ordering::SeqCst))).await;
+        let fixture =
+            Fixture::with_lease(LeaseCheck::new(move || of_lease.load(Ordering::SeqCst))).await;
         let (project, url) = (fixture.project.clone(), format!("http://{receiver}/"));
-        let id = fixture.store.create_webhook_endpoint(project, url, Secret::new("whsec_"), None).await.unwrap().id;
+        let id = fixture
+            .store
+            .create_webhook_endpoint(project, url, Secret::new("whsec_"), None)
+            .await
+            .unwrap()
+            .id;
         fixture.tree.wake_endpoint(fixture.project.clone(), id);
         let path = format!("webhook/{id}");
         fixture.join("stage", "alice").await.unwrap().unwrap();
         for run in 1..=3 {
             // An actor that waits for its tick has armed its timer.
-            fixture.child_until(&path, |actor| actor.is_some_and(|actor| !actor.timers.is_empty())).await;
+            fixture
+                .child_until(&path, |actor| {
+                    actor.is_some_and(|actor| !actor.timers.is_empty())
+                })
+                .await;
             fixture.clock.advance(TICK);
             fixture.child_until(&path, |actor| runs(actor) >= run).await;
         }
         let waiting = fixture.deliveries().await;
         assert!(!waiting.is_empty());
-        assert!(waiting.iter().all(|delivery| delivery.status == DeliveryStatus::Pending && delivery.attempts == 0));
+        assert!(
+            waiting.iter().all(
+                |delivery| delivery.status == DeliveryStatus::Pending && delivery.attempts == 0
+            )
+        );
 
         is_valid.store(true, Ordering::SeqCst);
         fixture.clock.advance(TICK);
-        let delivered = |delivery: &Delivery| delivery.status == DeliveryStatus::Delivered && delivery.attempts == 1;
-        wait_until(async || fixture.deliveries().await, |all| all.iter().all(delivered)).await;
+        let delivered = |delivery: &Delivery| {
+            delivery.status == DeliveryStatus::Delivered && delivery.attempts == 1
+        };
+        wait_until(
+            async || fixture.deliveries().await,
+            |all| all.iter().all(delivered),
+        )
+        .await;
         assert_eq!(early.load(Ordering::SeqCst), 0);
     });
 }

@@ -24,12 +24,17 @@ const FURTHER_MIGRATIONS: &str = "FURTHER_MIGRATIONS";
 ///
 /// # Panics
 /// A file cannot be read.
-#[expect(clippy::expect_used, reason = "a test without the migrations that it names must not go on")]
+#[expect(
+    clippy::expect_used,
+    reason = "a test without the migrations that it names must not go on"
+)]
 pub(super) fn further_migrations() -> &'static [String] {
     static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
         let paths = std::env::var_os(FURTHER_MIGRATIONS).unwrap_or_default();
         let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
-        paths.map(|path| std::fs::read_to_string(path).expect("a further migration")).collect()
+        paths
+            .map(|path| std::fs::read_to_string(path).expect("a further migration"))
+            .collect()
     });
     &TEXTS
 }

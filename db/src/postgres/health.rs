@@ -22,7 +22,8 @@ const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <
      AND current_setting('synchronous_commit') IN ('on', 'remote_apply')";
 const COMMIT: &str = "SELECT current_setting('synchronous_commit')";
 /// Those that may lack acknowledged commits. A user without the rights of `pg_monitor` is shown none.
-const ASYNCHRONOUS: &str = "SELECT coalesce(string_agg(application_name, ', ' ORDER BY application_name), '')
+const ASYNCHRONOUS: &str =
+    "SELECT coalesce(string_agg(application_name, ', ' ORDER BY application_name), '')
      FROM pg_stat_replication WHERE sync_state IN ('async', 'potential')";
 const PROCESS: &str = "SELECT CAST(pg_backend_pid() AS BIGINT)";
 
@@ -70,7 +71,9 @@ pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreEr
 /// # Errors
 /// The database cannot be used.
 pub fn require_suitable_postgres(server: &PostgresServer) -> Result<(), StoreError> {
-    let Ok(session) = Session::connect(server, STATEMENT_LIMIT) else { return Ok(()) };
+    let Ok(session) = Session::connect(server, STATEMENT_LIMIT) else {
+        return Ok(());
+    };
     // Without an answer, nothing is known.
     if is_pooled(server).unwrap_or_default() {
         return Err(StoreError::Unavailable(POOLED.into()));
@@ -84,7 +87,11 @@ pub fn require_suitable_postgres(server: &PostgresServer) -> Result<(), StoreErr
 /// # Errors
 /// There is one, or the server cannot be connected to.
 pub(super) fn refuse_pooler(server: &PostgresServer) -> Result<(), StoreError> {
-    if is_pooled(server)? { Err(StoreError::Unavailable(POOLED.into())) } else { Ok(()) }
+    if is_pooled(server)? {
+        Err(StoreError::Unavailable(POOLED.into()))
+    } else {
+        Ok(())
+    }
 }
 
 fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
@@ -114,7 +121,9 @@ fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
         holders.push(holder);
         // A process that has not prepared the statement fails.
         let now = sql.value::<i64>(PROCESS, &[]);
-        if taken == process || now.as_ref().is_ok_and(|now| *now != process) || matches!(now, Err(StoreError::Fault(_)))
+        if taken == process
+            || now.as_ref().is_ok_and(|now| *now != process)
+            || matches!(now, Err(StoreError::Fault(_)))
         {
             return Ok(true);
         }

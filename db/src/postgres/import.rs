@@ -47,7 +47,10 @@ impl Import {
             return Err(ImportError::NotEmpty("a server has used it".into()));
         }
         for table in TABLES {
-            if self.sql().value(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), &[])? {
+            if self
+                .sql()
+                .value(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), &[])?
+            {
                 return Err(ImportError::NotEmpty(format!("{table} has rows")));
             }
         }
@@ -55,19 +58,39 @@ impl Import {
     }
 
     /// Writes rows, and waits for all together.
-    pub(crate) fn insert(&self, table: &str, columns: &[String], rows: &[Vec<Cell>]) -> Result<(), StoreError> {
-        let parameters: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
-        let text = format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), parameters.join(", "));
-        let rows = rows.iter().map(|row| row.iter().map(Value::from).collect::<Vec<_>>());
+    pub(crate) fn insert(
+        &self,
+        table: &str,
+        columns: &[String],
+        rows: &[Vec<Cell>],
+    ) -> Result<(), StoreError> {
+        let parameters: Vec<_> = (1..=columns.len())
+            .map(|number| format!("?{number}"))
+            .collect();
+        let text = format!(
+            "INSERT INTO {table} ({}) VALUES ({})",
+            columns.join(", "),
+            parameters.join(", ")
+        );
+        let rows = rows
+            .iter()
+            .map(|row| row.iter().map(Value::from).collect::<Vec<_>>());
         self.sql().each(&text, rows, |_| Ok(())).map(drop)
     }
 
     /// Lets the numbers of a table go on after the last one.
-    pub(crate) fn set_last_number(&self, table: &str, column: &str, last: i64) -> Result<(), StoreError> {
+    pub(crate) fn set_last_number(
+        &self,
+        table: &str,
+        column: &str,
+        last: i64,
+    ) -> Result<(), StoreError> {
         if last == 0 {
             return Ok(());
         }
-        let text = format!("SELECT setval(CAST(pg_get_serial_sequence('{table}', '{column}') AS regclass), ?1)");
+        let text = format!(
+            "SELECT setval(CAST(pg_get_serial_sequence('{table}', '{column}') AS regclass), ?1)"
+        );
         self.sql().value::<i64>(&text, args![last]).map(drop)
     }
 
@@ -84,10 +107,13 @@ impl Import {
         mut each: impl FnMut(&[Cell]),
     ) -> Result<(), StoreError> {
         let query = format!("SELECT {} FROM {table}", columns.join(", "));
-        self.session.batch(&format!("DECLARE all_{table} CURSOR FOR {query}"))?;
+        self.session
+            .batch(&format!("DECLARE all_{table} CURSOR FOR {query}"))?;
         let fetch = format!("FETCH {FETCH} FROM all_{table}");
         loop {
-            let rows = self.sql().many(&fetch, &[], |row| Cell::read_row(row, columns.len()))?;
+            let rows = self
+                .sql()
+                .many(&fetch, &[], |row| Cell::read_row(row, columns.len()))?;
             rows.iter().for_each(|row| each(row));
             if rows.len() < FETCH {
                 return self.session.batch(&format!("CLOSE all_{table}"));
@@ -102,7 +128,10 @@ impl Import {
             CommitError::InDoubt(error) => ImportError::InDoubt(error),
         })?;
         // Plans of queries depend on statistics, which PostgreSQL would gather later by itself.
-        if let Err(error) = self.session.batch(&format!("ANALYZE {}", TABLES.join(", "))) {
+        if let Err(error) = self
+            .session
+            .batch(&format!("ANALYZE {}", TABLES.join(", ")))
+        {
             log::warn!("the imported tables were not analyzed: {error}");
         }
         Ok(())

@@ -58,18 +58,33 @@ struct IndexStatement {
 
 /// The statements of a migration without comments, with single spaces.
 fn statements(migration: &str) -> Vec<String> {
-    let code: Vec<_> = migration.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    let code: Vec<_> = migration
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"))
+        .collect();
     let code = code.join(" ");
-    code.split(';').map(|statement| statement.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    code.split(';')
+        .map(|statement| statement.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
 }
 
 fn index_statements(statements: &[String]) -> Vec<IndexStatement> {
     let parse = |statement: &String| {
-        let plain = statement.strip_prefix("CREATE INDEX IF NOT EXISTS ").map(|rest| ("", rest));
-        let unique = || statement.strip_prefix("CREATE UNIQUE INDEX IF NOT EXISTS ").map(|rest| ("UNIQUE ", rest));
+        let plain = statement
+            .strip_prefix("CREATE INDEX IF NOT EXISTS ")
+            .map(|rest| ("", rest));
+        let unique = || {
+            statement
+                .strip_prefix("CREATE UNIQUE INDEX IF NOT EXISTS ")
+                .map(|rest| ("UNIQUE ", rest))
+        };
         let (unique, rest) = plain.or_else(unique)?;
         let (name, on) = rest.split_once(' ')?;
-        Some(IndexStatement { unique, name: name.to_owned(), on: on.to_owned() })
+        Some(IndexStatement {
+            unique,
+            name: name.to_owned(),
+            on: on.to_owned(),
+        })
     };
     statements.iter().filter_map(parse).collect()
 }
@@ -77,8 +92,12 @@ fn index_statements(statements: &[String]) -> Vec<IndexStatement> {
 /// The tables that a migration creates or changes.
 fn changed_tables(statements: &[String]) -> Vec<&str> {
     let changed = statements.iter().filter_map(|statement| {
-        let created = statement.strip_prefix("CREATE TABLE ").or_else(|| statement.strip_prefix("ALTER TABLE "))?;
-        let named = created.strip_prefix("IF NOT EXISTS ").or_else(|| created.strip_prefix("IF EXISTS "));
+        let created = statement
+            .strip_prefix("CREATE TABLE ")
+            .or_else(|| statement.strip_prefix("ALTER TABLE "))?;
+        let named = created
+            .strip_prefix("IF NOT EXISTS ")
+            .or_else(|| created.strip_prefix("IF EXISTS "));
         named.unwrap_or(created).split([' ', '(']).next()
     });
     changed.collect()
@@ -105,8 +124,14 @@ impl IndexStatement {
             session.batch(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", self.name))?;
         }
         let Self { unique, name, on } = self;
-        session.batch(&format!("CREATE {unique}INDEX CONCURRENTLY IF NOT EXISTS {name} {on}"))?;
-        Ok(if found.is_none() { IndexState::Built } else { IndexState::Rebuilt })
+        session.batch(&format!(
+            "CREATE {unique}INDEX CONCURRENTLY IF NOT EXISTS {name} {on}"
+        ))?;
+        Ok(if found.is_none() {
+            IndexState::Built
+        } else {
+            IndexState::Rebuilt
+        })
     }
 }
 
@@ -116,15 +141,24 @@ pub(super) fn build<'m>(
     migrations: impl Iterator<Item = &'m str>,
 ) -> Result<Vec<UpcomingIndex>, StoreError> {
     if !Sql::Postgres(session).value::<bool>(HOLD, &[])? {
-        return Err(StoreError::Unavailable("another conclave migrate is running".into()));
+        return Err(StoreError::Unavailable(
+            "another conclave migrate is running".into(),
+        ));
     }
     let statements: Vec<String> = migrations.flat_map(statements).collect();
     let changed = changed_tables(&statements);
     let mut indexes = Vec::new();
     for index in index_statements(&statements) {
         let is_later = changed.contains(&index.table());
-        let state = if is_later { IndexState::Later } else { index.build(session)? };
-        indexes.push(UpcomingIndex { name: index.name, state });
+        let state = if is_later {
+            IndexState::Later
+        } else {
+            index.build(session)?
+        };
+        indexes.push(UpcomingIndex {
+            name: index.name,
+            state,
+        });
     }
     Ok(indexes)
 }
@@ -137,7 +171,8 @@ pub(super) fn drop_invalid(session: &Session, migration: &str) -> Result<(), Sto
         return Ok(());
     }
     if !Sql::Postgres(session).value::<bool>(HOLD_FOR_MIGRATION, &[])? {
-        let message = "conclave migrate is building the indexes of this version: let it finish, or stop it";
+        let message =
+            "conclave migrate is building the indexes of this version: let it finish, or stop it";
         return Err(StoreError::Unavailable(message.into()));
     }
     for index in indexes {

@@ -38,14 +38,15 @@ use crate::writer::{JobOutcome, Jobs, Shared, Work, WriterEnd};
 /// Fails with a division by zero once another server has another epoch.
 const FENCE: &str = "SELECT 1 / count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 FOR SHARE) AS held";
 /// Fails with a division by zero if the last job of the lane is not `?2`.
-const MARK: &str = "WITH marked AS (UPDATE lanes SET job = ?3 WHERE lane = ?1 AND job = ?2 RETURNING 1)
+const MARK: &str =
+    "WITH marked AS (UPDATE lanes SET job = ?3 WHERE lane = ?1 AND job = ?2 RETURNING 1)
      SELECT 1 / count(*) FROM marked";
-const SET_ROW: &str =
-    "INSERT INTO lanes (lane, job) VALUES (?1, ?2) ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
+const SET_ROW: &str = "INSERT INTO lanes (lane, job) VALUES (?1, ?2) ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
 const SET_ROW_IN_EPOCH: &str = "INSERT INTO lanes (lane, job)
      SELECT ?1, ?2 FROM leadership WHERE id = 1 AND epoch = ?3 FOR SHARE
      ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
-const READ_ROWS: &str = "SELECT epoch, lane, job FROM leadership LEFT JOIN lanes ON lane >= 0 WHERE id = 1";
+const READ_ROWS: &str =
+    "SELECT epoch, lane, job FROM leadership LEFT JOIN lanes ON lane >= 0 WHERE id = 1";
 const READ_ROW: &str = "SELECT job FROM lanes WHERE lane = ?1 FOR UPDATE";
 /// The row of a command, and those of commands that were killed.
 const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1 OR (lane < 0 AND job < ?2)";
@@ -100,14 +101,21 @@ impl Transaction<'_> {
         if let Err(error) = super::faults::reach(self.session, "batch begun") {
             return self.undo(error);
         }
-        let mut tx = Tx::new(Sql::Postgres(self.session), shared.clock.now(), &shared.vault);
+        let mut tx = Tx::new(
+            Sql::Postgres(self.session),
+            shared.clock.now(),
+            &shared.vault,
+        );
         if work.run(&mut tx) == JobOutcome::Rollback {
             // If this fails, the connection has ended, and the transaction with it.
             let _ = self.session.roll_back();
             return End::Refused;
         }
         let mark = args![self.row, self.last, self.job];
-        let marked = tx.rooms.write(tx.sql).and_then(|()| self.session.put_mark(MARK, mark));
+        let marked = tx
+            .rooms
+            .write(tx.sql)
+            .and_then(|()| self.session.put_mark(MARK, mark));
         if let Err(error) = marked {
             return self.undo(error);
         }
@@ -147,17 +155,32 @@ fn begin(session: &Session, epoch: Option<i64>) -> Result<(), StoreError> {
 
 /// Returns an id that those of this time and later follow.
 fn first_id_since(time: SystemTime) -> Uuid {
-    let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or(u64::MAX), &[0; 10]).into_uuid()
+    let millis = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
+    uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or(u64::MAX), &[0; 10])
+        .into_uuid()
 }
 
 /// Reads the epoch, and the last jobs of the lanes of servers.
 fn read_rows(session: &Session) -> Result<(i64, BTreeMap<i64, Uuid>), StoreError> {
-    let read =
-        |row: &Row<'_>| Ok((row.get("epoch")?, row.get::<Option<i64>>("lane")?, row.get::<Option<Uuid>>("job")?));
-    let rows: Vec<(i64, Option<i64>, Option<Uuid>)> = Sql::Postgres(session).many(READ_ROWS, &[], read)?;
+    let read = |row: &Row<'_>| {
+        Ok((
+            row.get("epoch")?,
+            row.get::<Option<i64>>("lane")?,
+            row.get::<Option<Uuid>>("job")?,
+        ))
+    };
+    let rows: Vec<(i64, Option<i64>, Option<Uuid>)> =
+        Sql::Postgres(session).many(READ_ROWS, &[], read)?;
     let epoch = rows.first().map_or(0, |(epoch, ..)| *epoch);
-    Ok((epoch, rows.into_iter().filter_map(|(_, lane, job)| lane.zip(job)).collect()))
+    Ok((
+        epoch,
+        rows.into_iter()
+            .filter_map(|(_, lane, job)| lane.zip(job))
+            .collect(),
+    ))
 }
 
 /// A session that writes one transaction after another, and finds out how the last one ended if the connection is lost.
@@ -187,7 +210,17 @@ impl Lane {
         last_jobs: LastJobs,
     ) -> Self {
         let link = Link::new(options.server.clone(), STATEMENT_LIMIT);
-        Self { row, epoch: options.epoch, link, last: None, last_jobs, compared: 0, over: None, shared, hook }
+        Self {
+            row,
+            epoch: options.epoch,
+            link,
+            last: None,
+            last_jobs,
+            compared: 0,
+            over: None,
+            shared,
+            hook,
+        }
     }
 
     /// Runs jobs until none can come any more, or another server has taken over.
@@ -200,7 +233,10 @@ impl Lane {
             let begun = Instant::now();
             let committed = self.run_job(work.as_mut(), &mut jobs);
             #[cfg(feature = "faults")]
-            let _ = self.link.session().and_then(|session| super::faults::reach(session, "batch ended"));
+            let _ = self
+                .link
+                .session()
+                .and_then(|session| super::faults::reach(session, "batch ended"));
             self.observe(begun.elapsed());
             match &committed {
                 Ok(events) if !events.is_empty() => (self.hook)(events),
@@ -218,7 +254,12 @@ impl Lane {
     }
 
     fn observe(&self, took: Duration) {
-        let StoreMetrics { writes_waiting, batch, commit, .. } = &self.shared.metrics;
+        let StoreMetrics {
+            writes_waiting,
+            batch,
+            commit,
+            ..
+        } = &self.shared.metrics;
         log::trace!("a transaction has ended");
         writes_waiting.dec();
         batch.observe(1.0);
@@ -239,8 +280,18 @@ impl Lane {
         self.compare()?;
         let session = self.link.session()?;
         let (before, job) = (session.waits(), Uuid::now_v7());
-        let ended = Transaction { session, row: self.row, epoch: self.epoch, last, job }.run(work, &self.shared);
-        self.shared.metrics.round_trips.inc_by(session.waits() - before);
+        let ended = Transaction {
+            session,
+            row: self.row,
+            epoch: self.epoch,
+            last,
+            job,
+        }
+        .run(work, &self.shared);
+        self.shared
+            .metrics
+            .round_trips
+            .inc_by(session.waits() - before);
         if self.epoch.is_some() && session.was_set_back() {
             self.over = Some(WriterEnd::CommitsLost);
         } else if session.was_fenced() {
@@ -260,8 +311,11 @@ impl Lane {
                 Err(error)
             }
             End::InDoubt(events, error) => {
-                log::warn!("the connection ended during a commit, and the lane finds out whether it is done: {error}");
-                self.resolve(job, jobs).and_then(|is_done| if is_done { Ok(events) } else { Err(error) })
+                log::warn!(
+                    "the connection ended during a commit, and the lane finds out whether it is done: {error}"
+                );
+                self.resolve(job, jobs)
+                    .and_then(|is_done| if is_done { Ok(events) } else { Err(error) })
             }
         }
     }
@@ -300,7 +354,9 @@ impl Lane {
         // The rows of a later epoch are those of another server, which the fence finds.
         if epoch < own || (epoch == own && last_jobs.iter().any(is_behind)) {
             self.over = Some(WriterEnd::CommitsLost);
-            return Err(StoreError::Unavailable("commits of this server are gone".into()));
+            return Err(StoreError::Unavailable(
+                "commits of this server are gone".into(),
+            ));
         }
         self.compared = self.link.connections();
         Ok(())
@@ -319,7 +375,9 @@ impl Lane {
         };
         if written == 0 {
             self.over = Some(self.end_of_epoch());
-            return Err(StoreError::Unavailable("another server has taken over".into()));
+            return Err(StoreError::Unavailable(
+                "another server has taken over".into(),
+            ));
         }
         self.last = Some(job);
         Ok(job)
@@ -339,7 +397,8 @@ impl Lane {
             match self.read_row(job, &mut known) {
                 Ok(is_done) => return Ok(is_done),
                 Err(error) if self.over.is_some() || jobs.is_closed() => {
-                    let unknown = format!("it is not known whether the change is recorded: {error}");
+                    let unknown =
+                        format!("it is not known whether the change is recorded: {error}");
                     return Err(StoreError::Unavailable(unknown));
                 }
                 Err(_) => thread::sleep(self.link.pause().max(RESOLVE_PAUSE)),
@@ -352,20 +411,30 @@ impl Lane {
     fn read_row(&mut self, job: Uuid, known: &mut Vec<Uuid>) -> Result<bool, StoreError> {
         let (row, other) = (self.row, Uuid::now_v7());
         let session = self.link.session()?;
-        let read = || Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
+        let read =
+            || Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
         let found = begin(session, self.epoch).and_then(|()| read());
         if session.was_fenced() {
             let _ = session.roll_back();
             self.over = Some(self.end_of_epoch());
-            return Err(StoreError::Unavailable("another server has taken over".into()));
+            return Err(StoreError::Unavailable(
+                "another server has taken over".into(),
+            ));
         }
-        let is_known = !matches!(&found, Ok(found) if found.is_none_or(|found| !known.contains(&found)));
+        let is_known =
+            !matches!(&found, Ok(found) if found.is_none_or(|found| !known.contains(&found)));
         if self.epoch.is_some() && !is_known {
             let _ = session.roll_back();
             self.over = Some(WriterEnd::CommitsLost);
-            return Err(StoreError::Unavailable("commits of this server are gone".into()));
+            return Err(StoreError::Unavailable(
+                "commits of this server are gone".into(),
+            ));
         }
-        let last = if matches!(found, Ok(Some(found)) if found == job) { job } else { other };
+        let last = if matches!(found, Ok(Some(found)) if found == job) {
+            job
+        } else {
+            other
+        };
         known.push(last);
         let written = found.and_then(|_| session.put(SET_ROW, args![row, last]));
         commit_or_undo(session, written)?;
@@ -375,7 +444,10 @@ impl Lane {
 
     /// Deletes the row of a command, whose number is unique, and the rows of commands that were killed.
     fn end(&mut self) {
-        let (row, forgotten) = (self.row, first_id_since(SystemTime::now() - FORGOTTEN_AFTER));
+        let (row, forgotten) = (
+            self.row,
+            first_id_since(SystemTime::now() - FORGOTTEN_AFTER),
+        );
         if self.epoch.is_none()
             && self.last.is_some()
             && let Ok(session) = self.link.session()

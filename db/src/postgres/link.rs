@@ -56,7 +56,9 @@ impl Link {
 
     /// How long the next attempt has to wait.
     pub(super) fn pause(&self) -> Duration {
-        self.next_attempt.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
+        self.next_attempt.map_or(Duration::ZERO, |next| {
+            next.saturating_duration_since(Instant::now())
+        })
     }
 
     fn connect(&mut self) -> Result<Session, StoreError> {

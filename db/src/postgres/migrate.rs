@@ -11,7 +11,10 @@ use crate::values::args;
 
 /// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
 const MIGRATIONS: &[&str] = &[
-    concat!(include_str!("../migrations/postgres/lease.sql"), include_str!("../migrations/postgres/0001_schema.sql")),
+    concat!(
+        include_str!("../migrations/postgres/lease.sql"),
+        include_str!("../migrations/postgres/0001_schema.sql")
+    ),
     include_str!("../migrations/postgres/0002_upload_nodes.sql"),
     include_str!("../migrations/postgres/0003_events_of_projects.sql"),
     include_str!("../migrations/postgres/0004_local_files.sql"),
@@ -19,8 +22,10 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// The tables of the lease, in an empty database. Servers that start at once take turns.
-pub(super) const CREATE_LEASE: &str =
-    concat!("SELECT pg_advisory_xact_lock(5136917);\n", include_str!("../migrations/postgres/lease.sql"));
+pub(super) const CREATE_LEASE: &str = concat!(
+    "SELECT pg_advisory_xact_lock(5136917);\n",
+    include_str!("../migrations/postgres/lease.sql")
+);
 
 /// Returns the number of the schema that this program writes.
 pub(crate) fn newest() -> i64 {
@@ -33,7 +38,11 @@ pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
     let further = super::faults::further_migrations();
     #[cfg(not(feature = "faults"))]
     let further: &[String] = &[];
-    MIGRATIONS.iter().copied().chain(further.iter().map(String::as_str)).map(Cow::Borrowed)
+    MIGRATIONS
+        .iter()
+        .copied()
+        .chain(further.iter().map(String::as_str))
+        .map(Cow::Borrowed)
 }
 
 /// The oldest version of PostgreSQL that is used, as in `server_version_num`.
@@ -41,7 +50,8 @@ const OLDEST_VERSION: i64 = 140_000;
 /// The longest time that a statement of a migration takes.
 pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
-const SERVER: &str = "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
+const SERVER: &str =
+    "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
 /// The one encoding in which every text of a client can be stored.
 const ENCODING: &str = "UTF8";
 const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
@@ -53,12 +63,18 @@ const CREATE: &str = "SELECT pg_advisory_xact_lock(5136917);
      INSERT INTO schema_version (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING";
 
 /// Checks the server and its schema, and migrates the schema if it may be.
-pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Result<(), StoreError> {
+pub(super) fn prepare(
+    server: &PostgresServer,
+    older_schema: OlderSchema,
+) -> Result<(), StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     check_server(&session)?;
     let found = version(&session)?;
     match older_schema {
-        OlderSchema::Refuse if found < newest() => Err(StoreError::OlderSchema { found, known: newest() }),
+        OlderSchema::Refuse if found < newest() => Err(StoreError::OlderSchema {
+            found,
+            known: newest(),
+        }),
         OlderSchema::Migrate if found < newest() => migrate(&session),
         _ => Ok(()),
     }
@@ -68,12 +84,16 @@ pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Res
 pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
     let found = session.texts(SERVER)?;
     let [version, encoding] = found.as_slice() else {
-        return Err(StoreError::Fault("the settings of PostgreSQL cannot be read".into()));
+        return Err(StoreError::Fault(
+            "the settings of PostgreSQL cannot be read".into(),
+        ));
     };
     let version_of_server: i64 = version.parse().unwrap_or_default();
     if version_of_server < OLDEST_VERSION {
         let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
-        return Err(StoreError::Unavailable(format!("PostgreSQL {known} or newer is needed, not {found}")));
+        return Err(StoreError::Unavailable(format!(
+            "PostgreSQL {known} or newer is needed, not {found}"
+        )));
     }
     if encoding != ENCODING {
         return Err(StoreError::Unavailable(format!(
@@ -100,7 +120,10 @@ pub(super) fn apply_all(session: &Session, migrations: &[Cow<'_, str>]) -> Resul
     session.batch(CREATE)?;
     // Another program may have migrated meanwhile.
     let found = found(session)?;
-    for (number, migration) in (1i64..).zip(migrations).filter(|(number, _)| *number > found) {
+    for (number, migration) in (1i64..)
+        .zip(migrations)
+        .filter(|(number, _)| *number > found)
+    {
         indexes::drop_invalid(session, migration)?;
         session.batch(migration)?;
         session.put(SET_VERSION, args![number])?;
@@ -114,7 +137,11 @@ pub(super) fn apply_all(session: &Session, migrations: &[Cow<'_, str>]) -> Resul
 /// [`StoreError::NewerSchema`] when this program does not know the schema.
 pub(crate) fn version(session: &Session) -> Result<i64, StoreError> {
     let (found, known) = (found(session)?, newest());
-    if found > known { Err(StoreError::NewerSchema { found, known }) } else { Ok(found) }
+    if found > known {
+        Err(StoreError::NewerSchema { found, known })
+    } else {
+        Ok(found)
+    }
 }
 
 /// Reads the number of a database's schema, which this program may not know; 0 for one without tables.

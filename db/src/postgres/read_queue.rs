@@ -43,8 +43,15 @@ pub(super) struct Closed;
 impl<J> ReadQueue<J> {
     /// Returns an empty queue and its sender.
     pub fn new() -> (Arc<Self>, Sender<J>) {
-        let waiting = Waiting { own: Kind::ALL.map(|_| VecDeque::new()), loads: VecDeque::new(), is_closed: false };
-        let queue = Arc::new(Self { waiting: Mutex::new(waiting), arrivals: Kind::ALL.map(|_| Condvar::new()) });
+        let waiting = Waiting {
+            own: Kind::ALL.map(|_| VecDeque::new()),
+            loads: VecDeque::new(),
+            is_closed: false,
+        };
+        let queue = Arc::new(Self {
+            waiting: Mutex::new(waiting),
+            arrivals: Kind::ALL.map(|_| Condvar::new()),
+        });
         (Arc::clone(&queue), Sender(queue))
     }
 
@@ -82,7 +89,11 @@ impl<J> Sender<J> {
         Ok(())
     }
 
-    fn push(&self, queue: impl FnOnce(&mut Waiting<J>) -> &mut VecDeque<J>, job: J) -> Result<(), Closed> {
+    fn push(
+        &self,
+        queue: impl FnOnce(&mut Waiting<J>) -> &mut VecDeque<J>,
+        job: J,
+    ) -> Result<(), Closed> {
         let mut waiting = self.0.waiting.lock();
         if waiting.is_closed {
             return Err(Closed);
@@ -123,8 +134,15 @@ mod tests {
         taken.push(queue.next(Kind::Bulk));
         assert_eq!(taken, [Some("point"), Some("load"), Some("another load")]);
         sender.close();
-        assert_eq!([sender.send(Kind::Point, "late"), sender.send_load("late")], [Err(Closed), Err(Closed)]);
-        assert_eq!((queue.next(Kind::Point), queue.next(Kind::List)), (None, Some("list")), "what waits is finished");
+        assert_eq!(
+            [sender.send(Kind::Point, "late"), sender.send_load("late")],
+            [Err(Closed), Err(Closed)]
+        );
+        assert_eq!(
+            (queue.next(Kind::Point), queue.next(Kind::List)),
+            (None, Some("list")),
+            "what waits is finished"
+        );
         assert_eq!(queue.next(Kind::List), None);
     }
 

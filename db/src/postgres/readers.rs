@@ -53,8 +53,11 @@ impl Readers {
             (Kind::Bulk, bulk, BULK_LIMIT),
         ] {
             for _ in 0..count {
-                let (queue, mut link, waiting) =
-                    (Arc::clone(&queue), Link::new(server.clone(), limit), waiting.clone());
+                let (queue, mut link, waiting) = (
+                    Arc::clone(&queue),
+                    Link::new(server.clone(), limit),
+                    waiting.clone(),
+                );
                 thread::Builder::new()
                     .name("store-reader".into())
                     .spawn(move || {
@@ -67,8 +70,15 @@ impl Readers {
                     .map_err(|error| StoreError::Unavailable(error.to_string()))?;
             }
         }
-        let permits = ProjectPermits::new(PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT });
-        Ok(Self { queue: Arc::new(sender), waiting: waiting.clone(), permits })
+        let permits = ProjectPermits::new(PermitLimits {
+            total: usize::MAX,
+            of_project: lists::OF_PROJECT,
+        });
+        Ok(Self {
+            queue: Arc::new(sender),
+            waiting: waiting.clone(),
+            permits,
+        })
     }
 
     /// Ends the threads and their sessions, once what waits is read. Later reads fail as unavailable.
@@ -92,7 +102,9 @@ impl Readers {
         T: Send + 'static,
     {
         let deadline = Instant::now() + lists::DEADLINE;
-        let permit = timeout_at(deadline, self.permits.wait(&project)).await.map_err(|_| lists::too_slow())?;
+        let permit = timeout_at(deadline, self.permits.wait(&project))
+            .await
+            .map_err(|_| lists::too_slow())?;
         let limit = move |session: &Session| {
             #[cfg(feature = "faults")]
             super::faults::reach(session, "list begun")?;
@@ -101,13 +113,22 @@ impl Readers {
                 return Err(lists::too_slow());
             }
             // In whole milliseconds, so that the deadline is over when the server stops.
-            session.send_text(format!("SET LOCAL statement_timeout = {}", left.as_millis() + 1))
+            session.send_text(format!(
+                "SET LOCAL statement_timeout = {}",
+                left.as_millis() + 1
+            ))
         };
         let list = move |sql: Sql<'_>| {
             let result = run(sql, &project);
             // Kept until here also when the caller has stopped waiting.
             drop(permit);
-            result.map_err(|error| if Instant::now() >= deadline { lists::too_slow() } else { error })
+            result.map_err(|error| {
+                if Instant::now() >= deadline {
+                    lists::too_slow()
+                } else {
+                    error
+                }
+            })
         };
         self.run(Some(Kind::List), limit, list).await
     }
@@ -127,8 +148,12 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        let limit =
-            |session: &Session| session.send_text(format!("SET LOCAL statement_timeout = {}", BULK_LIMIT.as_millis()));
+        let limit = |session: &Session| {
+            session.send_text(format!(
+                "SET LOCAL statement_timeout = {}",
+                BULK_LIMIT.as_millis()
+            ))
+        };
         self.run(None, limit, run).await
     }
 
@@ -144,7 +169,11 @@ impl Readers {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let limit = if matches!(kind, None | Some(Kind::Bulk)) { BULK_LIMIT } else { STATEMENT_LIMIT };
+        let limit = if matches!(kind, None | Some(Kind::Bulk)) {
+            BULK_LIMIT
+        } else {
+            STATEMENT_LIMIT
+        };
         let job: Job = Box::new(move |session| {
             let read = |session: &Session| {
                 session.expect_statements(limit);
@@ -165,7 +194,9 @@ impl Readers {
             self.waiting.dec();
             return Err(StoreError::closed());
         }
-        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+        answer
+            .await
+            .map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 }
 

@@ -15,7 +15,9 @@ use value::ColumnValue;
 
 /// Reads a column; `None` for a type that no record has.
 pub(super) fn column(row: &Row, index: usize) -> Option<Value<'_>> {
-    row.try_get::<_, ColumnValue<'_>>(index).ok().map(|ColumnValue(value)| value)
+    row.try_get::<_, ColumnValue<'_>>(index)
+        .ok()
+        .map(|ColumnValue(value)| value)
 }
 
 /// The name of a column.

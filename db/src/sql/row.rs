@@ -54,11 +54,17 @@ impl<'r> EngineRow<'r> {
 
 impl<'r> Row<'r> {
     pub(super) fn from_sqlite(row: &'r rusqlite::Row<'r>) -> Self {
-        Self { row: EngineRow::Sqlite(row), next: Cell::new(0) }
+        Self {
+            row: EngineRow::Sqlite(row),
+            next: Cell::new(0),
+        }
     }
 
     pub(super) fn from_postgres(row: &'r tokio_postgres::Row) -> Self {
-        Self { row: EngineRow::Postgres(row), next: Cell::new(0) }
+        Self {
+            row: EngineRow::Postgres(row),
+            next: Cell::new(0),
+        }
     }
 
     /// Reads the column of this name.
@@ -69,7 +75,11 @@ impl<'r> Row<'r> {
     /// Reads the column of this name, which holds JSON.
     pub(crate) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let index = self.index(name)?;
-        let text = self.row.value(index).and_then(Value::text).ok_or_else(|| self.unreadable(index))?;
+        let text = self
+            .row
+            .value(index)
+            .and_then(Value::text)
+            .ok_or_else(|| self.unreadable(index))?;
         serde_json::from_str(text).map_err(|_| self.unreadable(index))
     }
 
@@ -77,19 +87,25 @@ impl<'r> Row<'r> {
         let is_named = |index: &usize| self.row.name(*index).is_some_and(|found| found == name);
         let next = self.next.get();
         let index = (next..self.row.len()).chain(0..next).find(is_named);
-        let index = index.ok_or_else(|| StoreError::Fault(format!("a row has no column {name}")))?;
+        let index =
+            index.ok_or_else(|| StoreError::Fault(format!("a row has no column {name}")))?;
         self.next.set(index + 1);
         Ok(index)
     }
 
     /// Reads the column at an index.
     pub(crate) fn read<T: Column>(&self, index: usize) -> Result<T, StoreError> {
-        self.row.value(index).and_then(T::read).ok_or_else(|| self.unreadable(index))
+        self.row
+            .value(index)
+            .and_then(T::read)
+            .ok_or_else(|| self.unreadable(index))
     }
 
     /// The error for a column whose value is not one that this program writes.
     fn unreadable(&self, index: usize) -> StoreError {
         let name = self.row.name(index).unwrap_or("unknown");
-        StoreError::Fault(format!("the column {index} ({name}) of a row holds a value that cannot be read"))
+        StoreError::Fault(format!(
+            "the column {index} ({name}) of a row holds a value that cannot be read"
+        ))
     }
 }

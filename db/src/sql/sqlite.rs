@@ -7,7 +7,10 @@ use crate::StoreError;
 use crate::values::Value;
 
 /// Texts hold no values, so a log with all of them gives nothing away.
-pub(super) fn prepare<'c>(connection: &'c Connection, text: &str) -> Result<CachedStatement<'c>, StoreError> {
+pub(super) fn prepare<'c>(
+    connection: &'c Connection,
+    text: &str,
+) -> Result<CachedStatement<'c>, StoreError> {
     log::trace!("{text}");
     Ok(connection.prepare_cached(text)?)
 }
@@ -30,9 +33,13 @@ impl From<rusqlite::Error> for StoreError {
         match error.sqlite_error_code() {
             // Only the guard of damaged tables denies statements.
             Some(ErrorCode::AuthorizationForStatementDenied) => {
-                return Self::Damaged("a damaged table is not changed, and not read for a change".into());
+                return Self::Damaged(
+                    "a damaged table is not changed, and not read for a change".into(),
+                );
             }
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => return Self::Damaged(error.to_string()),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                return Self::Damaged(error.to_string());
+            }
             _ => {}
         }
         let curable = matches!(
@@ -48,6 +55,10 @@ impl From<rusqlite::Error> for StoreError {
                     | ErrorCode::OutOfMemory
             )
         );
-        if curable { Self::Unavailable(error.to_string()) } else { Self::Fault(error.to_string()) }
+        if curable {
+            Self::Unavailable(error.to_string())
+        } else {
+            Self::Fault(error.to_string())
+        }
     }
 }

@@ -23,21 +23,31 @@ pub(crate) fn copy_checked<T>(
     check: impl FnOnce(&Path) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let failed = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", to.display()));
-    let exists = || StoreError::Unavailable(format!("{} exists already, and a copy replaces no file", to.display()));
+    let exists = || {
+        StoreError::Unavailable(format!(
+            "{} exists already, and a copy replaces no file",
+            to.display()
+        ))
+    };
     // Before the work. What creates the file meanwhile is noticed at the end.
     if to.symlink_metadata().is_ok() {
         return Err(exists());
     }
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     // Its mode is 0600, since it holds the secrets of the original, and it is deleted unless it is kept.
-    let draft = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(DRAFT_SUFFIX).tempfile_in(directory(to));
+    let draft = tempfile::Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(DRAFT_SUFFIX)
+        .tempfile_in(directory(to));
     let draft = draft.map_err(failed)?;
     health::copy(&open_to_read(from)?, draft.path(), goes_on)?;
     let checked = check(draft.path())?;
-    draft.persist_noclobber(to).map_err(|error| match error.error.kind() {
-        io::ErrorKind::AlreadyExists => exists(),
-        _ => failed(error.error),
-    })?;
+    draft
+        .persist_noclobber(to)
+        .map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => exists(),
+            _ => failed(error.error),
+        })?;
     // Without this, a power failure could undo the renaming.
     sync_directory(to).map_err(failed)?;
     Ok(checked)
@@ -56,10 +66,18 @@ pub(crate) fn read_checked<T>(
     let connection = open_to_read(file)?;
     let schema = health::check(&connection)?;
     if schema == 0 {
-        return Err(StoreError::Unavailable(format!("{} is not a database of Conclave", file.display())));
+        return Err(StoreError::Unavailable(format!(
+            "{} is not a database of Conclave",
+            file.display()
+        )));
     }
-    let migrated = (schema < migrate::SCHEMA).then(|| migrated_copy(&connection, file)).transpose()?;
-    read(schema, Sql::Sqlite(migrated.as_ref().map_or(&connection, |(copy, _)| copy)))
+    let migrated = (schema < migrate::SCHEMA)
+        .then(|| migrated_copy(&connection, file))
+        .transpose()?;
+    read(
+        schema,
+        Sql::Sqlite(migrated.as_ref().map_or(&connection, |(copy, _)| copy)),
+    )
 }
 
 /// Opens a file of records for reading, and leaves nothing beside it.
@@ -75,11 +93,19 @@ fn open_to_read(file: &Path) -> Result<Connection, StoreError> {
         return Ok(Connection::open_with_flags(file, flags)?);
     }
     // Nobody writes to it. SQLite would otherwise create a log and its index, and fail where it cannot.
-    let name = file.to_str().ok_or_else(|| StoreError::Unavailable(format!("{}: is not UTF-8", file.display())))?;
-    let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let name = file
+        .to_str()
+        .ok_or_else(|| StoreError::Unavailable(format!("{}: is not UTF-8", file.display())))?;
+    let name = name
+        .replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23");
     // A relative path that begins with two slashes would name a host.
     let uri = format!("file:{name}?immutable=1");
-    Ok(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?)
+    Ok(Connection::open_with_flags(
+        uri,
+        flags | OpenFlags::SQLITE_OPEN_URI,
+    )?)
 }
 
 #[cfg(test)]

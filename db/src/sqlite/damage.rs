@@ -19,7 +19,8 @@ use crate::sql::Sql;
 
 /// The priority of the thread, below everything else in the process.
 const NICENESS: i32 = 15;
-const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name";
+const TABLES: &str =
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name";
 
 /// The table with the definitions of all others.
 const SCHEMA_TABLE: &str = "sqlite_schema";
@@ -60,7 +61,13 @@ impl Damage {
 
     /// Returns the names of the damaged tables, separated by commas.
     fn tables(&self) -> String {
-        self.0.tables.read().iter().cloned().collect::<Vec<_>>().join(", ")
+        self.0
+            .tables
+            .read()
+            .iter()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn add(&self, table: &str, problem: &str) {
@@ -85,7 +92,11 @@ impl Damage {
             else {
                 return Authorization::Allow;
             };
-            if found.tables.read().contains(table_name) { Authorization::Deny } else { Authorization::Allow }
+            if found.tables.read().contains(table_name) {
+                Authorization::Deny
+            } else {
+                Authorization::Allow
+            }
         }))?;
         Ok(())
     }
@@ -101,8 +112,12 @@ pub(crate) struct DamageCheck {
 impl DamageCheck {
     /// Starts to look for damage.
     pub(crate) fn start(path: &Path, damage: Damage) -> Result<Self, StoreError> {
-        let (is_over, running) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Option<InterruptHandle>>>::default());
-        let (path, over, of_thread): (PathBuf, _, _) = (path.into(), Arc::clone(&is_over), Arc::clone(&running));
+        let (is_over, running) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<Mutex<Option<InterruptHandle>>>::default(),
+        );
+        let (path, over, of_thread): (PathBuf, _, _) =
+            (path.into(), Arc::clone(&is_over), Arc::clone(&running));
         let run = move || {
             // Of this thread alone. It keeps the usual priority if the system refuses.
             let _ = rustix::process::setpriority_process(None, NICENESS);
@@ -112,8 +127,14 @@ impl DamageCheck {
             *of_thread.lock() = None;
         };
         let thread = thread::Builder::new().name("store-check".into()).spawn(run);
-        let thread = thread.map_err(|error| StoreError::Unavailable(format!("a thread cannot be started: {error}")))?;
-        Ok(Self { is_over, running, thread: Some(thread) })
+        let thread = thread.map_err(|error| {
+            StoreError::Unavailable(format!("a thread cannot be started: {error}"))
+        })?;
+        Ok(Self {
+            is_over,
+            running,
+            thread: Some(thread),
+        })
     }
 }
 

@@ -41,7 +41,11 @@ impl Export {
             (copy, Some(folder))
         };
         connection.execute_batch("BEGIN")?;
-        Ok(Self { connection, has_records: found > 0, _folder: folder })
+        Ok(Self {
+            connection,
+            has_records: found > 0,
+            _folder: folder,
+        })
     }
 
     /// Whether the file has the tables of the records.
@@ -55,19 +59,28 @@ impl Export {
 
     /// The columns of a table.
     pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, StoreError> {
-        self.sql().many("SELECT name FROM pragma_table_info(?1)", args![table], |row| row.get("name"))
+        self.sql().many(
+            "SELECT name FROM pragma_table_info(?1)",
+            args![table],
+            |row| row.get("name"),
+        )
     }
 
     /// The number of rows of a table.
     pub(crate) fn count(&self, table: &str) -> Result<u64, StoreError> {
-        let rows: i64 = self.sql().value(&format!("SELECT count(*) FROM {table}"), &[])?;
+        let rows: i64 = self
+            .sql()
+            .value(&format!("SELECT count(*) FROM {table}"), &[])?;
         Ok(rows.unsigned_abs())
     }
 
     /// The last number that a row of a table was given, which a deleted row may have had; 0 if none was.
     pub(crate) fn last_number(&self, table: &str) -> Result<i64, StoreError> {
-        let last =
-            self.sql().one("SELECT seq FROM sqlite_sequence WHERE name = ?1", args![table], |row| row.get("seq"));
+        let last = self.sql().one(
+            "SELECT seq FROM sqlite_sequence WHERE name = ?1",
+            args![table],
+            |row| row.get("seq"),
+        );
         Ok(last?.unwrap_or(0))
     }
 
@@ -78,7 +91,11 @@ impl Export {
         columns: &[String],
         write: impl FnMut(&mut [Vec<Cell>]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let batch = RefCell::new(Batch { rows: Vec::new(), size: 0, write });
+        let batch = RefCell::new(Batch {
+            rows: Vec::new(),
+            size: 0,
+            write,
+        });
         let text = format!("SELECT {} FROM {table}", columns.join(", "));
         self.sql().many(&text, &[], |row| {
             let cells = Cell::read_row(row, columns.len())?;
@@ -100,21 +117,35 @@ impl<F: FnMut(&mut [Vec<Cell>]) -> Result<(), StoreError>> Batch<F> {
         self.size += row.iter().map(Cell::size).sum::<usize>();
         self.rows.push(row);
         let (rows, bytes) = BATCH;
-        if self.rows.len() >= rows || self.size >= bytes { self.write() } else { Ok(()) }
+        if self.rows.len() >= rows || self.size >= bytes {
+            self.write()
+        } else {
+            Ok(())
+        }
     }
 
     fn write(&mut self) -> Result<(), StoreError> {
         self.size = 0;
         let mut rows = mem::take(&mut self.rows);
-        if rows.is_empty() { Ok(()) } else { (self.write)(&mut rows) }
+        if rows.is_empty() {
+            Ok(())
+        } else {
+            (self.write)(&mut rows)
+        }
     }
 }
 
 /// Copies a file into a new folder beside it, which nobody else can read, and migrates the copy.
-pub(super) fn migrated_copy(connection: &Connection, file: &Path) -> Result<(Connection, TempDir), StoreError> {
+pub(super) fn migrated_copy(
+    connection: &Connection,
+    file: &Path,
+) -> Result<(Connection, TempDir), StoreError> {
     let beside = directory(file);
-    let folder = tempfile::Builder::new().prefix(".conclave-import-").tempdir_in(beside);
-    let folder = folder.map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
+    let folder = tempfile::Builder::new()
+        .prefix(".conclave-import-")
+        .tempdir_in(beside);
+    let folder = folder
+        .map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
     let path = folder.path().join("copy.db");
     health::copy(connection, &path, || true)?;
     Ok((open_for_writing(&path, OlderSchema::Migrate)?, folder))
@@ -146,10 +177,19 @@ mod tests {
     fn a_file_with_an_older_schema_is_read_as_a_migrated_copy_and_is_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let export = export(&dir, 9);
-        assert!(export.columns("projects").unwrap().contains(&"open_rooms".to_owned()));
+        assert!(
+            export
+                .columns("projects")
+                .unwrap()
+                .contains(&"open_rooms".to_owned())
+        );
         let original = Connection::open(dir.path().join("conclave.db")).unwrap();
         assert_eq!(migrate::version(&original).unwrap(), 9);
         drop(export);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the copy is deleted");
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "the copy is deleted"
+        );
     }
 }

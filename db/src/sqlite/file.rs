@@ -19,7 +19,10 @@ const LOG_PAGES: i64 = 4_000;
 const LOG_SIZE: i64 = LOG_PAGES * 4_096;
 
 /// Opens the connection that writes, and creates or migrates the file if it may.
-pub(super) fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result<Connection, StoreError> {
+pub(super) fn open_for_writing(
+    path: &Path,
+    older_schema: OlderSchema,
+) -> Result<Connection, StoreError> {
     let mut connection = Connection::open(path)?;
     // The file holds secrets, so its mode must not depend on the umask.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
@@ -27,7 +30,10 @@ pub(super) fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result
     connection.busy_timeout(BUSY_TIMEOUT)?;
     let found = migrate::version(&connection)?;
     if older_schema == OlderSchema::Refuse && found < migrate::SCHEMA {
-        return Err(StoreError::OlderSchema { found, known: migrate::SCHEMA });
+        return Err(StoreError::OlderSchema {
+            found,
+            known: migrate::SCHEMA,
+        });
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -54,11 +60,24 @@ mod tests {
     #[test]
     fn sqlite_takes_no_shared_lock_and_keeps_savepoints_in_memory() {
         let dir = tempfile::tempdir().unwrap();
-        let connection = open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
+        let connection =
+            open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
         let sql = Sql::Sqlite(&connection);
-        let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get("compile_options")).unwrap();
-        assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
-        assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+        let options: Vec<String> = sql
+            .many("PRAGMA compile_options", &[], |row| {
+                row.get("compile_options")
+            })
+            .unwrap();
+        assert!(
+            options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"),
+            "{options:?}"
+        );
+        assert!(
+            !options
+                .iter()
+                .any(|option| option == "ENABLE_MEMORY_MANAGEMENT"),
+            "{options:?}"
+        );
         assert_eq!(sql.value::<i64>("PRAGMA temp_store", &[]).unwrap(), 2);
     }
 
@@ -67,14 +86,28 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("conclave.db");
         let connection = open_for_writing(&path, OlderSchema::Migrate).unwrap();
-        connection.execute_batch("CREATE TABLE filler (bytes BLOB)").unwrap();
+        connection
+            .execute_batch("CREATE TABLE filler (bytes BLOB)")
+            .unwrap();
         let reader = Connection::open(&path).unwrap();
-        reader.execute_batch("BEGIN; SELECT count(*) FROM filler").unwrap();
-        reader.query_row("SELECT count(*) FROM filler", [], |row| row.get::<_, i64>(0)).unwrap();
-        let log = || fs::metadata(dir.path().join("conclave.db-wal")).unwrap().len();
+        reader
+            .execute_batch("BEGIN; SELECT count(*) FROM filler")
+            .unwrap();
+        reader
+            .query_row("SELECT count(*) FROM filler", [], |row| {
+                row.get::<_, i64>(0)
+            })
+            .unwrap();
+        let log = || {
+            fs::metadata(dir.path().join("conclave.db-wal"))
+                .unwrap()
+                .len()
+        };
         let write = |megabytes: i64| {
             (0..megabytes).for_each(|_| {
-                connection.execute("INSERT INTO filler VALUES (randomblob(1048576))", []).unwrap();
+                connection
+                    .execute("INSERT INTO filler VALUES (randomblob(1048576))", [])
+                    .unwrap();
             });
         };
         write(40);
@@ -82,8 +115,12 @@ mod tests {
         assert!(log() > 2 * limit, "{}", log());
         reader.execute_batch("COMMIT").unwrap();
         // The first commit copies the log into the file, and the second begins a new one.
-        connection.execute("INSERT INTO filler VALUES (x'00')", []).unwrap();
-        connection.execute("INSERT INTO filler VALUES (x'00')", []).unwrap();
+        connection
+            .execute("INSERT INTO filler VALUES (x'00')", [])
+            .unwrap();
+        connection
+            .execute("INSERT INTO filler VALUES (x'00')", [])
+            .unwrap();
         assert!(log() <= limit, "{}", log());
     }
 }

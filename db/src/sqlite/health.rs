@@ -20,8 +20,13 @@ pub(crate) fn check(connection: &Connection) -> Result<i64, StoreError> {
     if result != "ok" {
         return Err(StoreError::Fault(result));
     }
-    if sql.one("PRAGMA foreign_key_check", &[], |_| Ok(()))?.is_some() {
-        return Err(StoreError::Fault("a row refers to one that is not there".into()));
+    if sql
+        .one("PRAGMA foreign_key_check", &[], |_| Ok(()))?
+        .is_some()
+    {
+        return Err(StoreError::Fault(
+            "a row refers to one that is not there".into(),
+        ));
     }
     version(connection)
 }
@@ -32,7 +37,8 @@ const FOREIGN: &str = "SELECT type || ' ' || name AS object FROM sqlite_schema
 
 /// Refuses a file with what no version of Conclave creates.
 pub(crate) fn refuse_foreign_objects(connection: &Connection) -> Result<(), StoreError> {
-    let objects: Vec<String> = Sql::Sqlite(connection).many(FOREIGN, &[], |row| row.get("object"))?;
+    let objects: Vec<String> =
+        Sql::Sqlite(connection).many(FOREIGN, &[], |row| row.get("object"))?;
     if objects.is_empty() {
         return Ok(());
     }
@@ -44,7 +50,11 @@ pub(crate) fn refuse_foreign_objects(connection: &Connection) -> Result<(), Stor
 
 /// Copies a database as it is now to `to`, an empty file, and returns when the copy is on disk. Fails once `goes_on` is false. The copy
 /// is one file: it has no write-ahead log.
-pub(crate) fn copy(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Result<(), StoreError> {
+pub(crate) fn copy(
+    from: &Connection,
+    to: &Path,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), StoreError> {
     copy_pages(from, to, goes_on)?;
     // The header of the original says that there is a log.
     Connection::open(to)?.pragma_update(None, "journal_mode", "DELETE")?;
@@ -64,13 +74,20 @@ fn copy_pages(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Resul
         match backup.step(PART)? {
             StepResult::Done => return Ok(()),
             StepResult::More => sync(to)?,
-            unfinished => return Err(StoreError::Unavailable(format!("the copy was not finished: {unfinished:?}"))),
+            unfinished => {
+                return Err(StoreError::Unavailable(format!(
+                    "the copy was not finished: {unfinished:?}"
+                )));
+            }
         }
     }
     Err(StoreError::Unavailable("the copy was given up".into()))
 }
 
 fn sync(path: &Path) -> Result<(), StoreError> {
-    let synced = File::options().write(true).open(path).and_then(|file| file.sync_all());
+    let synced = File::options()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.sync_all());
     synced.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))
 }

@@ -12,8 +12,9 @@ use crate::query_builder::QueryBuilder;
 use crate::sql::Sql;
 use crate::values::Value;
 use crate::{
-    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, events, ingresses,
-    local_files, projects, role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
+    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses,
+    events, ingresses, local_files, projects, role_changes, rooms, sessions, templates, uploads,
+    webhook_endpoints,
 };
 
 /// A filter of a list: how it is set, and what the plan must contain when it is.
@@ -29,10 +30,16 @@ impl<F> Filter<F> {
 }
 
 /// Calls `check` with every combination of filters: the filter, and what its plan must contain.
-fn each_combination<F: Default>(filters: &[Filter<F>], mut check: impl FnMut(F, Vec<&'static str>)) {
+fn each_combination<F: Default>(
+    filters: &[Filter<F>],
+    mut check: impl FnMut(F, Vec<&'static str>),
+) {
     for combination in 0..1u32 << filters.len() {
-        let chosen =
-            filters.iter().enumerate().filter(|(at, _)| combination & (1 << at) != 0).map(|(_, filter)| filter);
+        let chosen = filters
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| combination & (1 << at) != 0)
+            .map(|(_, filter)| filter);
         let (mut filter, mut searched) = (F::default(), Vec::new());
         for one in chosen {
             (one.set)(&mut filter);
@@ -67,7 +74,8 @@ fn assert_searches(plan: &str, columns: &[&str]) {
 #[test]
 fn the_planner_knows_every_index_of_the_tables_that_it_was_told_about() {
     with_schema(|sql, _| {
-        let names = |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get("name")).unwrap() };
+        let names =
+            |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get("name")).unwrap() };
         let known = names("SELECT idx AS name FROM sqlite_stat1 ORDER BY idx");
         let indexes =
             "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name IN (SELECT tbl FROM sqlite_stat1)
@@ -82,14 +90,32 @@ fn lists_without_filters_follow_the_index_of_their_order() {
         let room = RoomId::new();
         let identity: Identity = "ada".parse().unwrap();
         assert_searches(&plan(sql, rooms::list_query(project)), &["rooms_newest"]);
-        assert_searches(&plan(sql, templates::list_query(project)), &["templates_newest"]);
-        assert_searches(&plan(sql, webhook_endpoints::list_query(project)), &["webhook_endpoints_newest"]);
-        assert_searches(&plan(sql, codes::list_query(project, room)), &["codes_of_room"]);
-        assert_searches(&plan(sql, role_changes::list_query(project, room, None)), &["room_id=?"]);
-        assert_searches(&plan(sql, rooms::open_query(project)), &["INDEX rooms_open "]);
+        assert_searches(
+            &plan(sql, templates::list_query(project)),
+            &["templates_newest"],
+        );
+        assert_searches(
+            &plan(sql, webhook_endpoints::list_query(project)),
+            &["webhook_endpoints_newest"],
+        );
+        assert_searches(
+            &plan(sql, codes::list_query(project, room)),
+            &["codes_of_room"],
+        );
+        assert_searches(
+            &plan(sql, role_changes::list_query(project, room, None)),
+            &["room_id=?"],
+        );
+        assert_searches(
+            &plan(sql, rooms::open_query(project)),
+            &["INDEX rooms_open "],
+        );
         let named = plan(sql, rooms::named_query(project, "a", "b"));
         assert_searches(&named, &["project_id=? AND name>? AND name<?"]);
-        let of_identity = plan(sql, role_changes::list_query(project, room, Some(&identity)));
+        let of_identity = plan(
+            sql,
+            role_changes::list_query(project, room, Some(&identity)),
+        );
         assert_searches(&of_identity, &["room_id=?", "participant_identity=?"]);
     });
 }
@@ -98,16 +124,30 @@ fn lists_without_filters_follow_the_index_of_their_order() {
 fn searched_in_sessions(wanted: &[&'static str]) -> Vec<&'static str> {
     let by_identity = wanted.contains(&"participant_identity=?");
     // An identity has few roles, so the role is compared in each of its sessions.
-    wanted.iter().copied().filter(|column| !(by_identity && *column == "role=?")).collect()
+    wanted
+        .iter()
+        .copied()
+        .filter(|column| !(by_identity && *column == "role=?"))
+        .collect()
 }
 
 fn session_filters() -> [Filter<SessionFilter>; 5] {
     [
-        Filter::new("room_id=?", |filter| filter.room = Some("r".parse().unwrap())),
-        Filter::new("participant_identity=?", |filter| filter.identity = Some("ada".parse().unwrap())),
-        Filter::new("role=?", |filter| filter.role = Some("host".parse().unwrap())),
-        Filter::new("joined_at>?", |filter| filter.after = Some(Timestamp::from_millis(1))),
-        Filter::new("joined_at<?", |filter| filter.before = Some(Timestamp::from_millis(2))),
+        Filter::new("room_id=?", |filter| {
+            filter.room = Some("r".parse().unwrap());
+        }),
+        Filter::new("participant_identity=?", |filter| {
+            filter.identity = Some("ada".parse().unwrap());
+        }),
+        Filter::new("role=?", |filter| {
+            filter.role = Some("host".parse().unwrap());
+        }),
+        Filter::new("joined_at>?", |filter| {
+            filter.after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("joined_at<?", |filter| {
+            filter.before = Some(Timestamp::from_millis(2));
+        }),
     ]
 }
 
@@ -118,7 +158,10 @@ fn sessions_are_searched_by_every_filter() {
             let wanted = searched_in_sessions(&wanted);
             assert_searches(&plan(sql, sessions::list_query(project, &filter)), &wanted);
             // The few open sessions are passed over.
-            let closed = SessionFilter { active: Some(false), ..filter };
+            let closed = SessionFilter {
+                active: Some(false),
+                ..filter
+            };
             assert_searches(&plan(sql, sessions::list_query(project, &closed)), &wanted);
         });
     });
@@ -128,8 +171,14 @@ fn sessions_are_searched_by_every_filter() {
 fn open_sessions_are_searched_among_the_open_ones_only() {
     with_schema(|sql, project| {
         each_combination(&session_filters(), |filter, _| {
-            let open = SessionFilter { active: Some(true), ..filter };
-            assert_searches(&plan(sql, sessions::list_query(project, &open)), &["INDEX sessions_open_"]);
+            let open = SessionFilter {
+                active: Some(true),
+                ..filter
+            };
+            assert_searches(
+                &plan(sql, sessions::list_query(project, &open)),
+                &["INDEX sessions_open_"],
+            );
         });
     });
 }
@@ -137,15 +186,24 @@ fn open_sessions_are_searched_among_the_open_ones_only() {
 #[test]
 fn deliveries_are_searched_by_every_pair_of_filters() {
     let filters: [Filter<DeliveryFilter>; 3] = [
-        Filter::new("status=?", |filter| filter.status = Some(DeliveryStatus::Failed)),
-        Filter::new("event_type=?", |filter| filter.event_type = Some("room.started".into())),
-        Filter::new("endpoint_id=?", |filter| filter.endpoint_id = Some(EndpointId::new())),
+        Filter::new("status=?", |filter| {
+            filter.status = Some(DeliveryStatus::Failed);
+        }),
+        Filter::new("event_type=?", |filter| {
+            filter.event_type = Some("room.started".into());
+        }),
+        Filter::new("endpoint_id=?", |filter| {
+            filter.endpoint_id = Some(EndpointId::new());
+        }),
     ];
     with_schema(|sql, project| {
         each_combination(&filters, |filter, wanted| {
             let plan = plan(sql, deliveries::list_query(project, &filter));
             // With all three, any two serve.
-            let served = wanted.iter().filter(|column| plan.contains(**column)).count();
+            let served = wanted
+                .iter()
+                .filter(|column| plan.contains(**column))
+                .count();
             assert_eq!(served, wanted.len().min(2), "{plan}");
         });
     });
@@ -155,9 +213,15 @@ fn deliveries_are_searched_by_every_pair_of_filters() {
 fn egresses_are_searched_by_every_filter() {
     let filters: [Filter<EgressFilter>; 4] = [
         Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
-        Filter::new("status=?", |filter| filter.status = Some(EgressStatus::Active)),
-        Filter::new("started_at>?", |filter| filter.after = Some(Timestamp::from_millis(1))),
-        Filter::new("started_at<?", |filter| filter.before = Some(Timestamp::from_millis(2))),
+        Filter::new("status=?", |filter| {
+            filter.status = Some(EgressStatus::Active);
+        }),
+        Filter::new("started_at>?", |filter| {
+            filter.after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("started_at<?", |filter| {
+            filter.before = Some(Timestamp::from_millis(2));
+        }),
     ];
     with_schema(|sql, project| {
         each_combination(&filters, |filter, wanted| {
@@ -171,13 +235,20 @@ fn egresses_are_searched_by_every_filter() {
 fn ingresses_are_searched_by_every_pair_of_filters() {
     let filters: [Filter<IngressFilter>; 3] = [
         Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
-        Filter::new("status=?", |filter| filter.status = Some(IngressStatus::Inactive)),
-        Filter::new("input_type=?", |filter| filter.input_type = Some(InputType::Rtmp)),
+        Filter::new("status=?", |filter| {
+            filter.status = Some(IngressStatus::Inactive);
+        }),
+        Filter::new("input_type=?", |filter| {
+            filter.input_type = Some(InputType::Rtmp);
+        }),
     ];
     with_schema(|sql, project| {
         each_combination(&filters, |filter, wanted| {
             let plan = plan(sql, ingresses::list_query(project, &filter));
-            let served = wanted.iter().filter(|column| plan.contains(**column)).count();
+            let served = wanted
+                .iter()
+                .filter(|column| plan.contains(**column))
+                .count();
             assert_eq!(served, wanted.len().min(2), "{plan}");
         });
     });
@@ -190,15 +261,27 @@ fn queries_besides_lists_read_what_they_are_about_only() {
             (projects::SELECT_NEWEST, "projects_newest"),
             (projects::COUNT_PARTICIPANTS, "sessions_open_"),
             (projects::COUNT_EGRESSES, "egresses_"),
-            (webhook_endpoints::SELECT_FAILING, "webhook_deliveries_retries"),
+            (
+                webhook_endpoints::SELECT_FAILING,
+                "webhook_deliveries_retries",
+            ),
             (events::SELECT_AFTER, "events_of_project"),
             (local_files::SELECT_DUE, "egresses_with_local_file"),
         ] {
             let args = vec![Value::Null; query.matches('?').count()];
-            let steps: Vec<String> =
-                sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get("detail")).unwrap();
-            assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
-            assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
+            let steps: Vec<String> = sql
+                .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
+                    row.get("detail")
+                })
+                .unwrap();
+            assert!(
+                steps.iter().any(|step| step.contains(index)),
+                "{query}: {steps:#?}"
+            );
+            assert!(
+                !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+                "{query}: {steps:#?}"
+            );
         }
     });
 }
@@ -209,7 +292,12 @@ fn the_paths_at_a_destination_are_read_from_an_index() {
         let args = [Value::Text("a"); 4];
         let query = format!("EXPLAIN QUERY PLAN {}", uploads::SELECT_FILEPATHS);
         let steps: Vec<String> = sql.many(&query, &args, |row| row.get("detail")).unwrap();
-        assert!(steps.concat().contains("destination_id=? AND filepath>? AND filepath<?"), "{steps:#?}");
+        assert!(
+            steps
+                .concat()
+                .contains("destination_id=? AND filepath>? AND filepath<?"),
+            "{steps:#?}"
+        );
     });
 }
 
@@ -218,10 +306,19 @@ fn the_queue_of_a_webhook_endpoint_is_read_from_its_own_indexes() {
     with_schema(|sql, _| {
         for (query, index) in deliveries::QUEUE {
             let args = vec![Value::Null; query.matches('?').count()];
-            let steps: Vec<String> =
-                sql.many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| row.get("detail")).unwrap();
-            assert!(steps.iter().any(|step| step.contains(index)), "{query}: {steps:#?}");
-            assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{query}: {steps:#?}");
+            let steps: Vec<String> = sql
+                .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
+                    row.get("detail")
+                })
+                .unwrap();
+            assert!(
+                steps.iter().any(|step| step.contains(index)),
+                "{query}: {steps:#?}"
+            );
+            assert!(
+                !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+                "{query}: {steps:#?}"
+            );
         }
     });
 }

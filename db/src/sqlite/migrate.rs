@@ -37,7 +37,10 @@ pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 /// [`StoreError::NewerSchema`] for a file that a newer version has written; the file is not changed.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let found = version(connection)?;
-    for (done, sql) in (1i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
+    for (done, sql) in (1i64..)
+        .zip(MIGRATIONS)
+        .filter(|(number, _)| *number > found)
+    {
         let tx = connection.transaction()?;
         tx.execute_batch(sql)?;
         tx.pragma_update(None, "user_version", done)?;
@@ -52,15 +55,26 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 /// [`StoreError::NewerSchema`] when this program does not know the schema.
 pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if found > SCHEMA { Err(StoreError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
+    if found > SCHEMA {
+        Err(StoreError::NewerSchema {
+            found,
+            known: SCHEMA,
+        })
+    } else {
+        Ok(found)
+    }
 }
 
 /// Creates a file as an older version did.
 #[cfg(test)]
 pub(crate) fn create(path: &std::path::Path, schema: usize) {
     let connection = Connection::open(path).unwrap();
-    connection.execute_batch(&MIGRATIONS[..schema].concat()).unwrap();
-    connection.pragma_update(None, "user_version", i64::try_from(schema).unwrap()).unwrap();
+    connection
+        .execute_batch(&MIGRATIONS[..schema].concat())
+        .unwrap();
+    connection
+        .pragma_update(None, "user_version", i64::try_from(schema).unwrap())
+        .unwrap();
 }
 
 #[cfg(test)]
@@ -87,9 +101,19 @@ mod tests {
             )
             .unwrap();
         migrate(&mut connection).unwrap();
-        let row = connection.query_row("SELECT key, caller, status, body, created_at FROM idempotency", [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-        });
+        let row = connection.query_row(
+            "SELECT key, caller, status, body, created_at FROM idempotency",
+            [],
+            |row| {
+                Ok((
+                    row.get(0)?,
+                    row.get(1)?,
+                    row.get(2)?,
+                    row.get(3)?,
+                    row.get(4)?,
+                ))
+            },
+        );
         let stored: (String, String, u16, Vec<u8>, i64) = row.unwrap();
         assert_eq!(stored, ("k".into(), String::new(), 201, b"{}".to_vec(), 2));
     }
@@ -109,8 +133,14 @@ mod tests {
             )
             .unwrap();
         migrate(&mut connection).unwrap();
-        let mut statement = connection.prepare("SELECT open_rooms FROM projects ORDER BY id").unwrap();
-        let counts: Vec<i64> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let mut statement = connection
+            .prepare("SELECT open_rooms FROM projects ORDER BY id")
+            .unwrap();
+        let counts: Vec<i64> = statement
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(counts, [2, 0]);
     }
 
@@ -118,8 +148,12 @@ mod tests {
     fn a_file_of_any_earlier_version_is_migrated() {
         for earlier in 0..MIGRATIONS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
-            connection.execute_batch(&MIGRATIONS[..earlier].concat()).unwrap();
-            connection.pragma_update(None, "user_version", i64::try_from(earlier).unwrap()).unwrap();
+            connection
+                .execute_batch(&MIGRATIONS[..earlier].concat())
+                .unwrap();
+            connection
+                .pragma_update(None, "user_version", i64::try_from(earlier).unwrap())
+                .unwrap();
             migrate(&mut connection).unwrap();
             assert_eq!(version(&connection).unwrap(), SCHEMA);
         }
@@ -128,8 +162,13 @@ mod tests {
     #[test]
     fn a_newer_file_is_refused_with_a_message_that_says_so() {
         let mut connection = Connection::open_in_memory().unwrap();
-        connection.pragma_update(None, "user_version", SCHEMA + 1).unwrap();
+        connection
+            .pragma_update(None, "user_version", SCHEMA + 1)
+            .unwrap();
         let refusal = migrate(&mut connection).unwrap_err();
-        assert!(refusal.to_string().contains("written by a newer version"), "{refusal}");
+        assert!(
+            refusal.to_string().contains("written by a newer version"),
+            "{refusal}"
+        );
     }
 }

@@ -53,7 +53,11 @@ impl Readers {
         let connections = connection::open_pool(path, lists::THREADS + BULK_THREADS)?;
         let threads = |count| Threads::start(&connections, count, waiting.clone());
         let point_reads = PointReads::new(connection::manager(path), point_readers, commits);
-        Ok(Self { point_reads, lists: Lists::new(threads(lists::THREADS)), bulk: threads(BULK_THREADS) })
+        Ok(Self {
+            point_reads,
+            lists: Lists::new(threads(lists::THREADS)),
+            bulk: threads(BULK_THREADS),
+        })
     }
 
     /// Runs a point read on the thread of the caller.
@@ -94,6 +98,8 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.bulk.run(move |connection| run_in_transaction(connection, run)).await
+        self.bulk
+            .run(move |connection| run_in_transaction(connection, run))
+            .await
     }
 }

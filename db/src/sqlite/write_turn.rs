@@ -80,9 +80,16 @@ impl WriteTurn {
 
     /// Waits for the turn. After [`PATIENCE`] the transaction begins without it.
     pub(crate) fn take(&self) -> Turn<'_> {
-        let Some(Files { queue, turn }) = self.files.get_or_init(|| self.open()) else { return Turn(None) };
-        let mut wait =
-            Wait { turn, own: &self.name, begun: Instant::now(), patience: self.patience.get(), before: None };
+        let Some(Files { queue, turn }) = self.files.get_or_init(|| self.open()) else {
+            return Turn(None);
+        };
+        let mut wait = Wait {
+            turn,
+            own: &self.name,
+            begun: Instant::now(),
+            patience: self.patience.get(),
+            before: None,
+        };
         let taken = wait.lock(queue) && {
             let taken = wait.lock(turn);
             let _ = queue.unlock();
@@ -90,9 +97,16 @@ impl WriteTurn {
         };
         if wait.begun.elapsed() >= UNNOTICED {
             let before = wait.before.unwrap_or_default();
-            self.warn(&format!("waited {} ms for its turn, behind {before}", wait.begun.elapsed().as_millis()));
+            self.warn(&format!(
+                "waited {} ms for its turn, behind {before}",
+                wait.begun.elapsed().as_millis()
+            ));
         }
-        self.patience.set(if taken { PATIENCE } else { PATIENCE_AFTER_FAILURE });
+        self.patience.set(if taken {
+            PATIENCE
+        } else {
+            PATIENCE_AFTER_FAILURE
+        });
         if taken && read_name(turn) != self.name {
             // Only for the log.
             let _ = turn.write_all_at(format!("{:NAME_BYTES$}", self.name).as_bytes(), 0);
@@ -110,7 +124,11 @@ impl WriteTurn {
 
     fn warn(&self, what: &str) {
         if self.log_lines.allow(Instant::now()) {
-            let level = if self.is_server.load(Ordering::Relaxed) { Level::Warn } else { Level::Debug };
+            let level = if self.is_server.load(Ordering::Relaxed) {
+                Level::Warn
+            } else {
+                Level::Debug
+            };
             log::log!(level, "a batch of writes has {what}");
         }
     }
@@ -119,11 +137,24 @@ impl WriteTurn {
         let open = |ending: &str| {
             let mut path = OsString::from(&self.database);
             path.push(ending);
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)
         };
-        let files = open("-queue").and_then(|queue| Ok(Files { queue, turn: open("-turn")? }));
+        let files = open("-queue").and_then(|queue| {
+            Ok(Files {
+                queue,
+                turn: open("-turn")?,
+            })
+        });
         // Those of another user, for example.
-        files.inspect_err(|error| log::warn!("writes take no turns with other processes: {error}")).ok()
+        files
+            .inspect_err(|error| log::warn!("writes take no turns with other processes: {error}"))
+            .ok()
     }
 }
 
@@ -150,7 +181,12 @@ impl Wait<'_> {
             }
             let waited = self.begun.elapsed();
             // Its own name says only that no other process has written since.
-            if waited >= UNNOTICED / 2 && self.before.as_deref().is_none_or(|before| before == self.own) {
+            if waited >= UNNOTICED / 2
+                && self
+                    .before
+                    .as_deref()
+                    .is_none_or(|before| before == self.own)
+            {
                 self.before = Some(read_name(self.turn));
             }
             if waited >= self.patience {
@@ -164,21 +200,34 @@ impl Wait<'_> {
 fn read_name(turn: &File) -> String {
     let mut name = [0; NAME_BYTES];
     let read = turn.read_at(&mut name, 0).unwrap_or_default();
-    String::from_utf8_lossy(name.get(..read).unwrap_or_default()).trim_end().to_owned()
+    String::from_utf8_lossy(name.get(..read).unwrap_or_default())
+        .trim_end()
+        .to_owned()
 }
 
 /// Names this process by its number and its command. Values of options are left out.
 fn name(arguments: impl Iterator<Item = OsString>) -> String {
     let mut words = Vec::new();
     let mut is_value = false;
-    for argument in arguments.skip(1).filter_map(|argument| argument.into_string().ok()) {
+    for argument in arguments
+        .skip(1)
+        .filter_map(|argument| argument.into_string().ok())
+    {
         let is_option = argument.starts_with('-');
         let is_word = !is_option && !is_value;
         is_value = is_option && !argument.contains('=');
         words.extend(is_word.then_some(argument));
     }
-    let is_command = |word: &&String| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
-    let command: Vec<&str> = words.iter().take_while(is_command).take(2).map(String::as_str).collect();
+    let is_command = |word: &&String| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    };
+    let command: Vec<&str> = words
+        .iter()
+        .take_while(is_command)
+        .take(2)
+        .map(String::as_str)
+        .collect();
     let mut name = format!("process {} ({})", std::process::id(), command.join(" "));
     name.truncate(NAME_BYTES);
     name
@@ -199,7 +248,10 @@ mod tests {
     }
 
     fn is_free(database: &Path) -> bool {
-        let turn = WriteTurn { patience: Cell::new(Duration::ZERO), ..WriteTurn::new(database, Arc::default()) };
+        let turn = WriteTurn {
+            patience: Cell::new(Duration::ZERO),
+            ..WriteTurn::new(database, Arc::default())
+        };
         turn.take().0.is_some()
     }
 
@@ -216,7 +268,11 @@ mod tests {
     #[test]
     fn one_who_waits_is_next_although_the_other_has_no_pause() {
         let (_dir, database) = turns();
-        let (begun, ended, others) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        let (begun, ended, others) = (
+            AtomicBool::new(false),
+            AtomicBool::new(false),
+            AtomicUsize::new(0),
+        );
         thread::scope(|scope| {
             scope.spawn(|| {
                 let busy = WriteTurn::new(&database, Arc::default());
@@ -247,9 +303,19 @@ mod tests {
         let (_dir, database) = turns();
         drop(WriteTurn::new(&database, Arc::default()).take());
         let mut holder = Command::new("sh");
-        holder.args(["-c", "exec 9<>\"$0-turn\" && flock 9 && echo locked && exec sleep 60"]).arg(&database);
+        holder
+            .args([
+                "-c",
+                "exec 9<>\"$0-turn\" && flock 9 && echo locked && exec sleep 60",
+            ])
+            .arg(&database);
         let mut holder = holder.stdout(Stdio::piped()).spawn().unwrap();
-        holder.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
+        holder
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut [0; 7])
+            .unwrap();
         assert!(!is_free(&database));
         holder.kill().unwrap();
         holder.wait().unwrap();
@@ -261,8 +327,10 @@ mod tests {
         let (_dir, database) = turns();
         let standing = WriteTurn::new(&database, Arc::default());
         let _turn = standing.take();
-        let writer =
-            WriteTurn { patience: Cell::new(Duration::from_millis(1)), ..WriteTurn::new(&database, Arc::default()) };
+        let writer = WriteTurn {
+            patience: Cell::new(Duration::from_millis(1)),
+            ..WriteTurn::new(&database, Arc::default())
+        };
         assert!(writer.take().0.is_none());
         assert_eq!(writer.patience.get(), PATIENCE_AFTER_FAILURE);
         drop(_turn);
@@ -273,12 +341,20 @@ mod tests {
     #[test]
     fn one_who_waits_learns_whose_turn_it_is() {
         let (_dir, database) = turns();
-        let standing = WriteTurn { name: "process 7 (key create)".into(), ..WriteTurn::new(&database, Arc::default()) };
+        let standing = WriteTurn {
+            name: "process 7 (key create)".into(),
+            ..WriteTurn::new(&database, Arc::default())
+        };
         let _turn = standing.take();
         let writer = WriteTurn::new(&database, Arc::default());
         let Files { queue, turn } = writer.open().unwrap();
-        let mut wait =
-            Wait { turn: &turn, own: &writer.name, begun: Instant::now(), patience: UNNOTICED, before: None };
+        let mut wait = Wait {
+            turn: &turn,
+            own: &writer.name,
+            begun: Instant::now(),
+            patience: UNNOTICED,
+            before: None,
+        };
         assert!(wait.lock(&queue) && !wait.lock(&turn));
         assert_eq!(wait.before.as_deref(), Some("process 7 (key create)"));
     }
@@ -289,8 +365,14 @@ mod tests {
         let id = std::process::id();
         for (line, command) in [
             ("conclave --data /srv serve", "serve"),
-            ("conclave key create prj_0123456789ab --name secret", "key create"),
-            ("conclave --config=/a/b project create --name acme", "project create"),
+            (
+                "conclave key create prj_0123456789ab --name secret",
+                "key create",
+            ),
+            (
+                "conclave --config=/a/b project create --name acme",
+                "project create",
+            ),
             ("conclave", ""),
         ] {
             assert_eq!(named(line), format!("process {id} ({command})"));

@@ -58,7 +58,11 @@ struct Batch<'a> {
 impl Batch<'_> {
     /// Adds the next job, if one waits and there is time for it.
     fn add(&mut self) -> Option<&mut Box<dyn Work>> {
-        let next = if Instant::now() < self.until { self.jobs.next() } else { None };
+        let next = if Instant::now() < self.until {
+            self.jobs.next()
+        } else {
+            None
+        };
         self.work.push(next?);
         self.work.last_mut()
     }
@@ -83,9 +87,22 @@ impl Thread {
         let turn = WriteTurn::new(&path, Arc::clone(&shared.is_server));
         let is_file = !path.as_os_str().is_empty();
         let metadata = is_file.then(|| path.metadata()).transpose();
-        let metadata = metadata.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-        let (guarded, place) = (Cell::new(0), metadata.map(|metadata| FilePlace::new(path, &metadata)));
-        Ok(Self { connection, turn, shared, commits, hook, damage, guarded, place })
+        let metadata = metadata
+            .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        let (guarded, place) = (
+            Cell::new(0),
+            metadata.map(|metadata| FilePlace::new(path, &metadata)),
+        );
+        Ok(Self {
+            connection,
+            turn,
+            shared,
+            commits,
+            hook,
+            damage,
+            guarded,
+            place,
+        })
     }
 
     /// Runs the jobs until none can come any more.
@@ -95,7 +112,11 @@ impl Thread {
         while let Some(first) = jobs.wait() {
             let begun = Instant::now();
             let turn = self.turn.take();
-            let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: Instant::now() + time };
+            let mut batch = Batch {
+                work: vec![first],
+                jobs: &mut jobs,
+                until: Instant::now() + time,
+            };
             let committed = self.commit(&mut batch);
             drop(turn);
             has_written |= committed.is_ok();
@@ -106,10 +127,13 @@ impl Thread {
             match &committed {
                 Ok(Committed { events, .. }) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}
-                Err(error) => log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}"),
+                Err(error) => {
+                    log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}");
+                }
             }
-            time =
-                committed.as_ref().map_or(BATCH_TIME, |committed| committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME));
+            time = committed.as_ref().map_or(BATCH_TIME, |committed| {
+                committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME)
+            });
             for work in work {
                 work.finish(committed.as_ref().map(|_| ()));
             }
@@ -126,11 +150,17 @@ impl Thread {
     /// lock of writers: a command that did so held up the server that it was run beside.
     fn empty_log(&self) {
         // Does most of the work, without that lock.
-        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+        let _ = self
+            .connection
+            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
         let _ = self.connection.busy_timeout(Duration::ZERO);
         for _ in 0..END_TRIES {
             let turn = self.turn.take();
-            let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+            let emptied = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                    row.get::<_, bool>(0)
+                });
             drop(turn);
             // The first column says whether another connection prevented it.
             if !matches!(emptied, Ok(true)) {
@@ -141,7 +171,12 @@ impl Thread {
     }
 
     fn observe(&self, jobs: usize, took: Duration) {
-        let StoreMetrics { writes_waiting, batch, commit, .. } = &self.shared.metrics;
+        let StoreMetrics {
+            writes_waiting,
+            batch,
+            commit,
+            ..
+        } = &self.shared.metrics;
         writes_waiting.sub(i64::try_from(jobs).unwrap_or(0));
         #[allow(clippy::cast_precision_loss)] // Far below 2^52.
         batch.observe(jobs as f64);
@@ -161,7 +196,10 @@ impl Thread {
         }
         let committed = self.run_all(batch).and_then(|events| {
             let ran = Instant::now();
-            self.sql("COMMIT").map(|()| Committed { events, took: ran.elapsed() })
+            self.sql("COMMIT").map(|()| Committed {
+                events,
+                took: ran.elapsed(),
+            })
         });
         let committed = committed.and_then(|committed| {
             if self.place.as_ref().is_none_or(FilePlace::is_there) {
@@ -169,7 +207,9 @@ impl Thread {
             }
             let _ = self.shared.end.set(WriterEnd::FileGone);
             log::error!("{}", WriterEnd::FileGone.as_str());
-            Err(StoreError::Unavailable("the file of the database has gone".into()))
+            Err(StoreError::Unavailable(
+                "the file of the database has gone".into(),
+            ))
         });
         if committed.is_err() {
             // After some errors SQLite has rolled back already; this then fails, which does no harm.
@@ -220,9 +260,12 @@ impl Thread {
                 let before = self.connection.total_changes();
                 let outcome = work.run(tx);
                 // A job that does not keep to its isolation, or an error after which SQLite has ended the transaction.
-                let remains = self.connection.total_changes() != before || self.connection.is_autocommit();
+                let remains =
+                    self.connection.total_changes() != before || self.connection.is_autocommit();
                 if outcome == JobOutcome::Rollback && remains {
-                    return Err(StoreError::Fault("a write job failed behind its statement".into()));
+                    return Err(StoreError::Fault(
+                        "a write job failed behind its statement".into(),
+                    ));
                 }
                 Ok(outcome)
             }

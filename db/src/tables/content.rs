@@ -76,7 +76,10 @@ impl Cell {
             Self::Text(text) => (2, text.as_bytes()),
             Self::Bytes(bytes) => (3, bytes),
         };
-        hasher.update(&[kind]).update(&(bytes.len() as u64).to_be_bytes()).update(bytes);
+        hasher
+            .update(&[kind])
+            .update(&(bytes.len() as u64).to_be_bytes())
+            .update(bytes);
     }
 }
 
@@ -129,12 +132,19 @@ mod tests {
         ] {
             assert_ne!(both, other);
         }
-        assert_ne!(content(&[&[text("a"), text("bc")]]), content(&[&[text("ab"), text("c")]]));
+        assert_ne!(
+            content(&[&[text("a"), text("bc")]]),
+            content(&[&[text("ab"), text("c")]])
+        );
     }
 
     #[test]
     fn a_text_is_stored_without_characters_that_postgresql_cannot_store() {
-        let mut cells = [Cell::Text("a\0b".into()), Cell::Text("ab".into()), Cell::Bytes(vec![0])];
+        let mut cells = [
+            Cell::Text("a\0b".into()),
+            Cell::Text("ab".into()),
+            Cell::Bytes(vec![0]),
+        ];
         assert_eq!(cells.each_mut().map(Cell::remove_nul), [true, false, false]);
         assert_eq!(cells[0], cells[1]);
     }

@@ -41,8 +41,15 @@ impl Ring {
     fn parse(text: &str) -> Option<Self> {
         let mut keys = text.split_whitespace().map(parse_key);
         let current = Arc::new(SealKey::new(&keys.next()??));
-        let old = keys.map(|key| key.map(|key| Arc::new(SealKey::new(&key)))).collect::<Option<Vec<_>>>()?;
-        Some(Self { text: blake3::hash(text.as_bytes()), current, old, former: Vec::new() })
+        let old = keys
+            .map(|key| key.map(|key| Arc::new(SealKey::new(&key))))
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            text: blake3::hash(text.as_bytes()),
+            current,
+            old,
+            former: Vec::new(),
+        })
     }
 
     /// The keys of the file, the first one first.
@@ -66,7 +73,10 @@ impl KeyFile {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
         }
         let ring = read(path)?;
-        Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)) })
+        Ok(Self {
+            path: path.to_owned(),
+            ring: RwLock::new(Arc::new(ring)),
+        })
     }
 
     /// The key of the file with this id, or the first one, read from the file.
@@ -75,9 +85,19 @@ impl KeyFile {
     /// sealed with the known key would be lost at the next start.
     pub(super) fn sealing(&self, id: Option<&str>) -> Result<Arc<SealKey>, VaultError> {
         let ring = self.reread()?;
-        let Some(id) = id else { return Ok(Arc::clone(&ring.current)) };
-        let missing = || failure(&self.path, format!("does not hold the key {id}, with which secrets are encrypted"));
-        ring.held().find(|key| key.id == id).cloned().ok_or_else(missing)
+        let Some(id) = id else {
+            return Ok(Arc::clone(&ring.current));
+        };
+        let missing = || {
+            failure(
+                &self.path,
+                format!("does not hold the key {id}, with which secrets are encrypted"),
+            )
+        };
+        ring.held()
+            .find(|key| key.id == id)
+            .cloned()
+            .ok_or_else(missing)
     }
 
     /// The id of the key that seals, from the last read of the file.
@@ -93,7 +113,9 @@ impl KeyFile {
 
     /// Finds a key by its id.
     pub(super) fn find(&self, id: &str) -> Option<Arc<SealKey>> {
-        self.known().find(id).or_else(|| self.reread().ok()?.find(id))
+        self.known()
+            .find(id)
+            .or_else(|| self.reread().ok()?.find(id))
     }
 
     /// Whether the file held more than one key when it was last read.
@@ -105,12 +127,19 @@ impl KeyFile {
     pub(super) fn begin_rotation(&self) -> Result<RotatedKeys, VaultError> {
         // A file that holds no keys is not made one that does: its keys may still be found in a copy.
         if self.reread()?.old.is_empty() {
-            let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
+            let text =
+                fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
             self.replace(&format!("{}{text}", random_line()))?;
         }
         let ring = self.reread()?;
-        let old = ring.old.first().ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
-        Ok(RotatedKeys { old: old.id.clone(), new: ring.current.id.clone() })
+        let old = ring
+            .old
+            .first()
+            .ok_or_else(|| failure(&self.path, "has changed meanwhile"))?;
+        Ok(RotatedKeys {
+            old: old.id.clone(),
+            new: ring.current.id.clone(),
+        })
     }
 
     /// Deletes all keys but the one in use from the file.
@@ -156,7 +185,11 @@ impl KeyFile {
 
     fn replace_ring(&self, mut ring: Ring) -> Arc<Ring> {
         let mut known = self.ring.write();
-        ring.former = known.all().filter(|key| ring.find(&key.id).is_none()).cloned().collect();
+        ring.former = known
+            .all()
+            .filter(|key| ring.find(&key.id).is_none())
+            .cloned()
+            .collect();
         *known = Arc::new(ring);
         Arc::clone(&known)
     }
@@ -172,7 +205,10 @@ fn read(path: &Path) -> Result<Ring, VaultError> {
 }
 
 fn failure(path: &Path, reason: impl ToString) -> VaultError {
-    VaultError::KeyFile { path: path.display().to_string(), reason: reason.to_string() }
+    VaultError::KeyFile {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    }
 }
 
 /// Returns a new random key as a line of the file.
@@ -197,8 +233,15 @@ mod tests {
     }
 
     fn lines(path: &Path) -> Vec<String> {
-        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
-        fs::read_to_string(path).unwrap().lines().map(ToOwned::to_owned).collect()
+        assert_eq!(
+            fs::metadata(path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        fs::read_to_string(path)
+            .unwrap()
+            .lines()
+            .map(ToOwned::to_owned)
+            .collect()
     }
 
     #[test]
@@ -211,23 +254,45 @@ mod tests {
         assert_eq!(lines(&file(&dir))[1..], before);
         assert!(keys.is_rotating() && keys.find(&old).is_some());
         // A rotation that begins again after a crash continues with its new key.
-        let again = KeyFile::open(&file(&dir)).unwrap().begin_rotation().unwrap();
-        assert_eq!(again, RotatedKeys { old: old.clone(), new: new.clone() });
+        let again = KeyFile::open(&file(&dir))
+            .unwrap()
+            .begin_rotation()
+            .unwrap();
+        assert_eq!(
+            again,
+            RotatedKeys {
+                old: old.clone(),
+                new: new.clone()
+            }
+        );
         keys.end_rotation().unwrap();
         assert_eq!((lines(&file(&dir)).len(), keys.is_rotating()), (1, false));
         // A process that has read the old key keeps it; one that opens the file now does not have it.
         assert!(keys.find(&old).is_some());
         let again = KeyFile::open(&file(&dir)).unwrap();
-        assert_eq!((again.known_id().as_str(), again.find(&old).is_none()), (new.as_str(), true));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            (again.known_id().as_str(), again.find(&old).is_none()),
+            (new.as_str(), true)
+        );
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]
     fn a_process_uses_a_key_that_another_process_created() {
         let dir = tempfile::tempdir().unwrap();
-        let (server, command) = (KeyFile::open(&file(&dir)).unwrap(), KeyFile::open(&file(&dir)).unwrap());
+        let (server, command) = (
+            KeyFile::open(&file(&dir)).unwrap(),
+            KeyFile::open(&file(&dir)).unwrap(),
+        );
         let new = command.begin_rotation().unwrap().new;
-        assert!(server.find(&new).is_some(), "an unknown id makes it read the file again");
+        assert!(
+            server.find(&new).is_some(),
+            "an unknown id makes it read the file again"
+        );
         command.end_rotation().unwrap();
         assert_eq!(server.sealing(None).unwrap().id, new);
     }
@@ -240,7 +305,13 @@ mod tests {
         for bad in ["", "abc", "\u{e9}"] {
             fs::write(file(&dir), bad).unwrap();
             assert!(keys.sealing(None).is_err() && keys.find(&id).is_some());
-            assert!(KeyFile::open(&file(&dir)).err().unwrap().to_string().contains("64 hex digits"));
+            assert!(
+                KeyFile::open(&file(&dir))
+                    .err()
+                    .unwrap()
+                    .to_string()
+                    .contains("64 hex digits")
+            );
         }
         fs::remove_file(file(&dir)).unwrap();
         assert!(keys.sealing(None).is_err() && keys.find(&id).is_some());
@@ -274,15 +345,27 @@ mod tests {
         let (first, before) = (keys.known_id(), lines(&file(&dir)));
         keys.add().unwrap();
         let ids = keys.ids().unwrap();
-        assert_eq!((lines(&file(&dir)).len(), &lines(&file(&dir))[..1]), (2, &before[..]));
-        assert_eq!((ids[0].as_str(), keys.sealing(None).unwrap().id.as_str()), (first.as_str(), first.as_str()));
+        assert_eq!(
+            (lines(&file(&dir)).len(), &lines(&file(&dir))[..1]),
+            (2, &before[..])
+        );
+        assert_eq!(
+            (ids[0].as_str(), keys.sealing(None).unwrap().id.as_str()),
+            (first.as_str(), first.as_str())
+        );
         assert_eq!(keys.sealing(Some(&ids[1])).unwrap().id, ids[1]);
         keys.keep_only(&ids[1]).unwrap();
         assert_eq!(keys.ids().unwrap(), ids[1..]);
         let missing = keys.sealing(Some(&first)).err().unwrap().to_string();
-        assert!(missing.contains(&format!("does not hold the key {first}")), "{missing}");
+        assert!(
+            missing.contains(&format!("does not hold the key {first}")),
+            "{missing}"
+        );
         assert!(keys.keep_only(&first).is_err() && keys.ids().unwrap() == ids[1..]);
-        assert!(keys.find(&first).is_some(), "what was read before can be opened");
+        assert!(
+            keys.find(&first).is_some(),
+            "what was read before can be opened"
+        );
         fs::write(file(&dir), "abc").unwrap();
         assert!(keys.add().is_err());
     }

@@ -61,7 +61,12 @@ impl<T, D: FnOnce(Result<T, StoreError>)> Drop for Done<T, D> {
 
 impl<F, T, D: FnOnce(Result<T, StoreError>)> Job<F, T, D> {
     pub(crate) fn new(isolation: Isolation, run: F, done: D) -> Self {
-        Self { isolation, run: Some(run), result: None, done: Done(Some(done), PhantomData) }
+        Self {
+            isolation,
+            run: Some(run),
+            result: None,
+            done: Done(Some(done), PhantomData),
+        }
     }
 }
 
@@ -76,14 +81,20 @@ where
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
-        let Some(run) = self.run.take() else { return JobOutcome::Rollback };
+        let Some(run) = self.run.take() else {
+            return JobOutcome::Rollback;
+        };
         let run = || {
             let result = run(tx)?;
             tx.write_events()?;
             Ok(result)
         };
         let result = catch_panic("a write job", run);
-        let outcome = if result.is_ok() { JobOutcome::Commit } else { JobOutcome::Rollback };
+        let outcome = if result.is_ok() {
+            JobOutcome::Commit
+        } else {
+            JobOutcome::Rollback
+        };
         self.result = Some(result);
         outcome
     }

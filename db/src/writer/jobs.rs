@@ -44,12 +44,17 @@ pub(crate) struct Jobs<J> {
 impl<J> Jobs<J> {
     /// Takes jobs from a channel.
     pub(crate) fn new(arriving: Receiver<(Queue, J)>) -> Self {
-        Self { arriving, waiting: RoundRobin::default(), is_closed: false }
+        Self {
+            arriving,
+            waiting: RoundRobin::default(),
+            is_closed: false,
+        }
     }
 
     /// Waits for a job. Returns `None` when no job waits and none can come any more.
     pub(crate) fn wait(&mut self) -> Option<J> {
-        self.next().or_else(|| self.arriving.recv().ok().map(|(_, job)| job))
+        self.next()
+            .or_else(|| self.arriving.recv().ok().map(|(_, job)| job))
     }
 
     /// Returns the next job, if one waits.
@@ -96,7 +101,10 @@ mod tests {
         let taken: Vec<_> = (0..6).filter_map(|_| jobs.next()).collect();
         assert_eq!(taken, [1, 2_000, 3_000, 2, 2_001, 3]);
         assert!((4..1_000).eq(std::iter::from_fn(|| jobs.next())));
-        assert!(jobs.waiting.is_empty(), "a queue without jobs takes no memory");
+        assert!(
+            jobs.waiting.is_empty(),
+            "a queue without jobs takes no memory"
+        );
     }
 
     #[test]
@@ -104,6 +112,9 @@ mod tests {
         let (sender, mut jobs) = jobs();
         (1..3).for_each(|job| sender.send((Queue::SERVER, job)).unwrap());
         drop(sender);
-        assert_eq!([jobs.wait(), jobs.wait(), jobs.wait()], [Some(1), Some(2), None]);
+        assert_eq!(
+            [jobs.wait(), jobs.wait(), jobs.wait()],
+            [Some(1), Some(2), None]
+        );
     }
 }

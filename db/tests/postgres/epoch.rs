@@ -17,17 +17,34 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
     let database = cluster.database();
     let old = open(&database, cluster.address(), Some(0)).store;
     let project = create_project(&old).await;
-    create_room(&old, new_room(&project, "before"), None).await.unwrap();
+    create_room(&old, new_room(&project, "before"), None)
+        .await
+        .unwrap();
     database.run("UPDATE leadership SET epoch = epoch + 1");
     let refused = create_room(&old, new_room(&project, "after"), None).await;
-    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-    assert_eq!(timeout(WAIT_LIMIT, old.writer_ended()).await.expect("the writer ends"), WriterEnd::TakenOver);
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable(_))),
+        "{refused:?}"
+    );
+    assert_eq!(
+        timeout(WAIT_LIMIT, old.writer_ended())
+            .await
+            .expect("the writer ends"),
+        WriterEnd::TakenOver
+    );
     // A job whose statements are all sent together, and one of no project, which has another lane.
     assert!(old.renew_heartbeat().await.is_err());
-    assert_eq!(database.run("SELECT string_agg(name, ' ') FROM rooms").trim(), "before");
+    assert_eq!(
+        database
+            .run("SELECT string_agg(name, ' ') FROM rooms")
+            .trim(),
+        "before"
+    );
     assert_eq!(database.run("SELECT count(*) FROM heartbeat").trim(), "0");
     let new = open(&database, cluster.address(), Some(1)).store;
-    create_room(&new, new_room(&project, "after"), None).await.unwrap();
+    create_room(&new, new_room(&project, "after"), None)
+        .await
+        .unwrap();
 }
 
 #[actix::test]
@@ -43,14 +60,21 @@ async fn a_server_that_wakes_up_after_a_takeover_disturbs_no_lane_of_the_new_one
         projects.push(create_project(&new).await);
     }
     for project in &projects {
-        create_room(&new, new_room(project, "first"), None).await.unwrap();
+        create_room(&new, new_room(project, "first"), None)
+            .await
+            .unwrap();
     }
     for project in &projects {
         let refused = create_room(&old, new_room(project, "late"), None).await;
-        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Unavailable(_))),
+            "{refused:?}"
+        );
     }
     for project in &projects {
-        create_room(&new, new_room(project, "second"), None).await.unwrap();
+        create_room(&new, new_room(project, "second"), None)
+            .await
+            .unwrap();
     }
 }
 
@@ -75,7 +99,11 @@ async fn a_takeover_waits_for_the_transactions_of_the_old_epoch() {
     .await
     .expect("the job waits for the table");
     let free = "SELECT count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free";
-    assert_eq!(database.run(free).trim(), "0", "another server could take over");
+    assert_eq!(
+        database.run(free).trim(),
+        "0",
+        "another server could take over"
+    );
     drop(lock);
     let room = writing.await.unwrap();
     assert!(room.is_ok(), "{room:?}");
@@ -97,13 +125,25 @@ async fn a_server_whose_commits_are_gone_writes_nothing_more_and_says_why() {
     let database = cluster.database();
     let store = open(&database, cluster.address(), Some(0)).store;
     let project = create_project(&store).await;
-    create_room(&store, new_room(&project, "before"), None).await.unwrap();
+    create_room(&store, new_room(&project, "before"), None)
+        .await
+        .unwrap();
     set_back(&database, ">= 0");
     let refused = create_room(&store, new_room(&project, "after"), None).await;
-    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-    let end = timeout(WAIT_LIMIT, store.writer_ended()).await.expect("the writer ends");
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable(_))),
+        "{refused:?}"
+    );
+    let end = timeout(WAIT_LIMIT, store.writer_ended())
+        .await
+        .expect("the writer ends");
     assert_eq!(end, WriterEnd::CommitsLost);
-    assert_eq!(database.run("SELECT string_agg(name, ' ') FROM rooms").trim(), "before");
+    assert_eq!(
+        database
+            .run("SELECT string_agg(name, ' ') FROM rooms")
+            .trim(),
+        "before"
+    );
 }
 
 #[actix::test]
@@ -112,11 +152,16 @@ async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
     let database = cluster.database();
     let store = open(&database, cluster.address(), Some(0)).store;
     let project = create_project(&store).await;
-    create_room(&store, new_room(&project, "before"), None).await.unwrap();
+    create_room(&store, new_room(&project, "before"), None)
+        .await
+        .unwrap();
     store.begin_run().await.unwrap();
     // Not that of the heartbeat, which is the last.
     set_back(&database, "< 2");
-    assert!(store.renew_heartbeat().await.is_ok(), "its own commits are there, and so is its connection");
+    assert!(
+        store.renew_heartbeat().await.is_ok(),
+        "its own commits are there, and so is its connection"
+    );
     database.end_sessions();
     timeout(WAIT_LIMIT, async {
         loop {
@@ -141,7 +186,13 @@ async fn an_epoch_that_the_database_has_forgotten_is_no_takeover() {
     let store = open(&database, cluster.address(), Some(5)).store;
     let project = create_project(&store).await;
     database.run("UPDATE leadership SET epoch = 4");
-    assert!(create_room(&store, new_room(&project, "after"), None).await.is_err());
-    let end = timeout(WAIT_LIMIT, store.writer_ended()).await.expect("the writer ends");
+    assert!(
+        create_room(&store, new_room(&project, "after"), None)
+            .await
+            .is_err()
+    );
+    let end = timeout(WAIT_LIMIT, store.writer_ended())
+        .await
+        .expect("the writer ends");
     assert_eq!(end, WriterEnd::CommitsLost);
 }

@@ -1,6 +1,11 @@
 //! What only PostgreSQL has: round trips, commits whose answer is lost, and the epoch of a server.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -12,7 +17,10 @@ mod undone;
 
 use std::net::SocketAddr;
 
-use conclave_db::{Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions,
+    Vault,
+};
 use conclave_model::Secret;
 use prometheus::Registry;
 use test_postgres::{Cluster, Database};
@@ -28,7 +36,12 @@ fn open(database: &Database<'_>, address: SocketAddr, epoch: Option<i64>) -> Rec
     let server = PostgresServer::new(&Secret::new(database.url_at(address)), None).unwrap();
     let metrics = Registry::new();
     let store = Store::open(StoreOptions {
-        location: Location::Server(PostgresOptions { server, lanes: 2, readers: 4, epoch }),
+        location: Location::Server(PostgresOptions {
+            server,
+            lanes: 2,
+            readers: 4,
+            epoch,
+        }),
         older_schema: OlderSchema::Migrate,
         clock: support::clock(),
         vault: Vault::open(None, &Secret::new("media")).unwrap(),
@@ -36,7 +49,10 @@ fn open(database: &Database<'_>, address: SocketAddr, epoch: Option<i64>) -> Rec
         readers: 1,
         metrics: StoreMetrics::new(&metrics).unwrap(),
     });
-    Records { store: store.unwrap(), metrics }
+    Records {
+        store: store.unwrap(),
+        metrics,
+    }
 }
 
 /// The server of this program, unless there is none and the run is not about PostgreSQL.
@@ -48,9 +64,15 @@ impl Records {
     /// How often writes have waited for answers.
     fn round_trips(&self) -> u64 {
         let families = self.metrics.gather();
-        let found = families.iter().find(|family| family.name() == "conclave_store_write_round_trips_total");
+        let found = families
+            .iter()
+            .find(|family| family.name() == "conclave_store_write_round_trips_total");
         let number = found.unwrap().get_metric()[0].get_counter().get_value();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small count"
+        )]
         let number = number as u64;
         number
     }

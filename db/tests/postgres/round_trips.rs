@@ -10,9 +10,17 @@ use super::{cluster, open};
 /// A project with a webhook endpoint, whose statements its lane has prepared.
 async fn project(store: &Store) -> ProjectId {
     let project = create_project(store).await;
-    let endpoint = store.create_webhook_endpoint(project.clone(), "https://a.example".into(), Secret::new("s"), None);
+    let endpoint = store.create_webhook_endpoint(
+        project.clone(),
+        "https://a.example".into(),
+        Secret::new("s"),
+        None,
+    );
     endpoint.await.unwrap();
-    let room = create_room(store, new_room(&project, "first"), None).await.unwrap().id;
+    let room = create_room(store, new_room(&project, "first"), None)
+        .await
+        .unwrap()
+        .id;
     join(store, &project, room, "ada").await;
     join(store, &project, room, "bob").await;
     leave(store, &project, room, "ada").await;
@@ -26,11 +34,20 @@ fn sid(identity: &str) -> ParticipantSid {
 
 async fn join(store: &Store, project: &ProjectId, room: RoomId, identity: &str) {
     let joined = participant(identity, sid(identity).as_str());
-    store.record_join(project.clone(), room, joined, clock().now()).await.unwrap();
+    store
+        .record_join(project.clone(), room, joined, clock().now())
+        .await
+        .unwrap();
 }
 
 async fn leave(store: &Store, project: &ProjectId, room: RoomId, identity: &str) {
-    let left = store.record_leave(project.clone(), room, sid(identity), clock().now(), Departure::Left);
+    let left = store.record_leave(
+        project.clone(),
+        room,
+        sid(identity),
+        clock().now(),
+        Departure::Left,
+    );
     left.await.unwrap();
 }
 
@@ -49,7 +66,10 @@ async fn a_write_waits_a_few_times_only() {
         before = now;
         assert_eq!(waits, expected, "round trips of {what}");
     };
-    let room = create_room(store, new_room(&project, "counted"), None).await.unwrap().id;
+    let room = create_room(store, new_room(&project, "counted"), None)
+        .await
+        .unwrap()
+        .id;
     since("a create", 3);
     join(store, &project, room, "ada").await;
     since("the first join", 6);
@@ -66,7 +86,10 @@ async fn the_end_of_a_room_does_not_wait_for_each_participant() {
     let records = open(&database, cluster.address(), None);
     let store = &records.store;
     let project = project(store).await;
-    let room = create_room(store, new_room(&project, "large"), None).await.unwrap().id;
+    let room = create_room(store, new_room(&project, "large"), None)
+        .await
+        .unwrap()
+        .id;
     for number in 0..1_000 {
         join(store, &project, room, &format!("p{number}")).await;
     }

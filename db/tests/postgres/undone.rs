@@ -51,9 +51,16 @@ impl Failures {
                 "CREATE TRIGGER counted BEFORE INSERT OR UPDATE OR DELETE ON {table} EXECUTE FUNCTION count_down()"
             ));
         }
-        let hash =
-            |table| format!("(SELECT md5(coalesce(string_agg(t::text, ' ' ORDER BY t::text), '')) FROM {table} t)");
-        let hashes: Vec<String> = tables.iter().filter(|table| *table != "lanes").map(hash).collect();
+        let hash = |table| {
+            format!(
+                "(SELECT md5(coalesce(string_agg(t::text, ' ' ORDER BY t::text), '')) FROM {table} t)"
+            )
+        };
+        let hashes: Vec<String> = tables
+            .iter()
+            .filter(|table| *table != "lanes")
+            .map(hash)
+            .collect();
         Self {
             session: Mutex::new(session),
             content: format!("SELECT {}", hashes.join(" || ")),
@@ -64,19 +71,31 @@ impl Failures {
 
     /// Lets the statement with this number fail, from 1.
     fn arm(&self, statement: usize) {
-        self.session.lock().run(&format!("SELECT setval('statements_left', {statement})"));
+        self.session
+            .lock()
+            .run(&format!("SELECT setval('statements_left', {statement})"));
     }
 
     fn has_failed(&self) -> bool {
-        self.session.lock().run("SELECT last_value <= 0 FROM statements_left") == ["t"]
+        self.session
+            .lock()
+            .run("SELECT last_value <= 0 FROM statements_left")
+            == ["t"]
     }
 
     fn state(&self) -> (Vec<String>, usize) {
-        (self.session.lock().run(&self.content), self.told.load(Ordering::Relaxed))
+        (
+            self.session.lock().run(&self.content),
+            self.told.load(Ordering::Relaxed),
+        )
     }
 
     /// Runs a job with each of its statements made to fail, after which nothing has changed and nothing is told, and then as it is.
-    async fn check<T>(&self, name: &'static str, job: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    async fn check<T>(
+        &self,
+        name: &'static str,
+        job: impl AsyncFn() -> Result<T, StoreError>,
+    ) -> T {
         self.run.lock().insert(name);
         let before = self.state();
         for statement in 1.. {
@@ -88,8 +107,13 @@ impl Failures {
                 assert_ne!(self.state().0, before.0, "{name} has changed nothing");
                 return done;
             }
-            let Err(error) = done else { panic!("{name} has succeeded although its statement {statement} has failed") };
-            assert!(!matches!(error, StoreError::Refused(_)), "{name}, statement {statement}: {error}");
+            let Err(error) = done else {
+                panic!("{name} has succeeded although its statement {statement} has failed")
+            };
+            assert!(
+                !matches!(error, StoreError::Refused(_)),
+                "{name}, statement {statement}: {error}"
+            );
             assert_eq!(self.state(), before, "{name}, statement {statement}");
         }
         unreachable!("a job has an end")
@@ -106,15 +130,34 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
     };
     let folder = tempfile::tempdir().unwrap();
     let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
-    let location = Location::Server(PostgresOptions { server, lanes: 2, readers: 4, epoch: Some(0) });
-    let store = open_at(location, Some(&folder.path().join("encryption.key")), &clock(), Box::new(count));
+    let location = Location::Server(PostgresOptions {
+        server,
+        lanes: 2,
+        readers: 4,
+        epoch: Some(0),
+    });
+    let store = open_at(
+        location,
+        Some(&folder.path().join("encryption.key")),
+        &clock(),
+        Box::new(count),
+    );
     let story = Story::new(store, Failures::new(&database, told)).await;
     story.run().await;
     let (run, jobs) = (story.failures.run.into_inner(), jobs());
     assert!(jobs.len() > 50, "only {} jobs were found", jobs.len());
-    let missing: Vec<_> = jobs.iter().filter(|job| !run.contains(job.as_str())).collect();
-    assert!(missing.is_empty(), "the story has to run these jobs, too: {missing:?}");
-    assert!(run.iter().all(|job| jobs.contains(*job)), "the story names what is no job: {run:?}");
+    let missing: Vec<_> = jobs
+        .iter()
+        .filter(|job| !run.contains(job.as_str()))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "the story has to run these jobs, too: {missing:?}"
+    );
+    assert!(
+        run.iter().all(|job| jobs.contains(*job)),
+        "the story names what is no job: {run:?}"
+    );
 }
 
 /// Rotations of the key: they change files as well, and have tests of their own.
@@ -123,18 +166,35 @@ const ROTATIONS: [&str; 2] = ["rotate_key", "rotate_shared_key"];
 /// The public operations of the store that write, as its source has them.
 fn jobs() -> BTreeSet<String> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
-    let sources: Vec<String> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    let functions: Vec<Function<'_>> = sources.iter().flat_map(|source| functions(source)).collect();
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file());
+    let sources: Vec<String> = files
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let functions: Vec<Function<'_>> = sources
+        .iter()
+        .flat_map(|source| functions(source))
+        .collect();
     // Directly, or through a private one.
     let mut helpers = vec!["write", "write_then"];
     loop {
         let writes = |function: &&Function<'_>| helpers.iter().any(|helper| function.calls(helper));
         let found = functions.iter().filter(writes);
-        let more: Vec<&str> = found.filter(|function| !function.is_public).map(|function| function.name).collect();
-        let more: Vec<&str> = more.into_iter().filter(|name| !helpers.contains(name)).collect();
+        let more: Vec<&str> = found
+            .filter(|function| !function.is_public)
+            .map(|function| function.name)
+            .collect();
+        let more: Vec<&str> = more
+            .into_iter()
+            .filter(|name| !helpers.contains(name))
+            .collect();
         if more.is_empty() {
-            let public = functions.iter().filter(writes).filter(|function| function.is_public);
+            let public = functions
+                .iter()
+                .filter(writes)
+                .filter(|function| function.is_public);
             return public
                 .map(|function| function.name.to_owned())
                 .filter(|name| !ROTATIONS.contains(&&**name))
@@ -154,19 +214,31 @@ struct Function<'a> {
 impl Function<'_> {
     /// Whether it calls an operation of its own store. Calls may be on lines of their own.
     fn calls(&self, name: &str) -> bool {
-        self.body.match_indices(&format!(".{name}(")).any(|(at, _)| self.body[..at].trim_end().ends_with("self"))
+        self.body
+            .match_indices(&format!(".{name}("))
+            .any(|(at, _)| self.body[..at].trim_end().ends_with("self"))
     }
 }
 
 /// The functions of each `impl Store` of a file.
 fn functions(source: &str) -> Vec<Function<'_>> {
-    let blocks = source.split("\nimpl Store {\n").skip(1).map(|block| block.split("\n}\n").next().unwrap_or(block));
+    let blocks = source
+        .split("\nimpl Store {\n")
+        .skip(1)
+        .map(|block| block.split("\n}\n").next().unwrap_or(block));
     let functions = blocks.flat_map(|block| block.split("\n    }\n"));
     let read = |text| {
         let (start, rest) = str::split_once(text, "fn ")?;
         let (name, body) = rest.split_once(['(', '<'])?;
-        let is_public = start.lines().last().is_some_and(|line| line.trim_start().starts_with("pub "));
-        Some(Function { name, body, is_public })
+        let is_public = start
+            .lines()
+            .last()
+            .is_some_and(|line| line.trim_start().starts_with("pub "));
+        Some(Function {
+            name,
+            body,
+            is_public,
+        })
     };
     functions.filter_map(read).collect()
 }

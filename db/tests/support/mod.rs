@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use conclave_db::{
-    CommitHook, Location, NewIngress, NewRoom, OlderSchema, PostgresOptions, PostgresServer, Store, StoreError,
-    StoreMetrics, StoreOptions, Vault,
+    CommitHook, Location, NewIngress, NewRoom, OlderSchema, PostgresOptions, PostgresServer, Store,
+    StoreError, StoreMetrics, StoreOptions, Vault,
 };
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::{InputType, StreamKeyHash};
@@ -32,7 +32,10 @@ pub struct Home {
 impl Home {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { records: Records::create(folder.path().join("conclave.db"), migrate), folder }
+        Self {
+            records: Records::create(folder.path().join("conclave.db"), migrate),
+            folder,
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -55,7 +58,12 @@ fn location(records: &Records) -> Location {
 /// A store in a database of PostgreSQL, of a command: it needs no epoch.
 pub fn at_server(url: &str) -> Location {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
-    Location::Server(PostgresOptions { server, lanes: 2, readers: 2, epoch: None })
+    Location::Server(PostgresOptions {
+        server,
+        lanes: 2,
+        readers: 2,
+        epoch: None,
+    })
 }
 
 /// Opens a store, with the encryption key of that file name.
@@ -65,7 +73,12 @@ pub fn open(home: &Home, key: Option<&str>, clock: &Clock, on_commit: CommitHook
 }
 
 /// Opens a store at a location.
-pub fn open_at(location: Location, key: Option<&Path>, clock: &Clock, on_commit: CommitHook) -> Store {
+pub fn open_at(
+    location: Location,
+    key: Option<&Path>,
+    clock: &Clock,
+    on_commit: CommitHook,
+) -> Store {
     Store::open(StoreOptions {
         location,
         older_schema: OlderSchema::Migrate,
@@ -85,7 +98,10 @@ const CREATION_TRIES: u32 = 10;
 /// waits: then it is created by a later try.
 pub async fn create_project(store: &Store) -> ProjectId {
     for _ in 0..CREATION_TRIES {
-        match store.create_project("p".into(), Environment::Test, "self_hosted".into()).await {
+        match store
+            .create_project("p".into(), Environment::Test, "self_hosted".into())
+            .await
+        {
             Err(StoreError::Unavailable(_)) => {}
             created => return created.unwrap().id,
         }

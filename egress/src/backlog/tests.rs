@@ -9,26 +9,54 @@ const DISK: u64 = 1_000;
 
 /// A queue with memory for 100 bytes, 50 more in need, and a file of 1,000.
 fn small(folder: &TempDir) -> Backlog {
-    let disk = DiskBuffer { directory: folder.path().join("recordings"), bytes: DISK };
-    Backlog::new(Capacity { chunks: usize::MAX, memory: 100, reserve: 50, disk: Some(disk) })
+    let disk = DiskBuffer {
+        directory: folder.path().join("recordings"),
+        bytes: DISK,
+    };
+    Backlog::new(Capacity {
+        chunks: usize::MAX,
+        memory: 100,
+        reserve: 50,
+        disk: Some(disk),
+    })
 }
 
 #[test]
 fn optional_chunks_leave_room_for_required_ones_and_the_file_leaves_no_name() {
     let folder = tempfile::tempdir().unwrap();
     let backlog = small(&folder);
-    let fill = |need| (0..).take_while(|_| backlog.push(vec![1; 10], need).is_ok()).count();
-    assert_eq!(fill(Need::Optional), 10 + 75, "memory, and three quarters of the file");
+    let fill = |need| {
+        (0..)
+            .take_while(|_| backlog.push(vec![1; 10], need).is_ok())
+            .count()
+    };
+    assert_eq!(
+        fill(Need::Optional),
+        10 + 75,
+        "memory, and three quarters of the file"
+    );
     assert_eq!(backlog.disk_bytes(), 750);
-    assert_eq!(fill(Need::Required), 25 + 5, "the rest of the file, and the reserve of memory");
+    assert_eq!(
+        fill(Need::Required),
+        25 + 5,
+        "the rest of the file, and the reserve of memory"
+    );
     assert_eq!(backlog.push(vec![1], Need::Required), Err(SendError::Full));
-    assert_eq!(fs::read_dir(folder.path().join("recordings")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(folder.path().join("recordings"))
+            .unwrap()
+            .count(),
+        0
+    );
     backlog.close();
     assert_eq!(std::iter::from_fn(|| backlog.pop()).count(), 115);
     assert_eq!(backlog.disk_bytes(), 0);
     let file = backlog.file().unwrap().metadata().unwrap();
     assert_eq!(file.len(), 0, "the disk is free again");
-    assert_eq!(backlog.push(vec![1], Need::Required), Err(SendError::Closed));
+    assert_eq!(
+        backlog.push(vec![1], Need::Required),
+        Err(SendError::Closed)
+    );
 }
 
 #[test]
@@ -36,7 +64,11 @@ fn a_directory_that_cannot_be_written_leaves_memory_to_required_chunks() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("recordings"), "a file").unwrap();
     let backlog = small(&folder);
-    let fill = |need| (0..).take_while(|_| backlog.push(vec![1; 10], need).is_ok()).count();
+    let fill = |need| {
+        (0..)
+            .take_while(|_| backlog.push(vec![1; 10], need).is_ok())
+            .count()
+    };
     assert_eq!((fill(Need::Optional), fill(Need::Required)), (10, 5));
     backlog.close();
     assert_eq!(std::iter::from_fn(|| backlog.pop()).count(), 15);
@@ -48,7 +80,10 @@ fn what_a_child_does_not_read_any_more_is_not_kept() {
     let backlog = small(&folder);
     (0..50).for_each(|_| backlog.push(vec![1; 10], Need::Optional).unwrap());
     backlog.abandon();
-    assert_eq!(backlog.push(vec![1; 10], Need::Required), Err(SendError::Closed));
+    assert_eq!(
+        backlog.push(vec![1; 10], Need::Required),
+        Err(SendError::Closed)
+    );
     assert_eq!(backlog.disk_bytes(), 0);
 }
 
@@ -57,15 +92,25 @@ fn in_a_hurry_optional_chunks_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let backlog = small(&folder);
     for number in 0..60 {
-        let need = if number % 3 == 0 { Need::Required } else { Need::Optional };
+        let need = if number % 3 == 0 {
+            Need::Required
+        } else {
+            Need::Optional
+        };
         backlog.push(vec![number; 10], need).unwrap();
     }
     assert_eq!(backlog.pop(), Some(vec![0; 10]));
     backlog.note_read();
     backlog.hurry();
     backlog.close();
-    let rest: Vec<_> = std::iter::from_fn(|| backlog.pop().inspect(|_| backlog.note_read())).collect();
-    assert_eq!(rest, (1..20).map(|number| vec![number * 3; 10]).collect::<Vec<_>>());
+    let rest: Vec<_> =
+        std::iter::from_fn(|| backlog.pop().inspect(|_| backlog.note_read())).collect();
+    assert_eq!(
+        rest,
+        (1..20)
+            .map(|number| vec![number * 3; 10])
+            .collect::<Vec<_>>()
+    );
     assert_eq!((backlog.unread(), backlog.disk_bytes()), (0, 0));
 }
 

@@ -24,8 +24,15 @@ fn write_ffmpeg(folder: &TempDir) -> Ffmpeg {
         tag(TagKind::KeyFrame, (9, 0), &[0x17, 1, 1]),
         tag(TagKind::Audio, (8, 0), &[0xaf, 1, 1]),
     ];
-    let stream = [b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec(), tags.map(|tag| tag.bytes).concat()].concat();
-    let (program, media) = (folder.path().join("ffmpeg"), folder.path().join("media.flv"));
+    let stream = [
+        b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec(),
+        tags.map(|tag| tag.bytes).concat(),
+    ]
+    .concat();
+    let (program, media) = (
+        folder.path().join("ffmpeg"),
+        folder.path().join("media.flv"),
+    );
     fs::write(&media, stream).unwrap();
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in\n*-version) echo 'ffmpeg version 5.1 of a test' ;;\n\
@@ -50,13 +57,31 @@ impl Broadcast {
             preset: "ultrafast".into(),
         };
         let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
-        let urls: Vec<_> = urls.iter().map(|url| RtmpUrl::parse(url).unwrap()).collect();
-        let (media, progress) = (Media { has_video: true, has_audio: true }, Arc::<Progress>::default());
+        let urls: Vec<_> = urls
+            .iter()
+            .map(|url| RtmpUrl::parse(url).unwrap())
+            .collect();
+        let (media, progress) = (
+            Media {
+                has_video: true,
+                has_audio: true,
+            },
+            Arc::<Progress>::default(),
+        );
         let receivers = (&urls[..], Dialler::new(filter, &[]).unwrap());
-        let sink =
-            StreamSink::start(&ffmpeg, receivers, (media, &encoding), Capacity::from(512), Arc::clone(&progress))
-                .unwrap();
-        Self { sink: Box::new(sink), progress, _folder: folder }
+        let sink = StreamSink::start(
+            &ffmpeg,
+            receivers,
+            (media, &encoding),
+            Capacity::from(512),
+            Arc::clone(&progress),
+        )
+        .unwrap();
+        Self {
+            sink: Box::new(sink),
+            progress,
+            _folder: folder,
+        }
     }
 
     /// Looks after it now, until the receivers are so.
@@ -72,7 +97,8 @@ impl Broadcast {
 
     /// Looks after it as if it were so much later.
     fn look_after_in(&mut self, seconds: u64) -> Result<(), String> {
-        self.sink.look_after(Instant::now() + Duration::from_secs(seconds))
+        self.sink
+            .look_after(Instant::now() + Duration::from_secs(seconds))
     }
 }
 
@@ -82,34 +108,60 @@ fn url(receiver: &Receiver) -> String {
 
 #[test]
 fn a_broadcast_is_active_once_the_first_receiver_has_accepted_the_stream() {
-    let (silent, taking) = (Receiver::start(Behaviour::IsSilent, None), Receiver::start(Behaviour::Takes, None));
+    let (silent, taking) = (
+        Receiver::start(Behaviour::IsSilent, None),
+        Receiver::start(Behaviour::Takes, None),
+    );
     let mut broadcast = Broadcast::start(&[url(&silent)]);
     broadcast.wait_until(&[TargetState::Connecting]);
     assert!(!broadcast.sink.is_active());
     let mut broadcast = Broadcast::start(&[url(&silent), url(&taking)]);
     broadcast.wait_until(&[TargetState::Connecting, TargetState::Connected]);
     assert!(broadcast.sink.is_active());
-    assert_eq!(broadcast.look_after_in(600), Ok(()), "the other one has the stream");
+    assert_eq!(
+        broadcast.look_after_in(600),
+        Ok(()),
+        "the other one has the stream"
+    );
     assert_eq!(broadcast.sink.finish(), Ok(true));
 }
 
 #[test]
 fn a_broadcast_whose_receivers_never_accept_it_has_failed_after_a_minute() {
-    let (silent, refusing) = (Receiver::start(Behaviour::IsSilent, None), Receiver::start(Behaviour::Refuses, None));
+    let (silent, refusing) = (
+        Receiver::start(Behaviour::IsSilent, None),
+        Receiver::start(Behaviour::Refuses, None),
+    );
     let nobody = format!("rtmp://127.0.0.1:1/live/{KEY}");
-    for (url, expected) in [(url(&silent), ""), (url(&refusing), "BadName"), (nobody, "refused the connection")] {
+    for (url, expected) in [
+        (url(&silent), ""),
+        (url(&refusing), "BadName"),
+        (nobody, "refused the connection"),
+    ] {
         let mut broadcast = Broadcast::start(&[url]);
         let end = Instant::now() + LIMIT;
         // The reason is known soon, unless the receiver is silent.
-        while !expected.is_empty() && broadcast.sink.targets.iter().all(|target| target.failure.is_none()) {
+        while !expected.is_empty()
+            && broadcast
+                .sink
+                .targets
+                .iter()
+                .all(|target| target.failure.is_none())
+        {
             assert!(Instant::now() < end);
             broadcast.sink.look_after(Instant::now()).unwrap();
             thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(broadcast.look_after_in(30), Ok(()));
         let failure = broadcast.look_after_in(61).unwrap_err();
-        assert!(failure.contains("for a minute") && failure.contains(expected), "{failure}");
-        assert!(!broadcast.sink.is_active() && !failure.contains("hush"), "{failure}");
+        assert!(
+            failure.contains("for a minute") && failure.contains(expected),
+            "{failure}"
+        );
+        assert!(
+            !broadcast.sink.is_active() && !failure.contains("hush"),
+            "{failure}"
+        );
     }
 }
 
@@ -135,5 +187,10 @@ fn a_broadcast_that_is_accepted_and_never_read_has_failed_a_minute_after_it_was_
         broadcast.look_after_in(31).unwrap();
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(broadcast.look_after_in(61).unwrap_err().contains("for a minute"));
+    assert!(
+        broadcast
+            .look_after_in(61)
+            .unwrap_err()
+            .contains("for a minute")
+    );
 }

@@ -17,7 +17,9 @@ const MOST: u32 = 36;
 /// Returns tiles of about the same size, row by row. Of more participants than fit, the last ones have none.
 pub fn grid(participants: usize, width: u32, height: u32) -> Vec<Rect> {
     let tiles = u32::try_from(participants).unwrap_or(MOST).min(MOST);
-    let columns = (1..=tiles).find(|columns| columns * columns >= tiles).unwrap_or(1);
+    let columns = (1..=tiles)
+        .find(|columns| columns * columns >= tiles)
+        .unwrap_or(1);
     let rows = tiles.div_ceil(columns);
     let mut rects = Vec::new();
     for row in 0..rows {
@@ -25,8 +27,16 @@ pub fn grid(participants: usize, width: u32, height: u32) -> Vec<Rect> {
         let (begin, end) = (row * tiles / rows, (row + 1) * tiles / rows);
         let (y, bottom) = (part(height, row, rows), part(height, row + 1, rows));
         for column in 0..end - begin {
-            let (x, right) = (part(width, column, end - begin), part(width, column + 1, end - begin));
-            rects.push(Rect { x, y, width: right - x, height: bottom - y });
+            let (x, right) = (
+                part(width, column, end - begin),
+                part(width, column + 1, end - begin),
+            );
+            rects.push(Rect {
+                x,
+                y,
+                width: right - x,
+                height: bottom - y,
+            });
         }
     }
     rects
@@ -34,15 +44,31 @@ pub fn grid(participants: usize, width: u32, height: u32) -> Vec<Rect> {
 
 /// Returns a large tile for the first participant, and small ones in a column at its right for the others.
 pub fn speaker_and_others(participants: usize, width: u32, height: u32) -> Vec<Rect> {
-    let others = u32::try_from(participants.saturating_sub(1)).unwrap_or(BESIDE).min(BESIDE);
+    let others = u32::try_from(participants.saturating_sub(1))
+        .unwrap_or(BESIDE)
+        .min(BESIDE);
     if participants == 0 {
         return Vec::new();
     }
-    let main = if others == 0 { width } else { part(width, 4, 5) };
-    let mut rects = vec![Rect { x: 0, y: 0, width: main, height }];
+    let main = if others == 0 {
+        width
+    } else {
+        part(width, 4, 5)
+    };
+    let mut rects = vec![Rect {
+        x: 0,
+        y: 0,
+        width: main,
+        height,
+    }];
     for other in 0..others {
         let (y, bottom) = (part(height, other, others), part(height, other + 1, others));
-        rects.push(Rect { x: main, y, width: width - main, height: bottom - y });
+        rects.push(Rect {
+            x: main,
+            y,
+            width: width - main,
+            height: bottom - y,
+        });
     }
     rects
 }
@@ -56,15 +82,31 @@ pub fn fit((width, height): (u32, u32), rect: Rect) -> Rect {
     } else {
         (whole_height * width / height, whole_height)
     };
-    let even = |pixels: u64, whole: u32| u32::try_from(pixels / 2 * 2).unwrap_or(whole).clamp(whole.min(2), whole);
-    let (width, height) = (even(fitted_width, rect.width), even(fitted_height, rect.height));
+    let even = |pixels: u64, whole: u32| {
+        u32::try_from(pixels / 2 * 2)
+            .unwrap_or(whole)
+            .clamp(whole.min(2), whole)
+    };
+    let (width, height) = (
+        even(fitted_width, rect.width),
+        even(fitted_height, rect.height),
+    );
     let (left, above) = ((rect.width - width) / 4 * 2, (rect.height - height) / 4 * 2);
-    Rect { x: rect.x + left, y: rect.y + above, width, height }
+    Rect {
+        x: rect.x + left,
+        y: rect.y + above,
+        width,
+        height,
+    }
 }
 
 /// Returns the even number of pixels of the first `count` of `of` equal parts.
 fn part(pixels: u32, count: u32, of: u32) -> u32 {
-    if count == of { pixels } else { pixels * count / of / 2 * 2 }
+    if count == of {
+        pixels
+    } else {
+        pixels * count / of / 2 * 2
+    }
 }
 
 #[cfg(test)]
@@ -79,12 +121,27 @@ mod tests {
 
     fn check(tiles: &[Rect], width: u32, height: u32) {
         let area: u32 = tiles.iter().map(|tile| tile.width * tile.height).sum();
-        assert_eq!(area, width * height, "the tiles do not fill the picture: {tiles:?}");
+        assert_eq!(
+            area,
+            width * height,
+            "the tiles do not fill the picture: {tiles:?}"
+        );
         for (index, tile) in tiles.iter().enumerate() {
-            assert!(tile.x + tile.width <= width && tile.y + tile.height <= height, "{tile:?} is outside");
-            assert!([tile.x, tile.y, tile.width, tile.height].iter().all(|number| number % 2 == 0), "{tile:?}");
+            assert!(
+                tile.x + tile.width <= width && tile.y + tile.height <= height,
+                "{tile:?} is outside"
+            );
+            assert!(
+                [tile.x, tile.y, tile.width, tile.height]
+                    .iter()
+                    .all(|number| number % 2 == 0),
+                "{tile:?}"
+            );
             assert!(tile.width > 0 && tile.height > 0, "{tile:?}");
-            assert!(tiles[..index].iter().all(|other| !overlaps(tile, other)), "{tiles:?}");
+            assert!(
+                tiles[..index].iter().all(|other| !overlaps(tile, other)),
+                "{tiles:?}"
+            );
         }
     }
 
@@ -122,7 +179,10 @@ mod tests {
     #[test]
     fn nobody_has_no_tile_and_four_have_quarters() {
         assert!(grid(0, 1280, 720).is_empty() && speaker_and_others(0, 1280, 720).is_empty());
-        let quarters: Vec<_> = grid(4, 1280, 720).iter().map(|tile| (tile.x, tile.y)).collect();
+        let quarters: Vec<_> = grid(4, 1280, 720)
+            .iter()
+            .map(|tile| (tile.x, tile.y))
+            .collect();
         assert_eq!(quarters, [(0, 0), (640, 0), (0, 360), (640, 360)]);
     }
 }

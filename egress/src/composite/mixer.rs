@@ -30,10 +30,16 @@ impl SampleQueue {
             Some((begin, part)) if *begin + pairs(part) + TOLERANCE >= at => {
                 // Of samples that overlap by more than that, only the rest is new.
                 let overlap = (*begin + pairs(part)).saturating_sub(at);
-                let known = if overlap > TOLERANCE { index(overlap) } else { 0 };
+                let known = if overlap > TOLERANCE {
+                    index(overlap)
+                } else {
+                    0
+                };
                 part.extend(samples.get(known..).unwrap_or_default());
             }
-            _ => self.parts.push_back((at, samples.iter().copied().collect())),
+            _ => self
+                .parts
+                .push_back((at, samples.iter().copied().collect())),
         }
         while self.parts.iter().map(|(_, part)| pairs(part)).sum::<u64>() > CAPACITY {
             self.parts.pop_front();
@@ -99,9 +105,18 @@ impl Default for Limiter {
 impl Limiter {
     /// Returns the samples of a chunk as bytes, least significant first.
     pub fn limit(&mut self, sum: &[i32]) -> Vec<u8> {
-        let peak = i64::from(sum.iter().map(|sample| sample.unsigned_abs()).max().unwrap_or_default());
+        let peak = i64::from(
+            sum.iter()
+                .map(|sample| sample.unsigned_abs())
+                .max()
+                .unwrap_or_default(),
+        );
         let before = self.gain;
-        let allowed = if peak > 0 { (LOUDEST * UNCHANGED / peak).min(UNCHANGED) } else { UNCHANGED };
+        let allowed = if peak > 0 {
+            (LOUDEST * UNCHANGED / peak).min(UNCHANGED)
+        } else {
+            UNCHANGED
+        };
         // Back to the usual volume within about a second.
         self.gain = allowed.min(before + UNCHANGED / 50);
         let count = i64::try_from(sum.len()).unwrap_or(1).max(1);
@@ -110,7 +125,8 @@ impl Limiter {
         let begin = self.gain - rise;
         let limited = sum.iter().zip(0..).flat_map(|(sample, at)| {
             let gain = begin + rise * at / count;
-            let value = (i64::from(*sample) * gain / UNCHANGED).clamp(i16::MIN.into(), i16::MAX.into());
+            let value =
+                (i64::from(*sample) * gain / UNCHANGED).clamp(i16::MIN.into(), i16::MAX.into());
             i16::try_from(value).unwrap_or_default().to_le_bytes()
         });
         limited.collect()
@@ -144,10 +160,21 @@ mod tests {
     fn rounded_times_make_no_gaps_and_late_samples_are_left_out() {
         let mut queue = SampleQueue::default();
         for (millis, packet) in [(0, 0), (21, 1), (39, 2)] {
-            queue.push(Duration::from_millis(millis), &[packet + 1; CHUNK_SAMPLES * 2]);
+            queue.push(
+                Duration::from_millis(millis),
+                &[packet + 1; CHUNK_SAMPLES * 2],
+            );
         }
         let chunks = [0, 1, 2].map(|chunk| take(&mut queue, chunk));
-        assert_eq!(chunks.concat(), [[1; CHUNK_SAMPLES * 2], [2; CHUNK_SAMPLES * 2], [3; CHUNK_SAMPLES * 2]].concat());
+        assert_eq!(
+            chunks.concat(),
+            [
+                [1; CHUNK_SAMPLES * 2],
+                [2; CHUNK_SAMPLES * 2],
+                [3; CHUNK_SAMPLES * 2]
+            ]
+            .concat()
+        );
         queue.push(Duration::from_millis(10), &[9; CHUNK_SAMPLES * 2]);
         assert_eq!(take(&mut queue, 3), [0; CHUNK_SAMPLES * 2]);
     }
@@ -155,10 +182,26 @@ mod tests {
     #[test]
     fn a_sum_that_is_too_loud_is_lowered_and_rises_again() {
         let mut limiter = Limiter::default();
-        let samples = |bytes: &[u8]| bytes.chunks(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect::<Vec<_>>();
-        assert_eq!(samples(&limiter.limit(&[20_000, -20_000])), [20_000, -20_000], "nothing is too loud");
-        assert!(samples(&limiter.limit(&[90_000, -90_000])).iter().all(|sample| sample.abs() <= 32_000));
-        assert!(samples(&limiter.limit(&[1_000; 2]))[0] < 500, "the volume does not jump");
+        let samples = |bytes: &[u8]| {
+            bytes
+                .chunks(2)
+                .map(|b| i16::from_le_bytes([b[0], b[1]]))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            samples(&limiter.limit(&[20_000, -20_000])),
+            [20_000, -20_000],
+            "nothing is too loud"
+        );
+        assert!(
+            samples(&limiter.limit(&[90_000, -90_000]))
+                .iter()
+                .all(|sample| sample.abs() <= 32_000)
+        );
+        assert!(
+            samples(&limiter.limit(&[1_000; 2]))[0] < 500,
+            "the volume does not jump"
+        );
         (0..60).for_each(|_| drop(limiter.limit(&[0; 2])));
         assert_eq!(samples(&limiter.limit(&[1_000; 2])), [1_000; 2]);
     }

@@ -30,21 +30,41 @@ impl Picture {
         let mut data = vec![color[0]; pixels];
         data.resize(pixels + pixels / 4, color[1]);
         data.resize(pixels + pixels / 2, color[2]);
-        Self { width, height, data }
+        Self {
+            width,
+            height,
+            data,
+        }
     }
 
     /// Wraps the planes of a picture; `None` if their size is another one.
     pub fn from_planes(width: u32, height: u32, data: Vec<u8>) -> Option<Self> {
         let pixels = to_usize(width) * to_usize(height);
-        (data.len() == pixels + pixels / 2).then_some(Self { width, height, data })
+        (data.len() == pixels + pixels / 2).then_some(Self {
+            width,
+            height,
+            data,
+        })
     }
 
     fn planes(&self) -> [Plane; 3] {
         let (width, height) = (to_usize(self.width), to_usize(self.height));
         [
-            Plane { offset: 0, width, divisor: 1 },
-            Plane { offset: width * height, width: width / 2, divisor: 2 },
-            Plane { offset: width * height * 5 / 4, width: width / 2, divisor: 2 },
+            Plane {
+                offset: 0,
+                width,
+                divisor: 1,
+            },
+            Plane {
+                offset: width * height,
+                width: width / 2,
+                divisor: 2,
+            },
+            Plane {
+                offset: width * height * 5 / 4,
+                width: width / 2,
+                divisor: 2,
+            },
         ]
     }
 
@@ -59,15 +79,25 @@ impl Picture {
 
     /// Returns the whole of the picture.
     pub const fn whole(&self) -> Rect {
-        Rect { x: 0, y: 0, width: self.width, height: self.height }
+        Rect {
+            x: 0,
+            y: 0,
+            width: self.width,
+            height: self.height,
+        }
     }
 
     /// Copies a part of a picture into a part of this one. One of another size is stretched.
     pub fn copy(&mut self, from: &Self, part: Rect, rect: Rect) {
         for (to_plane, from_plane) in self.planes().into_iter().zip(from.planes()) {
-            let (rows, sources): (Vec<_>, Vec<_>) = (to_plane.rows(rect).collect(), from_plane.rows(part).collect());
+            let (rows, sources): (Vec<_>, Vec<_>) = (
+                to_plane.rows(rect).collect(),
+                from_plane.rows(part).collect(),
+            );
             for (index, row) in rows.iter().enumerate() {
-                let Some(source) = sources.get(index * sources.len() / rows.len()) else { break };
+                let Some(source) = sources.get(index * sources.len() / rows.len()) else {
+                    break;
+                };
                 let source = &from.data[source.clone()];
                 let target = &mut self.data[row.clone()];
                 if target.len() == source.len() {
@@ -97,7 +127,12 @@ impl Plane {
     /// Returns the bytes of each row of a part.
     fn rows(&self, rect: Rect) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let scaled = |pixels: u32| to_usize(pixels / self.divisor);
-        let (x, y, width, height) = (scaled(rect.x), scaled(rect.y), scaled(rect.width), scaled(rect.height));
+        let (x, y, width, height) = (
+            scaled(rect.x),
+            scaled(rect.y),
+            scaled(rect.width),
+            scaled(rect.height),
+        );
         let (offset, stride) = (self.offset + y * self.width + x, self.width);
         (0..height).map(move |row| offset + row * stride..offset + row * stride + width)
     }
@@ -130,11 +165,24 @@ mod tests {
         for (width, height) in [(8, 4), (32, 18), (4, 2)] {
             let mut canvas = Picture::new(32, 18, BLACK);
             let picture = Picture::new(width, height, RED);
-            canvas.copy(&picture, picture.whole(), Rect { x: 8, y: 4, width: 8, height: 4 });
+            canvas.copy(
+                &picture,
+                picture.whole(),
+                Rect {
+                    x: 8,
+                    y: 4,
+                    width: 8,
+                    height: 4,
+                },
+            );
             for y in 0..18 {
                 for x in 0..32 {
                     let is_inside = (8..16).contains(&x) && (4..8).contains(&y);
-                    assert_eq!(at(&canvas, x, y), if is_inside { RED } else { BLACK }, "{x} {y}");
+                    assert_eq!(
+                        at(&canvas, x, y),
+                        if is_inside { RED } else { BLACK },
+                        "{x} {y}"
+                    );
                 }
             }
         }

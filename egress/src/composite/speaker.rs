@@ -34,10 +34,19 @@ impl ActiveSpeaker {
             let mean = self.loudness.entry(sid.clone()).or_default();
             *mean = (*mean * 19 + energy) / 20;
         }
-        let current = self.current.as_ref().and_then(|sid| self.loudness.get(sid).copied());
-        let loudest = self.loudness.iter().max_by_key(|(sid, mean)| (**mean, *sid));
-        let Some((sid, mean)) = loudest.filter(|(_, mean)| **mean > SPEECH) else { return false };
-        let is_clear = current.is_none_or(|current| *mean > current * LOUDER && chunk >= self.since + SHOWN);
+        let current = self
+            .current
+            .as_ref()
+            .and_then(|sid| self.loudness.get(sid).copied());
+        let loudest = self
+            .loudness
+            .iter()
+            .max_by_key(|(sid, mean)| (**mean, *sid));
+        let Some((sid, mean)) = loudest.filter(|(_, mean)| **mean > SPEECH) else {
+            return false;
+        };
+        let is_clear =
+            current.is_none_or(|current| *mean > current * LOUDER && chunk >= self.since + SHOWN);
         if !is_clear || self.current.as_ref() == Some(sid) {
             return false;
         }
@@ -53,7 +62,10 @@ mod tests {
     use super::*;
 
     fn heard(alice: u64, bob: u64) -> HashMap<ParticipantSid, u64> {
-        HashMap::from([("PA_alice".parse().unwrap(), alice), ("PA_bob".parse().unwrap(), bob)])
+        HashMap::from([
+            ("PA_alice".parse().unwrap(), alice),
+            ("PA_bob".parse().unwrap(), bob),
+        ])
     }
 
     fn hear(speaker: &mut ActiveSpeaker, chunks: Range<u64>, alice: u64, bob: u64) {
@@ -68,12 +80,25 @@ mod tests {
         hear(&mut speaker, 0..100, 0, 0);
         assert_eq!(speaker.current(), None, "nobody speaks");
         hear(&mut speaker, 100..200, 1_000_000, 0);
-        assert_eq!(speaker.current().map(ParticipantSid::as_str), Some("PA_alice"));
+        assert_eq!(
+            speaker.current().map(ParticipantSid::as_str),
+            Some("PA_alice")
+        );
         hear(&mut speaker, 200..203, 1_000_000, 1_500_000);
-        assert_eq!(speaker.current().map(ParticipantSid::as_str), Some("PA_alice"));
+        assert_eq!(
+            speaker.current().map(ParticipantSid::as_str),
+            Some("PA_alice")
+        );
         hear(&mut speaker, 203..300, 0, 1_000_000);
-        assert_eq!(speaker.current().map(ParticipantSid::as_str), Some("PA_bob"));
+        assert_eq!(
+            speaker.current().map(ParticipantSid::as_str),
+            Some("PA_bob")
+        );
         hear(&mut speaker, 300..400, 0, 0);
-        assert_eq!(speaker.current().map(ParticipantSid::as_str), Some("PA_bob"), "the last one stays");
+        assert_eq!(
+            speaker.current().map(ParticipantSid::as_str),
+            Some("PA_bob"),
+            "the last one stays"
+        );
     }
 }

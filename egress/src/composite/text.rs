@@ -15,7 +15,10 @@ const TAG_COLOR: [u8; 3] = [30, 128, 128];
 /// Returns the size of the name in the tag of a tile; `None` if the tile is too small for a tag.
 pub fn tag_size(tile: Rect) -> Option<LineSize> {
     let has_room = tile.height >= 3 * TAG_HEIGHT && tile.width >= 4 * TAG_HEIGHT;
-    has_room.then(|| LineSize { height: NAME_HEIGHT, max_width: tile.width - 4 * MARGIN })
+    has_room.then(|| LineSize {
+        height: NAME_HEIGHT,
+        max_width: tile.width - 4 * MARGIN,
+    })
 }
 
 /// Draws a name of that size at the bottom left of a tile.
@@ -25,25 +28,45 @@ pub fn draw_tag(picture: &mut Picture, tile: Rect, name: &Label) {
     }
     let width = name.width + 2 * MARGIN;
     let y = (tile.y + tile.height - TAG_HEIGHT - MARGIN) / 2 * 2;
-    let tag = Rect { x: tile.x + MARGIN, y, width: (width / 2 * 2).min(tile.width - 2 * MARGIN), height: TAG_HEIGHT };
+    let tag = Rect {
+        x: tile.x + MARGIN,
+        y,
+        width: (width / 2 * 2).min(tile.width - 2 * MARGIN),
+        height: TAG_HEIGHT,
+    };
     picture.fill(tag, TAG_COLOR);
     draw(picture, name, (tag.x + MARGIN, tag.y + 2));
 }
 
 /// Returns the size of the initials in a tile.
 pub fn initials_size(tile: Rect) -> LineSize {
-    LineSize { height: 32 * (tile.height / 3 / 32).clamp(1, 6), max_width: tile.width }
+    LineSize {
+        height: 32 * (tile.height / 3 / 32).clamp(1, 6),
+        max_width: tile.width,
+    }
 }
 
 /// Returns the initials of a name: the first letters of its first and last word, with their marks.
 pub fn initials(name: &str) -> String {
     let first = |word: &str| {
-        let marks = word.chars().skip(1).take_while(|character| is_mark(*character));
-        word.chars().take(1).chain(marks).flat_map(char::to_uppercase).collect::<String>()
+        let marks = word
+            .chars()
+            .skip(1)
+            .take_while(|character| is_mark(*character));
+        word.chars()
+            .take(1)
+            .chain(marks)
+            .flat_map(char::to_uppercase)
+            .collect::<String>()
     };
     let mut words = name.split_whitespace().map(first);
     // Two letters of Arabic would join to one word without what keeps them apart.
-    words.next().into_iter().chain(words.next_back()).collect::<Vec<_>>().join("\u{200c}")
+    words
+        .next()
+        .into_iter()
+        .chain(words.next_back())
+        .collect::<Vec<_>>()
+        .join("\u{200c}")
 }
 
 fn is_mark(character: char) -> bool {
@@ -60,7 +83,9 @@ pub fn draw_initials(picture: &mut Picture, tile: Rect, initials: &Label) {
 }
 
 fn draw(picture: &mut Picture, label: &Label, (x, y): (u32, u32)) {
-    let rows = label.coverage.chunks(usize::try_from(label.width).unwrap_or_default().max(1));
+    let rows = label
+        .coverage
+        .chunks(usize::try_from(label.width).unwrap_or_default().max(1));
     for (row, y) in rows.zip(y..) {
         for (coverage, x) in row.iter().zip(x..).filter(|(coverage, _)| **coverage > 0) {
             picture.brighten(x, y, *coverage);
@@ -78,7 +103,8 @@ mod tests {
     const BLACK: [u8; 3] = [16, 128, 128];
 
     fn labels() -> [Labels; 2] {
-        [Fonts::new(fontdb::Database::new()), Fonts::for_tests()].map(|fonts| Labels::new(Arc::new(fonts)))
+        [Fonts::new(fontdb::Database::new()), Fonts::for_tests()]
+            .map(|fonts| Labels::new(Arc::new(fonts)))
     }
 
     fn tag(labels: &mut Labels, picture: &mut Picture, tile: Rect, name: &str) {
@@ -88,17 +114,34 @@ mod tests {
     }
 
     fn middle(labels: &mut Labels, picture: &mut Picture, tile: Rect, name: &str) {
-        draw_initials(picture, tile, &labels.get(&initials(name), initials_size(tile)));
+        draw_initials(
+            picture,
+            tile,
+            &labels.get(&initials(name), initials_size(tile)),
+        );
     }
 
     #[test]
     fn names_of_any_length_and_script_stay_in_their_tiles() {
         for mut labels in labels() {
-            for name in ["", "A", "Zoë Ångström", "王小明", "محمد علي", "Nguyễn", &"x".repeat(300), "a b c d"]
-            {
+            for name in [
+                "",
+                "A",
+                "Zoë Ångström",
+                "王小明",
+                "محمد علي",
+                "Nguyễn",
+                &"x".repeat(300),
+                "a b c d",
+            ] {
                 for (width, height) in [(640, 360), (96, 54), (96, 72), (16, 16)] {
                     let mut picture = Picture::new(1280, 720, BLACK);
-                    let tile = Rect { x: 320, y: 180, width, height };
+                    let tile = Rect {
+                        x: 320,
+                        y: 180,
+                        width,
+                        height,
+                    };
                     tag(&mut labels, &mut picture, tile, name);
                     if width > 90 {
                         middle(&mut labels, &mut picture, tile, name);
@@ -106,7 +149,8 @@ mod tests {
                     let luma = picture.data[..1280 * 720].iter().enumerate();
                     for (at, _) in luma.filter(|(_, luma)| **luma != BLACK[0]) {
                         let (x, y) = (at as u32 % 1280, at as u32 / 1280);
-                        let is_inside = (320..320 + width).contains(&x) && (180..180 + height).contains(&y);
+                        let is_inside =
+                            (320..320 + width).contains(&x) && (180..180 + height).contains(&y);
                         assert!(is_inside, "{name}: {x} {y}");
                     }
                 }
@@ -116,7 +160,12 @@ mod tests {
 
     #[test]
     fn initials_and_tags_are_seen() {
-        let tile = Rect { x: 0, y: 0, width: 640, height: 360 };
+        let tile = Rect {
+            x: 0,
+            y: 0,
+            width: 640,
+            height: 360,
+        };
         for mut labels in labels() {
             for draw in [tag, middle] {
                 let mut picture = Picture::new(640, 360, BLACK);

@@ -20,7 +20,11 @@ pub struct Attendance {
 impl Attendance {
     /// Takes who attends from a moment on, since the start; the first ones from the start on. Moments do not go back.
     pub fn announce(&mut self, at: Duration, attendees: Vec<Attendee>) {
-        let at = if std::mem::replace(&mut self.has_begun, true) { at } else { Duration::ZERO };
+        let at = if std::mem::replace(&mut self.has_begun, true) {
+            at
+        } else {
+            Duration::ZERO
+        };
         match self.coming.back_mut() {
             Some((begin, latest)) if at.saturating_sub(*begin) < TOGETHER => *latest = attendees,
             _ => self.coming.push_back((at, attendees)),
@@ -46,7 +50,11 @@ impl Attendance {
 
     /// Returns who attends from each moment on, the last moment first and now last.
     pub fn latest_first(&self) -> impl Iterator<Item = &[Attendee]> {
-        self.coming.iter().rev().map(|(_, attendees)| attendees.as_slice()).chain([self.present.as_slice()])
+        self.coming
+            .iter()
+            .rev()
+            .map(|(_, attendees)| attendees.as_slice())
+            .chain([self.present.as_slice()])
     }
 }
 
@@ -55,8 +63,16 @@ mod tests {
     use super::*;
 
     fn alone(identity: &str) -> Vec<Attendee> {
-        let (sid, identity) = (format!("PA_{identity}").parse().unwrap(), identity.parse().unwrap());
-        vec![Attendee { sid, identity, name: String::new(), tracks: Vec::new() }]
+        let (sid, identity) = (
+            format!("PA_{identity}").parse().unwrap(),
+            identity.parse().unwrap(),
+        );
+        vec![Attendee {
+            sid,
+            identity,
+            name: String::new(),
+            tracks: Vec::new(),
+        }]
     }
 
     #[test]
@@ -70,7 +86,10 @@ mod tests {
         assert!(attendance.coming.len() < 40, "{}", attendance.coming.len());
         assert!(!attendance.advance(millis(99)) && attendance.present() == alone("alice"));
         assert!(attendance.advance(millis(100)) && attendance.present() == alone("bob"));
-        assert_eq!(attendance.latest_first().next(), Some(alone("carol").as_slice()));
+        assert_eq!(
+            attendance.latest_first().next(),
+            Some(alone("carol").as_slice())
+        );
         assert!(attendance.advance(millis(1_099)) && attendance.present() == alone("carol"));
     }
 }

@@ -61,7 +61,10 @@ struct Publisher {
 
 impl Default for Publisher {
     fn default() -> Self {
-        Self { clock: PublisherClock::default(), sounds: Places::new(SOUNDS) }
+        Self {
+            clock: PublisherClock::default(),
+            sounds: Places::new(SOUNDS),
+        }
     }
 }
 
@@ -124,18 +127,27 @@ impl CompositeJob {
 
     /// Takes who attends from a moment on.
     fn attend_from(&mut self, attendees: Vec<Attendee>, since: Instant) {
-        for (attendee, track) in attendees.iter().flat_map(|a| a.tracks.iter().map(move |track| (a, track))) {
+        for (attendee, track) in attendees
+            .iter()
+            .flat_map(|a| a.tracks.iter().map(move |track| (a, track)))
+        {
             let new = || TrackInput::new(attendee.sid.clone(), track.codec, self.start);
             self.tracks.entry(track.sid.clone()).or_insert_with(new);
         }
-        self.attendance.announce(since.saturating_duration_since(self.start), attendees);
+        self.attendance
+            .announce(since.saturating_duration_since(self.start), attendees);
         self.choose_layers();
     }
 
     /// Returns the tiles of participants.
     fn tiles(&self, attendees: &[Attendee]) -> Vec<Tile> {
         let Encoding { width, height, .. } = self.composition.encoding;
-        arrange(self.composition.arrangement, attendees, self.speaker.current(), (width, height))
+        arrange(
+            self.composition.arrangement,
+            attendees,
+            self.speaker.current(),
+            (width, height),
+        )
     }
 
     /// Goes on to a moment: participants and tracks come and go when they did so in the call.
@@ -143,15 +155,29 @@ impl CompositeJob {
         if !self.attendance.advance(to) {
             return;
         }
-        for track in self.attendance.present().iter().flat_map(|attendee| &attendee.tracks) {
+        for track in self
+            .attendance
+            .present()
+            .iter()
+            .flat_map(|attendee| &attendee.tracks)
+        {
             if let Some(input) = self.tracks.get_mut(&track.sid).filter(|_| track.is_muted) {
                 input.forget_picture();
             }
         }
-        let (attendance, all) = (&self.attendance, || self.attendance.latest_first().flatten());
-        let known: HashSet<_> = all().flat_map(|attendee| &attendee.tracks).map(|track| &track.sid).collect();
+        let (attendance, all) = (&self.attendance, || {
+            self.attendance.latest_first().flatten()
+        });
+        let known: HashSet<_> = all()
+            .flat_map(|attendee| &attendee.tracks)
+            .map(|track| &track.sid)
+            .collect();
         self.tracks.retain(|sid, _| known.contains(sid));
-        let known: HashSet<_> = attendance.latest_first().flatten().map(|attendee| &attendee.sid).collect();
+        let known: HashSet<_> = attendance
+            .latest_first()
+            .flatten()
+            .map(|attendee| &attendee.sid)
+            .collect();
         self.publishers.retain(|sid, _| known.contains(sid));
         self.arrange();
     }
@@ -172,9 +198,15 @@ impl CompositeJob {
             return;
         }
         let mut sizes = HashMap::new();
-        for tile in self.attendance.latest_first().flat_map(|attendees| self.tiles(attendees)) {
+        for tile in self
+            .attendance
+            .latest_first()
+            .flat_map(|attendees| self.tiles(attendees))
+        {
             if let Some(video) = tile.video {
-                sizes.entry(video).or_insert((tile.rect.width, tile.rect.height));
+                sizes
+                    .entry(video)
+                    .or_insert((tile.rect.width, tile.rect.height));
             }
         }
         for (sid, input) in &mut self.tracks {
@@ -184,8 +216,14 @@ impl CompositeJob {
             }
             input.set_tile(wanted);
             let (width, height) = wanted.unwrap_or_default();
-            let settings = TrackSettings { is_disabled: wanted.is_none(), width, height, ..TrackSettings::default() };
-            self.host.set_layer(&self.egress, (&input.publisher, sid), settings);
+            let settings = TrackSettings {
+                is_disabled: wanted.is_none(),
+                width,
+                height,
+                ..TrackSettings::default()
+            };
+            self.host
+                .set_layer(&self.egress, (&input.publisher, sid), settings);
         }
     }
 
@@ -195,17 +233,24 @@ impl CompositeJob {
         if self.composition.is_live || self.composition.stop.is_set() {
             return usual;
         }
-        let shown = self.tracks.values_mut().filter(|input| input.tile.is_some());
+        let shown = self
+            .tracks
+            .values_mut()
+            .filter(|input| input.tile.is_some());
         let awaited = shown.filter_map(|input| input.awaited(now)).min();
         // A picture of that very moment would be composed without it.
-        let ready = awaited.map_or(usual, |at| at.saturating_sub(Duration::from_millis(1)).min(usual));
+        let ready = awaited.map_or(usual, |at| {
+            at.saturating_sub(Duration::from_millis(1)).min(usual)
+        });
         ready.max(usual.saturating_sub(PATIENCE))
     }
 
     /// Makes all pictures and chunks that are due now, up to the end. Returns up to when.
     fn compose_due(&mut self, now: Instant, end: Duration) -> Result<Duration, String> {
         let since_start = now.saturating_duration_since(self.start);
-        let Some(usual) = since_start.checked_sub(DELAY) else { return Ok(Duration::ZERO) };
+        let Some(usual) = since_start.checked_sub(DELAY) else {
+            return Ok(Duration::ZERO);
+        };
         let due = self.ready(usual, now).min(end);
         self.compose_until(due, usual)?;
         Ok(due)
@@ -213,7 +258,11 @@ impl CompositeJob {
 
     /// Makes all pictures and chunks up to a moment since the start, of which a composition that is not late has come to `usual`.
     fn compose_until(&mut self, due: Duration, usual: Duration) -> Result<(), String> {
-        let lateness = if self.composition.is_live { LIVE_LATENESS } else { LATENESS };
+        let lateness = if self.composition.is_live {
+            LIVE_LATENESS
+        } else {
+            LATENESS
+        };
         loop {
             let (picture_at, chunk_at) = (self.picture_time(), self.chunk_end());
             let media = self.composition.media;
@@ -236,14 +285,22 @@ impl CompositeJob {
 
     /// Makes sure that the last picture is there, so that it lasts to the end of the audio.
     fn complete_video(&mut self) -> Result<(), String> {
-        let Some(last) = self.next_picture.checked_sub(1).filter(|_| self.composition.media.has_video) else {
+        let Some(last) = self
+            .next_picture
+            .checked_sub(1)
+            .filter(|_| self.composition.media.has_video)
+        else {
             return Ok(());
         };
         if self.last_picture != Some(last) {
             return self.compose_picture(last, Need::Required);
         }
         // A server that stops skips what waits, perhaps the last picture, too.
-        if self.composition.stop.is_set() { self.compose_picture(self.next_picture, Need::Required) } else { Ok(()) }
+        if self.composition.stop.is_set() {
+            self.compose_picture(self.next_picture, Need::Required)
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns when the next picture is shown.
@@ -274,7 +331,12 @@ impl CompositeJob {
 
     fn mix_chunk(&mut self) -> Result<(), String> {
         let mut sum = vec![0; CHUNK_SAMPLES * 2];
-        let mut heard: HashMap<_, u64> = self.attendance.present().iter().map(|a| (a.sid.clone(), 0)).collect();
+        let mut heard: HashMap<_, u64> = self
+            .attendance
+            .present()
+            .iter()
+            .map(|a| (a.sid.clone(), 0))
+            .collect();
         for input in self.tracks.values_mut() {
             let energy = input.mix(self.next_chunk, &mut sum);
             if let Some(loudness) = heard.get_mut(&input.publisher) {
@@ -282,7 +344,8 @@ impl CompositeJob {
             }
         }
         let samples = self.limiter.limit(&sum);
-        self.sink.write_samples(chunk_time(self.next_chunk), samples)?;
+        self.sink
+            .write_samples(chunk_time(self.next_chunk), samples)?;
         if self.speaker.observe(self.next_chunk, &heard) {
             self.arrange();
         }
@@ -296,20 +359,32 @@ impl CompositeJob {
             lost += input.lost();
             self.progress.add_dropped_frames(input.take_dropped());
             if input.needs_key_frame(now) {
-                self.host.request_key_frame(&self.egress, (&input.publisher, sid));
+                self.host
+                    .request_key_frame(&self.egress, (&input.publisher, sid));
             }
         }
         Progress::set(&self.progress.lost_frames, lost);
         if self.left_out.is_due(now) {
-            let left_out = self.tracks.iter_mut().filter_map(|(sid, input)| input.take_left_out().then(|| sid.clone()));
-            self.left_out.note(&self.egress, left_out.collect(), &self.progress, now);
+            let left_out = self
+                .tracks
+                .iter_mut()
+                .filter_map(|(sid, input)| input.take_left_out().then(|| sid.clone()));
+            self.left_out
+                .note(&self.egress, left_out.collect(), &self.progress, now);
         }
     }
 
     fn note_progress(&mut self, now: Instant) {
-        let done = if self.composition.media.has_video { self.picture_time() } else { chunk_time(self.next_chunk) };
+        let done = if self.composition.media.has_video {
+            self.picture_time()
+        } else {
+            chunk_time(self.next_chunk)
+        };
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let late = now.saturating_duration_since(self.start).saturating_sub(DELAY).saturating_sub(done);
+        let late = now
+            .saturating_duration_since(self.start)
+            .saturating_sub(DELAY)
+            .saturating_sub(done);
         Progress::set(&self.progress.media_millis, millis(done));
         Progress::set(&self.progress.late_millis, millis(late));
         Progress::set(&self.progress.bytes, self.sink.bytes());
@@ -328,12 +403,29 @@ impl Job for CompositeJob {
     }
 
     fn packet(&mut self, packet: RecordedPacket) -> Result<(), String> {
-        let Some(input) = self.tracks.get_mut(&packet.track) else { return Ok(()) };
-        let Publisher { clock, sounds } = self.publishers.entry(input.publisher.clone()).or_default();
+        let Some(input) = self.tracks.get_mut(&packet.track) else {
+            return Ok(());
+        };
+        let Publisher { clock, sounds } =
+            self.publishers.entry(input.publisher.clone()).or_default();
         let (own, all) = (&self.decoders, &self.composition.decoders);
-        let (of_sound, of_pictures) = ([sounds, &own.sounds, &all.sounds], [&own.pictures, &all.pictures]);
-        let places: &[&Places] = if packet.codec == Codec::Opus { &of_sound } else { &of_pictures };
-        input.push(packet, clock, &Means { ffmpeg: &self.composition.ffmpeg, places })
+        let (of_sound, of_pictures) = (
+            [sounds, &own.sounds, &all.sounds],
+            [&own.pictures, &all.pictures],
+        );
+        let places: &[&Places] = if packet.codec == Codec::Opus {
+            &of_sound
+        } else {
+            &of_pictures
+        };
+        input.push(
+            packet,
+            clock,
+            &Means {
+                ffmpeg: &self.composition.ffmpeg,
+                places,
+            },
+        )
     }
 
     fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {

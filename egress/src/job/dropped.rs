@@ -20,7 +20,10 @@ pub struct DroppedFrames {
 
 impl Default for DroppedFrames {
     fn default() -> Self {
-        Self { log_lines: Throttle::new(LOG_INTERVAL), logged: 0 }
+        Self {
+            log_lines: Throttle::new(LOG_INTERVAL),
+            logged: 0,
+        }
     }
 }
 
@@ -40,7 +43,8 @@ impl DroppedFrames {
 
     /// Warns of the dropped frames of an egress that has ended, if there are any.
     pub fn warn_at_end(&self, egress: &EgressId, progress: &Progress) {
-        let [dropped, frames] = [&progress.dropped_frames, &progress.frames].map(|count| count.load(Ordering::Relaxed));
+        let [dropped, frames] =
+            [&progress.dropped_frames, &progress.frames].map(|count| count.load(Ordering::Relaxed));
         if dropped > 0 {
             log::warn!(
                 egress = egress.as_str(), dropped_frames = dropped, frames = frames;

@@ -64,7 +64,12 @@ pub trait EgressHost: Send + Sync + 'static {
     fn handle(&self, egress: &EgressId, event: JobEvent);
 
     /// Chooses the layer of a track that an egress gets.
-    fn set_layer(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid), settings: TrackSettings);
+    fn set_layer(
+        &self,
+        egress: &EgressId,
+        track: (&ParticipantSid, &TrackSid),
+        settings: TrackSettings,
+    );
 
     /// Requests a key frame of a track.
     fn request_key_frame(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid));
@@ -162,7 +167,9 @@ impl Progress {
 
     pub(crate) fn add_dropped_frames(&self, count: u64) {
         self.dropped_frames.fetch_add(count, Ordering::Relaxed);
-        self.totals.dropped_frames.fetch_add(count, Ordering::Relaxed);
+        self.totals
+            .dropped_frames
+            .fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn set(counter: &AtomicU64, value: u64) {
@@ -200,12 +207,17 @@ pub(crate) struct Packets {
 impl Packets {
     /// Returns the next packet, if one waits.
     pub fn take(&self) -> Option<RecordedPacket> {
-        self.receiver.try_recv().ok().inspect(|_| self.count_taken())
+        self.receiver
+            .try_recv()
+            .ok()
+            .inspect(|_| self.count_taken())
     }
 
     /// Returns the next packet, for which it waits so long.
     pub fn wait(&self, timeout: Duration) -> Result<RecordedPacket, RecvTimeoutError> {
-        self.receiver.recv_timeout(timeout).inspect(|_| self.count_taken())
+        self.receiver
+            .recv_timeout(timeout)
+            .inspect(|_| self.count_taken())
     }
 
     /// Returns how many packets wait.
@@ -227,12 +239,18 @@ struct Queue {
 impl PacketSink for Queue {
     fn try_send(&self, packet: RecordedPacket) -> bool {
         // Video that is lost goes on at the next key frame; what is lost of audio is silence.
-        let limit = if packet.codec == Codec::Opus { AUDIO_QUEUE } else { QUEUE };
+        let limit = if packet.codec == Codec::Opus {
+            AUDIO_QUEUE
+        } else {
+            QUEUE
+        };
         let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < limit;
         let was_sent = has_room && self.packets.send(packet).is_ok();
         if !was_sent {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.progress.dropped_packets.fetch_add(1, Ordering::Relaxed);
+            self.progress
+                .dropped_packets
+                .fetch_add(1, Ordering::Relaxed);
         }
         was_sent
     }
@@ -254,7 +272,10 @@ impl JobHandle {
     /// Sets the participants and tracks that it contains from now on, and whether the room has no participants at all.
     pub fn set_attendance(&self, attendees: Vec<Attendee>, is_room_empty: bool) {
         // One that has ended does not care.
-        let _ = self.news.send(News::Attendance { attendees, is_room_empty });
+        let _ = self.news.send(News::Attendance {
+            attendees,
+            is_room_empty,
+        });
     }
 
     /// Lets it end.
@@ -271,8 +292,26 @@ impl JobHandle {
 /// Creates the queues of an egress, whose frames are also counted in `totals`.
 pub(crate) fn channel(totals: Arc<Totals>) -> (JobHandle, Inputs) {
     let ((packets, receiver), (news_sender, news)) = (unbounded(), unbounded());
-    let (waiting, progress) = (Arc::<AtomicUsize>::default(), Arc::new(Progress::new(totals)));
-    let sink = Arc::new(Queue { packets, waiting: Arc::clone(&waiting), progress: Arc::clone(&progress) });
+    let (waiting, progress) = (
+        Arc::<AtomicUsize>::default(),
+        Arc::new(Progress::new(totals)),
+    );
+    let sink = Arc::new(Queue {
+        packets,
+        waiting: Arc::clone(&waiting),
+        progress: Arc::clone(&progress),
+    });
     let packets = Packets { receiver, waiting };
-    (JobHandle { news: news_sender, sink, progress: Arc::clone(&progress) }, Inputs { packets, news, progress })
+    (
+        JobHandle {
+            news: news_sender,
+            sink,
+            progress: Arc::clone(&progress),
+        },
+        Inputs {
+            packets,
+            news,
+            progress,
+        },
+    )
 }

@@ -85,19 +85,32 @@ impl TrackInput {
         if self.audio.is_none() {
             let places = Places::take_all(means.places);
             self.is_left_out = places.is_none();
-            self.audio = places.map(|places| AudioDecoder::start(places, arrived)).transpose()?;
+            self.audio = places
+                .map(|places| AudioDecoder::start(places, arrived))
+                .transpose()?;
         }
         self.audio.take_if(|decoder| !decoder.push(packet, arrived));
         Ok(())
     }
 
-    fn see(&mut self, frame: &Frame, arrived: Instant, size: (u32, u32), means: &Means<'_>) -> Result<(), String> {
+    fn see(
+        &mut self,
+        frame: &Frame,
+        arrived: Instant,
+        size: (u32, u32),
+        means: &Means<'_>,
+    ) -> Result<(), String> {
         if frame.is_key && self.newest().is_none_or(|decoder| decoder.size != size) {
             // Without a place for a second decoder, the pictures of the first one are shown in the new size.
             match Places::take_all(means.places) {
                 Some(places) => {
-                    let started = VideoDecoder::start(means.ffmpeg, (self.codec, frame), size, places)?;
-                    if self.video.is_some() { self.next = started } else { self.video = started }
+                    let started =
+                        VideoDecoder::start(means.ffmpeg, (self.codec, frame), size, places)?;
+                    if self.video.is_some() {
+                        self.next = started;
+                    } else {
+                        self.video = started;
+                    }
                 }
                 None => self.is_left_out = self.video.is_none(),
             }
@@ -144,11 +157,18 @@ impl TrackInput {
 
     /// Returns the picture that is shown at a moment; `None` before the first one.
     pub fn picture(&mut self, at: Duration) -> Option<&Shown> {
-        let next = self.next.as_ref().and_then(|decoder| decoder.take_picture(at));
+        let next = self
+            .next
+            .as_ref()
+            .and_then(|decoder| decoder.take_picture(at));
         if next.is_some() {
             self.video = self.next.take();
         }
-        let newer = next.or_else(|| self.video.as_ref().and_then(|decoder| decoder.take_picture(at)));
+        let newer = next.or_else(|| {
+            self.video
+                .as_ref()
+                .and_then(|decoder| decoder.take_picture(at))
+        });
         if newer.is_some() {
             self.picture = newer;
         }
@@ -162,7 +182,9 @@ impl TrackInput {
 
     /// Adds the samples of a chunk to a sum; returns how loud they are.
     pub fn mix(&mut self, chunk: u64, sum: &mut [i32]) -> u64 {
-        self.audio.as_mut().map_or(0, |decoder| decoder.mix(chunk, sum))
+        self.audio
+            .as_mut()
+            .map_or(0, |decoder| decoder.mix(chunk, sum))
     }
 
     /// Forgets decoders that have died, and those of sound that have nothing to do. Returns whether a key frame has to be requested now.
@@ -170,7 +192,12 @@ impl TrackInput {
         self.audio.take_if(|decoder| decoder.is_idle(now));
         self.video.take_if(VideoDecoder::has_ended);
         self.next.take_if(VideoDecoder::has_ended);
-        let Some(size) = self.tile.filter(|_| self.codec != Codec::Opus && !self.is_left_out) else { return false };
+        let Some(size) = self
+            .tile
+            .filter(|_| self.codec != Codec::Opus && !self.is_left_out)
+        else {
+            return false;
+        };
         let lacks_decoder = self.newest().is_none_or(|decoder| decoder.size != size);
         let is_early = self.requested.is_some_and(|at| now < at + REQUEST_INTERVAL);
         if is_early || !(lacks_decoder || self.reader.needs_key_frame()) {

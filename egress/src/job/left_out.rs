@@ -23,7 +23,10 @@ pub struct LeftOut {
 
 impl Default for LeftOut {
     fn default() -> Self {
-        Self { looks: Throttle::new(INTERVAL), log_lines: Throttle::new(LOG_INTERVAL) }
+        Self {
+            looks: Throttle::new(INTERVAL),
+            log_lines: Throttle::new(LOG_INTERVAL),
+        }
     }
 }
 
@@ -34,7 +37,13 @@ impl LeftOut {
     }
 
     /// Takes the tracks that are left out now.
-    pub fn note(&self, egress: &EgressId, mut tracks: Vec<TrackSid>, progress: &Progress, now: Instant) {
+    pub fn note(
+        &self,
+        egress: &EgressId,
+        mut tracks: Vec<TrackSid>,
+        progress: &Progress,
+        now: Instant,
+    ) {
         let count = tracks.len();
         tracks.sort_unstable();
         tracks.truncate(NAMED);

@@ -13,7 +13,9 @@ mod stage;
 mod track;
 
 pub(crate) use composite::{CompositeJob, Composition};
-pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals};
+pub use handle::{
+    Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals,
+};
 pub(crate) use handle::{Inputs, channel};
 pub(crate) use run::{Job, Limits, run};
 pub(crate) use scene::Arrangement;

@@ -47,10 +47,17 @@ pub fn run(
     limits: Limits,
     mut on_event: impl FnMut(JobEvent),
 ) {
-    let Ok(first) = inputs.news.recv() else { return };
+    let Ok(first) = inputs.news.recv() else {
+        return;
+    };
     let mut job = match make() {
         Ok(job) => job,
-        Err(error) => return on_event(JobEvent::Ended { status: EgressStatus::Failed, error: Some(error) }),
+        Err(error) => {
+            return on_event(JobEvent::Ended {
+                status: EgressStatus::Failed,
+                error: Some(error),
+            });
+        }
     };
     let mut room = Room::default();
     let ended = room.take(&mut *job, first).and_then(|flow| match flow {
@@ -60,7 +67,11 @@ pub fn run(
     let ended = ended.and_then(|end| take_rest(&mut *job, inputs, end));
     let was_active = job.is_active();
     let ended = ended.and_then(|end| take_queued(&mut *job, inputs).map(|()| end));
-    let finished = job.finish(if let Ok(End::Stopped(at)) = ended { at } else { Instant::now() });
+    let finished = job.finish(if let Ok(End::Stopped(at)) = ended {
+        at
+    } else {
+        Instant::now()
+    });
     let (status, error) = match (ended, finished) {
         (Err(error), _) | (Ok(_), Err(error)) => (EgressStatus::Failed, Some(error)),
         (Ok(End::Limit), Ok(_)) => (EgressStatus::LimitReached, None),
@@ -88,8 +99,12 @@ impl Room {
     /// Takes news. Breaks with the moment at which the egress ends.
     fn take(&mut self, job: &mut dyn Job, news: News) -> Result<ControlFlow<Instant>, String> {
         match news {
-            News::Attendance { attendees, is_room_empty } => {
-                self.empty_since = is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
+            News::Attendance {
+                attendees,
+                is_room_empty,
+            } => {
+                self.empty_since =
+                    is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
                 Ok(job.attend(attendees)?.map_break(|()| Instant::now()))
             }
             News::Stop(at) => Ok(ControlFlow::Break(at)),
@@ -97,7 +112,11 @@ impl Room {
     }
 
     /// Takes all news. Breaks with the moment at which the egress ends.
-    fn take_all(&mut self, job: &mut dyn Job, inputs: &Inputs) -> Result<ControlFlow<Instant>, String> {
+    fn take_all(
+        &mut self,
+        job: &mut dyn Job,
+        inputs: &Inputs,
+    ) -> Result<ControlFlow<Instant>, String> {
         loop {
             let flow = match inputs.news.try_recv() {
                 Ok(news) => self.take(job, news)?,
@@ -135,7 +154,10 @@ fn run_until_end(
         if now.saturating_duration_since(start) >= limits.longest {
             return Ok(End::Limit);
         }
-        if room.empty_since.is_some_and(|since| now.saturating_duration_since(since) >= limits.empty) {
+        if room
+            .empty_since
+            .is_some_and(|since| now.saturating_duration_since(since) >= limits.empty)
+        {
             return Ok(End::Stopped(now));
         }
         if !was_active && job.is_active() {
@@ -149,14 +171,17 @@ fn run_until_end(
 fn take_queued(job: &mut dyn Job, inputs: &Inputs) -> Result<(), String> {
     // Those that come meanwhile are for the next time: a tick must not wait for ever.
     let waiting = inputs.packets.waiting();
-    std::iter::from_fn(|| inputs.packets.take()).take(waiting).try_for_each(|packet| job.packet(packet))
+    std::iter::from_fn(|| inputs.packets.take())
+        .take(waiting)
+        .try_for_each(|packet| job.packet(packet))
 }
 
 /// Takes the packets that arrived before the end and wait still.
 fn take_rest(job: &mut dyn Job, inputs: &Inputs, end: End) -> Result<End, String> {
     if let End::Stopped(at) = end {
         let rest = std::iter::from_fn(|| inputs.packets.take()).take(inputs.packets.waiting());
-        rest.filter(|packet| packet.arrived <= at).try_for_each(|packet| job.packet(packet))?;
+        rest.filter(|packet| packet.arrived <= at)
+            .try_for_each(|packet| job.packet(packet))?;
     }
     Ok(end)
 }
@@ -249,8 +274,22 @@ mod tests {
         handle.set_attendance(vec![], false);
         handle.stop();
         let stopped = Instant::now();
-        run(|| Ok(Box::new(job.clone())), &inputs, Limits { longest: HOUR, empty: HOUR }, |_| {});
-        assert!(job.0.lock().unwrap().end.is_some_and(|end| (begun..=stopped).contains(&end)));
+        run(
+            || Ok(Box::new(job.clone())),
+            &inputs,
+            Limits {
+                longest: HOUR,
+                empty: HOUR,
+            },
+            |_| {},
+        );
+        assert!(
+            job.0
+                .lock()
+                .unwrap()
+                .end
+                .is_some_and(|end| (begun..=stopped).contains(&end))
+        );
     }
 
     #[test]
@@ -258,7 +297,15 @@ mod tests {
         let ((handle, inputs), job) = (channel(Arc::default()), Idle::default());
         handle.set_attendance(vec![], false);
         assert!((0..100).all(|_| handle.sink().try_send(packet())));
-        run(|| Ok(Box::new(job.clone())), &inputs, Limits { longest: Duration::ZERO, empty: HOUR }, |_| {});
+        run(
+            || Ok(Box::new(job.clone())),
+            &inputs,
+            Limits {
+                longest: Duration::ZERO,
+                empty: HOUR,
+            },
+            |_| {},
+        );
         assert_eq!(job.0.lock().unwrap().before_ticks, Some(100));
     }
 
@@ -269,9 +316,20 @@ mod tests {
         let (handle, inputs) = channel(Arc::default());
         handle.set_attendance(vec![], true);
         let mut events = Vec::new();
-        let limits = Limits { longest: HOUR, empty: Duration::from_millis(20) };
-        run(|| Ok(Box::new(Idle::default())), &inputs, limits, |event| events.push(event));
-        let complete = JobEvent::Ended { status: EgressStatus::Complete, error: None };
+        let limits = Limits {
+            longest: HOUR,
+            empty: Duration::from_millis(20),
+        };
+        run(
+            || Ok(Box::new(Idle::default())),
+            &inputs,
+            limits,
+            |event| events.push(event),
+        );
+        let complete = JobEvent::Ended {
+            status: EgressStatus::Complete,
+            error: None,
+        };
         assert_eq!(events, [JobEvent::Active, complete]);
     }
 
@@ -280,11 +338,19 @@ mod tests {
         let (handle, inputs) = channel(Arc::default());
         handle.set_attendance(vec![], true);
         handle.set_attendance(vec![], false);
-        let limits = Limits { longest: HOUR, empty: Duration::ZERO };
+        let limits = Limits {
+            longest: HOUR,
+            empty: Duration::ZERO,
+        };
         // The first news is that of an empty room, which the second one corrects before time is looked at.
         let running = thread::spawn(move || {
             let mut ended = None;
-            run(|| Ok(Box::new(Idle::default())), &inputs, limits, |event| ended = Some(event));
+            run(
+                || Ok(Box::new(Idle::default())),
+                &inputs,
+                limits,
+                |event| ended = Some(event),
+            );
             ended
         });
         for _ in 0..20 {
@@ -292,6 +358,12 @@ mod tests {
             thread::yield_now();
         }
         handle.set_attendance(vec![], true);
-        assert_eq!(running.join().unwrap(), Some(JobEvent::Ended { status: EgressStatus::Complete, error: None }));
+        assert_eq!(
+            running.join().unwrap(),
+            Some(JobEvent::Ended {
+                status: EgressStatus::Complete,
+                error: None
+            })
+        );
     }
 }

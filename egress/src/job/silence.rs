@@ -39,7 +39,11 @@ impl AudioTimeline {
     }
 
     /// Returns the time of a packet that was captured at a moment, and those of the silence before it; `None` if it comes too late.
-    pub fn place(&mut self, captured: Duration, duration: Duration) -> Option<(Vec<Duration>, Duration)> {
+    pub fn place(
+        &mut self,
+        captured: Duration,
+        duration: Duration,
+    ) -> Option<(Vec<Duration>, Duration)> {
         if captured < self.closed {
             return None;
         }
@@ -66,10 +70,17 @@ mod tests {
         assert!(timeline.close(millis(50)).is_empty(), "no pause yet");
         assert_eq!(timeline.close(millis(70)), [0, 20, 40].map(millis));
         assert_eq!(timeline.place(millis(59), STEP), None);
-        assert_eq!(timeline.place(millis(110), STEP), Some((vec![], millis(60))), "no pause");
+        assert_eq!(
+            timeline.place(millis(110), STEP),
+            Some((vec![], millis(60))),
+            "no pause"
+        );
         assert_eq!(
             timeline.place(millis(205), STEP),
-            Some(([80, 100, 120, 140, 160, 180].map(millis).to_vec(), millis(200)))
+            Some((
+                [80, 100, 120, 140, 160, 180].map(millis).to_vec(),
+                millis(200)
+            ))
         );
     }
 

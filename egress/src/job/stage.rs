@@ -30,21 +30,30 @@ pub struct Stage {
 impl Stage {
     /// Creates a stage without tiles.
     pub fn new(arrangement: Arrangement, (width, height): (u32, u32)) -> Self {
-        Self { arrangement, tiles: Vec::new(), background: Picture::new(width, height, BLACK), labels: None }
+        Self {
+            arrangement,
+            tiles: Vec::new(),
+            background: Picture::new(width, height, BLACK),
+            labels: None,
+        }
     }
 
     /// Shows other tiles from now on. The first ones wait for the fonts of the system.
     pub fn arrange(&mut self, tiles: Vec<Tile>) {
         self.background.fill(self.background.whole(), BLACK);
-        let labels = self.labels.get_or_insert_with(|| Labels::new(Fonts::of_system()));
+        let labels = self
+            .labels
+            .get_or_insert_with(|| Labels::new(Fonts::of_system()));
         let mut labelled = Vec::new();
         for tile in tiles {
-            self.background.fill(tile.rect, if tile.video.is_some() { BLACK } else { GREY });
+            self.background
+                .fill(tile.rect, if tile.video.is_some() { BLACK } else { GREY });
             if tile.video.is_none() {
                 let label = labels.get(&initials(&tile.name), initials_size(tile.rect));
                 draw_initials(&mut self.background, tile.rect, &label);
             }
-            let size = tag_size(tile.rect).filter(|_| self.arrangement != Arrangement::Single && !tile.name.is_empty());
+            let size = tag_size(tile.rect)
+                .filter(|_| self.arrangement != Arrangement::Single && !tile.name.is_empty());
             let tag = size.map(|size| labels.get(&tile.name, size));
             labelled.push((tile, tag));
         }

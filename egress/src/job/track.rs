@@ -80,9 +80,15 @@ impl TrackJob {
         if self.process.is_some() {
             return Ok(());
         }
-        let Some(header) = header(self.codec, frame) else { return Ok(()) };
-        let process = self.output.start(&["-c".into(), "copy".into()], self.backlog.clone())?;
-        process.try_send(Writer::header(&[header])).map_err(|_| "ffmpeg does not read".to_owned())?;
+        let Some(header) = header(self.codec, frame) else {
+            return Ok(());
+        };
+        let process = self
+            .output
+            .start(&["-c".into(), "copy".into()], self.backlog.clone())?;
+        process
+            .try_send(Writer::header(&[header]))
+            .map_err(|_| "ffmpeg does not read".to_owned())?;
         self.process = Some(process);
         Ok(())
     }
@@ -97,26 +103,41 @@ impl TrackJob {
         }
         self.progress.add_frames(1);
         match self.last.replace(frame) {
-            Some(before) => self.send(before.at, Writer::frame(1, before.at, before.is_key, &before.data)),
+            Some(before) => self.send(
+                before.at,
+                Writer::frame(1, before.at, before.is_key, &before.data),
+            ),
             None => Ok(()),
         }
     }
 
     fn write_audio(&mut self, packet: &Frame) -> Result<(), String> {
         let duration = opus_duration(&packet.data).unwrap_or_default();
-        let Some((silence, at)) = self.timeline.place(packet.at, duration) else { return Ok(()) };
+        let Some((silence, at)) = self.timeline.place(packet.at, duration) else {
+            return Ok(());
+        };
         self.write_silence(&silence)?;
         self.send(at, Writer::frame(1, at, true, &packet.data))
     }
 
     fn write_silence(&mut self, times: &[Duration]) -> Result<(), String> {
-        times.iter().try_for_each(|at| self.send(*at, Writer::frame(1, *at, true, &SILENCE)))
+        times
+            .iter()
+            .try_for_each(|at| self.send(*at, Writer::frame(1, *at, true, &SILENCE)))
     }
 
     /// Fills what no packet of audio comes for any more.
     fn fill_late(&mut self, now: Instant) -> Result<(), String> {
-        self.begin(&Frame { at: Duration::ZERO, is_key: true, data: SILENCE.to_vec(), dimensions: None })?;
-        let silence = self.timeline.close(now.saturating_duration_since(self.start).saturating_sub(LATE));
+        self.begin(&Frame {
+            at: Duration::ZERO,
+            is_key: true,
+            data: SILENCE.to_vec(),
+            dimensions: None,
+        })?;
+        let silence = self.timeline.close(
+            now.saturating_duration_since(self.start)
+                .saturating_sub(LATE),
+        );
         self.write_silence(&silence)
     }
 
@@ -126,14 +147,24 @@ impl TrackJob {
             let silence = self.timeline.fill(end);
             return self.write_silence(&silence);
         }
-        let Some(last) = self.last.take() else { return Ok(()) };
+        let Some(last) = self.last.take() else {
+            return Ok(());
+        };
         let duration = end.saturating_sub(last.at);
-        self.send(last.at, Writer::last_frame(1, last.at, duration, last.is_key, &last.data))
+        self.send(
+            last.at,
+            Writer::last_frame(1, last.at, duration, last.is_key, &last.data),
+        )
     }
 
     fn send(&mut self, at: Duration, frame: Vec<u8>) -> Result<(), String> {
-        Progress::set(&self.progress.media_millis, u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
-        let Some(process) = &self.process else { return Ok(()) };
+        Progress::set(
+            &self.progress.media_millis,
+            u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+        );
+        let Some(process) = &self.process else {
+            return Ok(());
+        };
         match process.try_send(frame) {
             Ok(()) => Ok(()),
             // The disk is too slow for a stream that is far slower than any disk, and the buffer of minutes is full.
@@ -143,7 +174,9 @@ impl TrackJob {
     }
 
     fn check_process(&mut self) -> Result<(), String> {
-        let Some(process) = &mut self.process else { return Ok(()) };
+        let Some(process) = &mut self.process else {
+            return Ok(());
+        };
         match process.ended() {
             Some(status) => {
                 let failure = process.failure(status);
@@ -169,10 +202,15 @@ impl Job for TrackJob {
     }
 
     fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
-        let has_track = |attendee: &Attendee| attendee.tracks.iter().any(|track| track.sid == self.track);
+        let has_track =
+            |attendee: &Attendee| attendee.tracks.iter().any(|track| track.sid == self.track);
         self.attendee = attendees.into_iter().find(has_track);
         // Without its track, the recording is complete.
-        Ok(if self.attendee.is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Ok(if self.attendee.is_some() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        })
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), String> {
@@ -184,10 +222,20 @@ impl Job for TrackJob {
         Progress::set(&self.progress.buffered_bytes, buffered.unwrap_or_default());
         if self.left_out.is_due(now) {
             let left_out = self.reader.take_too_large().then(|| self.track.clone());
-            self.left_out.note(&self.egress, left_out.into_iter().collect(), &self.progress, now);
+            self.left_out.note(
+                &self.egress,
+                left_out.into_iter().collect(),
+                &self.progress,
+                now,
+            );
         }
-        if let Some(attendee) = self.attendee.as_ref().filter(|_| self.reader.needs_key_frame()) {
-            self.host.request_key_frame(&self.egress, (&attendee.sid, &self.track));
+        if let Some(attendee) = self
+            .attendee
+            .as_ref()
+            .filter(|_| self.reader.needs_key_frame())
+        {
+            self.host
+                .request_key_frame(&self.egress, (&attendee.sid, &self.track));
         }
         self.check_process()
     }

@@ -42,7 +42,13 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { buffer: Vec::new(), read: 0, skipped: 0, scale: 1_000_000, cluster: 0 }
+        Self {
+            buffer: Vec::new(),
+            read: 0,
+            skipped: 0,
+            scale: 1_000_000,
+            cluster: 0,
+        }
     }
 }
 
@@ -61,17 +67,31 @@ impl Reader {
     fn read_element(&mut self, blocks: &mut Vec<Block>) -> ControlFlow<()> {
         let rest = &self.buffer[self.read..];
         if self.skipped > 0 {
-            let skipped = usize::try_from(self.skipped).unwrap_or(usize::MAX).min(rest.len());
+            let skipped = usize::try_from(self.skipped)
+                .unwrap_or(usize::MAX)
+                .min(rest.len());
             self.read += skipped;
             self.skipped -= u64::try_from(skipped).unwrap_or_default();
-            return if self.skipped == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            return if self.skipped == 0 {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            };
         }
-        let Some(Header { id, size, length }) = header(rest) else { return ControlFlow::Break(()) };
+        let Some(Header { id, size, length }) = header(rest) else {
+            return ControlFlow::Break(());
+        };
         match (id, size) {
-            (id::SEGMENT | id::INFO | id::CLUSTER | id::BLOCK_GROUP, _) | (_, None) => self.read += length,
-            (id::TIMESTAMP_SCALE | id::TIMESTAMP | id::SIMPLE_BLOCK | id::BLOCK, Some(size)) if size <= LARGEST => {
+            (id::SEGMENT | id::INFO | id::CLUSTER | id::BLOCK_GROUP, _) | (_, None) => {
+                self.read += length;
+            }
+            (id::TIMESTAMP_SCALE | id::TIMESTAMP | id::SIMPLE_BLOCK | id::BLOCK, Some(size))
+                if size <= LARGEST =>
+            {
                 let end = length + usize::try_from(size).unwrap_or_default();
-                let Some(content) = rest.get(length..end) else { return ControlFlow::Break(()) };
+                let Some(content) = rest.get(length..end) else {
+                    return ControlFlow::Break(());
+                };
                 match id {
                     id::TIMESTAMP_SCALE => self.scale = unsigned(content),
                     id::TIMESTAMP => self.cluster = unsigned(content),
@@ -90,9 +110,14 @@ impl Reader {
 
 fn block(content: &[u8], cluster: u64, scale: u64) -> Option<Block> {
     // The number of the track in one byte, the time after the cluster's, and the flags.
-    let [_, high, low, _, data @ ..] = content else { return None };
+    let [_, high, low, _, data @ ..] = content else {
+        return None;
+    };
     let units = cluster.saturating_add_signed(i16::from_be_bytes([*high, *low]).into());
-    Some(Block { at: Duration::from_nanos(units.saturating_mul(scale)), data: data.to_vec() })
+    Some(Block {
+        at: Duration::from_nanos(units.saturating_mul(scale)),
+        data: data.to_vec(),
+    })
 }
 
 /// Reads the header of an element; `None` if it is not complete.
@@ -104,11 +129,17 @@ fn header(bytes: &[u8]) -> Option<Header> {
     let size = unsigned(rest.get(..size_length)?);
     let mask = (1_u64 << (7 * size_length)) - 1;
     let size = (size & mask != mask).then_some(size & mask);
-    Some(Header { id: u32::try_from(id).unwrap_or_default(), size, length: id_length.min(4) + size_length })
+    Some(Header {
+        id: u32::try_from(id).unwrap_or_default(),
+        size,
+        length: id_length.min(4) + size_length,
+    })
 }
 
 fn unsigned(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    bytes
+        .iter()
+        .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -119,8 +150,15 @@ mod tests {
     use crate::matroska::{Track, TrackKind, Writer};
 
     fn stream(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
-        let kind = TrackKind::Pictures { width: 64, height: 36, rate: 30 };
-        let mut stream = Writer::header(&[Track { kind, private: vec![1, 2, 3] }]);
+        let kind = TrackKind::Pictures {
+            width: 64,
+            height: 36,
+            rate: 30,
+        };
+        let mut stream = Writer::header(&[Track {
+            kind,
+            private: vec![1, 2, 3],
+        }]);
         for (micros, data) in frames {
             stream.extend(Writer::frame(1, Duration::from_micros(*micros), true, data));
         }
@@ -130,13 +168,28 @@ mod tests {
     #[test]
     fn the_last_frame_is_read_like_any_other() {
         for is_key in [true, false] {
-            let last = Writer::last_frame(1, Duration::from_millis(5), Duration::from_secs(1), is_key, b"last");
-            let stream =
-                [stream(&[(1_000, b"first".to_vec())]), last, Writer::frame(1, Duration::from_millis(7), true, b"x")];
-            let read: Vec<_> =
-                Reader::default().push(&stream.concat()).into_iter().map(|block| (block.at, block.data)).collect();
+            let last = Writer::last_frame(
+                1,
+                Duration::from_millis(5),
+                Duration::from_secs(1),
+                is_key,
+                b"last",
+            );
+            let stream = [
+                stream(&[(1_000, b"first".to_vec())]),
+                last,
+                Writer::frame(1, Duration::from_millis(7), true, b"x"),
+            ];
+            let read: Vec<_> = Reader::default()
+                .push(&stream.concat())
+                .into_iter()
+                .map(|block| (block.at, block.data))
+                .collect();
             let expected = [(1, &b"first"[..]), (5, b"last"), (7, b"x")];
-            assert_eq!(read, expected.map(|(at, data)| (Duration::from_millis(at), data.to_vec())));
+            assert_eq!(
+                read,
+                expected.map(|(at, data)| (Duration::from_millis(at), data.to_vec()))
+            );
         }
     }
 

@@ -97,7 +97,13 @@ impl Writer {
     }
 
     /// Returns the last frame of a track, which nothing else gives a duration.
-    pub fn last_frame(track: u8, at: Duration, duration: Duration, is_key: bool, data: &[u8]) -> Vec<u8> {
+    pub fn last_frame(
+        track: u8,
+        at: Duration,
+        duration: Duration,
+        is_key: bool,
+        data: &[u8],
+    ) -> Vec<u8> {
         let mut block = vec![0x80 | track, 0, 0, 0];
         block.extend_from_slice(data);
         let mut group = Vec::new();
@@ -129,7 +135,10 @@ fn entry(track: &Track, number: u64) -> Vec<u8> {
     let mut entry = Vec::new();
     unsigned(&mut entry, 0xd7, number);
     unsigned(&mut entry, 0x73c5, number);
-    let is_video = matches!(track.kind, TrackKind::Video { .. } | TrackKind::Pictures { .. });
+    let is_video = matches!(
+        track.kind,
+        TrackKind::Video { .. } | TrackKind::Pictures { .. }
+    );
     unsigned(&mut entry, 0x83, if is_video { 1 } else { 2 });
     // Frames are not put together into blocks.
     unsigned(&mut entry, 0x9c, 0);
@@ -137,8 +146,16 @@ fn entry(track: &Track, number: u64) -> Vec<u8> {
         TrackKind::Video { codec, size } => (codec, video(size)),
         TrackKind::Opus => ("A_OPUS", audio(None)),
         TrackKind::Samples => ("A_PCM/INT/LIT", audio(Some(16))),
-        TrackKind::Pictures { width, height, rate } => {
-            unsigned(&mut entry, 0x23_e383, 1_000_000_000 / u64::from(rate.max(1)));
+        TrackKind::Pictures {
+            width,
+            height,
+            rate,
+        } => {
+            unsigned(
+                &mut entry,
+                0x23_e383,
+                1_000_000_000 / u64::from(rate.max(1)),
+            );
             let mut settings = video(Some((width, height)));
             element(&mut settings, 0x2e_b524, b"I420");
             ("V_UNCOMPRESSED", settings)
@@ -165,7 +182,8 @@ fn audio(bits: Option<u64>) -> Vec<u8> {
     let mut settings = Vec::new();
     element(&mut settings, 0xb5, &48_000_f32.to_be_bytes());
     unsigned(&mut settings, 0x9f, 2);
-    bits.into_iter().for_each(|bits| unsigned(&mut settings, 0x6264, bits));
+    bits.into_iter()
+        .for_each(|bits| unsigned(&mut settings, 0x6264, bits));
     settings
 }
 

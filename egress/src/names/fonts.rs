@@ -47,15 +47,29 @@ impl Fonts {
 
     /// Takes the fonts of a database that have outlines and a regular shape.
     pub fn new(database: Database) -> Self {
-        let mut faces: Vec<_> = database.faces().filter_map(|face| Some((rank(face)?, face))).collect();
+        let mut faces: Vec<_> = database
+            .faces()
+            .filter_map(|face| Some((rank(face)?, face)))
+            .collect();
         faces.sort_by(|(rank, face), (other_rank, other)| {
-            (rank, &face.post_script_name, face.index).cmp(&(other_rank, &other.post_script_name, other.index))
+            (rank, &face.post_script_name, face.index).cmp(&(
+                other_rank,
+                &other.post_script_name,
+                other.index,
+            ))
         });
         let with_ranges = |(_, face): (_, &FaceInfo)| {
             let ranges = database.with_face_data(face.id, read_ranges).flatten()?;
-            Some(Font { id: face.id, ranges })
+            Some(Font {
+                id: face.id,
+                ranges,
+            })
         };
-        let fonts = faces.into_iter().take(MAX_FONTS).filter_map(with_ranges).collect();
+        let fonts = faces
+            .into_iter()
+            .take(MAX_FONTS)
+            .filter_map(with_ranges)
+            .collect();
         Self { database, fonts }
     }
 
@@ -66,12 +80,16 @@ impl Fonts {
 
     /// Returns the number of the first font that has all of these characters.
     pub fn having(&self, characters: impl Iterator<Item = char> + Clone) -> Option<usize> {
-        self.fonts.iter().position(|font| characters.clone().all(|character| font.has(character)))
+        self.fonts
+            .iter()
+            .position(|font| characters.clone().all(|character| font.has(character)))
     }
 
     /// Returns whether a font has all of these characters.
     pub fn has(&self, font: usize, mut characters: impl Iterator<Item = char>) -> bool {
-        self.fonts.get(font).is_some_and(|font| characters.all(|character| font.has(character)))
+        self.fonts
+            .get(font)
+            .is_some_and(|font| characters.all(|character| font.has(character)))
     }
 
     /// Calls a function with the data of a font, and its index in them.
@@ -84,13 +102,19 @@ impl Font {
     fn has(&self, character: char) -> bool {
         let code = u32::from(character);
         let after = self.ranges.partition_point(|(begin, _)| *begin <= code);
-        after.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|(_, end)| code <= *end)
+        after
+            .checked_sub(1)
+            .and_then(|at| self.ranges.get(at))
+            .is_some_and(|(_, end)| code <= *end)
     }
 }
 
 /// Returns how much a font is preferred, the least first; `None` if it is not for names: bold, slanted, or of symbols.
 fn rank(face: &FaceInfo) -> Option<usize> {
-    let family = face.families.first().map_or("", |(family, _)| family.as_str());
+    let family = face
+        .families
+        .first()
+        .map_or("", |(family, _)| family.as_str());
     let is_regular = face.style == Style::Normal && (350..=500).contains(&face.weight.0);
     if !is_regular || family.contains("Emoji") || face.stretch != fontdb::Stretch::Normal {
         return None;
@@ -99,7 +123,11 @@ fn rank(face: &FaceInfo) -> Option<usize> {
     let kind = match family {
         _ if face.monospaced && !family.contains("CJK") => 30,
         family if family.starts_with("Noto Sans") => 10,
-        family if family.contains("Serif") || family.contains("Symbol") || family.contains("Math") => 20,
+        family
+            if family.contains("Serif") || family.contains("Symbol") || family.contains("Math") =>
+        {
+            20
+        }
         _ => 11,
     };
     Some(favourite.unwrap_or(kind))
@@ -114,7 +142,12 @@ fn read_ranges(data: &[u8], index: u32) -> Option<Vec<(u32, u32)>> {
         return None;
     }
     let mut codes = Vec::new();
-    for subtable in tables.cmap?.subtables.into_iter().filter(Subtable::is_unicode) {
+    for subtable in tables
+        .cmap?
+        .subtables
+        .into_iter()
+        .filter(Subtable::is_unicode)
+    {
         subtable.codepoints(|code| {
             if subtable.glyph_index(code).is_some_and(|glyph| glyph.0 != 0) {
                 codes.push(code);

@@ -56,7 +56,10 @@ pub struct Labels {
 impl Labels {
     /// Creates pictures with these fonts.
     pub fn new(fonts: Arc<Fonts>) -> Self {
-        Self { fonts, known: HashMap::new() }
+        Self {
+            fonts,
+            known: HashMap::new(),
+        }
     }
 
     /// Returns the picture of a text.
@@ -88,7 +91,13 @@ impl Labels {
 /// Returns a text without what has no place in a line: control characters, and characters that turn the direction of what follows.
 fn one_line(text: &str) -> String {
     let is_shown = |c: &char| !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let spaced = text.chars().filter(is_shown).map(|c| if c.is_control() || c.is_whitespace() { ' ' } else { c });
+    let spaced = text.chars().filter(is_shown).map(|c| {
+        if c.is_control() || c.is_whitespace() {
+            ' '
+        } else {
+            c
+        }
+    });
     let line: String = spaced.take(MAX_CHARS).collect();
     line.trim().to_owned()
 }

@@ -46,7 +46,10 @@ enum Stroke {
 }
 
 /// Draws a text. If it is too long, as much of its beginning as has room, and an ellipsis.
-#[expect(clippy::cast_precision_loss, reason = "a picture has a few thousand pixels")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a picture has a few thousand pixels"
+)]
 pub fn draw(fonts: &Fonts, text: &str, size: LineSize) -> Label {
     let pixels = size.height as f32 * FONT_SIZE;
     let mut line = set(fonts, text, pixels);
@@ -80,7 +83,11 @@ fn clusters(text: &str) -> Vec<(usize, &str)> {
         before = Some(character);
     }
     let ends = begins.iter().skip(1).copied().chain([text.len()]);
-    begins.iter().zip(ends).filter_map(|(begin, end)| Some((*begin, text.get(*begin..end)?))).collect()
+    begins
+        .iter()
+        .zip(ends)
+        .filter_map(|(begin, end)| Some((*begin, text.get(*begin..end)?)))
+        .collect()
 }
 
 /// Returns whether a character belongs to the one before: marks, joiners, and selectors of variants.
@@ -102,12 +109,18 @@ fn set(fonts: &Fonts, text: &str, pixels: f32) -> Line {
         let (levels, runs) = info.visual_runs(paragraph, paragraph.range.clone());
         for run in runs {
             let is_rtl = levels.get(run.start).is_some_and(Level::is_rtl);
-            let direction = if is_rtl { Direction::RightToLeft } else { Direction::LeftToRight };
+            let direction = if is_rtl {
+                Direction::RightToLeft
+            } else {
+                Direction::LeftToRight
+            };
             let mut segments = segments(fonts, text.get(run).unwrap_or_default(), direction);
             if is_rtl {
                 segments.reverse();
             }
-            segments.iter().for_each(|segment| line.append(fonts, segment, pixels));
+            segments
+                .iter()
+                .for_each(|segment| line.append(fonts, segment, pixels));
         }
     }
     line
@@ -127,7 +140,12 @@ fn segments(fonts: &Fonts, run: &str, direction: Direction) -> Vec<Segment> {
                 last.text.push_str(text);
                 last.script = script;
             }
-            _ => segments.push(Segment { text: text.to_owned(), script, font, direction }),
+            _ => segments.push(Segment {
+                text: text.to_owned(),
+                script,
+                font,
+                direction,
+            }),
         }
     }
     segments
@@ -135,20 +153,35 @@ fn segments(fonts: &Fonts, run: &str, direction: Direction) -> Vec<Segment> {
 
 /// Chooses the font of a cluster.
 fn choose<'a>(fonts: &Fonts, text: &'a str, before: Option<&Segment>) -> Cluster<'a> {
-    let script = text.chars().next().map_or(Script::Common, |first| first.script());
+    let script = text
+        .chars()
+        .next()
+        .map_or(Script::Common, |first| first.script());
     let visible = || text.chars().filter(|character| !is_invisible(*character));
     // A space or full stop has the font of what is before it, so that words are not torn apart.
-    let is_neutral_ascii = text.chars().all(|character| character.is_ascii() && !character.is_ascii_alphanumeric());
+    let is_neutral_ascii = text
+        .chars()
+        .all(|character| character.is_ascii() && !character.is_ascii_alphanumeric());
     if let Some(before) = before.filter(|_| is_neutral_ascii)
         && fonts.has(before.font, visible())
     {
-        return Cluster { text, script, font: before.font };
+        return Cluster {
+            text,
+            script,
+            font: before.font,
+        };
     }
     // Marks that no font has together with their letter are left to the shaping.
-    let font = fonts.having(visible()).or_else(|| fonts.having(visible().take(1)));
+    let font = fonts
+        .having(visible())
+        .or_else(|| fonts.having(visible().take(1)));
     match font {
         Some(font) => Cluster { text, script, font },
-        None => Cluster { text: "?", script: Script::Common, font: fonts.having(std::iter::once('?')).unwrap_or(0) },
+        None => Cluster {
+            text: "?",
+            script: Script::Common,
+            font: fonts.having(std::iter::once('?')).unwrap_or(0),
+        },
     }
 }
 
@@ -158,10 +191,15 @@ fn is_neutral(script: Script) -> bool {
 
 impl Line {
     /// Appends a segment, as it is shaped.
-    #[expect(clippy::cast_precision_loss, reason = "units of fonts are a few thousand")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "units of fonts are a few thousand"
+    )]
     fn append(&mut self, fonts: &Fonts, segment: &Segment, pixels: f32) {
         fonts.with(segment.font, |data, index| {
-            let Some(face) = Face::from_slice(data, index) else { return };
+            let Some(face) = Face::from_slice(data, index) else {
+                return;
+            };
             let scale = pixels / face.units_per_em().max(1) as f32;
             let mut buffer = UnicodeBuffer::new();
             buffer.push_str(&segment.text);
@@ -172,8 +210,17 @@ impl Line {
             buffer.guess_segment_properties();
             let shaped = rustybuzz::shape(&face, &[], buffer);
             for (glyph, position) in shaped.glyph_infos().iter().zip(shaped.glyph_positions()) {
-                let origin = point(self.width + position.x_offset as f32 * scale, position.y_offset as f32 * scale);
-                let mut pen = Pen { strokes: &mut self.strokes, origin, scale, begin: origin, at: origin };
+                let origin = point(
+                    self.width + position.x_offset as f32 * scale,
+                    position.y_offset as f32 * scale,
+                );
+                let mut pen = Pen {
+                    strokes: &mut self.strokes,
+                    origin,
+                    scale,
+                    begin: origin,
+                    at: origin,
+                };
                 if let Ok(id) = u16::try_from(glyph.glyph_id) {
                     face.outline_glyph(GlyphId(id), &mut pen);
                 }
@@ -195,12 +242,17 @@ impl Line {
         let base = size.height as f32 * BASE_LINE;
         let place = |at: &Point| point(at.x, base - at.y);
         // Outlines may go over the edges, which the rasterizer does not expect at the left and above.
-        let (margin, whole) = (size.height as f32, |pixels: u32| (pixels + 2 * size.height) as usize);
+        let (margin, whole) = (size.height as f32, |pixels: u32| {
+            (pixels + 2 * size.height) as usize
+        });
         let shift = |at: &Point| point(place(at).x + margin, place(at).y + margin);
         let mut rasterizer = Rasterizer::new(whole(width), whole(size.height));
         let is_inside = |at: &Point| {
             let at = shift(at);
-            at.x >= 0. && at.y >= 0. && at.x < whole(width) as f32 && at.y < whole(size.height) as f32
+            at.x >= 0.
+                && at.y >= 0.
+                && at.x < whole(width) as f32
+                && at.y < whole(size.height) as f32
         };
         for stroke in &self.strokes {
             match stroke {
@@ -233,7 +285,11 @@ impl Label {
     /// Returns a picture of nothing.
     pub(super) fn empty(width: u32, height: u32) -> Self {
         let pixels = u64::from(width) * u64::from(height);
-        Self { width, height, coverage: vec![0; usize::try_from(pixels).unwrap_or_default()] }
+        Self {
+            width,
+            height,
+            coverage: vec![0; usize::try_from(pixels).unwrap_or_default()],
+        }
     }
 
     /// Sets how much of a pixel is covered, if it is in the picture.
@@ -241,7 +297,9 @@ impl Label {
         let at = u64::from(y) * u64::from(self.width) + u64::from(x);
         if x < self.width
             && y < self.height
-            && let Some(pixel) = self.coverage.get_mut(usize::try_from(at).unwrap_or(usize::MAX))
+            && let Some(pixel) = self
+                .coverage
+                .get_mut(usize::try_from(at).unwrap_or(usize::MAX))
         {
             *pixel = coverage;
         }
@@ -260,7 +318,10 @@ struct Pen<'a> {
 
 impl Pen<'_> {
     fn place(&self, x: f32, y: f32) -> Point {
-        point(self.origin.x + x * self.scale, self.origin.y + y * self.scale)
+        point(
+            self.origin.x + x * self.scale,
+            self.origin.y + y * self.scale,
+        )
     }
 }
 
@@ -283,7 +344,8 @@ impl OutlineBuilder for Pen<'_> {
 
     fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
         let (first, second, end) = (self.place(x1, y1), self.place(x2, y2), self.place(x, y));
-        self.strokes.push(Stroke::Cubic([self.at, first, second, end]));
+        self.strokes
+            .push(Stroke::Cubic([self.at, first, second, end]));
         self.at = end;
     }
 

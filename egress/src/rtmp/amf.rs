@@ -76,26 +76,45 @@ impl Reply {
     /// Reads a command; `None` if it is none, or is too large, or has values of types that no answer has.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         // Each object and each array begins with one of these bytes.
-        let containers = bytes.iter().filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a)).count();
+        let containers = bytes
+            .iter()
+            .filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a))
+            .count();
         if bytes.len() > MAX_COMMAND || containers > MAX_CONTAINERS {
             return None;
         }
         let mut values = deserialize(&mut Cursor::new(bytes)).ok()?.into_iter();
-        let Some(Amf0Value::Utf8String(name)) = values.next() else { return None };
+        let Some(Amf0Value::Utf8String(name)) = values.next() else {
+            return None;
+        };
         // ffmpeg answers `FCPublish` with a name alone.
-        let transaction = values.next().and_then(Amf0Value::get_number).unwrap_or_default();
-        Some(Self { name, transaction, arguments: values.skip(1).collect() })
+        let transaction = values
+            .next()
+            .and_then(Amf0Value::get_number)
+            .unwrap_or_default();
+        Some(Self {
+            name,
+            transaction,
+            arguments: values.skip(1).collect(),
+        })
     }
 
     /// Returns the first argument, if it is a number.
     pub fn number(&self) -> Option<f64> {
-        if let Some(Amf0Value::Number(number)) = self.arguments.first() { Some(*number) } else { None }
+        if let Some(Amf0Value::Number(number)) = self.arguments.first() {
+            Some(*number)
+        } else {
+            None
+        }
     }
 
     /// Returns the code of the first argument that has one. It says nothing that is not a word of the protocol.
     pub fn code(&self) -> &str {
         let is_word = |code: &&str| {
-            code.len() <= MAX_CODE && code.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+            code.len() <= MAX_CODE
+                && code
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
         };
         self.texts("code").find(is_word).unwrap_or_default()
     }
@@ -107,13 +126,15 @@ impl Reply {
 
     /// Returns the texts of a name in the arguments.
     pub fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.arguments.iter().filter_map(move |argument| match argument {
-            Amf0Value::Object(properties) => match properties.get(name) {
-                Some(Amf0Value::Utf8String(text)) => Some(text.as_str()),
+        self.arguments
+            .iter()
+            .filter_map(move |argument| match argument {
+                Amf0Value::Object(properties) => match properties.get(name) {
+                    Some(Amf0Value::Utf8String(text)) => Some(text.as_str()),
+                    _ => None,
+                },
                 _ => None,
-            },
-            _ => None,
-        })
+            })
     }
 }
 
@@ -123,15 +144,36 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_read() {
-        let status = [("level", "error"), ("code", "NetStream.Publish.BadName"), ("description", "hush")];
-        let bytes = Values::command("onStatus", 0.0).null().object(&status).into_bytes();
-        let reply = Reply::read(&bytes).unwrap();
-        assert_eq!((&*reply.name, reply.transaction, reply.number()), ("onStatus", 0.0, None));
-        assert_eq!((reply.code(), reply.is_error()), ("NetStream.Publish.BadName", true));
-        let bytes = Values::command("_result", 4.0).null().number(1.0).into_bytes();
+        let status = [
+            ("level", "error"),
+            ("code", "NetStream.Publish.BadName"),
+            ("description", "hush"),
+        ];
+        let bytes = Values::command("onStatus", 0.0)
+            .null()
+            .object(&status)
+            .into_bytes();
         let reply = Reply::read(&bytes).unwrap();
         assert_eq!(
-            (&*reply.name, reply.transaction, reply.number(), reply.is_error()),
+            (&*reply.name, reply.transaction, reply.number()),
+            ("onStatus", 0.0, None)
+        );
+        assert_eq!(
+            (reply.code(), reply.is_error()),
+            ("NetStream.Publish.BadName", true)
+        );
+        let bytes = Values::command("_result", 4.0)
+            .null()
+            .number(1.0)
+            .into_bytes();
+        let reply = Reply::read(&bytes).unwrap();
+        assert_eq!(
+            (
+                &*reply.name,
+                reply.transaction,
+                reply.number(),
+                reply.is_error()
+            ),
             ("_result", 4.0, Some(1.0), false)
         );
     }
@@ -140,8 +182,14 @@ mod tests {
     fn commands_that_are_too_large_or_too_deep_and_codes_that_are_no_words_are_not_read() {
         assert!(Reply::read(&vec![0x03; MAX_CONTAINERS + 1]).is_none());
         assert!(Reply::read(&vec![0x05; MAX_COMMAND + 1]).is_none());
-        assert_eq!(Reply::read(b"\x02\0\x01a").map(|reply| (reply.name, reply.transaction)), Some(("a".into(), 0.0)));
-        let bytes = Values::command("onStatus", 0.0).null().object(&[("code", "rtmp://a/b/key")]).into_bytes();
+        assert_eq!(
+            Reply::read(b"\x02\0\x01a").map(|reply| (reply.name, reply.transaction)),
+            Some(("a".into(), 0.0))
+        );
+        let bytes = Values::command("onStatus", 0.0)
+            .null()
+            .object(&[("code", "rtmp://a/b/key")])
+            .into_bytes();
         assert_eq!(Reply::read(&bytes).unwrap().code(), "");
     }
 }

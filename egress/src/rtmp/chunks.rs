@@ -39,7 +39,13 @@ impl ChunkWriter {
 
     /// Appends a message. A body has at most 16 MiB, as that of an FLV tag.
     pub fn write(&self, message: &Message<'_>, output: &mut Vec<u8>) {
-        let Message { channel, kind, stream, time, body } = *message;
+        let Message {
+            channel,
+            kind,
+            stream,
+            time,
+            body,
+        } = *message;
         let length = u32::try_from(body.len()).unwrap_or(EXTENDED);
         output.push(channel);
         output.extend(&time.min(EXTENDED).to_be_bytes()[1..]);
@@ -66,16 +72,31 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_whatever_the_size_and_the_time() {
-        for (size, times) in [(128, [0, 40, 40]), (4_096, [EXTENDED - 1, EXTENDED, u32::MAX])] {
+        for (size, times) in [
+            (128, [0, 40, 40]),
+            (4_096, [EXTENDED - 1, EXTENDED, u32::MAX]),
+        ] {
             let (mut writer, mut reader) = (ChunkWriter::new(), ChunkDeserializer::new());
             writer.set_size(size);
             reader.set_max_chunk_size(size).unwrap();
             for time in times {
                 for length in [1, size, size + 1, size * 3] {
                     let (body, mut output) = (vec![7; length], Vec::new());
-                    writer.write(&Message { channel: 6, kind: 9, stream: 1, time, body: &body }, &mut output);
+                    writer.write(
+                        &Message {
+                            channel: 6,
+                            kind: 9,
+                            stream: 1,
+                            time,
+                            body: &body,
+                        },
+                        &mut output,
+                    );
                     let read = reader.get_next_message(&output).unwrap().unwrap();
-                    assert_eq!((read.type_id, read.message_stream_id, read.timestamp.value), (9, 1, time));
+                    assert_eq!(
+                        (read.type_id, read.message_stream_id, read.timestamp.value),
+                        (9, 1, time)
+                    );
                     assert_eq!(read.data[..], body, "{time} {length}");
                 }
             }

@@ -19,7 +19,11 @@ const CHUNK_SIZE: u16 = 4_096;
 /// After how many bytes a receiver is asked to acknowledge what it has read.
 const ACKNOWLEDGED: u32 = 256 * 1024;
 /// The program as encoders call themselves.
-const ENCODER: &str = concat!("FMLE/3.0 (compatible; Conclave/", env!("CARGO_PKG_VERSION"), ")");
+const ENCODER: &str = concat!(
+    "FMLE/3.0 (compatible; Conclave/",
+    env!("CARGO_PKG_VERSION"),
+    ")"
+);
 
 /// Channels of messages about the connection, of commands, and of media by its type.
 const CONTROL: u8 = 2;
@@ -78,7 +82,9 @@ impl Client {
     /// The handshake cannot be made.
     pub fn new(endpoint: Arc<Endpoint>) -> Result<Self, String> {
         let mut handshake = Handshake::new(PeerType::Client);
-        let output = handshake.generate_outbound_p0_and_p1().map_err(|_| "the handshake cannot be made")?;
+        let output = handshake
+            .generate_outbound_p0_and_p1()
+            .map_err(|_| "the handshake cannot be made")?;
         Ok(Self {
             endpoint,
             phase: Phase::Handshake(Box::new(handshake)),
@@ -118,7 +124,10 @@ impl Client {
                     self.output.extend(response_bytes);
                     Ok(())
                 }
-                HandshakeProcessResult::Completed { response_bytes, remaining_bytes } => {
+                HandshakeProcessResult::Completed {
+                    response_bytes,
+                    remaining_bytes,
+                } => {
                     self.output.extend(response_bytes);
                     self.connect();
                     self.receive(&remaining_bytes)
@@ -132,15 +141,42 @@ impl Client {
             self.pending = 0;
             self.handle(&message)?;
         }
-        if self.pending > MAX_MESSAGE { Err(no_rtmp()) } else { Ok(()) }
+        if self.pending > MAX_MESSAGE {
+            Err(no_rtmp())
+        } else {
+            Ok(())
+        }
     }
 
     /// Sends a tag of the stream.
     pub fn send(&mut self, tag: &Tag) {
-        let [kind, _, _, _, high, middle, low, top, _, _, _, body @ .., _, _, _, _] = &tag.bytes[..] else { return };
+        let [
+            kind,
+            _,
+            _,
+            _,
+            high,
+            middle,
+            low,
+            top,
+            _,
+            _,
+            _,
+            body @ ..,
+            _,
+            _,
+            _,
+            _,
+        ] = &tag.bytes[..]
+        else {
+            return;
+        };
         let time = u32::from_be_bytes([*top, *high, *middle, *low]);
-        let begin =
-            if tag.kind == TagKind::Header { self.begin.unwrap_or(time) } else { *self.begin.get_or_insert(time) };
+        let begin = if tag.kind == TagKind::Header {
+            self.begin.unwrap_or(time)
+        } else {
+            *self.begin.get_or_insert(time)
+        };
         let (channel, body) = match *kind {
             // The receiver is to keep it, for those that begin to watch later.
             AMF0_DATA => {
@@ -152,16 +188,29 @@ impl Client {
             _ => (VIDEO, Cow::Borrowed(body)),
         };
         let time = time.saturating_sub(begin);
-        let message = Message { channel, kind: *kind, stream: self.stream, time, body: &body };
+        let message = Message {
+            channel,
+            kind: *kind,
+            stream: self.stream,
+            time,
+            body: &body,
+        };
         self.writer.write(&message, &mut self.output);
     }
 
     /// Ends the stream.
     pub fn finish(&mut self) {
         if self.is_accepted() {
-            let end = Values::command("FCUnpublish", 6.0).null().string(&self.endpoint.key);
+            let end = Values::command("FCUnpublish", 6.0)
+                .null()
+                .string(&self.endpoint.key);
             self.command(0, end);
-            self.command(0, Values::command("deleteStream", 7.0).null().number(self.stream.into()));
+            self.command(
+                0,
+                Values::command("deleteStream", 7.0)
+                    .null()
+                    .number(self.stream.into()),
+            );
         }
     }
 
@@ -184,8 +233,18 @@ impl Client {
         self.writer.set_size(CHUNK_SIZE.into());
         self.control(WINDOW_SIZE, ACKNOWLEDGED);
         let endpoint = Arc::clone(&self.endpoint);
-        self.command(0, Values::command("releaseStream", RELEASE_STREAM).null().string(&endpoint.key));
-        self.command(0, Values::command("FCPublish", FC_PUBLISH).null().string(&endpoint.key));
+        self.command(
+            0,
+            Values::command("releaseStream", RELEASE_STREAM)
+                .null()
+                .string(&endpoint.key),
+        );
+        self.command(
+            0,
+            Values::command("FCPublish", FC_PUBLISH)
+                .null()
+                .string(&endpoint.key),
+        );
         self.command(0, Values::command("createStream", CREATE_STREAM).null());
     }
 
@@ -193,7 +252,10 @@ impl Client {
         match (message.type_id, &message.data[..]) {
             (SET_CHUNK_SIZE, [a, b, c, d, ..]) => {
                 let size = u32::from_be_bytes([*a, *b, *c, *d]);
-                let size = usize::try_from(size).ok().filter(|size| *size > 0).ok_or_else(no_rtmp)?;
+                let size = usize::try_from(size)
+                    .ok()
+                    .filter(|size| *size > 0)
+                    .ok_or_else(no_rtmp)?;
                 self.reader.set_max_chunk_size(size).map_err(|_| no_rtmp())
             }
             (ACKNOWLEDGEMENT, _) => {
@@ -220,13 +282,17 @@ impl Client {
             ("_error", Phase::Connecting) => return Err(refused(reply)),
             ("_result", Phase::Requesting) if is_answer_to(CREATE_STREAM) => self.publish(reply)?,
             // Servers need not know the commands that some of them need.
-            ("_error", Phase::Requesting) if !is_answer_to(RELEASE_STREAM) && !is_answer_to(FC_PUBLISH) => {
+            ("_error", Phase::Requesting)
+                if !is_answer_to(RELEASE_STREAM) && !is_answer_to(FC_PUBLISH) =>
+            {
                 return Err(refused(reply));
             }
             ("onStatus", Phase::Requesting) if reply.code() == "NetStream.Publish.Start" => {
                 self.phase = Phase::Accepted;
             }
-            ("onStatus", _) if reply.is_error() || is_end(reply.code()) => return Err(refused(reply)),
+            ("onStatus", _) if reply.is_error() || is_end(reply.code()) => {
+                return Err(refused(reply));
+            }
             ("close", _) => return Err("the receiver closed the connection".into()),
             _ => {}
         }
@@ -234,12 +300,21 @@ impl Client {
     }
 
     fn publish(&mut self, reply: &Reply) -> Result<(), String> {
-        let number = reply.number().filter(|number| (0.0..=f64::from(u32::MAX)).contains(number));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+        let number = reply
+            .number()
+            .filter(|number| (0.0..=f64::from(u32::MAX)).contains(number));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is in range"
+        )]
         let number = number.map(|number| number as u32);
         self.stream = number.ok_or_else(no_rtmp)?;
         let endpoint = Arc::clone(&self.endpoint);
-        let publish = Values::command("publish", PUBLISH).null().string(&endpoint.key).string("live");
+        let publish = Values::command("publish", PUBLISH)
+            .null()
+            .string(&endpoint.key)
+            .string("live");
         self.command(self.stream, publish);
         Ok(())
     }
@@ -253,13 +328,27 @@ impl Client {
     }
 
     fn message(&mut self, (channel, kind, stream): (u8, u8, u32), body: &[u8]) {
-        self.writer.write(&Message { channel, kind, stream, time: 0, body }, &mut self.output);
+        self.writer.write(
+            &Message {
+                channel,
+                kind,
+                stream,
+                time: 0,
+                body,
+            },
+            &mut self.output,
+        );
     }
 }
 
 /// Returns whether a status says that the stream is not taken any more.
 fn is_end(code: &str) -> bool {
-    matches!(code, "NetStream.Unpublish.Success" | "NetConnection.Connect.Closed" | "NetStream.Publish.BadName")
+    matches!(
+        code,
+        "NetStream.Unpublish.Success"
+            | "NetConnection.Connect.Closed"
+            | "NetStream.Publish.BadName"
+    )
 }
 
 fn no_rtmp() -> String {

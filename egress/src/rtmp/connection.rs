@@ -69,7 +69,11 @@ impl Shared {
         let socket = socket.try_clone().map_err(|error| describe(&error))?;
         let mut inner = self.inner.lock();
         inner.socket = Some(socket);
-        if inner.is_dropped { Err("the connection is not wanted any more".into()) } else { Ok(()) }
+        if inner.is_dropped {
+            Err("the connection is not wanted any more".into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -80,19 +84,33 @@ impl Connection {
     /// The system refuses a thread.
     pub fn start(dialler: Dialler, endpoint: Arc<Endpoint>) -> io::Result<Self> {
         let (queue, tags) = sync_channel(QUEUE);
-        let inner = Inner { state: ConnectionState::Connecting, socket: None, is_dropped: false };
-        let shared = Arc::new(Shared { inner: Mutex::new(inner) });
+        let inner = Inner {
+            state: ConnectionState::Connecting,
+            socket: None,
+            is_dropped: false,
+        };
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(inner),
+        });
         let of_thread = Arc::clone(&shared);
-        thread::Builder::new().name("egress-rtmp".into()).spawn(move || {
-            // The parser of the protocol may panic over what a receiver sends.
-            let run = || Session::connect(&dialler, endpoint, &of_thread).and_then(|session| session.run(&tags));
-            let ended =
-                catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("the receiver sent nonsense".into()));
-            let mut inner = of_thread.inner.lock();
-            inner.state = ConnectionState::Ended(ended.err().unwrap_or_default());
-            inner.socket = None;
-        })?;
-        Ok(Self { queue: Some(queue), shared })
+        thread::Builder::new()
+            .name("egress-rtmp".into())
+            .spawn(move || {
+                // The parser of the protocol may panic over what a receiver sends.
+                let run = || {
+                    Session::connect(&dialler, endpoint, &of_thread)
+                        .and_then(|session| session.run(&tags))
+                };
+                let ended = catch_unwind(AssertUnwindSafe(run))
+                    .unwrap_or_else(|_| Err("the receiver sent nonsense".into()));
+                let mut inner = of_thread.inner.lock();
+                inner.state = ConnectionState::Ended(ended.err().unwrap_or_default());
+                inner.socket = None;
+            })?;
+        Ok(Self {
+            queue: Some(queue),
+            shared,
+        })
     }
 
     /// Returns what it is doing.
@@ -119,7 +137,10 @@ impl Drop for Connection {
         let mut inner = self.shared.inner.lock();
         inner.is_dropped = true;
         // One that has ended already does not care.
-        inner.socket.take().map(|socket| socket.shutdown(Shutdown::Both));
+        inner
+            .socket
+            .take()
+            .map(|socket| socket.shutdown(Shutdown::Both));
     }
 }
 
@@ -136,18 +157,35 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Connects, and requests to publish. Returns once the receiver has accepted.
-    fn connect(dialler: &Dialler, endpoint: Arc<Endpoint>, shared: &'a Shared) -> Result<Self, String> {
+    fn connect(
+        dialler: &Dialler,
+        endpoint: Arc<Endpoint>,
+        shared: &'a Shared,
+    ) -> Result<Self, String> {
         let deadline = Instant::now() + PATIENCE;
         let stream = dialler.connect(&endpoint, deadline)?;
         shared.keep(stream.socket())?;
-        stream.socket().set_read_timeout(Some(IDLE)).map_err(|error| describe(&error))?;
-        let mut session = Self { shared, stream, client: Client::new(endpoint)?, accepted: None, deadline };
+        stream
+            .socket()
+            .set_read_timeout(Some(IDLE))
+            .map_err(|error| describe(&error))?;
+        let mut session = Self {
+            shared,
+            stream,
+            client: Client::new(endpoint)?,
+            accepted: None,
+            deadline,
+        };
         while !session.client.is_accepted() {
             session.flush()?;
             session.read()?;
             session.check_deadline()?;
         }
-        session.stream.socket().set_read_timeout(Some(GLANCE)).map_err(|error| describe(&error))?;
+        session
+            .stream
+            .socket()
+            .set_read_timeout(Some(GLANCE))
+            .map_err(|error| describe(&error))?;
         session.accepted = Some((Instant::now(), 0));
         Ok(session)
     }
@@ -159,7 +197,9 @@ impl<'a> Session<'a> {
             match tags.recv_timeout(IDLE) {
                 Ok(tag) => {
                     self.client.send(&tag);
-                    tags.try_iter().take(AT_ONCE).for_each(|tag| self.client.send(&tag));
+                    tags.try_iter()
+                        .take(AT_ONCE)
+                        .for_each(|tag| self.client.send(&tag));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.finish(),
@@ -171,8 +211,11 @@ impl<'a> Session<'a> {
 
     /// Tells the other threads how the connection is.
     fn tell(&self) {
-        let Some((since, bytes)) = self.accepted else { return };
-        let is_read = self.client.has_acknowledged() || bytes > BUFFERED || since.elapsed() >= LASTING;
+        let Some((since, bytes)) = self.accepted else {
+            return;
+        };
+        let is_read =
+            self.client.has_acknowledged() || bytes > BUFFERED || since.elapsed() >= LASTING;
         self.shared.inner.lock().state = ConnectionState::Accepted { is_read };
     }
 
@@ -217,19 +260,28 @@ impl<'a> Session<'a> {
     fn tolerate(&self, error: &io::Error) -> Result<(), String> {
         match (is_temporary(error), self.accepted) {
             (false, _) => Err(describe(error)),
-            (true, Some(_)) if error.kind() != io::ErrorKind::Interrupted => Err("the receiver does not read".into()),
+            (true, Some(_)) if error.kind() != io::ErrorKind::Interrupted => {
+                Err("the receiver does not read".into())
+            }
             (true, _) => self.check_deadline(),
         }
     }
 
     fn check_deadline(&self) -> Result<(), String> {
         let has_time = self.accepted.is_some() || Instant::now() < self.deadline;
-        if has_time { Ok(()) } else { Err("the receiver did not answer in time".into()) }
+        if has_time {
+            Ok(())
+        } else {
+            Err("the receiver did not answer in time".into())
+        }
     }
 }
 
 fn is_temporary(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }
 
 #[cfg(test)]

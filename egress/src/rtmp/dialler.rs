@@ -34,14 +34,26 @@ impl Dialler {
     /// # Errors
     /// What is wrong with `roots`.
     pub fn new(filter: AddressFilter, roots: &[CertificateDer<'static>]) -> Result<Self, String> {
-        let mut trusted = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        let mut trusted = RootCertStore {
+            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+        };
         for certificate in roots {
-            trusted.add(certificate.clone()).map_err(|error| error.to_string())?;
+            trusted
+                .add(certificate.clone())
+                .map_err(|error| error.to_string())?;
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let tls = tls.map_err(|error| error.to_string())?.with_root_certificates(trusted).with_no_client_auth();
-        Ok(Self { filter, tls: Arc::new(tls), resolve: Arc::new(system) })
+        let tls =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let tls = tls
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(trusted)
+            .with_no_client_auth();
+        Ok(Self {
+            filter,
+            tls: Arc::new(tls),
+            resolve: Arc::new(system),
+        })
     }
 
     /// Connects to a receiver, by TLS if its url says so. What is dialled is an address that was checked; the certificate has to be that
@@ -56,21 +68,27 @@ impl Dialler {
         }
         let name = ServerName::try_from(endpoint.host.trim_end_matches('.').to_owned());
         let name = name.map_err(|_| "the name of the receiver cannot be that of a certificate")?;
-        let tls = ClientConnection::new(Arc::clone(&self.tls), name).map_err(|error| error.to_string())?;
+        let tls = ClientConnection::new(Arc::clone(&self.tls), name)
+            .map_err(|error| error.to_string())?;
         Ok(Stream::Tls(Box::new(StreamOwned::new(tls, socket))))
     }
 
     fn dial(&self, endpoint: &Endpoint, deadline: Instant) -> Result<TcpStream, String> {
         let found = (self.resolve)(&endpoint.host, endpoint.port).unwrap_or_default();
         // As with webhooks, one address that is not permitted refuses them all.
-        if !found.iter().all(|address| self.filter.permits(address.ip())) {
+        if !found
+            .iter()
+            .all(|address| self.filter.permits(address.ip()))
+        {
             return Err("the receiver has an address that is not public".into());
         }
         if found.is_empty() {
             return Err("the name of the receiver is not known".into());
         }
         let connected = eyeballs::connect(&found, CONNECT_TIMEOUT, deadline);
-        connected.and_then(configured).map_err(|error| describe(&error))
+        connected
+            .and_then(configured)
+            .map_err(|error| describe(&error))
     }
 }
 
@@ -82,7 +100,10 @@ impl Dialler {
         self,
         resolve: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
     ) -> Self {
-        Self { resolve: Arc::new(resolve), ..self }
+        Self {
+            resolve: Arc::new(resolve),
+            ..self
+        }
     }
 }
 
@@ -95,7 +116,10 @@ fn configured(socket: TcpStream) -> io::Result<TcpStream> {
     socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
     // Without it, the buffers of the system hide for minutes that a receiver does not read.
     #[cfg(target_os = "linux")]
-    rustix::net::sockopt::set_tcp_user_timeout(&socket, u32::try_from(WRITE_TIMEOUT.as_millis()).unwrap_or(u32::MAX))?;
+    rustix::net::sockopt::set_tcp_user_timeout(
+        &socket,
+        u32::try_from(WRITE_TIMEOUT.as_millis()).unwrap_or(u32::MAX),
+    )?;
     Ok(socket)
 }
 
@@ -153,25 +177,36 @@ impl Write for Stream {
 
 /// Says why a connection failed, in words without addresses and names.
 pub fn describe(error: &io::Error) -> String {
-    let tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let tls = error
+        .get_ref()
+        .and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match (tls, error.kind()) {
         (Some(rustls::Error::InvalidCertificate(cause)), _) => {
             format!("the receiver's certificate {}", certificate(cause))
         }
         (Some(_), _) => "the receiver does not speak TLS as this server understands it".into(),
         (None, io::ErrorKind::ConnectionRefused) => "the receiver refused the connection".into(),
-        (None, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => "the receiver did not answer in time".into(),
-        (None, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => {
-            "the receiver closed the connection".into()
+        (None, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            "the receiver did not answer in time".into()
         }
+        (
+            None,
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof,
+        ) => "the receiver closed the connection".into(),
         (None, _) => "the receiver cannot be reached".into(),
     }
 }
 
 const fn certificate(cause: &CertificateError) -> &'static str {
     match cause {
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "is for another name",
-        CertificateError::UnknownIssuer => "is of an issuer that is not trusted (egress.root_certs)",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "is for another name"
+        }
+        CertificateError::UnknownIssuer => {
+            "is of an issuer that is not trusted (egress.root_certs)"
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
         _ => "is not valid",
     }

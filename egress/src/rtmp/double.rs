@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rml_rtmp::handshake::{Handshake, HandshakeProcessResult, PeerType};
-use rml_rtmp::sessions::{ServerSession, ServerSessionConfig, ServerSessionEvent, ServerSessionResult};
+use rml_rtmp::sessions::{
+    ServerSession, ServerSessionConfig, ServerSessionEvent, ServerSessionResult,
+};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::flv::{Tag, TagKind};
@@ -28,7 +30,13 @@ impl Protocol {
     pub fn new() -> Self {
         let (session, results) = ServerSession::new(ServerSessionConfig::new()).unwrap();
         let handshake = Some(Handshake::new(PeerType::Server));
-        let mut receiver = Self { handshake, session, output: Vec::new(), events: Vec::new(), is_publishing: false };
+        let mut receiver = Self {
+            handshake,
+            session,
+            output: Vec::new(),
+            events: Vec::new(),
+            is_publishing: false,
+        };
         // What it says before the handshake is kept until then.
         receiver.take(results);
         receiver
@@ -39,7 +47,10 @@ impl Protocol {
         if let Some(handshake) = &mut self.handshake {
             match handshake.process_bytes(&bytes).unwrap() {
                 HandshakeProcessResult::InProgress { response_bytes } => return response_bytes,
-                HandshakeProcessResult::Completed { response_bytes, remaining_bytes } => {
+                HandshakeProcessResult::Completed {
+                    response_bytes,
+                    remaining_bytes,
+                } => {
                     self.handshake = None;
                     self.output.splice(0..0, response_bytes);
                     bytes = remaining_bytes;
@@ -66,16 +77,24 @@ impl Protocol {
         let is_request = |event: &ServerSessionEvent| {
             matches!(
                 event,
-                ServerSessionEvent::ConnectionRequested { .. } | ServerSessionEvent::PublishStreamRequested { .. }
+                ServerSessionEvent::ConnectionRequested { .. }
+                    | ServerSessionEvent::PublishStreamRequested { .. }
             )
         };
         let at = self.events.iter().position(is_request)?;
         let id = match self.events.remove(at) {
-            ServerSessionEvent::ConnectionRequested { request_id, app_name } => {
+            ServerSessionEvent::ConnectionRequested {
+                request_id,
+                app_name,
+            } => {
                 assert_eq!(app_name, "live");
                 request_id
             }
-            ServerSessionEvent::PublishStreamRequested { request_id, stream_key, .. } => {
+            ServerSessionEvent::PublishStreamRequested {
+                request_id,
+                stream_key,
+                ..
+            } => {
                 assert_eq!(stream_key, KEY);
                 self.is_publishing = is_accepted;
                 request_id
@@ -85,7 +104,9 @@ impl Protocol {
         let results = if is_accepted {
             self.session.accept_request(id).unwrap()
         } else {
-            self.session.reject_request(id, "NetStream.Publish.BadName", "rtmp://a/live/hush").unwrap()
+            self.session
+                .reject_request(id, "NetStream.Publish.BadName", "rtmp://a/live/hush")
+                .unwrap()
         };
         self.take(results);
         Some(std::mem::take(&mut self.output))
@@ -97,7 +118,15 @@ pub fn tag(kind: TagKind, (number, time): (u8, u32), body: &[u8]) -> Tag {
     let [top, high, middle, low] = time.to_be_bytes();
     let [_, long, medium, short] = u32::try_from(body.len()).unwrap().to_be_bytes();
     let head = [number, long, medium, short, high, middle, low, top, 0, 0, 0];
-    Tag { kind, bytes: [&head, body, &(u32::try_from(body.len()).unwrap() + 11).to_be_bytes()].concat() }
+    Tag {
+        kind,
+        bytes: [
+            &head,
+            body,
+            &(u32::try_from(body.len()).unwrap() + 11).to_be_bytes(),
+        ]
+        .concat(),
+    }
 }
 
 /// What a receiver does.
@@ -145,18 +174,32 @@ impl Receiver {
                 thread::spawn(move || serve(socket, tls, behaviour, &received).unwrap_or_default());
             }
         });
-        Self { address, connections, media }
+        Self {
+            address,
+            connections,
+            media,
+        }
     }
 }
 
-fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, behaviour: Behaviour, media: &Media) -> io::Result<()> {
+fn serve(
+    socket: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    behaviour: Behaviour,
+    media: &Media,
+) -> io::Result<()> {
     let mut socket: Box<dyn Socket> = match tls {
-        Some(tls) => Box::new(StreamOwned::new(ServerConnection::new(tls).unwrap(), socket)),
+        Some(tls) => Box::new(StreamOwned::new(
+            ServerConnection::new(tls).unwrap(),
+            socket,
+        )),
         None => Box::new(socket),
     };
     let (mut protocol, mut buffer) = (Protocol::new(), vec![0; 64 * 1024]);
     loop {
-        if behaviour == Behaviour::IsSilent || (behaviour == Behaviour::NeverReads && protocol.is_publishing) {
+        if behaviour == Behaviour::IsSilent
+            || (behaviour == Behaviour::NeverReads && protocol.is_publishing)
+        {
             loop {
                 thread::park();
             }
@@ -167,21 +210,32 @@ fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, behaviour: Behaviour
         }
         socket.write_all(&protocol.receive(&buffer[..read]))?;
         // The connection is always accepted.
-        while let Some(answer) = protocol.answer(behaviour != Behaviour::Refuses || !protocol.is_requested()) {
+        while let Some(answer) =
+            protocol.answer(behaviour != Behaviour::Refuses || !protocol.is_requested())
+        {
             socket.write_all(&answer)?;
         }
         socket.flush()?;
-        media.lock().unwrap().extend(protocol.events.drain(..).filter_map(|event| match event {
-            ServerSessionEvent::VideoDataReceived { data, timestamp, .. }
-            | ServerSessionEvent::AudioDataReceived { data, timestamp, .. } => Some((timestamp.value, data.to_vec())),
-            _ => None,
-        }));
+        media
+            .lock()
+            .unwrap()
+            .extend(protocol.events.drain(..).filter_map(|event| match event {
+                ServerSessionEvent::VideoDataReceived {
+                    data, timestamp, ..
+                }
+                | ServerSessionEvent::AudioDataReceived {
+                    data, timestamp, ..
+                } => Some((timestamp.value, data.to_vec())),
+                _ => None,
+            }));
     }
 }
 
 impl Protocol {
     /// Returns whether a stream is requested.
     fn is_requested(&self) -> bool {
-        self.events.iter().any(|event| matches!(event, ServerSessionEvent::PublishStreamRequested { .. }))
+        self.events
+            .iter()
+            .any(|event| matches!(event, ServerSessionEvent::PublishStreamRequested { .. }))
     }
 }

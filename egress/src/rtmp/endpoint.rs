@@ -62,18 +62,65 @@ mod tests {
     #[test]
     fn a_url_is_read_as_media_servers_and_their_clients_do() {
         for (url, host, port, tc_url, key) in [
-            ("rtmp://a.example.com/live/key", "a.example.com", 1935, "rtmp://a.example.com:1935/live", "key"),
-            ("RTMPS://a.example.com/live/k?a=/b#c", "a.example.com", 443, "rtmps://a.example.com:443/live", "k?a=/b#c"),
-            ("rtmp://a:01936/app/instance/key", "a", 1936, "rtmp://a:1936/app/instance", "key"),
-            ("rtmp://a:/live?token=b/key", "a", 1935, "rtmp://a:1935/live?token=b", "key"),
-            ("rtmp://me:pass:@[2606:4700::1]/app/key", "2606:4700::1", 1935, "rtmp://[2606:4700::1]:1935/app", "key"),
-            ("rtmp://[2606:4700::1]:99/app/key", "2606:4700::1", 99, "rtmp://[2606:4700::1]:99/app", "key"),
-            ("rtmp://a/app/mp4:b/c", "a", 1935, "rtmp://a:1935/app", "mp4:b/c"),
+            (
+                "rtmp://a.example.com/live/key",
+                "a.example.com",
+                1935,
+                "rtmp://a.example.com:1935/live",
+                "key",
+            ),
+            (
+                "RTMPS://a.example.com/live/k?a=/b#c",
+                "a.example.com",
+                443,
+                "rtmps://a.example.com:443/live",
+                "k?a=/b#c",
+            ),
+            (
+                "rtmp://a:01936/app/instance/key",
+                "a",
+                1936,
+                "rtmp://a:1936/app/instance",
+                "key",
+            ),
+            (
+                "rtmp://a:/live?token=b/key",
+                "a",
+                1935,
+                "rtmp://a:1935/live?token=b",
+                "key",
+            ),
+            (
+                "rtmp://me:pass:@[2606:4700::1]/app/key",
+                "2606:4700::1",
+                1935,
+                "rtmp://[2606:4700::1]:1935/app",
+                "key",
+            ),
+            (
+                "rtmp://[2606:4700::1]:99/app/key",
+                "2606:4700::1",
+                99,
+                "rtmp://[2606:4700::1]:99/app",
+                "key",
+            ),
+            (
+                "rtmp://a/app/mp4:b/c",
+                "a",
+                1935,
+                "rtmp://a:1935/app",
+                "mp4:b/c",
+            ),
             ("rtmp://a/key", "a", 1935, "rtmp://a:1935/key", ""),
             ("rtmp://a", "a", 1935, "rtmp://a:1935/", ""),
         ] {
             let endpoint = Endpoint::from_url(&RtmpUrl::parse(url).unwrap());
-            let read = (&*endpoint.host, endpoint.port, &*endpoint.tc_url, &*endpoint.key);
+            let read = (
+                &*endpoint.host,
+                endpoint.port,
+                &*endpoint.tc_url,
+                &*endpoint.key,
+            );
             assert_eq!(read, (host, port, tc_url, key), "{url}");
             assert_eq!(endpoint.is_encrypted, url.starts_with("RTMPS"));
             assert!(endpoint.tc_url.ends_with(&endpoint.application));

@@ -27,7 +27,11 @@ struct Attempt {
 ///
 /// # Errors
 /// Why the last attempt failed.
-pub fn connect(addresses: &[SocketAddr], timeout: Duration, deadline: Instant) -> io::Result<TcpStream> {
+pub fn connect(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    deadline: Instant,
+) -> io::Result<TcpStream> {
     let mut untried = by_turns(addresses);
     let (mut attempts, mut next, mut failure) = (Vec::<Attempt>::new(), Instant::now(), None);
     loop {
@@ -44,7 +48,10 @@ pub fn connect(addresses: &[SocketAddr], timeout: Duration, deadline: Instant) -
             && let Some(address) = untried.pop_front()
         {
             match begin(address) {
-                Ok(socket) => attempts.push(Attempt { socket, until: now + timeout }),
+                Ok(socket) => attempts.push(Attempt {
+                    socket,
+                    until: now + timeout,
+                }),
                 Err(error) => {
                     failure = Some(error);
                     continue;
@@ -56,8 +63,15 @@ pub fn connect(addresses: &[SocketAddr], timeout: Duration, deadline: Instant) -
             return Err(failure.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
         }
         let next_attempt = (!untried.is_empty()).then_some(next);
-        let wake = attempts.iter().map(|attempt| attempt.until).chain(next_attempt).fold(deadline, Instant::min);
-        for index in answered(&attempts, wake.saturating_duration_since(now))?.into_iter().rev() {
+        let wake = attempts
+            .iter()
+            .map(|attempt| attempt.until)
+            .chain(next_attempt)
+            .fold(deadline, Instant::min);
+        for index in answered(&attempts, wake.saturating_duration_since(now))?
+            .into_iter()
+            .rev()
+        {
             let Attempt { socket, .. } = attempts.swap_remove(index);
             match socket.take_error() {
                 Ok(None) => {
@@ -74,7 +88,9 @@ pub fn connect(addresses: &[SocketAddr], timeout: Duration, deadline: Instant) -
 
 /// Returns the addresses in the order of the attempts: as they are, with the families by turns (RFC 8305, section 4).
 fn by_turns(addresses: &[SocketAddr]) -> VecDeque<SocketAddr> {
-    let is_first_family = |address: &SocketAddr| addresses.first().map(SocketAddr::is_ipv4) == Some(address.is_ipv4());
+    let is_first_family = |address: &SocketAddr| {
+        addresses.first().map(SocketAddr::is_ipv4) == Some(address.is_ipv4())
+    };
     let (mut first, mut second): (VecDeque<SocketAddr>, VecDeque<SocketAddr>) =
         addresses.iter().copied().partition(is_first_family);
     let mut ordered = VecDeque::new();
@@ -88,23 +104,37 @@ fn by_turns(addresses: &[SocketAddr]) -> VecDeque<SocketAddr> {
 
 /// Begins an attempt without waiting for its end.
 fn begin(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => Err(error),
+        Err(error)
+            if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
+        {
+            Err(error)
+        }
         _ => Ok(socket),
     }
 }
 
 /// Waits for an answer. Returns which attempts have one, in their order.
 fn answered(attempts: &[Attempt], wait: Duration) -> io::Result<Vec<usize>> {
-    let mut polled: Vec<_> = attempts.iter().map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT)).collect();
+    let mut polled: Vec<_> = attempts
+        .iter()
+        .map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT))
+        .collect();
     let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
     match poll(&mut polled, Some(&wait)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    let indices = polled.iter().enumerate().filter(|(_, polled)| !polled.revents().is_empty());
+    let indices = polled
+        .iter()
+        .enumerate()
+        .filter(|(_, polled)| !polled.revents().is_empty());
     Ok(indices.map(|(index, _)| index).collect())
 }
 
@@ -126,11 +156,17 @@ pub mod tests {
     impl Dead {
         pub fn start() -> Self {
             let listener = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
-            listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+            listener
+                .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+                .unwrap();
             listener.listen(0).unwrap();
             let address = listener.local_addr().unwrap().as_socket().unwrap();
             let connections = (0..4).map(|_| begin(address).unwrap()).collect();
-            Self { _listener: listener, _connections: connections, address }
+            Self {
+                _listener: listener,
+                _connections: connections,
+                address,
+            }
         }
     }
 
@@ -149,8 +185,12 @@ pub mod tests {
     }
 
     #[test]
-    fn an_address_that_refuses_is_followed_by_the_next_at_once_and_without_any_the_reason_is_said() {
-        let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    fn an_address_that_refuses_is_followed_by_the_next_at_once_and_without_any_the_reason_is_said()
+    {
+        let refusing = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let good = listener.local_addr().unwrap();
         let deadline = Instant::now() + LIMIT;
@@ -160,9 +200,16 @@ pub mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         let dead = Dead::start();
         let short = Duration::from_millis(50);
-        assert_eq!(connect(&[dead.address], short, deadline).unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(
-            connect(&[dead.address], LIMIT, Instant::now() + short).unwrap_err().kind(),
+            connect(&[dead.address], short, deadline)
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::TimedOut
+        );
+        assert_eq!(
+            connect(&[dead.address], LIMIT, Instant::now() + short)
+                .unwrap_err()
+                .kind(),
             io::ErrorKind::TimedOut
         );
         assert!(connect(&[], LIMIT, deadline).is_err());

@@ -38,7 +38,9 @@ impl Assembly {
     pub fn push(&mut self, payload: &[u8]) -> bool {
         match self {
             Self::Vp8(frame) => {
-                let Some(part) = vp8::parse(payload).filter(|part| part.is_first || !frame.is_empty()) else {
+                let Some(part) =
+                    vp8::parse(payload).filter(|part| part.is_first || !frame.is_empty())
+                else {
                     return false;
                 };
                 frame.extend_from_slice(part.data);

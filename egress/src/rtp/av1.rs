@@ -19,7 +19,9 @@ pub struct Av1Picture {
 impl Av1Picture {
     /// Adds the units of a payload. Returns whether it was understood and fits to what came before.
     pub fn push(&mut self, payload: &[u8]) -> bool {
-        let Some((header, mut rest)) = payload.split_first() else { return false };
+        let Some((header, mut rest)) = payload.split_first() else {
+            return false;
+        };
         let (continues, goes_on, count) = (header & 0x80 != 0, header & 0x40 != 0, header >> 4 & 3);
         if continues != self.is_open {
             return false;
@@ -28,8 +30,15 @@ impl Av1Picture {
         while !rest.is_empty() {
             number += 1;
             // Of so many units as are counted, the last one has no size.
-            let size = if number == count { Some((rest.len(), rest)) } else { read_size(rest) };
-            let Some((unit, after)) = size.and_then(|(size, rest)| rest.split_at_checked(size)) else { return false };
+            let size = if number == count {
+                Some((rest.len(), rest))
+            } else {
+                read_size(rest)
+            };
+            let Some((unit, after)) = size.and_then(|(size, rest)| rest.split_at_checked(size))
+            else {
+                return false;
+            };
             match self.units.last_mut().filter(|_| number == 1 && continues) {
                 Some(open) => open.extend_from_slice(unit),
                 None => self.units.push(unit.to_vec()),
@@ -50,7 +59,14 @@ impl Av1Picture {
         self.is_open = false;
         let mut picture = Vec::new();
         for unit in std::mem::take(&mut self.units) {
-            if let Some((Unit { kind, header, content }, _)) = split(&unit)
+            if let Some((
+                Unit {
+                    kind,
+                    header,
+                    content,
+                },
+                _,
+            )) = split(&unit)
                 && kind != TEMPORAL_DELIMITER
             {
                 picture.push(header[0] | HAS_SIZE);
@@ -81,7 +97,14 @@ fn split(units: &[u8]) -> Option<(Unit<'_>, &[u8])> {
         let (size, rest) = read_size(rest)?;
         rest.split_at_checked(size)?
     };
-    Some((Unit { kind: first >> 3 & 0x0f, header, content }, after))
+    Some((
+        Unit {
+            kind: first >> 3 & 0x0f,
+            header,
+            content,
+        },
+        after,
+    ))
 }
 
 /// Reads a size in bytes of seven bits, the lowest first. Returns it with what is behind it.
@@ -115,7 +138,9 @@ pub fn sequence_headers(mut picture: &[u8]) -> impl Iterator<Item = &[u8]> {
         picture = after;
         Some((kind, unit))
     });
-    units.filter(|(kind, _)| *kind == SEQUENCE_HEADER).map(|(_, unit)| unit)
+    units
+        .filter(|(kind, _)| *kind == SEQUENCE_HEADER)
+        .map(|(_, unit)| unit)
 }
 
 /// What a sequence header says of the video.
@@ -134,7 +159,12 @@ pub fn size(unit: &[u8]) -> Option<(u32, u32)> {
 /// Returns the configuration record that containers need, from the sequence header of a picture; `None` if it has none.
 pub fn decoder_configuration(picture: &[u8]) -> Option<Vec<u8>> {
     let unit = sequence_headers(picture).next()?;
-    let Sequence { profile, level, tier, .. } = read_sequence(unit)?;
+    let Sequence {
+        profile,
+        level,
+        tier,
+        ..
+    } = read_sequence(unit)?;
     let [profile, level, tier] = [profile, level, tier].map(|number| number.to_le_bytes()[0]);
     // Version 1; colours of 8 bits, at half the width and height.
     let mut record = vec![0x81, profile << 5 | level, tier << 7 | 0x0c, 0];
@@ -149,10 +179,19 @@ fn read_sequence(unit: &[u8]) -> Option<Sequence> {
     let profile = bits.number(3)?;
     bits.skip(1)?;
     let is_still = bits.flag()?;
-    let (level, tier) = if is_still { (bits.number(5)?, 0) } else { read_operating_points(&mut bits)? };
+    let (level, tier) = if is_still {
+        (bits.number(5)?, 0)
+    } else {
+        read_operating_points(&mut bits)?
+    };
     let (width_bits, height_bits) = (bits.number(4)? + 1, bits.number(4)? + 1);
     let size = (bits.number(width_bits)? + 1, bits.number(height_bits)? + 1);
-    Some(Sequence { profile, level, tier, size })
+    Some(Sequence {
+        profile,
+        level,
+        tier,
+        size,
+    })
 }
 
 /// Reads the timing and the operating points; returns the level and the tier of the first one.
@@ -195,7 +234,9 @@ mod tests {
     use super::*;
 
     /// The sequence header of a video of 320x180 that libaom has written, with its size.
-    const SEQUENCE: [u8; 13] = [0x0a, 0x0b, 0x00, 0x00, 0x00, 0x04, 0x3c, 0xfe, 0xcc, 0xda, 0xf9, 0x00, 0x40];
+    const SEQUENCE: [u8; 13] = [
+        0x0a, 0x0b, 0x00, 0x00, 0x00, 0x04, 0x3c, 0xfe, 0xcc, 0xda, 0xf9, 0x00, 0x40,
+    ];
 
     #[test]
     fn units_are_put_together_from_packets_and_get_sizes() {
@@ -217,10 +258,16 @@ mod tests {
     #[test]
     fn a_sequence_header_says_the_size_and_makes_the_configuration() {
         let picture = [&SEQUENCE[..], &[0x32, 1, 0]].concat();
-        assert_eq!(sequence_headers(&picture).collect::<Vec<_>>(), [&SEQUENCE[..]]);
+        assert_eq!(
+            sequence_headers(&picture).collect::<Vec<_>>(),
+            [&SEQUENCE[..]]
+        );
         assert_eq!(size(&SEQUENCE), Some((320, 180)));
         let record = decoder_configuration(&picture).unwrap();
-        assert_eq!((&record[..4], &record[4..]), (&[0x81, 0, 0x0c, 0][..], &SEQUENCE[..]));
+        assert_eq!(
+            (&record[..4], &record[4..]),
+            (&[0x81, 0, 0x0c, 0][..], &SEQUENCE[..])
+        );
         assert_eq!(decoder_configuration(&[0x32, 1, 0]), None);
     }
 

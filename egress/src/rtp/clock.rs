@@ -22,7 +22,9 @@ impl PublisherClock {
     fn observe(&mut self, arrived: i64, captured: i64) {
         let difference = arrived - captured;
         match &mut self.current {
-            Some((since, smallest)) if arrived - *since < WINDOW_MICROS => *smallest = difference.min(*smallest),
+            Some((since, smallest)) if arrived - *since < WINDOW_MICROS => {
+                *smallest = difference.min(*smallest);
+            }
             Some((_, smallest)) => {
                 self.previous = Some(*smallest);
                 self.current = Some((arrived, difference));
@@ -33,7 +35,11 @@ impl PublisherClock {
 
     /// Returns what has to be added to the publisher's clock.
     fn difference(&self) -> Option<i64> {
-        self.current.map(|(_, smallest)| smallest).into_iter().chain(self.previous).min()
+        self.current
+            .map(|(_, smallest)| smallest)
+            .into_iter()
+            .chain(self.previous)
+            .min()
     }
 }
 
@@ -49,16 +55,27 @@ pub struct TrackClock {
 
 impl TrackClock {
     pub const fn new(rate: i64) -> Self {
-        Self { rate, layer: 0, anchor: None }
+        Self {
+            rate,
+            layer: 0,
+            anchor: None,
+        }
     }
 
     /// Returns when the content of a packet was captured, in microseconds of the time line on which the packet arrived at
     /// `arrived`. Before the first sender report, the first packet counts as not delayed.
-    pub fn time(&mut self, packet: &RecordedPacket, arrived: i64, publisher: &mut PublisherClock) -> i64 {
+    pub fn time(
+        &mut self,
+        packet: &RecordedPacket,
+        arrived: i64,
+        publisher: &mut PublisherClock,
+    ) -> i64 {
         if self.layer != packet.layer {
             (self.layer, self.anchor) = (packet.layer, None);
         }
-        let reported = packet.report.map(|report| self.captured(packet.timestamp, report));
+        let reported = packet
+            .report
+            .map(|report| self.captured(packet.timestamp, report));
         if let Some(captured) = reported {
             publisher.observe(arrived, captured);
         }
@@ -73,8 +90,12 @@ impl TrackClock {
 
     /// Returns the time of an RTP timestamp by the publisher's clock, in microseconds.
     fn captured(&self, timestamp: u32, report: SenderReport) -> i64 {
-        let since_epoch = report.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        i64::try_from(since_epoch.as_micros()).unwrap_or_default() + self.micros(timestamp, report.timestamp)
+        let since_epoch = report
+            .at
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        i64::try_from(since_epoch.as_micros()).unwrap_or_default()
+            + self.micros(timestamp, report.timestamp)
     }
 
     /// Returns the time between two timestamps that are less than hours apart, in microseconds.
@@ -113,8 +134,15 @@ mod tests {
     #[test]
     fn without_reports_the_first_packet_counts_as_not_delayed() {
         let (mut track, mut publisher) = (TrackClock::new(90_000), PublisherClock::default());
-        assert_eq!(track.time(&packet(u32::MAX - 899, None), 5_000, &mut publisher), 5_000);
-        assert_eq!(track.time(&packet(0, None), 90_000, &mut publisher), 15_000, "across the end of the numbers");
+        assert_eq!(
+            track.time(&packet(u32::MAX - 899, None), 5_000, &mut publisher),
+            5_000
+        );
+        assert_eq!(
+            track.time(&packet(0, None), 90_000, &mut publisher),
+            15_000,
+            "across the end of the numbers"
+        );
     }
 
     #[test]
@@ -123,7 +151,11 @@ mod tests {
         let (mut audio, mut video) = (TrackClock::new(48_000), TrackClock::new(90_000));
         // Both capture the same moment: the audio arrives after 10 ms, the video after 200 ms.
         let heard = audio.time(&packet(48_000, Some((0, 1_000))), 2_010_000, &mut publisher);
-        let seen = video.time(&packet(900_000, Some((810_000, 1_000))), 2_200_000, &mut publisher);
+        let seen = video.time(
+            &packet(900_000, Some((810_000, 1_000))),
+            2_200_000,
+            &mut publisher,
+        );
         assert_eq!((heard, seen), (2_010_000, 2_010_000));
     }
 
@@ -133,7 +165,10 @@ mod tests {
         let mut late = 0;
         for second in 0..3_600_u32 {
             // A publisher's clock that is a ten thousandth too slow.
-            let (captured, arrived) = (i64::from(second) * 1_000_000, i64::from(second) * 1_000_100 + 20_000);
+            let (captured, arrived) = (
+                i64::from(second) * 1_000_000,
+                i64::from(second) * 1_000_100 + 20_000,
+            );
             let report = Some((second * 90_000, u64::try_from(captured / 1_000).unwrap()));
             let time = track.time(&packet(second * 90_000, report), arrived, &mut publisher);
             late = (arrived - time).max(late);

@@ -12,7 +12,9 @@ pub fn push(frame: &mut Units, payload: &[u8]) -> bool {
     match payload.first().map(|header| header & 0x1f) {
         Some(STAP_A) => frame.push_aggregated(&payload[1..]),
         Some(FU_A) => {
-            let [indicator, header, data @ ..] = payload else { return false };
+            let [indicator, header, data @ ..] = payload else {
+                return false;
+            };
             frame.push_fragment(*header, &[(indicator & 0xe0) | (header & 0x1f)], data)
         }
         Some(1..STAP_A) => {
@@ -34,7 +36,9 @@ pub fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
         }
     }
     let (sequence, picture) = (sequence?, picture?);
-    let [_, profile, compatibility, level, ..] = sequence else { return None };
+    let [_, profile, compatibility, level, ..] = sequence else {
+        return None;
+    };
     // Version 1, sizes of four bytes, one set of each.
     let mut record = vec![1, *profile, *compatibility, *level, 0xff, 0xe1];
     record.extend_from_slice(&u16::try_from(sequence.len()).ok()?.to_be_bytes());
@@ -57,9 +61,16 @@ mod tests {
         assert!(push(&[0x7c, 0x85, 1, 2]) && push(&[0x7c, 0x05, 3]) && push(&[0x7c, 0x45, 4]));
         assert!(push(&[0x41, 5]));
         let frame = units.take();
-        let expected: [&[u8]; 4] = [&[0x67, 66, 0, 31], &[0x68, 9], &[0x65, 1, 2, 3, 4], &[0x41, 5]];
+        let expected: [&[u8]; 4] = [
+            &[0x67, 66, 0, 31],
+            &[0x68, 9],
+            &[0x65, 1, 2, 3, 4],
+            &[0x41, 5],
+        ];
         assert_eq!(super::units(&frame).collect::<Vec<_>>(), expected);
-        let record = [1, 66, 0, 31, 0xff, 0xe1, 0, 4, 0x67, 66, 0, 31, 1, 0, 2, 0x68, 9];
+        let record = [
+            1, 66, 0, 31, 0xff, 0xe1, 0, 4, 0x67, 66, 0, 31, 1, 0, 2, 0x68, 9,
+        ];
         assert_eq!(decoder_configuration(&frame).as_deref(), Some(&record[..]));
         assert_eq!(decoder_configuration(&[0, 0, 0, 1, 0x65]), None);
         assert!(units.take().is_empty());
@@ -67,7 +78,14 @@ mod tests {
 
     #[test]
     fn a_fragment_without_its_beginning_and_malformed_payloads_are_refused() {
-        for payload in [&[][..], &[0x7c], &[0x7c, 0x05, 1], &[0x78, 0, 9, 1], &[0x78, 0, 0], &[0x7f]] {
+        for payload in [
+            &[][..],
+            &[0x7c],
+            &[0x7c, 0x05, 1],
+            &[0x78, 0, 9, 1],
+            &[0x78, 0, 0],
+            &[0x7f],
+        ] {
             assert!(!push(&mut Units::default(), payload), "{payload:?}");
         }
     }

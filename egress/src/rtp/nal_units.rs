@@ -24,7 +24,9 @@ impl Units {
     pub fn push_aggregated(&mut self, mut units: &[u8]) -> bool {
         while let [high, low, rest @ ..] = units {
             let size = usize::from(u16::from_be_bytes([*high, *low]));
-            let Some((unit, after)) = rest.split_at_checked(size).filter(|_| size > 0) else { return false };
+            let Some((unit, after)) = rest.split_at_checked(size).filter(|_| size > 0) else {
+                return false;
+            };
             self.push(unit);
             units = after;
         }
@@ -72,7 +74,8 @@ fn joined(units: &[Vec<u8>]) -> Vec<u8> {
 pub fn units(mut frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (size, rest) = frame.split_first_chunk::<4>()?;
-        let (unit, after) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*size)).ok()?)?;
+        let (unit, after) =
+            rest.split_at_checked(usize::try_from(u32::from_be_bytes(*size)).ok()?)?;
         frame = after;
         Some(unit)
     })
@@ -95,8 +98,16 @@ pub fn unescaped(content: &[u8]) -> Vec<u8> {
 /// Reads by how much the pictures of a sequence parameter set are less wide and high than their blocks. `format` is that of the colours
 /// (`chroma_format_idc`), and `fields` the number of rows that one row of the set stands for.
 pub fn read_cropping(bits: &mut Bits<'_>, format: u32, fields: u32) -> Option<(u32, u32)> {
-    let [left, right, top, bottom] = [bits.exp_golomb()?, bits.exp_golomb()?, bits.exp_golomb()?, bits.exp_golomb()?];
+    let [left, right, top, bottom] = [
+        bits.exp_golomb()?,
+        bits.exp_golomb()?,
+        bits.exp_golomb()?,
+        bits.exp_golomb()?,
+    ];
     let across = if matches!(format, 1 | 2) { 2 } else { 1 };
     let down = if format == 1 { 2 * fields } else { fields };
-    Some((left.checked_add(right)?.checked_mul(across)?, top.checked_add(bottom)?.checked_mul(down)?))
+    Some((
+        left.checked_add(right)?.checked_mul(across)?,
+        top.checked_add(bottom)?.checked_mul(down)?,
+    ))
 }

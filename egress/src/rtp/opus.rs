@@ -28,12 +28,24 @@ mod tests {
 
     #[test]
     fn the_first_bytes_say_how_long_a_packet_is() {
-        for (packet, millis) in
-            [(&SILENCE[..], 20), (&[0x78], 20), (&[0x79, 0], 40), (&[0x18], 60), (&[0x7b, 3, 0], 60), (&[0x70], 10)]
-        {
-            assert_eq!(duration(packet), Some(Duration::from_millis(millis)), "{packet:?}");
+        for (packet, millis) in [
+            (&SILENCE[..], 20),
+            (&[0x78], 20),
+            (&[0x79, 0], 40),
+            (&[0x18], 60),
+            (&[0x7b, 3, 0], 60),
+            (&[0x70], 10),
+        ] {
+            assert_eq!(
+                duration(packet),
+                Some(Duration::from_millis(millis)),
+                "{packet:?}"
+            );
         }
         assert_eq!(duration(&[0x80]), Some(Duration::from_micros(2_500)));
-        assert_eq!((duration(&[]), duration(&[0x7b]), duration(&[0x7b, 0])), (None, None, None));
+        assert_eq!(
+            (duration(&[]), duration(&[0x7b]), duration(&[0x7b, 0])),
+            (None, None, None)
+        );
     }
 }

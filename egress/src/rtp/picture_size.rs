@@ -51,10 +51,15 @@ fn of_sizes(sizes: impl Iterator<Item = (u32, u32)>) -> Announced {
 
 /// Reads what the units of a frame of H.264 announce, or parameter sets.
 pub fn of_units<'a>(units: impl Iterator<Item = &'a [u8]>) -> Announced {
-    let sets = units.filter(|unit| unit.first().is_some_and(|header| header & 0x1f == SEQUENCE_PARAMETERS));
-    sets.fold(Announced::Nothing, |before, set| match (before, read_set(set)) {
-        (Announced::Refused, _) | (_, None) => Announced::Refused,
-        (_, Some((width, height))) => Announced::Size(width, height),
+    let sets = units.filter(|unit| {
+        unit.first()
+            .is_some_and(|header| header & 0x1f == SEQUENCE_PARAMETERS)
+    });
+    sets.fold(Announced::Nothing, |before, set| {
+        match (before, read_set(set)) {
+            (Announced::Refused, _) | (_, None) => Announced::Refused,
+            (_, Some((width, height))) => Announced::Size(width, height),
+        }
     })
 }
 
@@ -74,7 +79,10 @@ fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
     skip_order(&mut bits)?;
     let references = bits.exp_golomb()?;
     bits.number(1)?;
-    let (columns, rows) = (bits.exp_golomb()?.checked_add(1)?, bits.exp_golomb()?.checked_add(1)?);
+    let (columns, rows) = (
+        bits.exp_golomb()?.checked_add(1)?,
+        bits.exp_golomb()?.checked_add(1)?,
+    );
     let fields = if bits.number(1)? == 1 { 1 } else { 2 };
     if fields == 2 {
         bits.number(1)?;
@@ -88,8 +96,13 @@ fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
     if is_too_much {
         return None;
     }
-    let (across, down) = if bits.number(1)? == 1 { read_cropping(&mut bits, format, fields)? } else { (0, 0) };
-    Some((width.checked_sub(across)?, height.checked_sub(down)?)).filter(|size| size.0 > 0 && size.1 > 0)
+    let (across, down) = if bits.number(1)? == 1 {
+        read_cropping(&mut bits, format, fields)?
+    } else {
+        (0, 0)
+    };
+    Some((width.checked_sub(across)?, height.checked_sub(down)?))
+        .filter(|size| size.0 > 0 && size.1 > 0)
 }
 
 fn skip_format(bits: &mut Bits<'_>, format: u32) -> Option<()> {
@@ -158,13 +171,18 @@ mod tests {
         number(&mut bits, rows - 1);
         bits.push_str("11");
         bits.push(if cropping.is_some() { '1' } else { '0' });
-        cropping.into_iter().flatten().for_each(|value| number(&mut bits, value));
+        cropping
+            .into_iter()
+            .flatten()
+            .for_each(|value| number(&mut bits, value));
         bits.push_str("01");
         while !bits.len().is_multiple_of(8) {
             bits.push('0');
         }
-        let bytes =
-            bits.as_bytes().chunks(8).map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 2).unwrap());
+        let bytes = bits
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 2).unwrap());
         [0x67, 66, 0xc0, 31].into_iter().chain(bytes).collect()
     }
 
@@ -174,22 +192,33 @@ mod tests {
 
     #[test]
     fn the_size_of_h264_is_that_of_its_parameters() {
-        assert_eq!(read(&set(120, 68, 4, Some([0, 0, 0, 4]))), Announced::Size(1920, 1080));
+        assert_eq!(
+            read(&set(120, 68, 4, Some([0, 0, 0, 4]))),
+            Announced::Size(1920, 1080)
+        );
         assert_eq!(read(&set(256, 144, 5, None)), Announced::Size(4096, 2304));
         // What x264 writes for 640x360 in the profile "high", with a byte that prevents emulation.
         let x264 = [
-            0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00, 0x03, 0x00, 0x01, 0x00,
-            0x00, 0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
+            0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00,
+            0x03, 0x00, 0x01, 0x00, 0x00, 0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
         ];
         assert_eq!(read(&x264), Announced::Size(640, 360));
-        assert_eq!(of_units([&[0x65, 1][..], &[]].into_iter()), Announced::Nothing);
+        assert_eq!(
+            of_units([&[0x65, 1][..], &[]].into_iter()),
+            Announced::Nothing
+        );
     }
 
     #[test]
     fn what_takes_too_much_memory_is_refused_wherever_it_is_announced() {
-        for (columns, rows, references) in
-            [(512, 512, 16), (512, 512, 1), (257, 144, 1), (256, 144, 6), (8, 8, 17), (1, 60_000, 1)]
-        {
+        for (columns, rows, references) in [
+            (512, 512, 16),
+            (512, 512, 1),
+            (257, 144, 1),
+            (256, 144, 6),
+            (8, 8, 17),
+            (1, 60_000, 1),
+        ] {
             assert_eq!(
                 read(&set(columns, rows, references, None)),
                 Announced::Refused,
@@ -206,7 +235,11 @@ mod tests {
         };
         assert_eq!(key_frame(8_192, 8_192), Announced::Refused);
         assert_eq!(key_frame(1_280, 720), Announced::Size(1_280, 720));
-        let frame = [&u32::try_from(large.len()).unwrap().to_be_bytes()[..], &large].concat();
+        let frame = [
+            &u32::try_from(large.len()).unwrap().to_be_bytes()[..],
+            &large,
+        ]
+        .concat();
         assert_eq!(announced(Codec::H264, &frame), Announced::Refused);
     }
 

@@ -43,17 +43,24 @@ impl Reorder {
         }
         let mut ordered = Vec::new();
         while self.is_next_due(now) {
-            let Some((sequence, packet)) = self.waiting.pop_first() else { break };
+            let Some((sequence, packet)) = self.waiting.pop_first() else {
+                break;
+            };
             is_after_gap |= sequence != self.next;
             self.next = sequence + 1;
-            ordered.push(Ordered { packet, is_after_gap: std::mem::take(&mut is_after_gap) });
+            ordered.push(Ordered {
+                packet,
+                is_after_gap: std::mem::take(&mut is_after_gap),
+            });
         }
         ordered
     }
 
     /// Returns whether the first waiting packet is the next one, or has waited long enough for those before it.
     fn is_next_due(&self, now: Instant) -> bool {
-        let Some((sequence, packet)) = self.waiting.first_key_value() else { return false };
+        let Some((sequence, packet)) = self.waiting.first_key_value() else {
+            return false;
+        };
         let waited = now.saturating_duration_since(packet.arrived);
         *sequence == self.next || waited >= PATIENCE || self.waiting.len() > CAPACITY
     }

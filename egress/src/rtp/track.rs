@@ -113,16 +113,27 @@ impl TrackReader {
         self.awaits_key_frame = true;
     }
 
-    fn push_video(&mut self, packet: &RecordedPacket, at: i64) -> impl Iterator<Item = Frame> + use<> {
+    fn push_video(
+        &mut self,
+        packet: &RecordedPacket,
+        at: i64,
+    ) -> impl Iterator<Item = Frame> + use<> {
         // Without its marker, a frame ends where the next one begins.
         let before = self.open.take_if(|open| open.timestamp != packet.timestamp);
         let ended = before.and_then(|open| self.end(open));
-        let open =
-            self.open.get_or_insert(OpenFrame { timestamp: packet.timestamp, at, is_key: false, is_damaged: false });
+        let open = self.open.get_or_insert(OpenFrame {
+            timestamp: packet.timestamp,
+            at,
+            is_key: false,
+            is_damaged: false,
+        });
         open.is_key |= packet.is_entry_point;
         let fits = self.assembly.bytes() + packet.payload.len() <= MAX_FRAME;
         open.is_damaged |= !fits || !self.assembly.push(&packet.payload);
-        let completed = self.open.take_if(|_| packet.is_marked).and_then(|open| self.end(open));
+        let completed = self
+            .open
+            .take_if(|_| packet.is_marked)
+            .and_then(|open| self.end(open));
         ended.into_iter().chain(completed)
     }
 
@@ -154,7 +165,12 @@ impl TrackReader {
                 return None;
             }
         };
-        (!data.is_empty()).then_some(Frame { at, is_key, data, dimensions })
+        (!data.is_empty()).then_some(Frame {
+            at,
+            is_key,
+            data,
+            dimensions,
+        })
     }
 }
 
@@ -185,7 +201,11 @@ mod tests {
                     timestamp: self.frames * 2_970,
                     is_marked: descriptor == 0,
                     is_entry_point: is_key && descriptor == 0x10,
-                    payload: Arc::from([descriptor, u8::from(!is_key), self.frames.to_le_bytes()[0]]),
+                    payload: Arc::from([
+                        descriptor,
+                        u8::from(!is_key),
+                        self.frames.to_le_bytes()[0],
+                    ]),
                     arrived,
                     report: None,
                 }
@@ -193,25 +213,43 @@ mod tests {
         }
     }
 
-    fn read(reader: &mut TrackReader, packets: impl IntoIterator<Item = RecordedPacket>) -> Vec<(u128, bool)> {
+    fn read(
+        reader: &mut TrackReader,
+        packets: impl IntoIterator<Item = RecordedPacket>,
+    ) -> Vec<(u128, bool)> {
         let mut publisher = PublisherClock::default();
-        let frames = packets.into_iter().flat_map(|packet| reader.push(packet, &mut publisher));
-        frames.map(|frame| (frame.at.as_millis(), frame.is_key)).collect()
+        let frames = packets
+            .into_iter()
+            .flat_map(|packet| reader.push(packet, &mut publisher));
+        frames
+            .map(|frame| (frame.at.as_millis(), frame.is_key))
+            .collect()
     }
 
     #[test]
     fn frames_are_whole_and_in_order_although_packets_are_not() {
-        let mut camera = Camera { start: Instant::now(), sequence: 100, frames: 0 };
+        let mut camera = Camera {
+            start: Instant::now(),
+            sequence: 100,
+            frames: 0,
+        };
         let mut reader = TrackReader::new(Codec::Vp8, camera.start);
         let [a, b] = camera.frame(true);
         let [c, d] = camera.frame(false);
-        assert_eq!(read(&mut reader, [a, d.clone(), c, b, d]), [(33, true), (66, false)]);
+        assert_eq!(
+            read(&mut reader, [a, d.clone(), c, b, d]),
+            [(33, true), (66, false)]
+        );
         assert!(!reader.needs_key_frame());
     }
 
     #[test]
     fn after_a_loss_frames_are_dropped_until_a_key_frame() {
-        let mut camera = Camera { start: Instant::now(), sequence: 100, frames: 0 };
+        let mut camera = Camera {
+            start: Instant::now(),
+            sequence: 100,
+            frames: 0,
+        };
         let mut reader = TrackReader::new(Codec::Vp8, camera.start);
         read(&mut reader, camera.frame(true));
         let [_, end] = camera.frame(false);

@@ -29,12 +29,30 @@ pub fn parse(payload: &[u8]) -> Option<Payload<'_>> {
         rest = rest.get(bytes..)?;
     }
     let is_first = first & START_OF_PARTITION != 0 && first & PARTITION == 0;
-    (!rest.is_empty()).then_some(Payload { is_first, data: rest })
+    (!rest.is_empty()).then_some(Payload {
+        is_first,
+        data: rest,
+    })
 }
 
 /// Returns the width and height that a key frame announces, in pixels; `None` for other frames.
 pub fn dimensions(frame: &[u8]) -> Option<(u32, u32)> {
-    let [tag, _, _, 0x9d, 0x01, 0x2a, width_low, width_high, height_low, height_high, ..] = frame else { return None };
+    let [
+        tag,
+        _,
+        _,
+        0x9d,
+        0x01,
+        0x2a,
+        width_low,
+        width_high,
+        height_low,
+        height_high,
+        ..,
+    ] = frame
+    else {
+        return None;
+    };
     let size = |low: &u8, high: &u8| u32::from(u16::from_le_bytes([*low, *high]) & 0x3fff);
     (tag & 1 == 0).then(|| (size(width_low, width_high), size(height_low, height_high)))
 }
@@ -53,9 +71,22 @@ mod tests {
             (&[0x90, 0xf0, 0x85, 0x06, 9, 9, 7, 8], true),
             (&[0x11, 7, 8], false),
         ] {
-            assert_eq!(parse(payload), Some(Payload { is_first, data: &[7, 8] }), "{payload:?}");
+            assert_eq!(
+                parse(payload),
+                Some(Payload {
+                    is_first,
+                    data: &[7, 8]
+                }),
+                "{payload:?}"
+            );
         }
-        for malformed in [&[][..], &[0x10], &[0x90], &[0x90, 0x80], &[0x90, 0xf0, 0x85]] {
+        for malformed in [
+            &[][..],
+            &[0x10],
+            &[0x90],
+            &[0x90, 0x80],
+            &[0x90, 0xf0, 0x85],
+        ] {
             assert_eq!(parse(malformed), None, "{malformed:?}");
         }
     }
@@ -64,6 +95,10 @@ mod tests {
     fn a_key_frame_says_its_size() {
         let frame = [0x10, 2, 0, 0x9d, 0x01, 0x2a, 0x00, 0x45, 0xd0, 0x02, 0];
         assert_eq!(dimensions(&frame), Some((1280, 720)));
-        assert_eq!(dimensions(&[0x11, 2, 0, 0x9d, 0x01, 0x2a, 0, 5, 0xd0, 2]), None, "no key frame");
+        assert_eq!(
+            dimensions(&[0x11, 2, 0, 0x9d, 0x01, 0x2a, 0, 5, 0xd0, 2]),
+            None,
+            "no key frame"
+        );
     }
 }

@@ -17,12 +17,16 @@ pub struct Vp9Picture {
 impl Vp9Picture {
     /// Adds a payload. Returns whether it was understood and fits to what came before.
     pub fn push(&mut self, payload: &[u8]) -> bool {
-        let Some(descriptor) = Vp9Descriptor::parse(payload) else { return false };
+        let Some(descriptor) = Vp9Descriptor::parse(payload) else {
+            return false;
+        };
         if descriptor.layer.starts_frame {
             self.frames.push(Vec::new());
         }
         let has_room = self.frames.len() <= MAX_LAYERS;
-        let Some(frame) = self.frames.last_mut().filter(|_| has_room) else { return false };
+        let Some(frame) = self.frames.last_mut().filter(|_| has_room) else {
+            return false;
+        };
         frame.extend_from_slice(&payload[descriptor.length..]);
         true
     }
@@ -40,12 +44,19 @@ impl Vp9Picture {
             return picture;
         }
         let largest = frames.iter().map(Vec::len).max().unwrap_or_default();
-        let size_bytes = (1..4_usize).find(|bytes| largest >> (bytes * 8) == 0).unwrap_or(4);
+        let size_bytes = (1..4_usize)
+            .find(|bytes| largest >> (bytes * 8) == 0)
+            .unwrap_or(4);
         // Both are small.
-        let (of_size, of_count) = ((size_bytes - 1).to_le_bytes()[0], (frames.len() - 1).to_le_bytes()[0]);
+        let (of_size, of_count) = (
+            (size_bytes - 1).to_le_bytes()[0],
+            (frames.len() - 1).to_le_bytes()[0],
+        );
         let marker = INDEX | of_size << 3 | of_count;
         picture.push(marker);
-        frames.iter().for_each(|frame| picture.extend_from_slice(&frame.len().to_le_bytes()[..size_bytes]));
+        frames
+            .iter()
+            .for_each(|frame| picture.extend_from_slice(&frame.len().to_le_bytes()[..size_bytes]));
         picture.push(marker);
         picture
     }
@@ -59,17 +70,33 @@ pub fn sizes(picture: &[u8]) -> impl Iterator<Item = (u32, u32)> {
 /// Splits a picture into its frames by their index, if it has one.
 fn frames(picture: &[u8]) -> Vec<&[u8]> {
     let whole = vec![picture];
-    let Some(marker) = picture.last().copied().filter(|marker| marker & 0xe0 == INDEX) else { return whole };
-    let (size_bytes, count) = (usize::from(marker >> 3 & 3) + 1, usize::from(marker & 7) + 1);
-    let Some(start) = picture.len().checked_sub(size_bytes * count + 2) else { return whole };
+    let Some(marker) = picture
+        .last()
+        .copied()
+        .filter(|marker| marker & 0xe0 == INDEX)
+    else {
+        return whole;
+    };
+    let (size_bytes, count) = (
+        usize::from(marker >> 3 & 3) + 1,
+        usize::from(marker & 7) + 1,
+    );
+    let Some(start) = picture.len().checked_sub(size_bytes * count + 2) else {
+        return whole;
+    };
     let (mut rest, index) = picture.split_at(start);
     if index.first() != Some(&marker) {
         return whole;
     }
     let mut frames = Vec::new();
     for size in index[1..=size_bytes * count].chunks(size_bytes) {
-        let size = size.iter().rev().fold(0, |size, byte| size << 8 | usize::from(*byte));
-        let Some((frame, after)) = rest.split_at_checked(size) else { return whole };
+        let size = size
+            .iter()
+            .rev()
+            .fold(0, |size, byte| size << 8 | usize::from(*byte));
+        let Some((frame, after)) = rest.split_at_checked(size) else {
+            return whole;
+        };
         frames.push(frame);
         rest = after;
     }
@@ -129,21 +156,30 @@ mod tests {
     #[test]
     fn the_frames_of_a_picture_have_an_index_and_the_largest_one_its_size() {
         let mut picture = Vp9Picture::default();
-        assert!(!picture.push(&[0x20, 0x00, 0, 1]), "it does not begin a frame");
+        assert!(
+            !picture.push(&[0x20, 0x00, 0, 1]),
+            "it does not begin a frame"
+        );
         assert!(picture.push(&[&[0x28, 0x00, 0][..], &KEY[..4]].concat()));
         assert!(picture.push(&[&[0x24, 0x00, 0][..], &KEY[4..]].concat()));
         // A frame of 640x360 that refers to that one.
-        let inter: Vec<u8> = "10000111 00000001 000000000000 000 0000001001111111 0000000101100111 0"
-            .bytes()
-            .filter(|bit| *bit != b' ')
-            .collect::<Vec<_>>()
-            .chunks(8)
-            .map(|bits| bits.iter().fold(0, |byte, bit| byte << 1 | (bit - b'0')) << (8 - bits.len()))
-            .collect();
+        let inter: Vec<u8> =
+            "10000111 00000001 000000000000 000 0000001001111111 0000000101100111 0"
+                .bytes()
+                .filter(|bit| *bit != b' ')
+                .collect::<Vec<_>>()
+                .chunks(8)
+                .map(|bits| {
+                    bits.iter().fold(0, |byte, bit| byte << 1 | (bit - b'0')) << (8 - bits.len())
+                })
+                .collect();
         assert!(picture.push(&[&[0x6c, 0x02, 0][..], &inter].concat()));
         let bytes = picture.bytes();
         let whole = picture.take();
-        assert_eq!((whole.len(), whole[bytes], whole[bytes + 1]), (bytes + 4, 0xc1, 10));
+        assert_eq!(
+            (whole.len(), whole[bytes], whole[bytes + 1]),
+            (bytes + 4, 0xc1, 10)
+        );
         assert_eq!(sizes(&whole).collect::<Vec<_>>(), [(320, 180), (640, 360)]);
         assert_eq!(frames(&whole), [&KEY[..], &inter]);
         assert!(picture.take().is_empty());

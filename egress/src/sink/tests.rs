@@ -39,7 +39,13 @@ impl Starved {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let ffmpeg = Ffmpeg::detect(&program.display().to_string()).unwrap();
         let names = (&"call.mkv".parse().unwrap(), &[][..]);
-        let file = reserve(&folder.path().join("recordings"), &ProjectId::new(), names, Content::Video).unwrap();
+        let file = reserve(
+            &folder.path().join("recordings"),
+            &ProjectId::new(),
+            names,
+            Content::Video,
+        )
+        .unwrap();
         let encoding = Encoding {
             width: 320,
             height: 180,
@@ -48,11 +54,20 @@ impl Starved {
             audio_kbps: 32,
             preset: "ultrafast".into(),
         };
-        let media = Media { has_video: true, has_audio: true };
+        let media = Media {
+            has_video: true,
+            has_audio: true,
+        };
         let file = OutputFile::new(ffmpeg.clone(), file, StopDeadline::default());
-        let buffer = DiskBuffer { directory: folder.path().join("recordings"), bytes: BUFFER };
+        let buffer = DiskBuffer {
+            directory: folder.path().join("recordings"),
+            bytes: BUFFER,
+        };
         let sink = FileSink::start(&ffmpeg, file, media, &encoding, buffer.into()).unwrap();
-        Self { sink: Box::new(sink), folder }
+        Self {
+            sink: Box::new(sink),
+            folder,
+        }
     }
 
     /// Lets the encoder read.
@@ -66,10 +81,17 @@ fn an_encoder_that_does_not_read_for_a_minute_gets_all_audio_when_it_does() {
     let mut starved = Starved::start();
     let picture = vec![0; 320 * 180 * 3 / 2];
     // As many pictures as there is room for, in the first second.
-    while starved.sink.write_picture(Duration::ZERO, picture.clone(), Need::Optional).unwrap() {}
+    while starved
+        .sink
+        .write_picture(Duration::ZERO, picture.clone(), Need::Optional)
+        .unwrap()
+    {}
     assert!(starved.sink.buffered_bytes() > BUFFER / 2);
     for chunk in 0..60 * SECOND {
-        starved.sink.write_samples(CHUNK * chunk, vec![7; 3_840]).unwrap();
+        starved
+            .sink
+            .write_samples(CHUNK * chunk, vec![7; 3_840])
+            .unwrap();
     }
     starved.release();
     let path = starved.sink.file.path().to_owned();
@@ -78,5 +100,10 @@ fn an_encoder_that_does_not_read_for_a_minute_gets_all_audio_when_it_does() {
     let blocks = reader.push(&fs::read(path).unwrap());
     let audio = blocks.iter().filter(|block| block.data.len() == 3_840);
     let times: Vec<_> = audio.map(|block| block.at).collect();
-    assert_eq!(times, (0..60 * SECOND).map(|chunk| CHUNK * chunk).collect::<Vec<_>>());
+    assert_eq!(
+        times,
+        (0..60 * SECOND)
+            .map(|chunk| CHUNK * chunk)
+            .collect::<Vec<_>>()
+    );
 }

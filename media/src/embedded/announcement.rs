@@ -1,12 +1,18 @@
 //! Tracks that clients announce with `AddTrackRequest`.
 
-#![expect(deprecated, reason = "clients of older versions read and write these fields")]
+#![expect(
+    deprecated,
+    reason = "clients of older versions read and write these fields"
+)]
 
 use conclave_model::TrackSid;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_rtc::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use livekit_protocol as proto;
-use proto::{AddTrackRequest, AudioTrackFeature, BackupCodecPolicy, SimulcastCodecInfo, TrackInfo, VideoLayer};
+use proto::{
+    AddTrackRequest, AudioTrackFeature, BackupCodecPolicy, SimulcastCodecInfo, TrackInfo,
+    VideoLayer,
+};
 
 use crate::protocol::{source_from_proto, track_kind_from_proto};
 
@@ -55,10 +61,15 @@ pub(super) fn accept(
     allowed: &[Codec],
 ) -> (TrackInfo, NewTrack) {
     let layers = sorted_layers(&request.layers);
-    let medium = if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video };
+    let medium = if kind == TrackKind::Audio {
+        TrackMedium::Audio
+    } else {
+        TrackMedium::Video
+    };
     let codec = wanted_codec(request, medium, allowed);
     let backup_codecs = backup_codecs(request, codec, allowed);
-    let has_feature = |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
+    let has_feature =
+        |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
     let is_stereo = request.stereo || has_feature(AudioTrackFeature::TfStereo);
     let media = NewTrack {
         sid: sid.clone(),
@@ -96,8 +107,16 @@ pub(super) fn accept(
         encryption: request.encryption,
         stream: cut(&request.stream),
         audio_features: request.audio_features.iter().copied().take(16).collect(),
-        packet_trailer_features: request.packet_trailer_features.iter().copied().take(16).collect(),
-        codecs: [first].into_iter().chain(media.backup_codecs.iter().copied().map(unsent_backup)).collect(),
+        packet_trailer_features: request
+            .packet_trailer_features
+            .iter()
+            .copied()
+            .take(16)
+            .collect(),
+        codecs: [first]
+            .into_iter()
+            .chain(media.backup_codecs.iter().copied().map(unsent_backup))
+            .collect(),
         backup_codec_policy: request.backup_codec_policy,
         layers,
         ..TrackInfo::default()
@@ -121,38 +140,64 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
 /// Takes a codec from the backup codecs of a track.
 pub(super) fn remove_backup(info: &mut TrackInfo, codec: Codec) {
     let (mut is_first, mime_type) = (true, codec.mime_type());
-    info.codecs.retain(|known| std::mem::take(&mut is_first) || known.mime_type != mime_type);
+    info.codecs
+        .retain(|known| std::mem::take(&mut is_first) || known.mime_type != mime_type);
 }
 
 /// Returns what clients see of a backup codec that is not sent.
 pub(super) fn unsent_backup(codec: Codec) -> SimulcastCodecInfo {
-    SimulcastCodecInfo { mime_type: codec.mime_type().to_owned(), ..SimulcastCodecInfo::default() }
+    SimulcastCodecInfo {
+        mime_type: codec.mime_type().to_owned(),
+        ..SimulcastCodecInfo::default()
+    }
 }
 
 /// Returns what clients see of a backup codec of a track; `None` if that has none such.
 pub(super) fn backup_of(info: &mut TrackInfo, codec: Codec) -> Option<&mut SimulcastCodecInfo> {
-    info.codecs.iter_mut().skip(1).find(|backup| backup.mime_type == codec.mime_type())
+    info.codecs
+        .iter_mut()
+        .skip(1)
+        .find(|backup| backup.mime_type == codec.mime_type())
 }
 
 /// Returns the backup codec of a track that a client announces: the one that it names, or else the only one.
 pub(super) fn requested_backup(request: &AddTrackRequest, info: &TrackInfo) -> Option<Codec> {
-    let mut backups = info.codecs.iter().skip(1).filter_map(|backup| Codec::from_mime_type(&backup.mime_type));
+    let mut backups = info
+        .codecs
+        .iter()
+        .skip(1)
+        .filter_map(|backup| Codec::from_mime_type(&backup.mime_type));
     match named_codecs(request).next() {
-        Some(name) => Codec::from_mime_type(name).filter(|codec| backups.any(|backup| backup == *codec)),
+        Some(name) => {
+            Codec::from_mime_type(name).filter(|codec| backups.any(|backup| backup == *codec))
+        }
         None => backups.next().filter(|_| backups.next().is_none()),
     }
 }
 
 /// Returns a track in a backup codec as the media worker has to know it, and completes what clients see of that.
-pub(super) fn accept_backup(request: &AddTrackRequest, sid: &TrackSid, info: &mut TrackInfo, codec: Codec) -> NewTrack {
+pub(super) fn accept_backup(
+    request: &AddTrackRequest,
+    sid: &TrackSid,
+    info: &mut TrackInfo,
+    codec: Codec,
+) -> NewTrack {
     let (is_muted, cid) = (info.muted, cut(&request.cid));
-    let named = request.simulcast_codecs.first().map_or(&[][..], |codec| &codec.layers);
-    let layers = sorted_layers(if named.is_empty() { &request.layers } else { named });
+    let named = request
+        .simulcast_codecs
+        .first()
+        .map_or(&[][..], |codec| &codec.layers);
+    let layers = sorted_layers(if named.is_empty() {
+        &request.layers
+    } else {
+        named
+    });
     let media = NewTrack {
         sid: sid.clone(),
         cid: cid.clone(),
         medium: TrackMedium::Video,
-        source: kind_and_source(info.r#type, info.source).map_or(TrackSource::Unknown, |(_, source)| source),
+        source: kind_and_source(info.r#type, info.source)
+            .map_or(TrackSource::Unknown, |(_, source)| source),
         codec: Some(codec),
         allowed_codecs: vec![codec],
         is_stereo: false,
@@ -183,17 +228,27 @@ pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -
         codec.is_some_and(|codec| codec.medium() == TrackMedium::Video)
     };
     let mut named = named_codecs(request).peekable();
-    request.r#type == i32::from(proto::TrackType::Video) && named.peek().is_some() && !named.any(is_forwarded)
+    request.r#type == i32::from(proto::TrackType::Video)
+        && named.peek().is_some()
+        && !named.any(is_forwarded)
 }
 
 /// Returns the names of the codecs with which a client wants to send a track.
 fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
-    request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty())
+    request
+        .simulcast_codecs
+        .iter()
+        .map(|codec| codec.codec.as_str())
+        .filter(|name| !name.is_empty())
 }
 
 /// Returns Opus, or the first codec of video that the client names and may use; if it names only others, the preferred one of those that
 /// it may use. `None` if it names none: then its offer decides.
-fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium, allowed: &[Codec]) -> Option<Codec> {
+fn wanted_codec(
+    request: &AddTrackRequest,
+    medium: TrackMedium,
+    allowed: &[Codec],
+) -> Option<Codec> {
     if medium == TrackMedium::Audio {
         return Some(Codec::Opus);
     }
@@ -206,10 +261,16 @@ fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium, allowed: &[Codec
 
 /// Returns the further codecs of a video that the client names and may use.
 fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Codec]) -> Vec<Codec> {
-    let Some(first) = first.filter(|first| first.medium() == TrackMedium::Video) else { return Vec::new() };
-    let named = named_codecs(request).skip(1).filter_map(Codec::from_mime_type);
+    let Some(first) = first.filter(|first| first.medium() == TrackMedium::Video) else {
+        return Vec::new();
+    };
+    let named = named_codecs(request)
+        .skip(1)
+        .filter_map(Codec::from_mime_type);
     let mut found = Vec::new();
-    for codec in named.filter(|codec| codec.medium() == TrackMedium::Video && allowed.contains(codec)) {
+    for codec in
+        named.filter(|codec| codec.medium() == TrackMedium::Video && allowed.contains(codec))
+    {
         if codec != first && !found.contains(&codec) && found.len() < MAX_BACKUPS {
             found.push(codec);
         }
@@ -218,13 +279,24 @@ fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Cod
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
-    let quality = usize::try_from(layer.quality).ok().and_then(|index| Quality::ALL.get(index).copied())?;
-    Some(LayerInfo { quality, width: layer.width, height: layer.height, bitrate: layer.bitrate })
+    let quality = usize::try_from(layer.quality)
+        .ok()
+        .and_then(|index| Quality::ALL.get(index).copied())?;
+    Some(LayerInfo {
+        quality,
+        width: layer.width,
+        height: layer.height,
+        bitrate: layer.bitrate,
+    })
 }
 
 fn cut(text: &str) -> String {
-    let end = (0..=MAX_TEXT.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    text.get(..end.unwrap_or_default()).unwrap_or_default().to_owned()
+    let end = (0..=MAX_TEXT.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -232,13 +304,21 @@ mod tests {
     use super::*;
 
     fn request(codec: &str) -> AddTrackRequest {
-        let layer = |quality, width| VideoLayer { quality, width, height: width / 2, ..VideoLayer::default() };
+        let layer = |quality, width| VideoLayer {
+            quality,
+            width,
+            height: width / 2,
+            ..VideoLayer::default()
+        };
         AddTrackRequest {
             cid: "cid".into(),
             r#type: proto::TrackType::Video.into(),
             source: proto::TrackSource::Camera.into(),
             layers: vec![layer(2, 1280), layer(0, 320), layer(1, 640)],
-            simulcast_codecs: vec![proto::SimulcastCodec { codec: codec.into(), ..proto::SimulcastCodec::default() }],
+            simulcast_codecs: vec![proto::SimulcastCodec {
+                codec: codec.into(),
+                ..proto::SimulcastCodec::default()
+            }],
             ..AddTrackRequest::default()
         }
     }
@@ -262,14 +342,26 @@ mod tests {
             assert_eq!(media.allowed_codecs, allowed);
             assert_eq!(media.codec, codec);
             assert_eq!(info.codecs[0].mime_type, codec.map_or("", Codec::mime_type));
-            assert_eq!(info.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [320, 640, 1280]);
-            assert_eq!(media.layers.last().map(|layer| layer.quality), Some(Quality::High));
+            assert_eq!(
+                info.layers
+                    .iter()
+                    .map(|layer| layer.width)
+                    .collect::<Vec<_>>(),
+                [320, 640, 1280]
+            );
+            assert_eq!(
+                media.layers.last().map(|layer| layer.quality),
+                Some(Quality::High)
+            );
         }
     }
 
     #[test]
     fn what_the_frames_of_a_video_carry_is_told_to_the_subscribers() {
-        let request = AddTrackRequest { packet_trailer_features: vec![1, 2], ..request("vp8") };
+        let request = AddTrackRequest {
+            packet_trailer_features: vec![1, 2],
+            ..request("vp8")
+        };
         let what = kind_and_source(request.r#type, request.source).unwrap();
         let (info, _) = accept(&request, &"TR_VC1".parse().unwrap(), what, &Codec::ALL);
         assert_eq!(info.packet_trailer_features, [1, 2]);
@@ -278,12 +370,24 @@ mod tests {
     #[test]
     fn a_video_of_which_no_named_codec_is_forwarded_is_recognised() {
         let allowed = [Codec::Vp8, Codec::H264, Codec::Opus];
-        for (named, is_other) in
-            [("vp9", true), ("theora", true), ("opus", true), ("vp8", false), ("H264", false), ("", false)]
-        {
-            assert_eq!(names_other_codecs(&request(named), &allowed), is_other, "{named}");
+        for (named, is_other) in [
+            ("vp9", true),
+            ("theora", true),
+            ("opus", true),
+            ("vp8", false),
+            ("H264", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                names_other_codecs(&request(named), &allowed),
+                is_other,
+                "{named}"
+            );
         }
-        let audio = AddTrackRequest { r#type: proto::TrackType::Audio.into(), ..request("vp9") };
+        let audio = AddTrackRequest {
+            r#type: proto::TrackType::Audio.into(),
+            ..request("vp9")
+        };
         assert!(!names_other_codecs(&audio, &allowed));
     }
 
@@ -292,7 +396,14 @@ mod tests {
         for named in ["", "audio/red", "vp8"] {
             let what = (TrackKind::Audio, TrackSource::Microphone);
             assert_eq!(
-                accept(&request(named), &"TR_AM1".parse().unwrap(), what, &Codec::ALL).1.codec,
+                accept(
+                    &request(named),
+                    &"TR_AM1".parse().unwrap(),
+                    what,
+                    &Codec::ALL
+                )
+                .1
+                .codec,
                 Some(Codec::Opus)
             );
         }
@@ -300,7 +411,10 @@ mod tests {
 
     #[test]
     fn a_data_track_cannot_be_announced() {
-        let request = AddTrackRequest { r#type: proto::TrackType::Data.into(), ..AddTrackRequest::default() };
+        let request = AddTrackRequest {
+            r#type: proto::TrackType::Data.into(),
+            ..AddTrackRequest::default()
+        };
         assert_eq!(kind_and_source(request.r#type, request.source), None);
     }
 }

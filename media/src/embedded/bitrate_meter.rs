@@ -50,7 +50,11 @@ impl BitrateMeter {
     pub fn take_change(&mut self, reading: Duration) -> Option<LimitChange> {
         self.deadline.take_if(|deadline| *deadline <= reading)?;
         self.exceeded = !self.exceeded;
-        Some(LimitChange { exceeded: self.exceeded, kbps: self.kbps, max_kbps: self.max_kbps })
+        Some(LimitChange {
+            exceeded: self.exceeded,
+            kbps: self.kbps,
+            max_kbps: self.max_kbps,
+        })
     }
 }
 
@@ -68,11 +72,25 @@ mod tests {
         meter.measure(101, Some(100), at(0));
         meter.measure(150, Some(100), at(3));
         assert_eq!(meter.take_change(at(4)), None);
-        assert_eq!(meter.take_change(at(5)), Some(LimitChange { exceeded: true, kbps: 150, max_kbps: 100 }));
+        assert_eq!(
+            meter.take_change(at(5)),
+            Some(LimitChange {
+                exceeded: true,
+                kbps: 150,
+                max_kbps: 100
+            })
+        );
         assert_eq!((meter.take_change(at(60)), meter.deadline()), (None, None));
         meter.measure(100, Some(100), at(60));
         assert_eq!(meter.deadline(), Some(at(65)));
-        assert_eq!(meter.take_change(at(65)), Some(LimitChange { exceeded: false, kbps: 100, max_kbps: 100 }));
+        assert_eq!(
+            meter.take_change(at(65)),
+            Some(LimitChange {
+                exceeded: false,
+                kbps: 100,
+                max_kbps: 100
+            })
+        );
     }
 
     #[test]
@@ -96,8 +114,19 @@ mod tests {
     fn removing_a_limit_clears_it_with_its_last_value() {
         let mut meter = BitrateMeter::default();
         meter.measure(150, Some(100), at(0));
-        assert!(meter.take_change(at(5)).is_some_and(|change| change.exceeded));
+        assert!(
+            meter
+                .take_change(at(5))
+                .is_some_and(|change| change.exceeded)
+        );
         meter.measure(150, None, at(6));
-        assert_eq!(meter.take_change(at(11)), Some(LimitChange { exceeded: false, kbps: 150, max_kbps: 100 }));
+        assert_eq!(
+            meter.take_change(at(11)),
+            Some(LimitChange {
+                exceeded: false,
+                kbps: 150,
+                max_kbps: 100
+            })
+        );
     }
 }

@@ -92,7 +92,9 @@ impl EmbeddedPlaneBuilder {
     /// Returns a TURN server that relays to the media workers, whose credentials are made with this secret, with so many allocations at the
     /// most; `None` without workers.
     pub fn relay(&self, secret: Secret, max_allocations: usize) -> Option<OwnTurn> {
-        self.workers.as_ref().map(|workers| OwnTurn::new(secret, workers, self.clock.clone(), max_allocations))
+        self.workers
+            .as_ref()
+            .map(|workers| OwnTurn::new(secret, workers, self.clock.clone(), max_allocations))
     }
 
     /// Returns the addresses of this machine that the media workers listen on.

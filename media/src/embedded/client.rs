@@ -89,7 +89,12 @@ impl PublisherPermission {
     /// Permits the listed participants only.
     pub fn listed(list: Vec<ReceiverPermission>) -> Self {
         let mut permitted = PermittedTracks::default();
-        for ReceiverPermission { identity, sid, tracks } in list {
+        for ReceiverPermission {
+            identity,
+            sid,
+            tracks,
+        } in list
+        {
             permit(&mut permitted.by_sid, sid, tracks.clone());
             permit(&mut permitted.by_identity, identity, tracks);
         }
@@ -98,19 +103,34 @@ impl PublisherPermission {
 
     /// Returns whether a participant may receive a track.
     pub fn allows(&self, identity: &Identity, sid: &ParticipantSid, track: &TrackSid) -> bool {
-        let Some(permitted) = &self.0 else { return true };
-        let named = [permitted.by_identity.get(identity.as_str()), permitted.by_sid.get(sid.as_str())];
+        let Some(permitted) = &self.0 else {
+            return true;
+        };
+        let named = [
+            permitted.by_identity.get(identity.as_str()),
+            permitted.by_sid.get(sid.as_str()),
+        ];
         let mut named = named.into_iter().flatten();
-        named.any(|tracks| tracks.as_ref().is_none_or(|tracks| tracks.contains(track.as_str())))
+        named.any(|tracks| {
+            tracks
+                .as_ref()
+                .is_none_or(|tracks| tracks.contains(track.as_str()))
+        })
     }
 }
 
 /// Permits tracks to a participant, besides those that are permitted to it already. An empty name is none.
-fn permit(permitted: &mut HashMap<String, Option<HashSet<String>>>, name: String, tracks: Option<HashSet<String>>) {
+fn permit(
+    permitted: &mut HashMap<String, Option<HashSet<String>>>,
+    name: String,
+    tracks: Option<HashSet<String>>,
+) {
     if name.is_empty() {
         return;
     }
-    let known = permitted.entry(name).or_insert_with(|| Some(HashSet::new()));
+    let known = permitted
+        .entry(name)
+        .or_insert_with(|| Some(HashSet::new()));
     *known = known.take().zip(tracks).map(|(mut known, tracks)| {
         known.extend(tracks);
         known
@@ -156,7 +176,11 @@ pub(super) enum Scope<'a> {
 impl Scope<'_> {
     /// Returns whether a publisher's tracks may be among them.
     pub fn may_include(self, publisher: &ParticipantSid) -> bool {
-        if let Self::Publisher(of) = self { of == publisher } else { true }
+        if let Self::Publisher(of) = self {
+            of == publisher
+        } else {
+            true
+        }
     }
 
     /// Returns whether a track of a publisher is one of them.
@@ -183,12 +207,18 @@ pub(super) struct SubscriptionChanges {
 impl Subscriptions {
     /// Returns the subscriptions of a client that receives nothing yet; whether it wants all tracks of audio and video.
     pub fn new(is_auto: bool) -> Self {
-        Self { is_auto, ..Self::default() }
+        Self {
+            is_auto,
+            ..Self::default()
+        }
     }
 
     /// Sets whether it wants all data tracks.
     pub fn with_data(self, is_auto_data: bool) -> Self {
-        Self { is_auto_data, ..self }
+        Self {
+            is_auto_data,
+            ..self
+        }
     }
 
     /// Records that the client wants a track, or does not. Returns whether that is new.
@@ -208,7 +238,11 @@ impl Subscriptions {
 
     /// Returns whether the client wants a track.
     pub fn wants(&self, track: &Track) -> bool {
-        let is_auto = if track.kind == TrackKind::Data { self.is_auto_data } else { self.is_auto };
+        let is_auto = if track.kind == TrackKind::Data {
+            self.is_auto_data
+        } else {
+            self.is_auto
+        };
         self.wishes.get(&track.sid).copied().unwrap_or(is_auto)
     }
 
@@ -231,14 +265,17 @@ impl Subscriptions {
     ) -> SubscriptionChanges {
         let mut changes = SubscriptionChanges::default();
         let verdict = |track: &TrackSid| decided.get(track).map(|(_, audience)| *audience);
-        let ended = self
-            .current
-            .extract_if(|track, of| scope.includes(of, track) && verdict(track) != Some(Audience::Subscribed));
+        let ended = self.current.extract_if(|track, of| {
+            scope.includes(of, track) && verdict(track) != Some(Audience::Subscribed)
+        });
         changes.unsubscribed.extend(ended.map(|(track, _)| track));
         self.denied.retain(|track, publisher| {
-            let keeps = !scope.includes(publisher, track) || verdict(track) == Some(Audience::Denied);
+            let keeps =
+                !scope.includes(publisher, track) || verdict(track) == Some(Audience::Denied);
             if !keeps && verdict(track).is_some() {
-                changes.permissions.push((track.clone(), publisher.clone(), true));
+                changes
+                    .permissions
+                    .push((track.clone(), publisher.clone(), true));
             }
             keeps
         });
@@ -251,7 +288,9 @@ impl Subscriptions {
                 }
                 Audience::Denied if !self.denied.contains_key(track) => {
                     self.denied.extend([entry()]);
-                    changes.permissions.push((track.clone(), publisher.clone(), false));
+                    changes
+                        .permissions
+                        .push((track.clone(), publisher.clone(), false));
                 }
                 Audience::Subscribed | Audience::Denied | Audience::Unwanted => {}
             }
@@ -270,7 +309,10 @@ mod tests {
     }
 
     fn decided(tracks: &[(&str, Audience)]) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
-        tracks.iter().map(|(track, audience)| (sid(track), ("PA_1".parse().unwrap(), *audience))).collect()
+        tracks
+            .iter()
+            .map(|(track, audience)| (sid(track), ("PA_1".parse().unwrap(), *audience)))
+            .collect()
     }
 
     #[test]
@@ -282,30 +324,58 @@ mod tests {
         let again = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
         assert_eq!(again, SubscriptionChanges::default());
         let other = "PA_2".parse().unwrap();
-        assert_eq!(subscriptions.apply(Scope::Publisher(&other), &decided(&[])), SubscriptionChanges::default());
-        assert_eq!(subscriptions.apply(Scope::Publisher(&publisher), &decided(&[])).unsubscribed, [sid("TR_1")]);
+        assert_eq!(
+            subscriptions.apply(Scope::Publisher(&other), &decided(&[])),
+            SubscriptionChanges::default()
+        );
+        assert_eq!(
+            subscriptions
+                .apply(Scope::Publisher(&publisher), &decided(&[]))
+                .unsubscribed,
+            [sid("TR_1")]
+        );
     }
 
     #[test]
     fn tracks_out_of_scope_stay_as_they_are() {
         let mut subscriptions = Subscriptions::default();
-        let both = decided(&[("TR_1", Audience::Subscribed), ("TR_2", Audience::Subscribed)]);
+        let both = decided(&[
+            ("TR_1", Audience::Subscribed),
+            ("TR_2", Audience::Subscribed),
+        ]);
         subscriptions.apply(Scope::All, &both);
         let one = HashSet::from([sid("TR_1")]);
-        let changes = subscriptions.apply(Scope::Tracks(&one), &decided(&[("TR_1", Audience::Unwanted)]));
+        let changes = subscriptions.apply(
+            Scope::Tracks(&one),
+            &decided(&[("TR_1", Audience::Unwanted)]),
+        );
         assert_eq!(changes.unsubscribed, [sid("TR_1")]);
     }
 
     #[test]
     fn a_denial_is_notified_once_and_again_when_it_ends() {
         let mut subscriptions = Subscriptions::default();
-        let permissions = |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
+        let permissions =
+            |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
         let mut told = Vec::new();
-        for audience in [Audience::Denied, Audience::Denied, Audience::Subscribed, Audience::Denied] {
-            told.extend(permissions(subscriptions.apply(Scope::All, &decided(&[("TR_1", audience)]))));
+        for audience in [
+            Audience::Denied,
+            Audience::Denied,
+            Audience::Subscribed,
+            Audience::Denied,
+        ] {
+            told.extend(permissions(
+                subscriptions.apply(Scope::All, &decided(&[("TR_1", audience)])),
+            ));
         }
         assert_eq!(told, [false, true, false]);
-        assert!(subscriptions.apply(Scope::All, &decided(&[])).permissions.is_empty(), "the track has ended");
+        assert!(
+            subscriptions
+                .apply(Scope::All, &decided(&[]))
+                .permissions
+                .is_empty(),
+            "the track has ended"
+        );
     }
 
     #[test]
@@ -316,19 +386,34 @@ mod tests {
             sid: sid.into(),
             tracks: tracks.map(|track| HashSet::from([track.to_owned()])),
         };
-        let allows = |list| PublisherPermission::listed(list).allows(&alice, &alice_sid, &sid("TR_1"));
+        let allows =
+            |list| PublisherPermission::listed(list).allows(&alice, &alice_sid, &sid("TR_1"));
         assert!(PublisherPermission::default().allows(&alice, &alice_sid, &sid("TR_1")));
-        assert!(allows(vec![entry("alice", "", None)]) && allows(vec![entry("", "PA_1", Some("TR_1"))]));
-        assert!(!allows(vec![]) && !allows(vec![entry("bob", "", None), entry("alice", "", Some("TR_2"))]));
+        assert!(
+            allows(vec![entry("alice", "", None)]) && allows(vec![entry("", "PA_1", Some("TR_1"))])
+        );
+        assert!(
+            !allows(vec![])
+                && !allows(vec![
+                    entry("bob", "", None),
+                    entry("alice", "", Some("TR_2"))
+                ])
+        );
     }
 
     #[test]
     fn what_a_client_says_of_a_track_overrides_its_automatic_subscription() {
         let mut subscriptions = Subscriptions::new(true);
         assert!(subscriptions.wish(sid("TR_1"), false) && !subscriptions.wish(sid("TR_1"), false));
-        let track = |name: &str, kind| Track { kind, ..published(sid(name), "") };
+        let track = |name: &str, kind| Track {
+            kind,
+            ..published(sid(name), "")
+        };
         assert!(!subscriptions.wants(&track("TR_1", TrackKind::Audio)));
         assert!(subscriptions.wants(&track("TR_2", TrackKind::Audio)));
-        assert!(!subscriptions.wants(&track("TR_2", TrackKind::Data)), "data tracks are not wanted unasked");
+        assert!(
+            !subscriptions.wants(&track("TR_2", TrackKind::Data)),
+            "data tracks are not wanted unasked"
+        );
     }
 }

@@ -51,7 +51,14 @@ impl Common {
     pub fn new(max_tracks: usize, has_sandbox: bool) -> Self {
         let left = has_sandbox.then(Mutex::default);
         let is_stopping = AtomicBool::default();
-        Self { max_tracks, rooms: Mutex::default(), ended: Mutex::default(), relay: None, left, is_stopping }
+        Self {
+            max_tracks,
+            rooms: Mutex::default(),
+            ended: Mutex::default(),
+            relay: None,
+            left,
+            is_stopping,
+        }
     }
 
     /// Lets participants use the TURN server in this process.
@@ -61,7 +68,9 @@ impl Common {
 
     /// Returns a participant's access to the TURN server in this process, if there is one.
     pub fn relay_access(&self, sid: &ParticipantSid, room: &NamespacedRoom) -> Option<RelayAccess> {
-        self.relay.as_ref().map(|relay| relay.admit(sid.as_str(), room.split().0))
+        self.relay
+            .as_ref()
+            .map(|relay| relay.admit(sid.as_str(), room.split().0))
     }
 
     /// Lets no participant join from now on.
@@ -71,7 +80,11 @@ impl Common {
 
     /// Checks that the server does not stop.
     pub fn check_running(&self) -> Result<(), MachineError> {
-        if self.is_stopping.load(Ordering::SeqCst) { Err(MachineError::Stopping) } else { Ok(()) }
+        if self.is_stopping.load(Ordering::SeqCst) {
+            Err(MachineError::Stopping)
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns whether the sandbox shows inboxes, and participants that have left.
@@ -86,7 +99,10 @@ impl Common {
 
     /// Records the room that something belongs to. Of two endpoints with one stream key, the first has it.
     pub fn insert(&self, owned: Owned, room: &NamespacedRoom) {
-        self.rooms.lock().entry(owned).or_insert_with(|| room.clone());
+        self.rooms
+            .lock()
+            .entry(owned)
+            .or_insert_with(|| room.clone());
     }
 
     /// Forgets the room of something that has ended.
@@ -104,7 +120,10 @@ impl Common {
     /// Records a participant that has left, and forgets those that left first beyond the bounds.
     pub fn note_left(&self, participant: LocalParticipant) {
         let forgotten = self.left.as_ref().map(|left| left.lock().push(participant));
-        forgotten.into_iter().flatten().for_each(|sid| self.remove(&Owned::Participant(sid)));
+        forgotten
+            .into_iter()
+            .flatten()
+            .for_each(|sid| self.remove(&Owned::Participant(sid)));
     }
 
     /// Forgets a participant that has not joined.
@@ -117,17 +136,27 @@ impl Common {
 
     /// Returns what the sandbox shows of a participant that has left recently.
     pub fn left(&self, sid: &ParticipantSid) -> Option<ShownParticipant> {
-        self.left.as_ref()?.lock().get(sid).map(ShownParticipant::from)
+        self.left
+            .as_ref()?
+            .lock()
+            .get(sid)
+            .map(ShownParticipant::from)
     }
 
     /// Records an egress that has ended, and forgets the one that ended first at capacity.
     pub fn note_egress_ended(&self, egress: Egress) {
         let forgotten = self.ended.lock().push(egress);
-        forgotten.into_iter().for_each(|id| self.remove(&Owned::Egress(id)));
+        forgotten
+            .into_iter()
+            .for_each(|id| self.remove(&Owned::Egress(id)));
     }
 
     /// Returns the state of an egress of a room that has ended.
     pub fn ended_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Option<EgressState> {
-        self.ended.lock().get(id).filter(|egress| egress.room == *room).map(|egress| egress.state.clone())
+        self.ended
+            .lock()
+            .get(id)
+            .filter(|egress| egress.room == *room)
+            .map(|egress| egress.state.clone())
     }
 }

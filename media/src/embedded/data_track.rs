@@ -33,12 +33,17 @@ pub enum DataTrackError {
 
 /// Returns the handle of a requested track, if the request is valid.
 pub(super) fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
-    let handle = u16::try_from(request.pub_handle).ok().filter(|handle| *handle != 0);
+    let handle = u16::try_from(request.pub_handle)
+        .ok()
+        .filter(|handle| *handle != 0);
     let handle = handle.ok_or(DataTrackError::InvalidHandle)?;
     if !is_name(&request.name, MAX_NAME) {
         return Err(DataTrackError::InvalidName);
     }
-    let frames = request.frame_encoding.as_ref().and_then(|encoding| encoding.value.as_ref());
+    let frames = request
+        .frame_encoding
+        .as_ref()
+        .and_then(|encoding| encoding.value.as_ref());
     let schema = request.schema.as_ref();
     let schema_encoding = schema.and_then(|schema| schema.encoding.as_ref()?.value.as_ref());
     let names = [
@@ -52,8 +57,15 @@ pub(super) fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackE
         },
         schema.map(|schema| (&schema.name, MAX_NAME)),
     ];
-    let are_names = names.into_iter().flatten().all(|(name, most)| is_name(name, most));
-    if are_names { Ok(handle) } else { Err(DataTrackError::InvalidRequest) }
+    let are_names = names
+        .into_iter()
+        .flatten()
+        .all(|(name, most)| is_name(name, most));
+    if are_names {
+        Ok(handle)
+    } else {
+        Err(DataTrackError::InvalidRequest)
+    }
 }
 
 fn is_name(name: &str, most: usize) -> bool {
@@ -110,13 +122,15 @@ impl DataHandles {
         if self.by_track.contains_key(&track) || self.by_track.len() >= usize::from(u16::MAX) {
             return None;
         }
-        let is_used = |handle: u16| handle == 0 || self.by_track.values().any(|known| known.handle == handle);
+        let is_used =
+            |handle: u16| handle == 0 || self.by_track.values().any(|known| known.handle == handle);
         let mut handle = self.last.wrapping_add(1);
         while is_used(handle) {
             handle = handle.wrapping_add(1);
         }
         self.last = handle;
-        self.by_track.insert(track, DataHandle { handle, publisher });
+        self.by_track
+            .insert(track, DataHandle { handle, publisher });
         Some(handle)
     }
 
@@ -143,7 +157,11 @@ mod tests {
     use super::*;
 
     fn request(handle: u32, name: &str) -> PublishDataTrackRequest {
-        PublishDataTrackRequest { pub_handle: handle, name: name.to_owned(), ..Default::default() }
+        PublishDataTrackRequest {
+            pub_handle: handle,
+            name: name.to_owned(),
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -166,18 +184,32 @@ mod tests {
         let custom = |name: &str| {
             let value = Some(data_track_frame_encoding::Value::Custom(name.to_owned()));
             let frame_encoding = Some(proto::DataTrackFrameEncoding { value });
-            check(&PublishDataTrackRequest { frame_encoding, ..request(1, "position") })
+            check(&PublishDataTrackRequest {
+                frame_encoding,
+                ..request(1, "position")
+            })
         };
         assert_eq!(custom("mine"), Ok(1));
         assert_eq!(
             (custom(""), custom(&"m".repeat(33))),
-            (Err(DataTrackError::InvalidRequest), Err(DataTrackError::InvalidRequest))
+            (
+                Err(DataTrackError::InvalidRequest),
+                Err(DataTrackError::InvalidRequest)
+            )
         );
         let schema = |name: &str, encoding: &str| {
-            let value = Some(data_track_schema_encoding::Value::Custom(encoding.to_owned()));
+            let value = Some(data_track_schema_encoding::Value::Custom(
+                encoding.to_owned(),
+            ));
             let encoding = Some(proto::DataTrackSchemaEncoding { value });
-            let schema = Some(proto::DataTrackSchemaId { name: name.to_owned(), encoding });
-            check(&PublishDataTrackRequest { schema, ..request(1, "position") })
+            let schema = Some(proto::DataTrackSchemaId {
+                name: name.to_owned(),
+                encoding,
+            });
+            check(&PublishDataTrackRequest {
+                schema,
+                ..request(1, "position")
+            })
         };
         assert_eq!(schema("Position", "mine"), Ok(1));
         for (name, encoding) in [("", "mine"), ("Position", ""), (&*"n".repeat(257), "mine")] {

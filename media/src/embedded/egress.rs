@@ -56,15 +56,39 @@ impl Attendance {
 
 impl Egress {
     /// Creates a simulated egress that is starting.
-    pub fn new(egress_id: EgressId, room: NamespacedRoom, now: Timestamp, reading: Duration) -> Self {
-        let state =
-            EgressState { egress_id, status: EgressStatus::Starting, error: None, started_at: now, ended_at: None };
-        Self { room, state, job: None, next: Some((reading + TRANSITION_TIME, EgressStatus::Active)) }
+    pub fn new(
+        egress_id: EgressId,
+        room: NamespacedRoom,
+        now: Timestamp,
+        reading: Duration,
+    ) -> Self {
+        let state = EgressState {
+            egress_id,
+            status: EgressStatus::Starting,
+            error: None,
+            started_at: now,
+            ended_at: None,
+        };
+        Self {
+            room,
+            state,
+            job: None,
+            next: Some((reading + TRANSITION_TIME, EgressStatus::Active)),
+        }
     }
 
     /// Creates an egress that ffmpeg carries out.
-    pub fn with_job(egress_id: EgressId, room: NamespacedRoom, job: Attendance, now: Timestamp) -> Self {
-        Self { job: Some(job), next: None, ..Self::new(egress_id, room, now, Duration::ZERO) }
+    pub fn with_job(
+        egress_id: EgressId,
+        room: NamespacedRoom,
+        job: Attendance,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            job: Some(job),
+            next: None,
+            ..Self::new(egress_id, room, now, Duration::ZERO)
+        }
     }
 
     /// Returns the reading at which the next transition by time is due.
@@ -74,11 +98,19 @@ impl Egress {
 
     /// Returns the status after the next transition, if that is due.
     pub fn due_transition(&self, reading: Duration) -> Option<EgressStatus> {
-        self.next.filter(|(at, _)| *at <= reading).map(|(_, status)| status)
+        self.next
+            .filter(|(at, _)| *at <= reading)
+            .map(|(_, status)| status)
     }
 
     /// Changes the status; returns whether the change is allowed.
-    pub fn advance(&mut self, status: EgressStatus, error: Option<String>, now: Timestamp, reading: Duration) -> bool {
+    pub fn advance(
+        &mut self,
+        status: EgressStatus,
+        error: Option<String>,
+        now: Timestamp,
+        reading: Duration,
+    ) -> bool {
         if !self.state.status.may_become(status) {
             return false;
         }
@@ -92,7 +124,11 @@ impl Egress {
 
     /// Returns the final status if the room is closed now: an egress that had started is complete.
     pub fn status_without_room(&self) -> EgressStatus {
-        if self.state.status == EgressStatus::Starting { EgressStatus::Aborted } else { EgressStatus::Complete }
+        if self.state.status == EgressStatus::Starting {
+            EgressStatus::Aborted
+        } else {
+            EgressStatus::Complete
+        }
     }
 }
 
@@ -114,7 +150,11 @@ impl EndedEgresses {
         let id = egress.state.egress_id.clone();
         self.order.push_back(id.clone());
         self.egresses.insert(id, egress);
-        let oldest = if self.order.len() > ENDED_CAPACITY { self.order.pop_front() } else { None };
+        let oldest = if self.order.len() > ENDED_CAPACITY {
+            self.order.pop_front()
+        } else {
+            None
+        };
         oldest.inspect(|id| drop(self.egresses.remove(id)))
     }
 }

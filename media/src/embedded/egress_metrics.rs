@@ -91,18 +91,28 @@ impl EmbeddedPlane {
     /// # Errors
     /// They are registered already.
     pub fn register_egress_metrics(&self, registry: &Registry) -> Result<(), Error> {
-        let gauge = |metric: &EgressMetric| GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"]);
+        let gauge = |metric: &EgressMetric| {
+            GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"])
+        };
         let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;
         let counter = |metric: &TotalMetric| IntCounter::new(metric.name, metric.help);
         let counters = TOTALS.iter().map(counter).collect::<Result<_, _>>()?;
         let plane = std::sync::Arc::downgrade(self.inner());
-        registry.register(Box::new(EgressCollector { plane, gauges, counters }))
+        registry.register(Box::new(EgressCollector {
+            plane,
+            gauges,
+            counters,
+        }))
     }
 }
 
 impl Collector for EgressCollector {
     fn desc(&self) -> Vec<&Desc> {
-        self.gauges.iter().flat_map(Collector::desc).chain(self.counters.iter().flat_map(Collector::desc)).collect()
+        self.gauges
+            .iter()
+            .flat_map(Collector::desc)
+            .chain(self.counters.iter().flat_map(Collector::desc))
+            .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -114,12 +124,16 @@ impl Collector for EgressCollector {
             // Those that have ended are not shown any more.
             gauge.reset();
             for (id, progress) in &running {
-                gauge.with_label_values(&[id.as_str()]).set((metric.value)(progress));
+                gauge
+                    .with_label_values(&[id.as_str()])
+                    .set((metric.value)(progress));
             }
             families.extend(gauge.collect());
         }
         for (metric, counter) in TOTALS.iter().zip(&self.counters) {
-            let total = jobs.map_or(0, |jobs| (metric.value)(jobs.engine().totals()).load(Ordering::Relaxed));
+            let total = jobs.map_or(0, |jobs| {
+                (metric.value)(jobs.engine().totals()).load(Ordering::Relaxed)
+            });
             counter.inc_by(total.saturating_sub(counter.get()));
             families.extend(counter.collect());
         }

@@ -58,7 +58,9 @@ impl From<ReportError> for EncoderRefusal {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoomFull,
             // An encoder has no role, and its identity was checked when its endpoint was created.
-            ReportError::RoleRemoved | ReportError::InvalidIdentity | ReportError::Unavailable => Self::Unavailable,
+            ReportError::RoleRemoved | ReportError::InvalidIdentity | ReportError::Unavailable => {
+                Self::Unavailable
+            }
         }
     }
 }

@@ -26,7 +26,9 @@ impl Faults {
     /// Fails a call of the port during an outage.
     pub fn check_outage(&self, clock: &Clock) -> Result<(), MediaError> {
         if clock.monotonic() < *self.outage_until.lock() {
-            return Err(MediaError::Unavailable("an outage that the sandbox simulates".into()));
+            return Err(MediaError::Unavailable(
+                "an outage that the sandbox simulates".into(),
+            ));
         }
         Ok(())
     }
@@ -38,6 +40,10 @@ impl Faults {
 
     /// Returns whether the next report is dropped, and counts it.
     pub fn take_drop(&self) -> bool {
-        self.reports_to_drop.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
+        self.reports_to_drop
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                count.checked_sub(1)
+            })
+            .is_ok()
     }
 }

@@ -66,8 +66,14 @@ impl Notice {
     /// Returns how many bytes its texts take.
     fn bytes(&self) -> usize {
         match self {
-            Self::Data { data, topic, .. } => data.len() + topic.as_ref().map_or(0, |topic| topic.len()),
-            Self::Muted { .. } | Self::Unmuted { .. } | Self::RoleChanged { .. } | Self::Removed | Self::RoomEnded => 0,
+            Self::Data { data, topic, .. } => {
+                data.len() + topic.as_ref().map_or(0, |topic| topic.len())
+            }
+            Self::Muted { .. }
+            | Self::Unmuted { .. }
+            | Self::RoleChanged { .. }
+            | Self::Removed
+            | Self::RoomEnded => 0,
         }
     }
 
@@ -98,7 +104,9 @@ impl Inbox {
         self.bytes += notice.bytes();
         self.entries.push_back(InboxEntry { at, notice });
         while self.entries.len() > CAPACITY || self.bytes > MAX_BYTES {
-            let Some(oldest) = self.entries.pop_front() else { break };
+            let Some(oldest) = self.entries.pop_front() else {
+                break;
+            };
             self.bytes -= oldest.notice.bytes();
         }
     }
@@ -134,8 +142,12 @@ mod tests {
         let mut inbox = Inbox::default();
         let data: Arc<str> = "a".repeat(64 * 1024).into();
         for _ in 0..40 {
-            let notice =
-                Notice::Data { data: Arc::clone(&data), topic: None, kind: DataKind::Reliable, from_identity: None };
+            let notice = Notice::Data {
+                data: Arc::clone(&data),
+                topic: None,
+                kind: DataKind::Reliable,
+                from_identity: None,
+            };
             inbox.push(Timestamp::from_millis(0), notice);
         }
         assert_eq!(inbox.entries().len(), MAX_BYTES / data.len());
@@ -149,13 +161,19 @@ mod tests {
             kind: DataKind::Reliable,
             from_identity: Some("alice".parse().unwrap()),
         };
-        let entry = InboxEntry { at: Timestamp::from_millis(0), notice: data };
+        let entry = InboxEntry {
+            at: Timestamp::from_millis(0),
+            notice: data,
+        };
         assert_eq!(
             serde_json::to_value(entry).unwrap(),
             json!({"at": "1970-01-01T00:00:00.000Z", "type": "data", "data": "aGk=", "kind": "reliable",
                    "from_identity": "alice"})
         );
-        let entry = InboxEntry { at: Timestamp::from_millis(0), notice: Notice::RoomEnded };
+        let entry = InboxEntry {
+            at: Timestamp::from_millis(0),
+            notice: Notice::RoomEnded,
+        };
         assert_eq!(serde_json::to_value(entry).unwrap()["type"], "room_ended");
     }
 }

@@ -18,8 +18,13 @@ const TRANSCODED_PREFIX: &str = "IN_T_";
 
 /// Returns how the id of a new endpoint begins.
 pub(super) fn id_prefix(request: &IngressRequest) -> &'static str {
-    let is_transcoded = request.input_type == InputType::Rtmp && request.enable_transcoding == Some(true);
-    if is_transcoded { TRANSCODED_PREFIX } else { PREFIX }
+    let is_transcoded =
+        request.input_type == InputType::Rtmp && request.enable_transcoding == Some(true);
+    if is_transcoded {
+        TRANSCODED_PREFIX
+    } else {
+        PREFIX
+    }
 }
 
 /// An ingress endpoint.
@@ -38,12 +43,22 @@ pub(super) struct IngressEndpoint {
 impl IngressEndpoint {
     /// Returns whether the video of its encoders is transcoded, also if receivers could play it.
     pub fn is_transcoded(&self) -> bool {
-        self.known.ingress_id.as_str().starts_with(TRANSCODED_PREFIX)
+        self.known
+            .ingress_id
+            .as_str()
+            .starts_with(TRANSCODED_PREFIX)
     }
 
     pub fn state(&self) -> IngressState {
-        let error = self.error.clone().filter(|_| self.status == IngressStatus::Error);
-        IngressState { ingress_id: self.known.ingress_id.clone(), status: self.status, error }
+        let error = self
+            .error
+            .clone()
+            .filter(|_| self.status == IngressStatus::Error);
+        IngressState {
+            ingress_id: self.known.ingress_id.clone(),
+            status: self.status,
+            error,
+        }
     }
 }
 
@@ -58,13 +73,15 @@ impl IngressEndpoints {
 
     /// Returns an endpoint, or inserts it without an encoder.
     pub fn get_or_insert(&mut self, known: &KnownIngress) -> &IngressEndpoint {
-        self.0.entry(known.ingress_id.clone()).or_insert_with(|| IngressEndpoint {
-            known: known.clone(),
-            status: IngressStatus::Inactive,
-            error: None,
-            encoder: None,
-            activity: None,
-        })
+        self.0
+            .entry(known.ingress_id.clone())
+            .or_insert_with(|| IngressEndpoint {
+                known: known.clone(),
+                status: IngressStatus::Inactive,
+                error: None,
+                encoder: None,
+                activity: None,
+            })
     }
 
     /// Removes an endpoint.
@@ -82,7 +99,12 @@ impl IngressEndpoints {
     }
 
     /// Records the encoder that is joining by an endpoint.
-    pub fn attach(&mut self, id: &IngressId, sid: ParticipantSid, activity: Option<EncoderActivity>) {
+    pub fn attach(
+        &mut self,
+        id: &IngressId,
+        sid: ParticipantSid,
+        activity: Option<EncoderActivity>,
+    ) {
         if let Some(endpoint) = self.0.get_mut(id) {
             (endpoint.encoder, endpoint.activity) = (Some(sid), activity);
         }
@@ -90,15 +112,22 @@ impl IngressEndpoints {
 
     /// Returns the endpoint of an encoder.
     pub fn get_by_encoder(&self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
-        self.iter().find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
+        self.iter()
+            .find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
 
     fn of_encoder(&mut self, sid: &ParticipantSid) -> Option<&mut IngressEndpoint> {
-        self.0.values_mut().find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
+        self.0
+            .values_mut()
+            .find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
 
     /// Records that an encoder is connected, or publishes. Returns the state of its endpoint.
-    pub fn set_status(&mut self, sid: &ParticipantSid, status: IngressStatus) -> Option<IngressState> {
+    pub fn set_status(
+        &mut self,
+        sid: &ParticipantSid,
+        status: IngressStatus,
+    ) -> Option<IngressState> {
         let endpoint = self.of_encoder(sid)?;
         endpoint.status = status;
         endpoint.error = None;
@@ -117,8 +146,15 @@ impl IngressEndpoints {
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
         let endpoint = self.of_encoder(sid)?;
         endpoint.encoder = None;
-        let was_reported = matches!(endpoint.status, IngressStatus::Buffering | IngressStatus::Publishing);
-        endpoint.status = if endpoint.error.is_some() { IngressStatus::Error } else { IngressStatus::Inactive };
+        let was_reported = matches!(
+            endpoint.status,
+            IngressStatus::Buffering | IngressStatus::Publishing
+        );
+        endpoint.status = if endpoint.error.is_some() {
+            IngressStatus::Error
+        } else {
+            IngressStatus::Inactive
+        };
         was_reported.then(|| endpoint.state())
     }
 
@@ -138,7 +174,10 @@ pub struct RtmpAddress {
 
 impl Default for RtmpAddress {
     fn default() -> Self {
-        Self { port: 1935, is_secure: false }
+        Self {
+            port: 1935,
+            is_secure: false,
+        }
     }
 }
 
@@ -154,14 +193,25 @@ impl PublishUrls {
     /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port.
     pub fn new(public_url: &str, address: RtmpAddress) -> Self {
         let public = Url::parse(public_url).ok();
-        let (host, authority, is_secure) = public.as_ref().map_or(("localhost", "localhost", false), |url| {
-            let authority = &url[Position::BeforeHost..Position::AfterPort];
-            (url.host_str().unwrap_or("localhost"), authority, matches!(url.scheme(), "wss" | "https"))
-        });
+        let (host, authority, is_secure) =
+            public
+                .as_ref()
+                .map_or(("localhost", "localhost", false), |url| {
+                    let authority = &url[Position::BeforeHost..Position::AfterPort];
+                    (
+                        url.host_str().unwrap_or("localhost"),
+                        authority,
+                        matches!(url.scheme(), "wss" | "https"),
+                    )
+                });
         let scheme = if is_secure { "https" } else { "http" };
         let rtmp_scheme = if address.is_secure { "rtmps" } else { "rtmp" };
         let rtmp = format!("{rtmp_scheme}://{host}:{}/live", address.port);
-        Self { rtmp, whip: format!("{scheme}://{authority}/whip"), rtmp_address: address }
+        Self {
+            rtmp,
+            whip: format!("{scheme}://{authority}/whip"),
+            rtmp_address: address,
+        }
     }
 
     /// Returns the same on the host of another websocket url.
@@ -185,19 +235,47 @@ mod tests {
     #[test]
     fn publish_urls_have_the_host_of_the_public_url() {
         for (public, rtmp, whip) in [
-            ("ws://127.0.0.1:8080", "rtmp://127.0.0.1:1935/live", "http://127.0.0.1:8080/whip"),
-            ("wss://media.example.com/rtc", "rtmp://media.example.com:1935/live", "https://media.example.com/whip"),
-            ("ws://[::1]:7880", "rtmp://[::1]:1935/live", "http://[::1]:7880/whip"),
-            ("nonsense", "rtmp://localhost:1935/live", "http://localhost/whip"),
+            (
+                "ws://127.0.0.1:8080",
+                "rtmp://127.0.0.1:1935/live",
+                "http://127.0.0.1:8080/whip",
+            ),
+            (
+                "wss://media.example.com/rtc",
+                "rtmp://media.example.com:1935/live",
+                "https://media.example.com/whip",
+            ),
+            (
+                "ws://[::1]:7880",
+                "rtmp://[::1]:1935/live",
+                "http://[::1]:7880/whip",
+            ),
+            (
+                "nonsense",
+                "rtmp://localhost:1935/live",
+                "http://localhost/whip",
+            ),
         ] {
             let urls = PublishUrls::new(public, RtmpAddress::default());
             let shown = [InputType::Rtmp, InputType::Whip].map(|input| urls.get(input));
             assert_eq!(shown, [rtmp, whip]);
         }
-        let urls = PublishUrls::new("ws://127.0.0.1:8080", RtmpAddress { port: 2935, is_secure: true });
+        let urls = PublishUrls::new(
+            "ws://127.0.0.1:8080",
+            RtmpAddress {
+                port: 2935,
+                is_secure: true,
+            },
+        );
         assert_eq!(urls.get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
         let elsewhere = urls.on("wss://meet.example.org");
         let shown = [InputType::Rtmp, InputType::Whip].map(|input| elsewhere.get(input));
-        assert_eq!(shown, ["rtmps://meet.example.org:2935/live", "https://meet.example.org/whip"]);
+        assert_eq!(
+            shown,
+            [
+                "rtmps://meet.example.org:2935/live",
+                "https://meet.example.org/whip"
+            ]
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
 use conclave_rtc::{
-    Codec, Command, LayerSnapshot, PeerSnapshot, PublishedSnapshot, Quality, Reply, SubscribedSnapshot,
-    TransportSnapshot,
+    Codec, Command, LayerSnapshot, PeerSnapshot, PublishedSnapshot, Quality, Reply,
+    SubscribedSnapshot, TransportSnapshot,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -36,12 +36,22 @@ async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) ->
         let (sender, answer) = oneshot::channel();
         // The receiver is gone if the time for the answer is over.
         let reply = Reply::new(move |peers| drop(sender.send(peers)));
-        send(Command::Snapshot { peers: some.iter().map(|(sid, _)| sid.clone()).collect(), reply });
+        send(Command::Snapshot {
+            peers: some.iter().map(|(sid, _)| sid.clone()).collect(),
+            reply,
+        });
         // The last client of the room may have left in the meantime.
         let Ok(answered) = answer.await else { break };
-        let identity =
-            |peer: &PeerSnapshot| some.iter().find(|(sid, _)| *sid == peer.sid).map(|(_, identity)| identity);
-        shown.extend(answered.iter().filter_map(|peer| Some(participant(identity(peer)?, peer))));
+        let identity = |peer: &PeerSnapshot| {
+            some.iter()
+                .find(|(sid, _)| *sid == peer.sid)
+                .map(|(_, identity)| identity)
+        };
+        shown.extend(
+            answered
+                .iter()
+                .filter_map(|peer| Some(participant(identity(peer)?, peer))),
+        );
     }
     Some(shown.into())
 }
@@ -130,31 +140,53 @@ mod tests {
 
     fn clients(number: usize) -> Vec<(ParticipantSid, Identity)> {
         (0..number)
-            .map(|client| (format!("PA_{client}").parse().unwrap(), format!("p{client}").parse().unwrap()))
+            .map(|client| {
+                (
+                    format!("PA_{client}").parse().unwrap(),
+                    format!("p{client}").parse().unwrap(),
+                )
+            })
             .collect()
     }
 
     fn snapshot(sid: ParticipantSid) -> PeerSnapshot {
-        PeerSnapshot { sid, transports: Vec::new(), published: Vec::new(), subscribed: Vec::new() }
+        PeerSnapshot {
+            sid,
+            transports: Vec::new(),
+            published: Vec::new(),
+            subscribed: Vec::new(),
+        }
     }
 
     #[tokio::test]
     async fn a_worker_is_asked_about_a_few_participants_at_a_time() {
         let asked = RefCell::new(Vec::new());
         let worker = |command| {
-            let Command::Snapshot { peers, reply } = command else { return };
+            let Command::Snapshot { peers, reply } = command else {
+                return;
+            };
             asked.borrow_mut().push(peers.len());
             reply.send(peers.into_iter().map(snapshot).collect());
         };
         let shown = show(&clients(40), worker).await.unwrap();
         assert_eq!(shown.as_array().unwrap().len(), 40);
-        assert!(shown.as_array().unwrap().iter().any(|participant| participant["identity"] == "p39"));
+        assert!(
+            shown
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|participant| participant["identity"] == "p39")
+        );
         assert_eq!(*asked.borrow(), [16, 16, 8]);
     }
 
     #[tokio::test]
     async fn a_room_without_clients_has_nothing_to_show_and_one_that_is_being_closed_is_empty() {
         assert_eq!(show(&clients(0), |_| {}).await, None);
-        assert_eq!(show(&clients(1), |_| {}).await, Some(json!([])), "the worker has forgotten the room");
+        assert_eq!(
+            show(&clients(1), |_| {}).await,
+            Some(json!([])),
+            "the worker has forgotten the room"
+        );
     }
 }

@@ -32,7 +32,9 @@ impl EmbeddedPlane {
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
         let engine = Arc::clone(self.inner().jobs.as_ref()?.engine());
         // The only error is a panic.
-        tokio::task::spawn_blocking(move || engine.ffmpeg()).await.ok()
+        tokio::task::spawn_blocking(move || engine.ffmpeg())
+            .await
+            .ok()
     }
 }
 
@@ -40,7 +42,8 @@ impl Inner {
     /// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
     /// with a client of its own, or nothing is simulated on this server.
     fn uses_ffmpeg(self: &Arc<Self>, room: &NamespacedRoom) -> Result<bool, MediaError> {
-        let has_participants = self.call_by_port(room, |machine, _| !machine.clients().is_empty())?;
+        let has_participants =
+            self.call_by_port(room, |machine, _| !machine.clients().is_empty())?;
         Ok(self.jobs.is_some() && (has_participants || !self.common.has_sandbox()))
     }
 
@@ -48,17 +51,25 @@ impl Inner {
     pub fn carry_out_for_job(&self, room: &Room, egress: &EgressId, effect: JobEffect) {
         let Some(jobs) = &self.jobs else { return };
         match effect {
-            JobEffect::Attend { attendees, is_room_empty } => jobs.attend(egress, attendees, is_room_empty),
+            JobEffect::Attend {
+                attendees,
+                is_room_empty,
+            } => jobs.attend(egress, attendees, is_room_empty),
             JobEffect::Stop => jobs.stop(egress),
             JobEffect::Attach { peer, track } => {
                 let attached = jobs.attach(egress, (&peer, &track), TrackSettings::default());
-                attached.into_iter().for_each(|command| room.send_command(command));
+                attached
+                    .into_iter()
+                    .for_each(|command| room.send_command(command));
             }
         }
     }
 
     /// Starts an egress with ffmpeg, or a simulated one.
-    pub async fn start_egress(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
+    pub async fn start_egress(
+        self: &Arc<Self>,
+        plan: Arc<EgressPlan>,
+    ) -> Result<StartedEgress, MediaError> {
         if self.uses_ffmpeg(&plan.room)? {
             return self.start_job(plan).await;
         }
@@ -66,24 +77,40 @@ impl Inner {
     }
 
     /// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
-    async fn start_job(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
-        let Some(jobs) = &self.jobs else { return Err(MediaError::Refused("nothing can be recorded".into())) };
+    async fn start_job(
+        self: &Arc<Self>,
+        plan: Arc<EgressPlan>,
+    ) -> Result<StartedEgress, MediaError> {
+        let Some(jobs) = &self.jobs else {
+            return Err(MediaError::Refused("nothing can be recorded".into()));
+        };
         let room = &plan.room;
         let (id, codec) = self.call_by_port(room, |machine, _| {
             let codec = match &plan.source {
                 EgressSource::Track(track) => machine.codec_of(track),
                 EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
             };
-            machine.check_encryption(&plan.source).map(|()| (machine.unused_egress_id(), codec))
+            machine
+                .check_encryption(&plan.source)
+                .map(|()| (machine.unused_egress_id(), codec))
         })??;
         let (engine, to_prepare) = (Arc::clone(jobs.engine()), Arc::clone(&plan));
-        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
+        let prepared =
+            tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
         let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
         let filepath = prepared.filepath.clone();
-        let host = Host { plane: Arc::downgrade(self), room: room.clone(), runtime: Handle::current() };
+        let host = Host {
+            plane: Arc::downgrade(self),
+            room: room.clone(),
+            runtime: Handle::current(),
+        };
         jobs.start(&id, room.clone(), prepared, Arc::new(host))
-            .map_err(|error| MediaError::Refused(format!("the egress cannot be started: {error}")))?;
-        let begun = self.call_by_port(room, |machine, now| machine.begin_job(id.clone(), plan.source.clone(), now));
+            .map_err(|error| {
+                MediaError::Refused(format!("the egress cannot be started: {error}"))
+            })?;
+        let begun = self.call_by_port(room, |machine, now| {
+            machine.begin_job(id.clone(), plan.source.clone(), now)
+        });
         if begun.is_err() {
             jobs.remove(&id);
         } else if jobs.is_closed() {
@@ -91,40 +118,68 @@ impl Inner {
             self.call(room, |machine, now| machine.stop_egress(&id, now));
         }
         let is_uploaded_by_server = filepath.is_some() && plan.destination.is_some();
-        Ok(StartedEgress { state: begun?, filepath, is_uploaded_by_server })
+        Ok(StartedEgress {
+            state: begun?,
+            filepath,
+            is_uploaded_by_server,
+        })
     }
 }
 
 impl EgressHost for Host {
     fn handle(&self, egress: &EgressId, event: JobEvent) {
-        let Some(plane) = self.plane.upgrade() else { return };
+        let Some(plane) = self.plane.upgrade() else {
+            return;
+        };
         let event = match event {
-            JobEvent::Ended { status, error } => {
-                JobEvent::Ended { status, error: error.map(|error| redact_urls(&error)) }
-            }
+            JobEvent::Ended { status, error } => JobEvent::Ended {
+                status,
+                error: error.map(|error| redact_urls(&error)),
+            },
             JobEvent::Active => JobEvent::Active,
         };
         let has_ended = matches!(event, JobEvent::Ended { .. });
         let runtime = self.runtime.enter();
-        let ((), answers) = plane.call(&self.room, |machine, now| machine.handle_job_event(egress, event, now));
+        let ((), answers) = plane.call(&self.room, |machine, now| {
+            machine.handle_job_event(egress, event, now);
+        });
         drop(runtime);
         if let Some(jobs) = plane.jobs.as_ref().filter(|_| has_ended) {
             // It counts as running until its end is on disk, for which a server that stops waits. An answer that does not come is
             // that of a control plane that has ended.
-            answers.into_iter().for_each(|answer| drop(answer.blocking_recv()));
+            answers
+                .into_iter()
+                .for_each(|answer| drop(answer.blocking_recv()));
             jobs.remove(egress);
         }
     }
 
-    fn set_layer(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid), settings: TrackSettings) {
-        let Some(plane) = self.plane.upgrade() else { return };
-        let attached = plane.jobs.as_ref().and_then(|jobs| jobs.attach(egress, track, settings));
-        attached.into_iter().for_each(|command| self.send_command(&plane, command));
+    fn set_layer(
+        &self,
+        egress: &EgressId,
+        track: (&ParticipantSid, &TrackSid),
+        settings: TrackSettings,
+    ) {
+        let Some(plane) = self.plane.upgrade() else {
+            return;
+        };
+        let attached = plane
+            .jobs
+            .as_ref()
+            .and_then(|jobs| jobs.attach(egress, track, settings));
+        attached
+            .into_iter()
+            .for_each(|command| self.send_command(&plane, command));
     }
 
     fn request_key_frame(&self, egress: &EgressId, (peer, track): (&ParticipantSid, &TrackSid)) {
-        let Some(plane) = self.plane.upgrade() else { return };
-        let command = PeerCommand::RequestKeyFrame { track: track.clone(), egress: egress.clone() };
+        let Some(plane) = self.plane.upgrade() else {
+            return;
+        };
+        let command = PeerCommand::RequestKeyFrame {
+            track: track.clone(),
+            egress: egress.clone(),
+        };
         self.send_command(&plane, command.for_peer(peer.clone()));
     }
 }
@@ -142,7 +197,9 @@ impl From<StartError> for MediaError {
         match error {
             StartError::NoSuchTrack => Self::NoSuchTrack,
             StartError::Path(problem) => Self::InvalidFilepath(problem),
-            StartError::Busy => Self::Busy { retry_after: BUSY_WAIT },
+            StartError::Busy => Self::Busy {
+                retry_after: BUSY_WAIT,
+            },
             StartError::Ffmpeg(_) | StartError::Unsupported(_) | StartError::File(_) => {
                 Self::Refused(error.to_string())
             }

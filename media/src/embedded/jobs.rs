@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState};
+use conclave_egress::{
+    Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState,
+};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, NewRecorder, PeerCommand, TrackSettings};
 use parking_lot::Mutex;
@@ -35,7 +37,11 @@ struct Job {
 
 impl Jobs {
     pub fn new(engine: Engine) -> Self {
-        Self { engine: Arc::new(engine), state: Mutex::default(), ended: Notify::new() }
+        Self {
+            engine: Arc::new(engine),
+            state: Mutex::default(),
+            ended: Notify::new(),
+        }
     }
 
     /// Returns what starts egresses.
@@ -48,7 +54,14 @@ impl Jobs {
         let timeout = self.engine.begin_stop();
         let mut state = self.state.lock();
         state.is_closed = true;
-        (state.running.iter().map(|(id, job)| (id.clone(), job.room.clone())).collect(), timeout)
+        (
+            state
+                .running
+                .iter()
+                .map(|(id, job)| (id.clone(), job.room.clone()))
+                .collect(),
+            timeout,
+        )
     }
 
     /// Returns whether no egress is started any more.
@@ -113,8 +126,18 @@ impl Jobs {
     ) -> Option<Command> {
         let state = self.state.lock();
         let job = state.running.get(id)?;
-        let recorder = NewRecorder { egress: id.clone(), settings, sink: job.handle.sink() };
-        Some(PeerCommand::AttachRecorder { track: track.clone(), recorder }.for_peer(peer.clone()))
+        let recorder = NewRecorder {
+            egress: id.clone(),
+            settings,
+            sink: job.handle.sink(),
+        };
+        Some(
+            PeerCommand::AttachRecorder {
+                track: track.clone(),
+                recorder,
+            }
+            .for_peer(peer.clone()),
+        )
     }
 
     /// Returns what an egress has done so far; `None` if it does not run.
@@ -143,7 +166,8 @@ impl Jobs {
 
     /// Returns the egresses that run, and what they have done so far.
     pub fn running(&self) -> Vec<(EgressId, JobProgress)> {
-        let read = |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
+        let read =
+            |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
         self.state.lock().running.iter().map(read).collect()
     }
 }
@@ -186,6 +210,9 @@ impl JobProgress {
 
     /// Returns the number of receivers of a broadcast that are connected.
     pub fn connected_targets(&self) -> usize {
-        self.targets.iter().filter(|state| **state == TargetState::Connected).count()
+        self.targets
+            .iter()
+            .filter(|state| **state == TargetState::Connected)
+            .count()
     }
 }

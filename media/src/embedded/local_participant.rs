@@ -76,7 +76,10 @@ impl LocalParticipant {
 
     /// Gives the participant a client of its own.
     pub fn with_client(self, client: Client) -> Self {
-        Self { client: Some(Box::new(client)), ..self }
+        Self {
+            client: Some(Box::new(client)),
+            ..self
+        }
     }
 
     pub fn sid(&self) -> &ParticipantSid {
@@ -107,7 +110,10 @@ impl LocalParticipant {
 
     /// Returns the participant as others will see it once its join is complete.
     pub fn as_active(&self) -> Participant {
-        Participant { state: ParticipantState::Active, ..self.participant.clone() }
+        Participant {
+            state: ParticipantState::Active,
+            ..self.participant.clone()
+        }
     }
 
     /// Returns whether its join is complete and it has not left.
@@ -150,7 +156,10 @@ impl LocalParticipant {
 
     /// Returns the limit of everything it publishes together, in kilobits per second.
     pub fn max_kbps(&self) -> Option<u32> {
-        self.participant.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
+        self.participant
+            .attributes
+            .get(MAX_KBPS_ATTRIBUTE)
+            .and_then(|kbps| kbps.parse().ok())
     }
 
     /// Returns the sid of its track, if it publishes exactly one.
@@ -168,7 +177,10 @@ impl LocalParticipant {
 
     pub fn remove_track(&mut self, sid: &TrackSid) -> Result<Track, MachineError> {
         let tracks = &mut self.participant.tracks;
-        let at = tracks.iter().position(|track| track.sid == *sid).ok_or(MachineError::NoSuchTrack)?;
+        let at = tracks
+            .iter()
+            .position(|track| track.sid == *sid)
+            .ok_or(MachineError::NoSuchTrack)?;
         let track = tracks.remove(at);
         self.participant.is_publisher = !tracks.is_empty();
         Ok(track)
@@ -190,13 +202,30 @@ impl LocalParticipant {
     }
 
     fn texts(&self) -> Texts {
-        let Participant { name, metadata, attributes, .. } = &self.participant;
-        Texts { name: name.clone(), metadata: metadata.clone(), attributes: attributes.clone() }
+        let Participant {
+            name,
+            metadata,
+            attributes,
+            ..
+        } = &self.participant;
+        Texts {
+            name: name.clone(),
+            metadata: metadata.clone(),
+            attributes: attributes.clone(),
+        }
     }
 
     fn set_texts(&mut self, texts: Texts) {
-        let Texts { name, metadata, attributes } = texts;
-        (self.participant.name, self.participant.metadata, self.participant.attributes) = (name, metadata, attributes);
+        let Texts {
+            name,
+            metadata,
+            attributes,
+        } = texts;
+        (
+            self.participant.name,
+            self.participant.metadata,
+            self.participant.attributes,
+        ) = (name, metadata, attributes);
     }
 
     /// Sets what its client says of it. Returns whether that is new.
@@ -216,7 +245,11 @@ impl LocalParticipant {
 
     /// Returns as how many changes one of it counts that its client causes.
     pub fn change_weight(&self) -> u32 {
-        if self.texts_of_token.is_some() { self.texts().weight() } else { 1 }
+        if self.texts_of_token.is_some() {
+            self.texts().weight()
+        } else {
+            1
+        }
     }
 
     /// Removes the tracks that its grants forbid, and returns them.
@@ -225,7 +258,10 @@ impl LocalParticipant {
         let tracks = &mut self.participant.tracks;
         let is_forbidden = |track: &mut Track| {
             check_track(grants, track.kind, track.source).is_err()
-                || track.mime_type.as_deref().is_some_and(|mime_type| check_mime_type(grants, mime_type).is_err())
+                || track
+                    .mime_type
+                    .as_deref()
+                    .is_some_and(|mime_type| check_mime_type(grants, mime_type).is_err())
         };
         let removed = tracks.extract_if(.., is_forbidden).collect();
         self.participant.is_publisher = !tracks.is_empty();
@@ -233,11 +269,19 @@ impl LocalParticipant {
     }
 
     pub fn track_mut(&mut self, sid: &TrackSid) -> Result<&mut Track, MachineError> {
-        self.participant.tracks.iter_mut().find(|track| track.sid == *sid).ok_or(MachineError::NoSuchTrack)
+        self.participant
+            .tracks
+            .iter_mut()
+            .find(|track| track.sid == *sid)
+            .ok_or(MachineError::NoSuchTrack)
     }
 
     /// Mutes or unmutes a track. Returns the track, and its summary if its state changed.
-    pub fn set_muted(&mut self, sid: &TrackSid, muted: bool) -> Result<(Track, Option<TrackSummary>), MachineError> {
+    pub fn set_muted(
+        &mut self,
+        sid: &TrackSid,
+        muted: bool,
+    ) -> Result<(Track, Option<TrackSummary>), MachineError> {
         let track = self.track_mut(sid)?;
         let is_changed = std::mem::replace(&mut track.muted, muted) != muted;
         let summary = is_changed.then(|| TrackSummary::from(&*track));
@@ -247,7 +291,10 @@ impl LocalParticipant {
     /// Returns how much memory the part of it takes that the sandbox shows, about.
     pub fn shown_bytes(&self) -> usize {
         let participant = &self.participant;
-        let attributes = participant.attributes.iter().map(|(name, value)| name.len() + value.len() + 64);
+        let attributes = participant
+            .attributes
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 64);
         let texts = participant.name.len() + participant.metadata.len() + attributes.sum::<usize>();
         size_of::<Self>() + texts + self.inbox.bytes()
     }
@@ -256,7 +303,9 @@ impl LocalParticipant {
     pub fn claims(&self) -> Claims {
         let participant = &self.participant;
         let texts = match &self.texts_of_token {
-            Some(of_token) if !self.texts().fit_into_token() => of_token.with_reserved(&participant.attributes),
+            Some(of_token) if !self.texts().fit_into_token() => {
+                of_token.with_reserved(&participant.attributes)
+            }
             _ => self.texts(),
         };
         Claims {
@@ -273,7 +322,11 @@ impl LocalParticipant {
     }
 
     /// Signs the claims that it has now, valid for ten minutes or as long as its token is.
-    pub fn refreshed_token(&self, signer: &TokenSigner, now: Timestamp) -> Result<SignedToken, TokenError> {
+    pub fn refreshed_token(
+        &self,
+        signer: &TokenSigner,
+        now: Timestamp,
+    ) -> Result<SignedToken, TokenError> {
         let claims = self.claims();
         signer.refresh(&claims, token_expiry(&claims, true, now), now)
     }
@@ -290,11 +343,19 @@ pub(super) struct ShownParticipant {
 
 impl From<&LocalParticipant> for ShownParticipant {
     fn from(local: &LocalParticipant) -> Self {
-        Self { participant: local.participant.clone(), claims: local.claims(), inbox: local.inbox.entries() }
+        Self {
+            participant: local.participant.clone(),
+            claims: local.claims(),
+            inbox: local.inbox.entries(),
+        }
     }
 }
 
 /// Returns the expiry of a client's token, which is extended while the participant is connected.
 pub(super) fn token_expiry(claims: &Claims, is_connected: bool, now: Timestamp) -> Timestamp {
-    if is_connected { claims.expires_at.max(now.after(REFRESHED_LIFETIME)) } else { claims.expires_at }
+    if is_connected {
+        claims.expires_at.max(now.after(REFRESHED_LIFETIME))
+    } else {
+        claims.expires_at
+    }
 }

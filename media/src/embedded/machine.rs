@@ -119,7 +119,11 @@ impl Machine {
 
     /// Puts a notice into a participant's inbox, if the sandbox shows inboxes.
     fn put_into_inbox(&mut self, sid: &ParticipantSid, now: Timestamp, notice: Notice) {
-        if let Some(receiver) = self.participants.get_mut(sid).filter(|_| self.common.has_sandbox()) {
+        if let Some(receiver) = self
+            .participants
+            .get_mut(sid)
+            .filter(|_| self.common.has_sandbox())
+        {
             receiver.inbox.push(now, notice);
         }
     }
@@ -141,7 +145,12 @@ impl Machine {
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, now: Timestamp) {
-        while let Some((_, deadline)) = self.deadlines.first().filter(|(at, _)| *at <= self.reading).cloned() {
+        while let Some((_, deadline)) = self
+            .deadlines
+            .first()
+            .filter(|(at, _)| *at <= self.reading)
+            .cloned()
+        {
             match deadline {
                 Deadline::Bitrate(sid) => self.report_limit_change(&sid, now),
                 Deadline::Egress(id) => self.apply_due_transition(&id, now),
@@ -163,24 +172,35 @@ impl Machine {
     }
 
     fn report(&mut self, at: Timestamp, event: MediaEvent) {
-        self.reports.push(Report { room: self.name.clone(), at, event });
+        self.reports.push(Report {
+            room: self.name.clone(),
+            at,
+            event,
+        });
     }
 
     /// Adds a participant that is joining.
     fn insert(&mut self, mut participant: LocalParticipant) {
         self.common.note_joining(participant.sid(), &self.name);
         participant.relay_access = self.common.relay_access(participant.sid(), &self.name);
-        self.participants.insert(participant.sid().clone(), participant);
+        self.participants
+            .insert(participant.sid().clone(), participant);
     }
 
     /// Returns an active participant.
     fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
-        let participant = self.participants.get(sid).filter(|participant| participant.is_active());
+        let participant = self
+            .participants
+            .get(sid)
+            .filter(|participant| participant.is_active());
         participant.ok_or(MachineError::NoSuchParticipant)
     }
 
     fn active_mut(&mut self, sid: &ParticipantSid) -> Result<&mut LocalParticipant, MachineError> {
-        let participant = self.participants.get_mut(sid).filter(|participant| participant.is_active());
+        let participant = self
+            .participants
+            .get_mut(sid)
+            .filter(|participant| participant.is_active());
         participant.ok_or(MachineError::NoSuchParticipant)
     }
 }

@@ -59,13 +59,22 @@ impl Members {
         }
         self.max_participants = self.max_participants.or(max_participants);
         let replaced = self.get(identity).cloned();
-        if self.is_full_for(identity) { Err(MachineError::RoomFull) } else { Ok(replaced) }
+        if self.is_full_for(identity) {
+            Err(MachineError::RoomFull)
+        } else {
+            Ok(replaced)
+        }
     }
 
     /// Returns whether members and requested joins of other identities take all places.
     pub fn is_full_for(&self, identity: &Identity) -> bool {
-        let others = self.members.keys().chain(self.requested.values()).filter(|other| *other != identity);
-        self.max_participants.is_some_and(|max| others.collect::<BTreeSet<_>>().len() >= max as usize)
+        let others = self
+            .members
+            .keys()
+            .chain(self.requested.values())
+            .filter(|other| *other != identity);
+        self.max_participants
+            .is_some_and(|max| others.collect::<BTreeSet<_>>().len() >= max as usize)
     }
 
     /// Holds a place while the control plane is asked about a join.
@@ -81,7 +90,13 @@ impl Members {
     /// Adds a member, in place of the one with the same identity.
     pub fn insert(&mut self, identity: Identity, sid: ParticipantSid) {
         self.joins += 1;
-        self.members.insert(identity, Member { sid, number: self.joins });
+        self.members.insert(
+            identity,
+            Member {
+                sid,
+                number: self.joins,
+            },
+        );
     }
 
     /// Removes a member, unless another join has taken its place.
@@ -95,7 +110,10 @@ impl Members {
     pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
         let mut members: Vec<_> = self.members.into_values().collect();
         members.sort_unstable_by_key(|member| member.number);
-        members.into_iter().map(|member| member.sid).chain(self.requested.into_keys())
+        members
+            .into_iter()
+            .map(|member| member.sid)
+            .chain(self.requested.into_keys())
     }
 
     /// Returns the sid of the member with this identity.
@@ -136,14 +154,26 @@ mod tests {
         assert_eq!(room.check_capacity(&alice, Some(1)), Ok(None));
         room.insert(alice.clone(), "PA_1".parse().unwrap());
         let refused = room.check_capacity(&bob, Some(9));
-        assert_eq!(refused, Err(MachineError::RoomFull), "a later token does not raise the maximum");
-        assert_eq!(room.check_capacity(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
+        assert_eq!(
+            refused,
+            Err(MachineError::RoomFull),
+            "a later token does not raise the maximum"
+        );
+        assert_eq!(
+            room.check_capacity(&alice, Some(1)),
+            Ok(Some("PA_1".parse().unwrap()))
+        );
     }
 
     #[test]
     fn members_leave_in_the_order_of_their_joins() {
         let mut room = Members::default();
-        for (identity, sid) in [("carol", "PA_1"), ("alice", "PA_2"), ("bob", "PA_3"), ("carol", "PA_4")] {
+        for (identity, sid) in [
+            ("carol", "PA_1"),
+            ("alice", "PA_2"),
+            ("bob", "PA_3"),
+            ("carol", "PA_4"),
+        ] {
             room.insert(identity.parse().unwrap(), sid.parse().unwrap());
         }
         room.request("PA_5".parse().unwrap(), "dave".parse().unwrap());

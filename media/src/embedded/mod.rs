@@ -84,7 +84,8 @@ pub use rtc_metrics::RtcMetrics;
 pub use rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
 pub use signal::{
-    ConnectRequest, Excess, FrameSender, JoinError, Refusal, Replies, SessionEnded, SignalConnection, SignalFrame,
+    ConnectRequest, Excess, FrameSender, JoinError, Refusal, Replies, SessionEnded,
+    SignalConnection, SignalFrame,
 };
 pub use turn::{OwnTurn, TurnCredentials, TurnServers};
 pub use whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};

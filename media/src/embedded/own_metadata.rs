@@ -50,7 +50,9 @@ pub enum OwnMetadataError {
     #[error("attributes whose names begin with svc. are the server's")]
     Reserved,
     /// A text is too long.
-    #[error("a name may have {MAX_NAME} bytes, metadata {MAX_METADATA}, all attributes {MAX_ATTRIBUTES}")]
+    #[error(
+        "a name may have {MAX_NAME} bytes, metadata {MAX_METADATA}, all attributes {MAX_ATTRIBUTES}"
+    )]
     TooLong,
     /// The participant is gone.
     #[error("the participant has left")]
@@ -75,8 +77,19 @@ pub(super) fn check_join(claims: &Claims, own: &OwnMetadata) -> Result<(), OwnMe
     if !claims.grants.can_update_own_metadata {
         return Err(OwnMetadataError::NotPermitted);
     }
-    let Claims { name, metadata, attributes, .. } = claims.clone();
-    Texts { name, metadata, attributes }.with(own.clone()).map(drop)
+    let Claims {
+        name,
+        metadata,
+        attributes,
+        ..
+    } = claims.clone();
+    Texts {
+        name,
+        metadata,
+        attributes,
+    }
+    .with(own.clone())
+    .map(drop)
 }
 
 impl From<proto::UpdateParticipantMetadata> for OwnMetadata {
@@ -96,7 +109,11 @@ impl Texts {
     /// # Errors
     /// The change is of an attribute that the server alone sets, or the texts would be too long.
     pub fn with(&self, change: OwnMetadata) -> Result<Self, OwnMetadataError> {
-        if change.attributes.keys().any(|name| is_reserved_attribute(name)) {
+        if change
+            .attributes
+            .keys()
+            .any(|name| is_reserved_attribute(name))
+        {
             return Err(OwnMetadataError::Reserved);
         }
         let mut changed = self.clone();
@@ -113,15 +130,24 @@ impl Texts {
                 changed.attributes.remove(&name);
             }
         }
-        if changed.is_too_long() { Err(OwnMetadataError::TooLong) } else { Ok(changed) }
+        if changed.is_too_long() {
+            Err(OwnMetadataError::TooLong)
+        } else {
+            Ok(changed)
+        }
     }
 
     fn is_too_long(&self) -> bool {
-        self.name.len() > MAX_NAME || self.metadata.len() > MAX_METADATA || self.attribute_bytes() > MAX_ATTRIBUTES
+        self.name.len() > MAX_NAME
+            || self.metadata.len() > MAX_METADATA
+            || self.attribute_bytes() > MAX_ATTRIBUTES
     }
 
     fn attribute_bytes(&self) -> usize {
-        self.attributes.iter().map(|(name, value)| name.len() + value.len()).sum()
+        self.attributes
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
     }
 
     fn bytes(&self) -> usize {
@@ -140,10 +166,19 @@ impl Texts {
 
     /// Returns the texts of a token with the attributes that the server has set since.
     pub fn with_reserved(&self, now: &BTreeMap<String, String>) -> Self {
-        let own = self.attributes.iter().filter(|(name, _)| !is_reserved_attribute(name));
+        let own = self
+            .attributes
+            .iter()
+            .filter(|(name, _)| !is_reserved_attribute(name));
         let reserved = now.iter().filter(|(name, _)| is_reserved_attribute(name));
-        let attributes = own.chain(reserved).map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { attributes, ..self.clone() }
+        let attributes = own
+            .chain(reserved)
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Self {
+            attributes,
+            ..self.clone()
+        }
     }
 }
 
@@ -154,7 +189,10 @@ mod tests {
     use super::*;
 
     fn attributes(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     fn known() -> Texts {
@@ -166,34 +204,74 @@ mod tests {
     }
 
     fn change(pairs: &[(&str, &str)]) -> OwnMetadata {
-        OwnMetadata { attributes: attributes(pairs), deletes: true, ..OwnMetadata::default() }
+        OwnMetadata {
+            attributes: attributes(pairs),
+            deletes: true,
+            ..OwnMetadata::default()
+        }
     }
 
     #[test]
     fn what_is_empty_stays_and_an_empty_value_deletes_its_attribute() {
-        let changed = known().with(change(&[("hand", ""), ("seat", "4"), ("none", "")])).unwrap();
+        let changed = known()
+            .with(change(&[("hand", ""), ("seat", "4"), ("none", "")]))
+            .unwrap();
         let attributes = attributes(&[("svc.role", "host"), ("mood", "good"), ("seat", "4")]);
-        assert_eq!(changed, Texts { attributes, ..known() });
-        let named = OwnMetadata { name: "Al".into(), metadata: "[]".into(), ..OwnMetadata::default() };
+        assert_eq!(
+            changed,
+            Texts {
+                attributes,
+                ..known()
+            }
+        );
+        let named = OwnMetadata {
+            name: "Al".into(),
+            metadata: "[]".into(),
+            ..OwnMetadata::default()
+        };
         let changed = known().with(named).unwrap();
-        assert_eq!((changed.name.as_str(), changed.metadata.as_str()), ("Al", "[]"));
+        assert_eq!(
+            (changed.name.as_str(), changed.metadata.as_str()),
+            ("Al", "[]")
+        );
         assert_eq!(changed.attributes, known().attributes);
     }
 
     #[test]
     fn a_join_deletes_no_attribute() {
-        let changed = known().with(OwnMetadata { deletes: false, ..change(&[("hand", ""), ("mood", "bad")]) }).unwrap();
-        assert_eq!((&changed.attributes["hand"][..], &changed.attributes["mood"][..]), ("up", "bad"));
+        let changed = known()
+            .with(OwnMetadata {
+                deletes: false,
+                ..change(&[("hand", ""), ("mood", "bad")])
+            })
+            .unwrap();
+        assert_eq!(
+            (
+                &changed.attributes["hand"][..],
+                &changed.attributes["mood"][..]
+            ),
+            ("up", "bad")
+        );
     }
 
     #[test]
     fn an_attribute_of_the_server_is_neither_set_nor_deleted() {
         for name in ["svc.role", "svc.publish.max_kbps", "svc.", "svc.anything"] {
             for value in ["owner", ""] {
-                assert_eq!(known().with(change(&[("hand", "down"), (name, value)])), Err(OwnMetadataError::Reserved));
+                assert_eq!(
+                    known().with(change(&[("hand", "down"), (name, value)])),
+                    Err(OwnMetadataError::Reserved)
+                );
             }
         }
-        assert!(known().with(change(&[("svc", "is not reserved"), ("lk.agent.state", "speaking")])).is_ok());
+        assert!(
+            known()
+                .with(change(&[
+                    ("svc", "is not reserved"),
+                    ("lk.agent.state", "speaking")
+                ]))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -204,19 +282,41 @@ mod tests {
             ..OwnMetadata::default()
         };
         assert!(known().with(of(MAX_NAME, MAX_METADATA)).is_ok());
-        assert_eq!(known().with(of(MAX_NAME + 1, 0)), Err(OwnMetadataError::TooLong));
-        assert_eq!(known().with(of(0, MAX_METADATA + 1)), Err(OwnMetadataError::TooLong));
+        assert_eq!(
+            known().with(of(MAX_NAME + 1, 0)),
+            Err(OwnMetadataError::TooLong)
+        );
+        assert_eq!(
+            known().with(of(0, MAX_METADATA + 1)),
+            Err(OwnMetadataError::TooLong)
+        );
         let most = MAX_ATTRIBUTES - known().attribute_bytes() - 1;
         let full = known().with(change(&[("a", &"v".repeat(most))])).unwrap();
-        assert_eq!(full.with(change(&[("b", "1")])), Err(OwnMetadataError::TooLong), "all attributes count together");
+        assert_eq!(
+            full.with(change(&[("b", "1")])),
+            Err(OwnMetadataError::TooLong),
+            "all attributes count together"
+        );
         assert!(full.with(change(&[("a", ""), ("b", "1")])).is_ok());
     }
 
     #[test]
     fn a_participant_that_says_much_makes_fewer_changes() {
         assert_eq!(known().weight(), 1);
-        let much = known().with(OwnMetadata { metadata: "m".repeat(MAX_METADATA), ..OwnMetadata::default() }).unwrap();
-        assert_eq!((much.weight(), much.fit_into_token(), known().fit_into_token()), (9, false, true));
+        let much = known()
+            .with(OwnMetadata {
+                metadata: "m".repeat(MAX_METADATA),
+                ..OwnMetadata::default()
+            })
+            .unwrap();
+        assert_eq!(
+            (
+                much.weight(),
+                much.fit_into_token(),
+                known().fit_into_token()
+            ),
+            (9, false, true)
+        );
     }
 
     proptest! {

@@ -16,7 +16,8 @@ use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp,
+    TrackSid,
 };
 use conclave_rtc::Workers;
 use conclave_turn::TurnServer;
@@ -39,8 +40,8 @@ use super::stream_key_rates::StreamKeyRates;
 use super::turn::{OwnTurn, TurnServers};
 use super::whip::WhipSessions;
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report, ReportAnswer,
-    ReportError, ReportSink, RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
+    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -101,7 +102,11 @@ impl EmbeddedPlane {
 
     /// Returns the urls of the TURN server in this process; none without one.
     pub fn own_turn_urls(&self) -> Vec<String> {
-        self.0.own_turn.iter().flat_map(|turn| turn.urls.clone()).collect()
+        self.0
+            .own_turn
+            .iter()
+            .flat_map(|turn| turn.urls.clone())
+            .collect()
     }
 
     /// The state that clones share.
@@ -162,8 +167,15 @@ impl Inner {
         state.machine.set_reading(self.clock.monotonic());
         let result = call(&mut state.machine, self.clock.now());
         let reports = state.machine.take_reports();
-        state.machine.take_effects().into_iter().for_each(|effect| self.carry_out(room, effect));
-        let answers = reports.into_iter().map(|report| self.send(report)).collect();
+        state
+            .machine
+            .take_effects()
+            .into_iter()
+            .for_each(|effect| self.carry_out(room, effect));
+        let answers = reports
+            .into_iter()
+            .map(|report| self.send(report))
+            .collect();
         self.watch_deadlines(room, state);
         self.rooms.close_if_unused(room, state);
         (result, answers)
@@ -195,15 +207,25 @@ impl Inner {
     /// Spawns a task that waits for the machine's deadlines, if there is a deadline and no such task.
     fn watch_deadlines(self: &Arc<Self>, room: &Arc<Room>, state: &mut RoomState) {
         // The task also ends with the runtime that it was spawned on, and is then replaced.
-        let is_watching = state.deadline_task.as_ref().is_some_and(|task| !task.is_finished());
-        let Some(next) = state.machine.next_deadline() else { return };
+        let is_watching = state
+            .deadline_task
+            .as_ref()
+            .is_some_and(|task| !task.is_finished());
+        let Some(next) = state.machine.next_deadline() else {
+            return;
+        };
         if is_watching {
             if state.awaited_deadline.is_some_and(|awaited| next < awaited) {
                 state.earlier_deadline.notify_one();
             }
         } else if let Ok(runtime) = Handle::try_current() {
             let wake = Arc::clone(&state.earlier_deadline);
-            let waiting = wait_for_deadlines(Arc::downgrade(self), Arc::downgrade(room), wake, self.clock.clone());
+            let waiting = wait_for_deadlines(
+                Arc::downgrade(self),
+                Arc::downgrade(room),
+                wake,
+                self.clock.clone(),
+            );
             state.awaited_deadline = None;
             state.deadline_task = Some(runtime.spawn(waiting));
         }
@@ -263,16 +285,27 @@ impl MediaPlane for EmbeddedPlane {
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
         self.await_joins(room, None).await;
-        self.0.call_by_port(room, |machine, _| machine.participants())
+        self.0
+            .call_by_port(room, |machine, _| machine.participants())
     }
 
-    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
+    async fn participant(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+    ) -> Result<Option<Participant>, MediaError> {
         self.await_joins(room, Some(identity)).await;
-        self.0.call_by_port(room, |machine, _| machine.participant(identity))
+        self.0
+            .call_by_port(room, |machine, _| machine.participant(identity))
     }
 
-    async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        self.0.call_by_port(room, |machine, now| machine.remove_participant(sid, now))
+    async fn remove_participant(
+        &self,
+        room: &NamespacedRoom,
+        sid: &ParticipantSid,
+    ) -> Result<bool, MediaError> {
+        self.0
+            .call_by_port(room, |machine, now| machine.remove_participant(sid, now))
     }
 
     async fn mute_track(
@@ -283,7 +316,9 @@ impl MediaPlane for EmbeddedPlane {
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
         self.await_joins(room, Some(identity)).await;
-        let result = self.0.call_by_port(room, |machine, now| machine.mute_by_server(identity, track, muted, now))?;
+        let result = self.0.call_by_port(room, |machine, now| {
+            machine.mute_by_server(identity, track, muted, now)
+        })?;
         Ok(match result {
             Ok(track) => MuteOutcome::Done(track),
             Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
@@ -291,8 +326,13 @@ impl MediaPlane for EmbeddedPlane {
         })
     }
 
-    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        self.0.call_by_port(room, |machine, now| machine.send_server_data(message, now))
+    async fn send_data(
+        &self,
+        room: &NamespacedRoom,
+        message: ServerData,
+    ) -> Result<(), MediaError> {
+        self.0
+            .call_by_port(room, |machine, now| machine.send_server_data(message, now))
     }
 
     async fn set_role(
@@ -301,7 +341,10 @@ impl MediaPlane for EmbeddedPlane {
         identity: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        Ok(self.0.call_by_port(room, |machine, now| machine.set_role(identity, role, now))?.ok())
+        Ok(self
+            .0
+            .call_by_port(room, |machine, now| machine.set_role(identity, role, now))?
+            .ok())
     }
 
     async fn set_role_of_join(
@@ -310,7 +353,9 @@ impl MediaPlane for EmbeddedPlane {
         participant: &Participant,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        self.0.call_by_port(room, |machine, now| machine.set_role_of_join(&participant.sid, role, now))
+        self.0.call_by_port(room, |machine, now| {
+            machine.set_role_of_join(&participant.sid, role, now)
+        })
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
@@ -325,32 +370,52 @@ impl MediaPlane for EmbeddedPlane {
         self.0.start_egress(plan).await
     }
 
-    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    async fn egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         self.0.call_by_port(room, |machine, _| machine.egress(id))
     }
 
-    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.0.call_by_port(room, |machine, now| machine.stop_egress(id, now))
+    async fn stop_egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
+        self.0
+            .call_by_port(room, |machine, now| machine.stop_egress(id, now))
     }
 
-    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
+    async fn create_ingress(
+        &self,
+        request: IngressRequest,
+    ) -> Result<IngressCredentials, MediaError> {
         let url = match &request.public_url {
             Some(public_url) => self.0.urls.on(public_url).get(request.input_type),
             None => self.0.urls.get(request.input_type),
         };
         let room = request.room.clone();
-        let (ingress_id, stream_key) = self.0.call_by_port(&room, |machine, _| machine.create_ingress(request))?;
-        Ok(IngressCredentials { ingress_id, url, stream_key })
+        let (ingress_id, stream_key) = self
+            .0
+            .call_by_port(&room, |machine, _| machine.create_ingress(request))?;
+        Ok(IngressCredentials {
+            ingress_id,
+            url,
+            stream_key,
+        })
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        self.0.call_by_port(&known.room, |machine, _| Some(machine.ingress(known)))
+        self.0
+            .call_by_port(&known.room, |machine, _| Some(machine.ingress(known)))
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
         self.0.faults.check_outage(&self.0.clock)?;
         if let Some(room) = self.0.common.room_of(&Owned::Endpoint(id.clone())) {
-            self.0.call(&room, |machine, now| machine.delete_ingress(id, now));
+            self.0
+                .call(&room, |machine, now| machine.delete_ingress(id, now));
         }
         Ok(())
     }
@@ -361,7 +426,14 @@ impl MediaPlane for EmbeddedPlane {
         let mut survey = Survey::default();
         for room in self.0.rooms.all() {
             let state = room.lock();
-            survey.rooms.extend(state.machine.members().iter().next().map(|_| room.name().clone()));
+            survey.rooms.extend(
+                state
+                    .machine
+                    .members()
+                    .iter()
+                    .next()
+                    .map(|_| room.name().clone()),
+            );
             survey.egresses.extend(state.machine.running_egresses());
             survey.ingresses.extend(state.machine.ingresses());
         }
@@ -381,7 +453,8 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
-        self.0.call_by_port(room, |machine, _| machine.set_subscription_rules(rules))
+        self.0
+            .call_by_port(room, |machine, _| machine.set_subscription_rules(rules))
     }
 }
 

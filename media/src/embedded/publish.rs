@@ -21,28 +21,42 @@ pub struct NewTrack {
 }
 
 /// Checks whether the grants allow a track of this kind from this source.
-pub(super) fn check_track(grants: &Grants, kind: TrackKind, source: TrackSource) -> Result<(), MachineError> {
+pub(super) fn check_track(
+    grants: &Grants,
+    kind: TrackKind,
+    source: TrackSource,
+) -> Result<(), MachineError> {
     let allowed = match kind {
         TrackKind::Data => check_data(grants),
         TrackKind::Audio | TrackKind::Video => check_media(grants, source),
     };
-    if is_source_of(kind, source) { allowed } else { Err(MachineError::Forbidden("the source does not fit the kind")) }
+    if is_source_of(kind, source) {
+        allowed
+    } else {
+        Err(MachineError::Forbidden("the source does not fit the kind"))
+    }
 }
 
 /// Returns the codecs with which the grants allow to publish, those that are preferred first.
 pub(super) fn allowed_codecs(grants: &Grants) -> Vec<Codec> {
-    Codec::ALL.into_iter().filter(|codec| check_codec(grants, *codec).is_ok()).collect()
+    Codec::ALL
+        .into_iter()
+        .filter(|codec| check_codec(grants, *codec).is_ok())
+        .collect()
 }
 
 /// Checks whether the grants allow a codec.
 pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), MachineError> {
     let is_allowed = |allowed: &Vec<PublishCodec>| {
-        codec.medium() == TrackMedium::Audio || allowed.iter().any(|allowed| codec_of(*allowed) == codec)
+        codec.medium() == TrackMedium::Audio
+            || allowed.iter().any(|allowed| codec_of(*allowed) == codec)
     };
     if grants.video_codecs.as_ref().is_none_or(is_allowed) {
         Ok(())
     } else {
-        Err(MachineError::Forbidden("publishing with this codec is not granted"))
+        Err(MachineError::Forbidden(
+            "publishing with this codec is not granted",
+        ))
     }
 }
 
@@ -63,7 +77,11 @@ const fn codec_of(codec: PublishCodec) -> Codec {
 
 /// Checks whether the grants allow data, as a track or as messages.
 pub(super) fn check_data(grants: &Grants) -> Result<(), MachineError> {
-    if grants.can_publish_data { Ok(()) } else { Err(MachineError::Forbidden("publishing data is not granted")) }
+    if grants.can_publish_data {
+        Ok(())
+    } else {
+        Err(MachineError::Forbidden("publishing data is not granted"))
+    }
 }
 
 fn check_media(grants: &Grants, source: TrackSource) -> Result<(), MachineError> {
@@ -72,7 +90,9 @@ fn check_media(grants: &Grants, source: TrackSource) -> Result<(), MachineError>
     } else if grants.sources.is_empty() || grants.sources.contains(&source) {
         Ok(())
     } else {
-        Err(MachineError::Forbidden("publishing from this source is not granted"))
+        Err(MachineError::Forbidden(
+            "publishing from this source is not granted",
+        ))
     }
 }
 
@@ -97,7 +117,11 @@ mod tests {
     fn a_source_has_to_match_the_kind() {
         let all = Grants::default();
         assert!(allows(&all, TrackKind::Video, TrackSource::Camera));
-        assert!(allows(&all, TrackKind::Audio, TrackSource::ScreenShareAudio));
+        assert!(allows(
+            &all,
+            TrackKind::Audio,
+            TrackSource::ScreenShareAudio
+        ));
         assert!(allows(&all, TrackKind::Audio, TrackSource::Unknown));
         assert!(!allows(&all, TrackKind::Audio, TrackSource::Camera));
         assert!(!allows(&all, TrackKind::Data, TrackSource::Microphone));
@@ -105,28 +129,48 @@ mod tests {
 
     #[test]
     fn a_list_of_sources_allows_only_these() {
-        let grants = Grants { sources: vec![TrackSource::Camera], ..Grants::default() };
+        let grants = Grants {
+            sources: vec![TrackSource::Camera],
+            ..Grants::default()
+        };
         assert!(allows(&grants, TrackKind::Video, TrackSource::Camera));
         assert!(!allows(&grants, TrackKind::Audio, TrackSource::Microphone));
         assert!(!allows(&grants, TrackKind::Video, TrackSource::Unknown));
-        assert!(allows(&grants, TrackKind::Data, TrackSource::Unknown), "data has a grant of its own");
+        assert!(
+            allows(&grants, TrackKind::Data, TrackSource::Unknown),
+            "data has a grant of its own"
+        );
     }
 
     #[test]
     fn a_list_of_codecs_allows_only_these_and_sound() {
-        let grants = Grants { video_codecs: Some(vec![PublishCodec::Av1, PublishCodec::Vp8]), ..Grants::default() };
-        assert_eq!(allowed_codecs(&grants), [Codec::Vp8, Codec::Av1, Codec::Opus]);
+        let grants = Grants {
+            video_codecs: Some(vec![PublishCodec::Av1, PublishCodec::Vp8]),
+            ..Grants::default()
+        };
+        assert_eq!(
+            allowed_codecs(&grants),
+            [Codec::Vp8, Codec::Av1, Codec::Opus]
+        );
         assert_eq!(allowed_codecs(&Grants::default()), Codec::ALL);
-        assert!(check_mime_type(&grants, "video/AV1").is_ok() && check_mime_type(&grants, "").is_ok());
+        assert!(
+            check_mime_type(&grants, "video/AV1").is_ok() && check_mime_type(&grants, "").is_ok()
+        );
         assert!(check_mime_type(&grants, "video/VP9").is_err());
     }
 
     #[test]
     fn media_and_data_have_separate_grants() {
-        let data = Grants { can_publish: false, ..Grants::default() };
+        let data = Grants {
+            can_publish: false,
+            ..Grants::default()
+        };
         assert!(!allows(&data, TrackKind::Audio, TrackSource::Microphone));
         assert!(allows(&data, TrackKind::Data, TrackSource::Unknown));
-        let media = Grants { can_publish_data: false, ..Grants::default() };
+        let media = Grants {
+            can_publish_data: false,
+            ..Grants::default()
+        };
         assert!(allows(&media, TrackKind::Audio, TrackSource::Microphone));
         assert!(!allows(&media, TrackKind::Data, TrackSource::Unknown));
     }

@@ -30,7 +30,9 @@ impl RecentlyLeft {
         self.participants.insert(sid, (participant, bytes));
         let mut dropped = Vec::new();
         while self.order.len() > CAPACITY || self.bytes > MAX_BYTES {
-            let Some(oldest) = self.order.pop_front() else { break };
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
             self.forget(&oldest);
             dropped.push(oldest);
         }
@@ -38,7 +40,9 @@ impl RecentlyLeft {
     }
 
     pub fn get(&self, sid: &ParticipantSid) -> Option<&LocalParticipant> {
-        self.participants.get(sid).map(|(participant, _)| participant)
+        self.participants
+            .get(sid)
+            .map(|(participant, _)| participant)
     }
 
     /// Removes a participant. Its sid stays in the queue and is dropped at capacity.
@@ -61,6 +65,9 @@ mod tests {
         let participant = LocalParticipant::new(sid.clone(), claims(&room(), "alice", None), NOW);
         let mut left = RecentlyLeft::default();
         left.push(participant.with_client(Client::default()));
-        assert!(left.get(&sid).unwrap().client.is_none(), "its tracks, wishes and permissions");
+        assert!(
+            left.get(&sid).unwrap().client.is_none(),
+            "its tracks, wishes and permissions"
+        );
     }
 }

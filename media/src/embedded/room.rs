@@ -137,7 +137,11 @@ impl Directory {
             let known = self.get(name);
             let room = known.unwrap_or_else(|| {
                 let mut rooms = self.0.write();
-                Arc::clone(rooms.entry(name.clone()).or_insert_with(|| Arc::new(Room::new(name.clone(), common))))
+                Arc::clone(
+                    rooms
+                        .entry(name.clone())
+                        .or_insert_with(|| Arc::new(Room::new(name.clone(), common))),
+                )
             });
             let mut state = room.lock();
             // It may have been closed since the look-up.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use conclave_rtc::{DropReason, WorkerMetrics};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{CounterVec, Error, GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
+use prometheus::{
+    CounterVec, Error, GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry,
+};
 
 use super::signal::Excess;
 
@@ -52,7 +54,10 @@ impl RtcMetrics {
     /// # Errors
     /// They are registered already.
     pub fn new(registry: &Registry, workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
-        let joins = Opts::new("conclave_rtc_joins_total", "Joins of WebRTC clients, by outcome");
+        let joins = Opts::new(
+            "conclave_rtc_joins_total",
+            "Joins of WebRTC clients, by outcome",
+        );
         let first_frame = HistogramOpts::new(
             "conclave_rtc_first_frame_seconds",
             "From the subscription of a published video to the first frame that is sent to the subscriber",
@@ -67,7 +72,9 @@ impl RtcMetrics {
             excesses: IntCounterVec::new(excesses, &["limit"])?,
         };
         // Shown before there is one.
-        Excess::ALL.iter().for_each(|excess| drop(metrics.excesses.with_label_values(&[excess.label()])));
+        Excess::ALL
+            .iter()
+            .for_each(|excess| drop(metrics.excesses.with_label_values(&[excess.label()])));
         registry.register(Box::new(metrics.joins.clone()))?;
         registry.register(Box::new(metrics.first_frame.clone()))?;
         registry.register(Box::new(metrics.excesses.clone()))?;
@@ -124,7 +131,10 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         is_counter: true,
         divisor: 1.,
         label: "bytes",
-        values: &[("received", |worker| &worker.received_bytes), ("sent", |worker| &worker.sent_bytes)],
+        values: &[
+            ("received", |worker| &worker.received_bytes),
+            ("sent", |worker| &worker.sent_bytes),
+        ],
     },
     WorkerMetric {
         name: "conclave_rtc_media_packets_total",
@@ -132,7 +142,10 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         is_counter: true,
         divisor: 1.,
         label: "packets",
-        values: &[("published", |worker| &worker.published_packets), ("forwarded", |worker| &worker.forwarded_packets)],
+        values: &[
+            ("published", |worker| &worker.published_packets),
+            ("forwarded", |worker| &worker.forwarded_packets),
+        ],
     },
     WorkerMetric {
         name: "conclave_rtc_dropped_packets_total",
@@ -141,23 +154,57 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         divisor: 1.,
         label: "reason",
         values: &[
-            (DropReason::Stranger.label(), |worker| worker.dropped(DropReason::Stranger)),
-            (DropReason::Malformed.label(), |worker| worker.dropped(DropReason::Malformed)),
-            (DropReason::TooLarge.label(), |worker| worker.dropped(DropReason::TooLarge)),
-            (DropReason::Unclaimed.label(), |worker| worker.dropped(DropReason::Unclaimed)),
-            (DropReason::OtherCodec.label(), |worker| worker.dropped(DropReason::OtherCodec)),
-            (DropReason::Muted.label(), |worker| worker.dropped(DropReason::Muted)),
-            (DropReason::NotConnected.label(), |worker| worker.dropped(DropReason::NotConnected)),
-            (DropReason::NotNegotiated.label(), |worker| worker.dropped(DropReason::NotNegotiated)),
-            (DropReason::NotWanted.label(), |worker| worker.dropped(DropReason::NotWanted)),
-            (DropReason::OtherLayer.label(), |worker| worker.dropped(DropReason::OtherLayer)),
-            (DropReason::AwaitsKeyFrame.label(), |worker| worker.dropped(DropReason::AwaitsKeyFrame)),
-            (DropReason::Padding.label(), |worker| worker.dropped(DropReason::Padding)),
-            (DropReason::Late.label(), |worker| worker.dropped(DropReason::Late)),
-            (DropReason::MalformedRedundancy.label(), |worker| worker.dropped(DropReason::MalformedRedundancy)),
-            (DropReason::NoSource.label(), |worker| worker.dropped(DropReason::NoSource)),
-            (DropReason::RecorderFull.label(), |worker| worker.dropped(DropReason::RecorderFull)),
-            (DropReason::DataBacklog.label(), |worker| worker.dropped(DropReason::DataBacklog)),
+            (DropReason::Stranger.label(), |worker| {
+                worker.dropped(DropReason::Stranger)
+            }),
+            (DropReason::Malformed.label(), |worker| {
+                worker.dropped(DropReason::Malformed)
+            }),
+            (DropReason::TooLarge.label(), |worker| {
+                worker.dropped(DropReason::TooLarge)
+            }),
+            (DropReason::Unclaimed.label(), |worker| {
+                worker.dropped(DropReason::Unclaimed)
+            }),
+            (DropReason::OtherCodec.label(), |worker| {
+                worker.dropped(DropReason::OtherCodec)
+            }),
+            (DropReason::Muted.label(), |worker| {
+                worker.dropped(DropReason::Muted)
+            }),
+            (DropReason::NotConnected.label(), |worker| {
+                worker.dropped(DropReason::NotConnected)
+            }),
+            (DropReason::NotNegotiated.label(), |worker| {
+                worker.dropped(DropReason::NotNegotiated)
+            }),
+            (DropReason::NotWanted.label(), |worker| {
+                worker.dropped(DropReason::NotWanted)
+            }),
+            (DropReason::OtherLayer.label(), |worker| {
+                worker.dropped(DropReason::OtherLayer)
+            }),
+            (DropReason::AwaitsKeyFrame.label(), |worker| {
+                worker.dropped(DropReason::AwaitsKeyFrame)
+            }),
+            (DropReason::Padding.label(), |worker| {
+                worker.dropped(DropReason::Padding)
+            }),
+            (DropReason::Late.label(), |worker| {
+                worker.dropped(DropReason::Late)
+            }),
+            (DropReason::MalformedRedundancy.label(), |worker| {
+                worker.dropped(DropReason::MalformedRedundancy)
+            }),
+            (DropReason::NoSource.label(), |worker| {
+                worker.dropped(DropReason::NoSource)
+            }),
+            (DropReason::RecorderFull.label(), |worker| {
+                worker.dropped(DropReason::RecorderFull)
+            }),
+            (DropReason::DataBacklog.label(), |worker| {
+                worker.dropped(DropReason::DataBacklog)
+            }),
         ],
     },
     WorkerMetric {
@@ -166,7 +213,10 @@ const WORKER_METRICS: &[WorkerMetric] = &[
         is_counter: false,
         divisor: 1e6,
         label: "packets",
-        values: &[("received", |worker| &worker.received_loss), ("sent", |worker| &worker.sent_loss)],
+        values: &[
+            ("received", |worker| &worker.received_loss),
+            ("sent", |worker| &worker.sent_loss),
+        ],
     },
     WorkerMetric {
         name: "conclave_rtc_key_frame_requests_total",
@@ -220,7 +270,10 @@ const WORKER_METRICS: &[WorkerMetric] = &[
 
 impl WorkerMetric {
     fn labels(&self) -> Vec<&'static str> {
-        ["worker", self.label].into_iter().filter(|label| !label.is_empty()).collect()
+        ["worker", self.label]
+            .into_iter()
+            .filter(|label| !label.is_empty())
+            .collect()
     }
 
     fn opts(&self) -> Opts {
@@ -228,8 +281,10 @@ impl WorkerMetric {
     }
 
     fn collect(&self, workers: &[Arc<WorkerMetrics>]) -> Result<Vec<MetricFamily>, Error> {
-        let (counter, gauge) =
-            (CounterVec::new(self.opts(), &self.labels())?, GaugeVec::new(self.opts(), &self.labels())?);
+        let (counter, gauge) = (
+            CounterVec::new(self.opts(), &self.labels())?,
+            GaugeVec::new(self.opts(), &self.labels())?,
+        );
         for (index, worker) in workers.iter().enumerate() {
             let index = index.to_string();
             for (value, number) in self.values {
@@ -243,7 +298,11 @@ impl WorkerMetric {
                 }
             }
         }
-        Ok(if self.is_counter { counter.collect() } else { gauge.collect() })
+        Ok(if self.is_counter {
+            counter.collect()
+        } else {
+            gauge.collect()
+        })
     }
 }
 
@@ -257,9 +316,20 @@ impl WorkerCollector {
     fn new(workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let describe = |metric: &WorkerMetric| {
             let labels = metric.labels().into_iter().map(str::to_owned).collect();
-            Desc::new(metric.name.to_owned(), metric.help.to_owned(), labels, [].into())
+            Desc::new(
+                metric.name.to_owned(),
+                metric.help.to_owned(),
+                labels,
+                [].into(),
+            )
         };
-        Ok(Self { descriptions: WORKER_METRICS.iter().map(describe).collect::<Result<_, _>>()?, workers })
+        Ok(Self {
+            descriptions: WORKER_METRICS
+                .iter()
+                .map(describe)
+                .collect::<Result<_, _>>()?,
+            workers,
+        })
     }
 }
 
@@ -270,7 +340,11 @@ impl Collector for WorkerCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         // The names and labels were accepted when the metrics were described.
-        WORKER_METRICS.iter().filter_map(|metric| metric.collect(&self.workers).ok()).flatten().collect()
+        WORKER_METRICS
+            .iter()
+            .filter_map(|metric| metric.collect(&self.workers).ok())
+            .flatten()
+            .collect()
     }
 }
 
@@ -283,16 +357,30 @@ mod tests {
     #[test]
     fn the_numbers_of_each_worker_are_shown_in_the_units_of_prometheus() {
         let registry = Registry::new();
-        let text = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let text = || {
+            TextEncoder::new()
+                .encode_to_string(&registry.gather())
+                .unwrap()
+        };
         let workers: Vec<Arc<WorkerMetrics>> = vec![Arc::default(), Arc::default()];
-        workers[1].busy_microseconds.store(1_500_000, Ordering::Relaxed);
+        workers[1]
+            .busy_microseconds
+            .store(1_500_000, Ordering::Relaxed);
         workers[1].sent_loss.store(50_000, Ordering::Relaxed);
         workers[0].received_packets.store(7, Ordering::Relaxed);
-        workers[1].dropped(DropReason::Muted).store(3, Ordering::Relaxed);
+        workers[1]
+            .dropped(DropReason::Muted)
+            .store(3, Ordering::Relaxed);
         let metrics = RtcMetrics::new(&registry, workers).unwrap();
         for reason in DropReason::ALL {
-            let line = format!("conclave_rtc_dropped_packets_total{{reason=\"{}\",worker=\"0\"}} 0", reason.label());
-            assert!(text().lines().any(|shown| shown == line), "{line} is not shown");
+            let line = format!(
+                "conclave_rtc_dropped_packets_total{{reason=\"{}\",worker=\"0\"}} 0",
+                reason.label()
+            );
+            assert!(
+                text().lines().any(|shown| shown == line),
+                "{line} is not shown"
+            );
         }
         metrics.record_join(JoinOutcome::NotConnected);
         metrics.record_first_frame(Duration::from_millis(250));
@@ -304,7 +392,11 @@ mod tests {
             "conclave_rtc_joins_total{outcome=\"not_connected\"} 1",
             "conclave_rtc_first_frame_seconds_bucket{le=\"0.3\"} 1",
         ] {
-            assert!(text().lines().any(|shown| shown == line), "{line} is not in {}", text());
+            assert!(
+                text().lines().any(|shown| shown == line),
+                "{line} is not in {}",
+                text()
+            );
         }
     }
 }

@@ -10,7 +10,8 @@ use conclave_model::event::Departure;
 use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, ParticipantState, Track};
 use conclave_model::{
-    EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid,
+    EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret, Timestamp,
+    TrackSid,
 };
 
 use super::common::Owned;
@@ -87,7 +88,9 @@ impl From<ReportError> for SandboxError {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
             // This plane admits no other identities, and a join of the sandbox is not asked for beforehand.
-            ReportError::InvalidIdentity | ReportError::RoleRemoved | ReportError::Unavailable => Self::Unavailable,
+            ReportError::InvalidIdentity | ReportError::RoleRemoved | ReportError::Unavailable => {
+                Self::Unavailable
+            }
         }
     }
 }
@@ -124,39 +127,75 @@ impl EmbeddedPlane {
     /// # Errors
     /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined then.
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
-        let claims = self.inner().signer.verify(token, self.inner().clock.now()).map_err(SandboxError::BadToken)?;
-        let (identity, room, role) = (claims.identity.clone(), claims.room.split().1, claims.role());
+        let claims = self
+            .inner()
+            .signer
+            .verify(token, self.inner().clock.now())
+            .map_err(SandboxError::BadToken)?;
+        let (identity, room, role) = (
+            claims.identity.clone(),
+            claims.room.split().1,
+            claims.role(),
+        );
         let name = claims.room.clone();
-        let (entered, sid, answers) = self.inner().enter(&name, |machine, now| machine.begin_join(claims, now));
+        let (entered, sid, answers) = self
+            .inner()
+            .enter(&name, |machine, now| machine.begin_join(claims, now));
         let sid = sid?;
         // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
-        let concluded = tokio::spawn(conclude_join(Arc::clone(self.inner()), entered, sid.clone(), answers));
+        let concluded = tokio::spawn(conclude_join(
+            Arc::clone(self.inner()),
+            entered,
+            sid.clone(),
+            answers,
+        ));
         concluded.await.map_err(|_| SandboxError::Unavailable)??;
-        Ok(JoinAccepted { sid, identity, room, role })
+        Ok(JoinAccepted {
+            sid,
+            identity,
+            room,
+            role,
+        })
     }
 
     /// Publishes a track.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`, or what the control plane answered.
-    pub async fn publish(&self, sid: &ParticipantSid, track: NewTrack) -> Result<Track, SandboxError> {
-        self.call(sid, |machine, now| machine.publish(sid, track, now)).await
+    pub async fn publish(
+        &self,
+        sid: &ParticipantSid,
+        track: NewTrack,
+    ) -> Result<Track, SandboxError> {
+        self.call(sid, |machine, now| machine.publish(sid, track, now))
+            .await
     }
 
     /// Ends a track.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
-    pub async fn unpublish(&self, sid: &ParticipantSid, track: &TrackSid) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.unpublish(sid, track, now)).await
+    pub async fn unpublish(
+        &self,
+        sid: &ParticipantSid,
+        track: &TrackSid,
+    ) -> Result<(), SandboxError> {
+        self.call(sid, |machine, now| machine.unpublish(sid, track, now))
+            .await
     }
 
     /// Mutes or unmutes a track as its publisher.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
-    pub async fn mute(&self, sid: &ParticipantSid, track: &TrackSid, muted: bool) -> Result<Track, SandboxError> {
-        self.call(sid, |machine, now| machine.mute(sid, track, muted, now)).await
+    pub async fn mute(
+        &self,
+        sid: &ParticipantSid,
+        track: &TrackSid,
+        muted: bool,
+    ) -> Result<Track, SandboxError> {
+        self.call(sid, |machine, now| machine.mute(sid, track, muted, now))
+            .await
     }
 
     /// Sends data to all other participants of the room that may subscribe.
@@ -169,7 +208,8 @@ impl EmbeddedPlane {
         data: Vec<u8>,
         topic: Option<&str>,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.send_data(sid, data, topic, now)).await
+        self.call(sid, |machine, now| machine.send_data(sid, data, topic, now))
+            .await
     }
 
     /// Sets the measured bitrate of a participant, in kilobits per second.
@@ -177,15 +217,21 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, or what the control plane answered.
     pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now)).await
+        self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now))
+            .await
     }
 
     /// Leaves, or loses the connection.
     ///
     /// # Errors
     /// `NoSuchParticipant`, or what the control plane answered; the participant has left in any case.
-    pub async fn leave(&self, sid: &ParticipantSid, departure: Departure) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.leave(sid, departure, now)).await
+    pub async fn leave(
+        &self,
+        sid: &ParticipantSid,
+        departure: Departure,
+    ) -> Result<(), SandboxError> {
+        self.call(sid, |machine, now| machine.leave(sid, departure, now))
+            .await
     }
 
     /// Sets the status of a recording or a broadcast, and returns its state afterwards. A status that it cannot change to is
@@ -200,9 +246,14 @@ impl EmbeddedPlane {
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
         let error = error.map(|error| redact_urls(&error));
-        let room = self.inner().common.room_of(&Owned::Egress(id.clone())).ok_or(SandboxError::NoSuchEgress)?;
-        let (state, answers) =
-            self.inner().call(&room, |machine, now| machine.set_egress_status(id, status, error, now));
+        let room = self
+            .inner()
+            .common
+            .room_of(&Owned::Egress(id.clone()))
+            .ok_or(SandboxError::NoSuchEgress)?;
+        let (state, answers) = self.inner().call(&room, |machine, now| {
+            machine.set_egress_status(id, status, error, now)
+        });
         let state = state.ok_or(SandboxError::NoSuchEgress)?;
         await_answers(answers).await?;
         Ok(state)
@@ -215,12 +266,19 @@ impl EmbeddedPlane {
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
         let name = self.inner().room_of_key(&key)?;
-        let (room, connection, answers) = self.inner().enter(&name, |machine, now| machine.begin_connect(&key, now));
+        let (room, connection, answers) = self
+            .inner()
+            .enter(&name, |machine, now| machine.begin_connect(&key, now));
         match connection? {
             EncoderConnection::AlreadyConnected(state) => Ok(state),
             EncoderConnection::Joining(sid) => {
                 // In a spawned task, as every join.
-                let connected = tokio::spawn(conclude_encoder(Arc::clone(self.inner()), room, sid, answers));
+                let connected = tokio::spawn(conclude_encoder(
+                    Arc::clone(self.inner()),
+                    room,
+                    sid,
+                    answers,
+                ));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
             }
         }
@@ -233,13 +291,16 @@ impl EmbeddedPlane {
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
         let room = self.inner().room_of_key(&key)?;
-        self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now)).await
+        self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now))
+            .await
     }
 
     /// Lets all calls of the control plane fail for a duration from now on; zero ends an outage. Participants stay connected,
     /// and what they do is reported.
     pub fn simulate_outage(&self, duration: Duration) {
-        self.inner().faults.simulate_outage(&self.inner().clock, duration);
+        self.inner()
+            .faults
+            .simulate_outage(&self.inner().clock, duration);
     }
 
     /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as accepted.
@@ -252,17 +313,34 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`.
     pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
-        let read = |machine: &mut Machine, now| (machine.active_or_left(sid), machine.subscriptions(sid), now);
+        let read = |machine: &mut Machine, now| {
+            (machine.active_or_left(sid), machine.subscriptions(sid), now)
+        };
         let ((shown, subscriptions, now), _) = self.inner().call(&self.room_of(sid)?, read);
-        let ShownParticipant { participant, claims, inbox } = shown?;
+        let ShownParticipant {
+            participant,
+            claims,
+            inbox,
+        } = shown?;
         let is_connected = participant.state == ParticipantState::Active;
-        let refreshed = self.inner().signer.refresh(&claims, token_expiry(&claims, is_connected, now), now);
+        let refreshed =
+            self.inner()
+                .signer
+                .refresh(&claims, token_expiry(&claims, is_connected, now), now);
         let token = refreshed.map_err(SandboxError::BadToken)?.token;
-        Ok(ClientView { participant, token, inbox, subscriptions })
+        Ok(ClientView {
+            participant,
+            token,
+            inbox,
+            subscriptions,
+        })
     }
 
     fn room_of(&self, sid: &ParticipantSid) -> Result<NamespacedRoom, SandboxError> {
-        self.inner().common.room_of(&Owned::Participant(sid.clone())).ok_or(SandboxError::NoSuchParticipant)
+        self.inner()
+            .common
+            .room_of(&Owned::Participant(sid.clone()))
+            .ok_or(SandboxError::NoSuchParticipant)
     }
 
     /// Makes a call on the room of a participant and awaits the answers to the reports that it caused.
@@ -323,7 +401,8 @@ async fn conclude_encoder(
         room.end_join();
         return Err(error.into());
     }
-    let (connected, answers) = inner.call_in(&room, |machine, now| machine.complete_connect(&sid, now));
+    let (connected, answers) =
+        inner.call_in(&room, |machine, now| machine.complete_connect(&sid, now));
     room.end_join();
     let state = connected?;
     await_answers(answers).await?;

@@ -14,7 +14,10 @@ impl EmbeddedPlane {
         self.inner().common.stop();
         // A join that is not among these rooms finds that the server stops: it locks its room later than this.
         let rooms = self.inner().rooms.all();
-        let answers = rooms.iter().flat_map(|room| self.inner().call_in(room, Machine::stop).1).collect();
+        let answers = rooms
+            .iter()
+            .flat_map(|room| self.inner().call_in(room, Machine::stop).1)
+            .collect();
         matches!(timeout(limit, await_answers(answers)).await, Ok(Ok(())))
     }
 }

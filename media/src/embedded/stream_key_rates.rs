@@ -6,9 +6,15 @@ use conclave_model::ingress::StreamKeyHash;
 use conclave_model::{ClientAddress, Clock, Rate, RateLimits};
 
 /// Tries from one address: all encoders of a studio may come back at once.
-const ADDRESS: Rate = Rate { per_second: 2, burst: 64 };
+const ADDRESS: Rate = Rate {
+    per_second: 2,
+    burst: 64,
+};
 /// Tries of one key: an encoder that lost its connection tries it again.
-const KEY: Rate = Rate { per_second: 1, burst: 10 };
+const KEY: Rate = Rate {
+    per_second: 1,
+    burst: 10,
+};
 
 /// The rates of a server.
 pub struct StreamKeyRates {
@@ -19,14 +25,21 @@ pub struct StreamKeyRates {
 impl StreamKeyRates {
     /// Nothing has been tried.
     pub fn new(clock: &Clock) -> Self {
-        Self { addresses: RateLimits::new(clock, ADDRESS), keys: RateLimits::new(clock, KEY) }
+        Self {
+            addresses: RateLimits::new(clock, ADDRESS),
+            keys: RateLimits::new(clock, KEY),
+        }
     }
 
     /// Counts a try of a key, which need not exist.
     ///
     /// # Errors
     /// How long to wait. The key must not be looked up.
-    pub fn check(&self, address: ClientAddress, StreamKeyHash(key): &StreamKeyHash) -> Result<(), Duration> {
+    pub fn check(
+        &self,
+        address: ClientAddress,
+        StreamKeyHash(key): &StreamKeyHash,
+    ) -> Result<(), Duration> {
         self.addresses.check(&address)?;
         self.keys.check(key)
     }
@@ -53,13 +66,24 @@ mod tests {
     fn an_address_that_guesses_is_refused_and_others_are_not() {
         let (rates, clock) = rates();
         let address = |text: &str| ClientAddress::from(text.parse::<IpAddr>().unwrap());
-        let taken = (0..1_000).filter(|guess| rates.check(address("2001:db8::1"), &key(*guess)).is_ok()).count();
+        let taken = (0..1_000)
+            .filter(|guess| rates.check(address("2001:db8::1"), &key(*guess)).is_ok())
+            .count();
         assert_eq!(taken, 64);
-        assert!(rates.check(address("2001:db8::2"), &key(2_000)).is_err(), "of the same network");
+        assert!(
+            rates.check(address("2001:db8::2"), &key(2_000)).is_err(),
+            "of the same network"
+        );
         assert!(rates.check(address("2001:db8:0:1::1"), &key(2_001)).is_ok());
         assert!(rates.check(address("127.0.0.1"), &key(2_002)).is_ok());
         clock.advance(Duration::from_secs(1));
-        let taken = (0..10).filter(|guess| rates.check(address("2001:db8::1"), &key(3_000 + guess)).is_ok()).count();
+        let taken = (0..10)
+            .filter(|guess| {
+                rates
+                    .check(address("2001:db8::1"), &key(3_000 + guess))
+                    .is_ok()
+            })
+            .count();
         assert_eq!(taken, 2);
     }
 
@@ -68,7 +92,9 @@ mod tests {
         let (rates, clock) = rates();
         let tries = |of: usize| {
             let addresses = (0..100_u8).map(|host| IpAddr::from([203, 0, 113, host]).into());
-            addresses.filter(|address| rates.check(*address, &key(of)).is_ok()).count()
+            addresses
+                .filter(|address| rates.check(*address, &key(of)).is_ok())
+                .count()
         };
         assert_eq!(tries(1), 10);
         assert_eq!(tries(2), 10);

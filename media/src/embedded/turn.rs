@@ -44,8 +44,16 @@ pub struct OwnTurn {
 
 impl From<TurnCredentials> for IceServer {
     fn from(server: TurnCredentials) -> Self {
-        let TurnCredentials { urls, username, credential } = server;
-        Self { urls, username, credential: credential.reveal().to_owned() }
+        let TurnCredentials {
+            urls,
+            username,
+            credential,
+        } = server;
+        Self {
+            urls,
+            username,
+            credential: credential.reveal().to_owned(),
+        }
     }
 }
 
@@ -54,16 +62,35 @@ impl TurnServers {
     pub(super) fn for_participant(&self, sid: &ParticipantSid, now: Timestamp) -> TurnCredentials {
         let username = username(sid.as_str(), now.after(self.ttl));
         let credential = password(&self.secret, &username);
-        TurnCredentials { urls: self.urls.clone(), username, credential }
+        TurnCredentials {
+            urls: self.urls.clone(),
+            username,
+            credential,
+        }
     }
 }
 
 impl OwnTurn {
     /// A server that relays to these media workers. It has no clients yet.
-    pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock, max_allocations: usize) -> Self {
+    pub(super) fn new(
+        secret: Secret,
+        workers: &Workers,
+        clock: Clock,
+        max_allocations: usize,
+    ) -> Self {
         let peers = workers.udp_addresses();
-        let settings = TurnSettings { secret, peers: &peers, clock, patience: PATIENCE, max_allocations };
-        Self { server: TurnServer::new(settings), urls: Vec::new(), udp: None }
+        let settings = TurnSettings {
+            secret,
+            peers: &peers,
+            clock,
+            patience: PATIENCE,
+            max_allocations,
+        };
+        Self {
+            server: TurnServer::new(settings),
+            urls: Vec::new(),
+            udp: None,
+        }
     }
 
     /// Serves clients by UDP at this port of the addresses that the media workers listen on; at a free one for 0. Returns the port.
@@ -83,7 +110,11 @@ mod tests {
     use super::*;
 
     fn servers(secret: &str) -> TurnServers {
-        TurnServers { urls: vec!["turn:a".into()], secret: Secret::new(secret), ttl: Duration::from_secs(60) }
+        TurnServers {
+            urls: vec!["turn:a".into()],
+            secret: Secret::new(secret),
+            ttl: Duration::from_secs(60),
+        }
     }
 
     #[test]
@@ -95,7 +126,10 @@ mod tests {
             (["turn:a".to_owned()].as_slice(), "1060:PA_alice")
         );
         let other = servers("b").for_participant(&"PA_alice".parse().unwrap(), now);
-        assert_eq!(given.credential, password(&Secret::new("a"), "1060:PA_alice"));
+        assert_eq!(
+            given.credential,
+            password(&Secret::new("a"), "1060:PA_alice")
+        );
         assert_ne!(given.credential.reveal(), other.credential.reveal());
     }
 

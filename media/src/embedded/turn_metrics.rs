@@ -38,9 +38,15 @@ impl Shown {
     fn new(metrics: &TurnMetrics) -> Result<Self, Error> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shown = Self {
-            allocations: IntGauge::new("conclave_turn_allocations", "Allocations of clients of the TURN server")?,
+            allocations: IntGauge::new(
+                "conclave_turn_allocations",
+                "Allocations of clients of the TURN server",
+            )?,
             bytes: IntCounterVec::new(
-                Opts::new("conclave_turn_bytes_total", "Bytes of datagrams that the TURN server relayed"),
+                Opts::new(
+                    "conclave_turn_bytes_total",
+                    "Bytes of datagrams that the TURN server relayed",
+                ),
                 &["direction"],
             )?,
             dropped: IntCounter::new(
@@ -55,13 +61,24 @@ impl Shown {
                 &["reason"],
             )?,
         };
-        shown.allocations.set(i64::try_from(read(&metrics.allocations)).unwrap_or(i64::MAX));
-        for (direction, counter) in [("from_clients", &metrics.from_clients), ("to_clients", &metrics.to_clients)] {
-            shown.bytes.with_label_values(&[direction]).inc_by(read(counter));
+        shown
+            .allocations
+            .set(i64::try_from(read(&metrics.allocations)).unwrap_or(i64::MAX));
+        for (direction, counter) in [
+            ("from_clients", &metrics.from_clients),
+            ("to_clients", &metrics.to_clients),
+        ] {
+            shown
+                .bytes
+                .with_label_values(&[direction])
+                .inc_by(read(counter));
         }
         shown.dropped.inc_by(read(&metrics.dropped));
         for reason in TurnRefusal::ALL {
-            shown.refused.with_label_values(&[reason.label()]).inc_by(read(metrics.refused(reason)));
+            shown
+                .refused
+                .with_label_values(&[reason.label()])
+                .inc_by(read(metrics.refused(reason)));
         }
         Ok(shown)
     }
@@ -74,8 +91,16 @@ impl Shown {
 impl TurnCollector {
     fn new(metrics: Arc<TurnMetrics>) -> Result<Self, Error> {
         let shown = Shown::new(&metrics)?;
-        let descriptions = shown.collectors().into_iter().flat_map(Collector::desc).cloned().collect();
-        Ok(Self { descriptions, metrics })
+        let descriptions = shown
+            .collectors()
+            .into_iter()
+            .flat_map(Collector::desc)
+            .cloned()
+            .collect();
+        Ok(Self {
+            descriptions,
+            metrics,
+        })
     }
 }
 
@@ -86,8 +111,14 @@ impl Collector for TurnCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         // The names and labels were accepted when the metrics were described.
-        let Ok(shown) = Shown::new(&self.metrics) else { return Vec::new() };
-        shown.collectors().into_iter().flat_map(Collector::collect).collect()
+        let Ok(shown) = Shown::new(&self.metrics) else {
+            return Vec::new();
+        };
+        shown
+            .collectors()
+            .into_iter()
+            .flat_map(Collector::collect)
+            .collect()
     }
 }
 
@@ -102,10 +133,16 @@ mod tests {
         let metrics = Arc::new(TurnMetrics::default());
         metrics.allocations.store(3, Ordering::Relaxed);
         metrics.to_clients.store(1_200, Ordering::Relaxed);
-        metrics.refused(TurnRefusal::Quota).store(2, Ordering::Relaxed);
+        metrics
+            .refused(TurnRefusal::Quota)
+            .store(2, Ordering::Relaxed);
         let registry = Registry::new();
-        registry.register(Box::new(TurnCollector::new(metrics).unwrap())).unwrap();
-        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        registry
+            .register(Box::new(TurnCollector::new(metrics).unwrap()))
+            .unwrap();
+        let text = TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap();
         for line in [
             "conclave_turn_allocations 3",
             "conclave_turn_bytes_total{direction=\"to_clients\"} 1200",
@@ -114,7 +151,10 @@ mod tests {
             "conclave_turn_refused_total{reason=\"quota\"} 2",
             "conclave_turn_refused_total{reason=\"peer\"} 0",
         ] {
-            assert!(text.lines().any(|shown| shown == line), "{line} is not in {text}");
+            assert!(
+                text.lines().any(|shown| shown == line),
+                "{line} is not in {text}"
+            );
         }
     }
 }

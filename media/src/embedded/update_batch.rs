@@ -55,10 +55,17 @@ impl UpdateBatch {
         let waits = urgency == Urgency::CanWait && clients > LARGE_ROOM;
         let before = self.waiting.remove(identity);
         // Of the same join, the new state is enough. That of an earlier join comes first, or clients would take the later for gone.
-        let mut sent: Vec<_> = before.filter(|before| before.sid != info.sid).into_iter().collect();
+        let mut sent: Vec<_> = before
+            .filter(|before| before.sid != info.sid)
+            .into_iter()
+            .collect();
         if waits && sent.is_empty() && self.until.is_some() {
             self.waiting.insert(identity.clone(), info);
-            return if self.waiting.len() > MOST_WAITING { self.take() } else { Vec::new() };
+            return if self.waiting.len() > MOST_WAITING {
+                self.take()
+            } else {
+                Vec::new()
+            };
         }
         if waits {
             self.until.get_or_insert(reading + INTERVAL);
@@ -109,33 +116,54 @@ mod tests {
 
     fn info(identity: &str, sid: &str, version: u32, state: State) -> Arc<ParticipantInfo> {
         let (identity, sid, state) = (identity.to_owned(), sid.to_owned(), state.into());
-        Arc::new(ParticipantInfo { identity, sid, version, state, ..ParticipantInfo::default() })
+        Arc::new(ParticipantInfo {
+            identity,
+            sid,
+            version,
+            state,
+            ..ParticipantInfo::default()
+        })
     }
 
     fn identity(of: &ParticipantInfo) -> Identity {
         of.identity.parse().unwrap()
     }
 
-    fn push(batch: &mut UpdateBatch, info: Arc<ParticipantInfo>, urgency: Urgency, clients: usize) -> Vec<u32> {
+    fn push(
+        batch: &mut UpdateBatch,
+        info: Arc<ParticipantInfo>,
+        urgency: Urgency,
+        clients: usize,
+    ) -> Vec<u32> {
         versions(&batch.push(&identity(&info), info, urgency, clients, Duration::ZERO))
     }
 
     fn versions(messages: &[Infos]) -> Vec<u32> {
-        messages.iter().flat_map(|infos| infos.iter()).map(|info| info.version).collect()
+        messages
+            .iter()
+            .flat_map(|infos| infos.iter())
+            .map(|info| info.version)
+            .collect()
     }
 
     #[test]
     fn in_a_small_room_nothing_waits() {
         let mut batch = UpdateBatch::default();
         for version in 0..10 {
-            let sent = push(&mut batch, info("alice", "PA_1", version, State::Active), Urgency::CanWait, LARGE_ROOM);
+            let sent = push(
+                &mut batch,
+                info("alice", "PA_1", version, State::Active),
+                Urgency::CanWait,
+                LARGE_ROOM,
+            );
             assert_eq!(sent, [version]);
         }
         assert_eq!(batch.until, None);
     }
 
     #[test]
-    fn in_a_large_room_the_first_news_is_sent_at_once_and_of_what_follows_the_last_of_each_participant() {
+    fn in_a_large_room_the_first_news_is_sent_at_once_and_of_what_follows_the_last_of_each_participant()
+     {
         let mut batch = UpdateBatch::default();
         let alice = |version| info("alice", "PA_1", version, State::Active);
         assert_eq!(push(&mut batch, alice(1), Urgency::CanWait, LARGE), [1]);
@@ -143,10 +171,21 @@ mod tests {
         for (name, version) in [("alice", 2), ("bob", 10), ("alice", 3)] {
             let sid = format!("PA_{name}");
             let sid = if name == "alice" { "PA_1" } else { &sid };
-            assert!(push(&mut batch, info(name, sid, version, State::Active), Urgency::CanWait, LARGE).is_empty());
+            assert!(
+                push(
+                    &mut batch,
+                    info(name, sid, version, State::Active),
+                    Urgency::CanWait,
+                    LARGE
+                )
+                .is_empty()
+            );
         }
         assert_eq!(versions(&batch.end_interval(INTERVAL)), [3, 10]);
-        assert!(push(&mut batch, alice(4), Urgency::CanWait, LARGE).is_empty(), "the next interval has begun");
+        assert!(
+            push(&mut batch, alice(4), Urgency::CanWait, LARGE).is_empty(),
+            "the next interval has begun"
+        );
         assert_eq!(versions(&batch.end_interval(2 * INTERVAL)), [4]);
         assert!(batch.end_interval(3 * INTERVAL).is_empty());
         assert_eq!(push(&mut batch, alice(5), Urgency::CanWait, LARGE), [5]);
@@ -155,21 +194,61 @@ mod tests {
     #[test]
     fn news_of_media_is_sent_at_once_and_replaces_what_waits() {
         let mut batch = UpdateBatch::default();
-        push(&mut batch, info("bob", "PA_2", 1, State::Active), Urgency::CanWait, LARGE);
-        assert!(push(&mut batch, info("alice", "PA_1", 1, State::Active), Urgency::CanWait, LARGE).is_empty());
-        assert_eq!(push(&mut batch, info("alice", "PA_1", 2, State::Active), Urgency::AtOnce, LARGE), [2]);
+        push(
+            &mut batch,
+            info("bob", "PA_2", 1, State::Active),
+            Urgency::CanWait,
+            LARGE,
+        );
+        assert!(
+            push(
+                &mut batch,
+                info("alice", "PA_1", 1, State::Active),
+                Urgency::CanWait,
+                LARGE
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            push(
+                &mut batch,
+                info("alice", "PA_1", 2, State::Active),
+                Urgency::AtOnce,
+                LARGE
+            ),
+            [2]
+        );
         assert!(batch.end_interval(INTERVAL).is_empty());
     }
 
     #[test]
     fn of_two_joins_with_one_identity_the_end_of_the_first_comes_before_the_second() {
         let mut batch = UpdateBatch::default();
-        push(&mut batch, info("bob", "PA_2", 1, State::Active), Urgency::CanWait, LARGE);
+        push(
+            &mut batch,
+            info("bob", "PA_2", 1, State::Active),
+            Urgency::CanWait,
+            LARGE,
+        );
         for urgency in [Urgency::CanWait, Urgency::AtOnce] {
             assert!(
-                push(&mut batch, info("alice", "PA_1", 7, State::Disconnected), Urgency::CanWait, LARGE).is_empty()
+                push(
+                    &mut batch,
+                    info("alice", "PA_1", 7, State::Disconnected),
+                    Urgency::CanWait,
+                    LARGE
+                )
+                .is_empty()
             );
-            assert_eq!(push(&mut batch, info("alice", "PA_3", 1, State::Active), urgency, LARGE), [7, 1]);
+            assert_eq!(
+                push(
+                    &mut batch,
+                    info("alice", "PA_3", 1, State::Active),
+                    urgency,
+                    LARGE
+                ),
+                [7, 1]
+            );
         }
     }
 
@@ -178,14 +257,26 @@ mod tests {
         let mut batch = UpdateBatch::default();
         let large = |at: u32| {
             let metadata = "m".repeat(MESSAGE_BYTES / 2 - 1_000);
-            Arc::new(ParticipantInfo { metadata, ..(*info(&format!("p{at}"), "PA_1", at, State::Active)).clone() })
+            Arc::new(ParticipantInfo {
+                metadata,
+                ..(*info(&format!("p{at}"), "PA_1", at, State::Active)).clone()
+            })
         };
         (0..6).for_each(|at| drop(push(&mut batch, large(at), Urgency::CanWait, LARGE)));
-        let lengths: Vec<_> = batch.end_interval(INTERVAL).iter().map(|infos| infos.len()).collect();
+        let lengths: Vec<_> = batch
+            .end_interval(INTERVAL)
+            .iter()
+            .map(|infos| infos.len())
+            .collect();
         assert_eq!(lengths, [2, 2, 1]);
         let mut sent = Vec::new();
         for at in 0..=u32::try_from(MOST_WAITING).unwrap() {
-            sent = push(&mut batch, info(&format!("p{at}"), "PA_1", at, State::Active), Urgency::CanWait, LARGE);
+            sent = push(
+                &mut batch,
+                info(&format!("p{at}"), "PA_1", at, State::Active),
+                Urgency::CanWait,
+                LARGE,
+            );
         }
         assert_eq!(sent.len(), MOST_WAITING + 1);
     }
@@ -226,9 +317,13 @@ mod tests {
                 if info.state() == State::Disconnected {
                     // Whoever has the identity is gone for the client.
                     let known = self.known.remove(&info.identity);
-                    prop_assert!(known.is_none_or(|(sid, _)| sid == info.sid), "a later join is taken for gone");
+                    prop_assert!(
+                        known.is_none_or(|(sid, _)| sid == info.sid),
+                        "a later join is taken for gone"
+                    );
                 } else {
-                    self.known.insert(info.identity.clone(), (info.sid.clone(), info.version));
+                    self.known
+                        .insert(info.identity.clone(), (info.sid.clone(), info.version));
                 }
             }
             Ok(())

@@ -32,27 +32,43 @@ pub(super) struct ApiGrant {
 impl ApiGrant {
     /// Allows creating and deleting rooms.
     pub fn room_create() -> Self {
-        Self { room_create: true, ..Self::default() }
+        Self {
+            room_create: true,
+            ..Self::default()
+        }
     }
 
     /// Allows listing rooms.
     pub fn room_list() -> Self {
-        Self { room_list: true, ..Self::default() }
+        Self {
+            room_list: true,
+            ..Self::default()
+        }
     }
 
     /// Allows reading and moderating one room.
     pub fn room_admin(room: &str) -> Self {
-        Self { room_admin: true, room: Some(room.into()), ..Self::default() }
+        Self {
+            room_admin: true,
+            room: Some(room.into()),
+            ..Self::default()
+        }
     }
 
     /// Allows starting, reading and stopping egresses.
     pub fn room_record() -> Self {
-        Self { room_record: true, ..Self::default() }
+        Self {
+            room_record: true,
+            ..Self::default()
+        }
     }
 
     /// Allows creating, reading and deleting ingress endpoints.
     pub fn ingress_admin() -> Self {
-        Self { ingress_admin: true, ..Self::default() }
+        Self {
+            ingress_admin: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -94,9 +110,18 @@ struct JoinRoomConfig {
 }
 
 /// Signs a token for one API call made at `now`.
-pub(super) fn api_token(signer: &TokenSigner, grant: &ApiGrant, now: Timestamp) -> Result<Secret, TokenError> {
+pub(super) fn api_token(
+    signer: &TokenSigner,
+    grant: &ApiGrant,
+    now: Timestamp,
+) -> Result<Secret, TokenError> {
     let (nbf, exp) = validity(now);
-    signer.encode(&ApiPayload { iss: signer.api_key(), nbf, exp, video: grant })
+    signer.encode(&ApiPayload {
+        iss: signer.api_key(),
+        nbf,
+        exp,
+        video: grant,
+    })
 }
 
 /// Signs a token that joins a room as a hidden participant which neither publishes nor subscribes. If the join opens the
@@ -115,9 +140,19 @@ pub(super) fn join_token(
         can_subscribe: false,
         can_publish_data: false,
     };
-    let room_config = JoinRoomConfig { empty_timeout: empty_seconds, departure_timeout: empty_seconds };
+    let room_config = JoinRoomConfig {
+        empty_timeout: empty_seconds,
+        departure_timeout: empty_seconds,
+    };
     let (nbf, exp) = validity(now);
-    signer.encode(&JoinPayload { iss: signer.api_key(), sub: identity, nbf, exp, video: grant, room_config })
+    signer.encode(&JoinPayload {
+        iss: signer.api_key(),
+        sub: identity,
+        nbf,
+        exp,
+        video: grant,
+        room_config,
+    })
 }
 
 /// Returns `nbf` and `exp` of a token signed at `now`, in seconds since the epoch.

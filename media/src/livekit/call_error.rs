@@ -39,10 +39,15 @@ impl CallError {
         Self::Unavailable(match status {
             401 => "the server answered 401: check media.api_key and media.api_secret".to_owned(),
             404 => "the server answered 404 to LiveKit's API: check media.url".to_owned(),
-            413 => "the server answered 413: a proxy in front of LiveKit limits the size of requests".to_owned(),
+            413 => {
+                "the server answered 413: a proxy in front of LiveKit limits the size of requests"
+                    .to_owned()
+            }
             // The body is left out: an error page of a proxy adds nothing to its status.
             _ => {
-                format!("the server answered {status} and no LiveKit error: check media.url and what is in front of it")
+                format!(
+                    "the server answered {status} and no LiveKit error: check media.url and what is in front of it"
+                )
             }
         })
     }
@@ -85,7 +90,9 @@ impl CallError {
 impl From<CallError> for MediaError {
     fn from(error: CallError) -> Self {
         match &error {
-            CallError::Refused(refused) if refused.concerns_request() => Self::Refused(error.to_string()),
+            CallError::Refused(refused) if refused.concerns_request() => {
+                Self::Refused(error.to_string())
+            }
             _ => Self::Unavailable(error.to_string()),
         }
     }
@@ -95,9 +102,16 @@ impl TwirpError {
     /// Returns whether LiveKit is healthy and refuses this request, as opposed to a fault of the server or of the
     /// credentials, with which every call fails.
     fn concerns_request(&self) -> bool {
-        let server_faults = ["internal", "unknown", "data_loss", "deadline_exceeded", "canceled"];
+        let server_faults = [
+            "internal",
+            "unknown",
+            "data_loss",
+            "deadline_exceeded",
+            "canceled",
+        ];
         let client_faults = ["unauthenticated", "permission_denied", "bad_route"];
-        self.is_redis_missing() || !(server_faults.contains(&&*self.code) || client_faults.contains(&&*self.code))
+        self.is_redis_missing()
+            || !(server_faults.contains(&&*self.code) || client_faults.contains(&&*self.code))
     }
 
     fn is_redis_missing(&self) -> bool {
@@ -128,7 +142,9 @@ impl TwirpError {
 
 /// Returns a list as empty if it could not be read because LiveKit runs without Redis: it has neither egresses nor
 /// ingress endpoints then.
-pub(super) fn empty_without_redis<R: Default>(listed: Result<R, CallError>) -> Result<R, CallError> {
+pub(super) fn empty_without_redis<R: Default>(
+    listed: Result<R, CallError>,
+) -> Result<R, CallError> {
     match listed {
         Err(error) if error.is_redis_missing() => Ok(R::default()),
         listed => listed,
@@ -137,6 +153,10 @@ pub(super) fn empty_without_redis<R: Default>(listed: Result<R, CallError>) -> R
 
 /// Shortens a text from LiveKit and removes control characters and the paths of urls, which may hold stream keys.
 pub(super) fn sanitized(text: &str) -> String {
-    let short: String = text.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect();
+    let short: String = text
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_QUOTED_CHARS)
+        .collect();
     redact_urls(&short)
 }

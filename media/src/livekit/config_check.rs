@@ -52,7 +52,10 @@ impl ConfigCheck {
     }
 
     fn add_problem(&mut self, advice: impl Into<String>, is_fatal: bool) {
-        self.problems.push(ConfigMismatch { advice: advice.into(), is_fatal });
+        self.problems.push(ConfigMismatch {
+            advice: advice.into(),
+            is_fatal,
+        });
     }
 }
 
@@ -62,7 +65,9 @@ impl fmt::Display for ConfigCheck {
             return f.write_str("ok");
         }
         let problems = self.problems.iter().map(|problem| problem.advice.as_str());
-        let texts: Vec<_> = problems.chain(self.unknown.iter().map(String::as_str)).collect();
+        let texts: Vec<_> = problems
+            .chain(self.unknown.iter().map(String::as_str))
+            .collect();
         f.write_str(&texts.join("; "))
     }
 }
@@ -89,7 +94,9 @@ pub(super) struct Signaling {
 impl fmt::Debug for Signaling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The url may contain a password.
-        f.debug_struct("Signaling").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("Signaling")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,7 +111,10 @@ impl ConfigChecker {
         match self.check_redis().await {
             Ok(()) => {}
             Err(error) if error.is_redis_missing() => {
-                check.add_problem(format!("recordings, broadcasts and ingress do not work: {error}"), false);
+                check.add_problem(
+                    format!("recordings, broadcasts and ingress do not work: {error}"),
+                    false,
+                );
             }
             Err(error) => return Err(error.into()),
         }
@@ -118,9 +128,15 @@ impl ConfigChecker {
 
     /// Tests whether LiveKit has Redis, which egress and ingress need.
     async fn check_redis(&self) -> Result<(), CallError> {
-        let request = proto::ListEgressRequest { room_name: HEALTH_CHECK_ROOM.into(), ..Default::default() };
+        let request = proto::ListEgressRequest {
+            room_name: HEALTH_CHECK_ROOM.into(),
+            ..Default::default()
+        };
         self.client.call(calls::list_egress(&request)).await?;
-        let request = proto::ListIngressRequest { room_name: HEALTH_CHECK_ROOM.into(), ..Default::default() };
+        let request = proto::ListIngressRequest {
+            room_name: HEALTH_CHECK_ROOM.into(),
+            ..Default::default()
+        };
         self.client.call(calls::list_ingress(&request)).await?;
         Ok(())
     }
@@ -134,22 +150,38 @@ impl ConfigChecker {
             // The connection stays open until the end of the check: without it the participant is not in the room.
             Ok(_connection) => self.check_unmute(room, check).await,
             Err(error) => {
-                check.unknown.push(format!("whether clients can join and be unmuted was not found out: {error}"));
+                check.unknown.push(format!(
+                    "whether clients can join and be unmuted was not found out: {error}"
+                ));
             }
         }
     }
 
     /// Creates the room and joins again. If that succeeds, LiveKit does not create rooms on join.
-    async fn join_created_room(&self, room: &str, check: &mut ConfigCheck) -> Result<SignalConnection, String> {
+    async fn join_created_room(
+        &self,
+        room: &str,
+        check: &mut ConfigCheck,
+    ) -> Result<SignalConnection, String> {
         let request = proto::CreateRoomRequest {
             name: room.to_owned(),
             empty_timeout: EMPTY_SECONDS,
             departure_timeout: EMPTY_SECONDS,
             ..Default::default()
         };
-        self.client.call(calls::create_room(&request)).await.map_err(|error| error.to_string())?;
-        let connection = self.signaling.join(room).await.map_err(|error| error.to_string())?;
-        check.add_problem("nobody can join: set room.auto_create to true in LiveKit's configuration", true);
+        self.client
+            .call(calls::create_room(&request))
+            .await
+            .map_err(|error| error.to_string())?;
+        let connection = self
+            .signaling
+            .join(room)
+            .await
+            .map_err(|error| error.to_string())?;
+        check.add_problem(
+            "nobody can join: set room.auto_create to true in LiveKit's configuration",
+            true,
+        );
         Ok(connection)
     }
 
@@ -163,9 +195,13 @@ impl ConfigChecker {
         };
         match self.client.call(calls::mute_track(&request)).await {
             Ok(_) => {}
-            Err(error) if error.is_failed_precondition() => check.add_problem(error.to_string(), false),
+            Err(error) if error.is_failed_precondition() => {
+                check.add_problem(error.to_string(), false);
+            }
             Err(error) => {
-                check.unknown.push(format!("whether a server may unmute was not found out: {error}"));
+                check.unknown.push(format!(
+                    "whether a server may unmute was not found out: {error}"
+                ));
             }
         }
     }
@@ -173,7 +209,12 @@ impl ConfigChecker {
 
 impl Signaling {
     async fn join(&self, room: &str) -> Result<SignalConnection, ConnectError> {
-        let token = join_token(&self.signer, (room, CHECK_IDENTITY), EMPTY_SECONDS, self.clock.now());
+        let token = join_token(
+            &self.signer,
+            (room, CHECK_IDENTITY),
+            EMPTY_SECONDS,
+            self.clock.now(),
+        );
         let token = token.map_err(|error| ConnectError::Failed(error.to_string()))?;
         connect(&self.url, token, self.timeout).await
     }

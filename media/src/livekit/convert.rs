@@ -7,7 +7,9 @@ use conclave_model::{Identity, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
 use super::call_error::sanitized;
-use crate::protocol::{kind_from_proto, source_from_proto, state_from_proto, track_kind_from_proto};
+use crate::protocol::{
+    kind_from_proto, source_from_proto, state_from_proto, track_kind_from_proto,
+};
 
 /// Nanoseconds in a millisecond.
 const NANOS_PER_MILLI: i64 = 1_000_000;
@@ -37,14 +39,20 @@ pub(super) fn is_invalid_identity(identity: &str) -> bool {
 
 /// Returns when a participant joined; `None` if LiveKit does not say. Older versions give it only in whole seconds.
 pub(super) fn joined_at(info: &proto::ParticipantInfo) -> Option<Timestamp> {
-    let millis = if info.joined_at_ms > 0 { info.joined_at_ms } else { info.joined_at.saturating_mul(1_000) };
+    let millis = if info.joined_at_ms > 0 {
+        info.joined_at_ms
+    } else {
+        info.joined_at.saturating_mul(1_000)
+    };
     (millis > 0).then(|| Timestamp::from_millis(millis))
 }
 
 /// Converts a track; `None` if its sid is invalid.
 pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
     let kind = track_kind_from_proto(info.r#type());
-    let mime_type = Some(&info.mime_type).into_iter().chain(info.codecs.iter().map(|codec| &codec.mime_type));
+    let mime_type = Some(&info.mime_type)
+        .into_iter()
+        .chain(info.codecs.iter().map(|codec| &codec.mime_type));
     Some(Track {
         sid: info.sid.parse().ok()?,
         kind,
@@ -62,7 +70,9 @@ pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
 /// codec count too.
 #[allow(deprecated)]
 fn is_simulcast(info: &proto::TrackInfo) -> bool {
-    info.simulcast || info.layers.len() > 1 || info.codecs.iter().any(|codec| codec.layers.len() > 1)
+    info.simulcast
+        || info.layers.len() > 1
+        || info.codecs.iter().any(|codec| codec.layers.len() > 1)
 }
 
 /// Converts the delivery kind of a data message.
@@ -75,7 +85,10 @@ pub(super) const fn data_kind(kind: DataKind) -> i32 {
 
 /// Converts an egress, with its room; `None` if its id is invalid or its room is not owned by this server. `now` replaces a
 /// missing start.
-pub(super) fn egress(info: &proto::EgressInfo, now: Timestamp) -> Option<(NamespacedRoom, EgressState)> {
+pub(super) fn egress(
+    info: &proto::EgressInfo,
+    now: Timestamp,
+) -> Option<(NamespacedRoom, EgressState)> {
     let error = match (info.error.as_str(), info.error_code) {
         ("", 0) => None,
         ("", code) => Some(format!("LiveKit gave error code {code}")),
@@ -119,8 +132,17 @@ pub(super) fn ingress(info: &proto::IngressInfo) -> Option<(NamespacedRoom, Ingr
         Status::EndpointComplete if is_reusable(info) => IngressStatus::Inactive,
         Status::EndpointComplete => IngressStatus::Complete,
     };
-    let error = Some(reported.error).filter(|error| !error.is_empty()).map(|error| sanitized(&error));
-    Some((info.room_name.parse().ok()?, IngressState { ingress_id: info.ingress_id.parse().ok()?, status, error }))
+    let error = Some(reported.error)
+        .filter(|error| !error.is_empty())
+        .map(|error| sanitized(&error));
+    Some((
+        info.room_name.parse().ok()?,
+        IngressState {
+            ingress_id: info.ingress_id.parse().ok()?,
+            status,
+            error,
+        },
+    ))
 }
 
 fn is_reusable(info: &proto::IngressInfo) -> bool {

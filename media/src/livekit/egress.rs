@@ -31,17 +31,27 @@ pub(super) struct Egresses {
 
 impl Egresses {
     /// Starts an egress. Opens its room first: LiveKit refuses an egress of a room that is not live.
-    pub async fn start(&self, plan: &EgressPlan, storage: Option<&RecordingConfig>) -> Result<EgressState, MediaError> {
+    pub async fn start(
+        &self,
+        plan: &EgressPlan,
+        storage: Option<&RecordingConfig>,
+    ) -> Result<EgressState, MediaError> {
         let call = start_call(&to_proto(plan, storage, &self.recordings)?)?;
         self.rooms.open(&plan.room, plan.max_participants).await?;
         let started = self.client.call(call).await.map_err(start_error)?;
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)
-            .ok_or_else(|| MediaError::Unavailable("LiveKit started an egress that has no id".into()))
+            .ok_or_else(|| {
+                MediaError::Unavailable("LiveKit started an egress that has no id".into())
+            })
     }
 
     /// Returns the verified state of an egress; `None` if LiveKit does not know it in this room.
-    pub async fn get(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    pub async fn get(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         match self.get_unverified(room, id).await? {
             Some(reported) => Ok(Some(self.workers.verify(room, reported).await?)),
             None => Ok(None),
@@ -49,52 +59,98 @@ impl Egresses {
     }
 
     /// Returns the state that LiveKit reports.
-    async fn get_unverified(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, CallError> {
-        let request = proto::ListEgressRequest { egress_id: id.to_string(), ..Default::default() };
+    async fn get_unverified(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, CallError> {
+        let request = proto::ListEgressRequest {
+            egress_id: id.to_string(),
+            ..Default::default()
+        };
         let listed = match self.client.call(calls::list_egress(&request)).await {
             Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
         let now = self.clock.now();
         let mut states = listed.iter().filter_map(|info| convert::egress(info, now));
-        Ok(states.find(|(of, state)| of == room && state.egress_id == *id).map(|(_, state)| state))
+        Ok(states
+            .find(|(of, state)| of == room && state.egress_id == *id)
+            .map(|(_, state)| state))
     }
 
     /// Tells an egress to finish. Returns its state afterwards; `None` if LiveKit does not know it in this room.
-    pub async fn stop(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    pub async fn stop(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         // Read first: LiveKit would stop an egress of any room, and so of another project, by its id alone.
-        let Some(known) = self.get_unverified(room, id).await? else { return Ok(None) };
+        let Some(known) = self.get_unverified(room, id).await? else {
+            return Ok(None);
+        };
         if known.status.is_final() {
             return Ok(Some(known));
         }
-        match self.client.call(calls::stop_egress(&proto::StopEgressRequest { egress_id: id.to_string() })).await {
+        match self
+            .client
+            .call(calls::stop_egress(&proto::StopEgressRequest {
+                egress_id: id.to_string(),
+            }))
+            .await
+        {
             Ok(info) => Ok(convert::egress(&info, self.clock.now()).map(|(_, state)| state)),
             Err(error) if error.is_not_found() => Ok(None),
             // It has ended in the meantime, or is ending.
-            Err(error) if error.is_failed_precondition() => Ok(self.get_unverified(room, id).await?),
-            Err(error) if error.is_deadline_exceeded() => match self.workers.verify(room, known).await? {
-                verified if verified.status.is_final() => Ok(Some(verified)),
-                _ => Err(MediaError::Refused("the egress worker of this job does not answer LiveKit".into())),
-            },
+            Err(error) if error.is_failed_precondition() => {
+                Ok(self.get_unverified(room, id).await?)
+            }
+            Err(error) if error.is_deadline_exceeded() => {
+                match self.workers.verify(room, known).await? {
+                    verified if verified.status.is_final() => Ok(Some(verified)),
+                    _ => Err(MediaError::Refused(
+                        "the egress worker of this job does not answer LiveKit".into(),
+                    )),
+                }
+            }
             Err(error) => Err(error.into()),
         }
     }
 
     /// Returns the running egresses that a start by this plan may have started at `since` or later.
-    pub async fn started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
-        let running = proto::ListEgressRequest { room_name: plan.room.to_string(), active: true, ..Default::default() };
-        let listed = empty_without_redis(self.client.call(calls::list_egress(&running)).await)?.items;
-        let started = listed.iter().filter(|info| is_started_by(info, plan, since));
-        Ok(started.filter_map(|info| info.egress_id.parse().ok()).collect())
+    pub async fn started_by(
+        &self,
+        plan: &EgressPlan,
+        since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
+        let running = proto::ListEgressRequest {
+            room_name: plan.room.to_string(),
+            active: true,
+            ..Default::default()
+        };
+        let listed =
+            empty_without_redis(self.client.call(calls::list_egress(&running)).await)?.items;
+        let started = listed
+            .iter()
+            .filter(|info| is_started_by(info, plan, since));
+        Ok(started
+            .filter_map(|info| info.egress_id.parse().ok())
+            .collect())
     }
 
     /// Returns the egresses of all projects that have not ended, with their rooms.
     pub async fn list_running(&self) -> Result<Vec<(NamespacedRoom, EgressState)>, MediaError> {
         let now = self.clock.now();
-        let request = proto::ListEgressRequest { active: true, ..Default::default() };
-        let listed = empty_without_redis(self.client.call(calls::list_egress(&request)).await)?.items;
+        let request = proto::ListEgressRequest {
+            active: true,
+            ..Default::default()
+        };
+        let listed =
+            empty_without_redis(self.client.call(calls::list_egress(&request)).await)?.items;
         let states = listed.iter().filter_map(|info| convert::egress(info, now));
-        Ok(states.filter(|(_, state)| !state.status.is_final()).collect())
+        Ok(states
+            .filter(|(_, state)| !state.status.is_final())
+            .collect())
     }
 }
 

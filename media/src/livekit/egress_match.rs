@@ -34,11 +34,18 @@ enum Subject<'a> {
 
 /// Returns whether a listed egress may have been started by this plan at `since` or later. A LiveKit that does not list requests
 /// leaves only the time.
-pub(super) fn is_started_by(listed: &proto::EgressInfo, plan: &EgressPlan, since: Timestamp) -> bool {
+pub(super) fn is_started_by(
+    listed: &proto::EgressInfo,
+    plan: &EgressPlan,
+    since: Timestamp,
+) -> bool {
     let earliest = since.before(CLOCK_DIFFERENCE);
     let is_recent = nanos(listed.started_at).is_none_or(|at| at >= earliest);
     is_recent
-        && listed.request.as_ref().is_none_or(|found| outline(found).is_some_and(|found| found.is_planned_by(plan)))
+        && listed
+            .request
+            .as_ref()
+            .is_none_or(|found| outline(found).is_some_and(|found| found.is_planned_by(plan)))
 }
 
 impl Outline<'_> {
@@ -50,11 +57,15 @@ impl Outline<'_> {
         };
         let goes_there = match &plan.output {
             EgressOutput::File { filepath, .. } => {
-                self.streams.is_empty() && matches!(self.files[..], [file] if ends_with(file, filepath))
+                self.streams.is_empty()
+                    && matches!(self.files[..], [file] if ends_with(file, filepath))
             }
             EgressOutput::Streams(urls) => {
                 self.files.is_empty()
-                    && urls.iter().map(|url| without_key(url.reveal())).eq(self.streams.iter().copied())
+                    && urls
+                        .iter()
+                        .map(|url| without_key(url.reveal()))
+                        .eq(self.streams.iter().copied())
             }
         };
         self.subject == subject && goes_there
@@ -63,7 +74,8 @@ impl Outline<'_> {
 
 /// Returns whether a path ends with another, behind a directory or a prefix if there is one.
 fn ends_with(path: &str, end: &FilePath) -> bool {
-    path.strip_suffix(end.as_str()).is_some_and(|front| front.is_empty() || front.ends_with('/'))
+    path.strip_suffix(end.as_str())
+        .is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
 
 fn without_key(url: &str) -> &str {
@@ -73,18 +85,32 @@ fn without_key(url: &str) -> &str {
 /// Returns what this server's kinds of requests are compared by; `None` for other kinds.
 fn outline(request: &Request) -> Option<Outline<'_>> {
     match request {
-        Request::RoomComposite(request) => Some(encoded(Subject::Room, &request.file_outputs, &request.stream_outputs)),
+        Request::RoomComposite(request) => Some(encoded(
+            Subject::Room,
+            &request.file_outputs,
+            &request.stream_outputs,
+        )),
         Request::Participant(request) => {
             let subject = Subject::Participant(&request.identity);
-            Some(encoded(subject, &request.file_outputs, &request.stream_outputs))
+            Some(encoded(
+                subject,
+                &request.file_outputs,
+                &request.stream_outputs,
+            ))
         }
         Request::Track(request) => {
             let file = match &request.output {
-                Some(proto::track_egress_request::Output::File(file)) => Some(file.filepath.as_str()),
+                Some(proto::track_egress_request::Output::File(file)) => {
+                    Some(file.filepath.as_str())
+                }
                 _ => None,
             };
             let subject = Subject::Track(&request.track_id);
-            Some(Outline { subject, files: file.into_iter().collect(), streams: Vec::new() })
+            Some(Outline {
+                subject,
+                files: file.into_iter().collect(),
+                streams: Vec::new(),
+            })
         }
         _ => None,
     }
@@ -113,20 +139,42 @@ mod tests {
 
     fn plan(source: EgressSource, output: EgressOutput) -> EgressPlan {
         let (room_id, room) = (RoomId::new(), "prj_0123456789ab.standup".parse().unwrap());
-        EgressPlan { room_id, room, max_participants: None, source, output, destination: None }
+        EgressPlan {
+            room_id,
+            room,
+            max_participants: None,
+            source,
+            output,
+            destination: None,
+        }
     }
 
     fn composite(output: EgressOutput) -> EgressPlan {
-        plan(EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both }, output)
+        plan(
+            EgressSource::RoomComposite {
+                layout: Layout::Grid,
+                media: CompositeMedia::Both,
+            },
+            output,
+        )
     }
 
     fn file() -> EgressOutput {
-        EgressOutput::File { filepath: "a.mp4".parse().unwrap(), taken: Vec::new() }
+        EgressOutput::File {
+            filepath: "a.mp4".parse().unwrap(),
+            taken: Vec::new(),
+        }
     }
 
     fn room(file: Option<&str>, url: Option<&str>) -> Request {
-        let file = file.map(|path| proto::EncodedFileOutput { filepath: path.to_owned(), ..Default::default() });
-        let stream = url.map(|url| proto::StreamOutput { urls: vec![url.to_owned()], ..Default::default() });
+        let file = file.map(|path| proto::EncodedFileOutput {
+            filepath: path.to_owned(),
+            ..Default::default()
+        });
+        let stream = url.map(|url| proto::StreamOutput {
+            urls: vec![url.to_owned()],
+            ..Default::default()
+        });
         Request::RoomComposite(proto::RoomCompositeEgressRequest {
             file_outputs: file.into_iter().collect(),
             stream_outputs: stream.into_iter().collect(),
@@ -135,25 +183,57 @@ mod tests {
     }
 
     fn started(at: i64, request: Option<Request>) -> proto::EgressInfo {
-        proto::EgressInfo { started_at: at * 1_000_000_000, request, ..Default::default() }
+        proto::EgressInfo {
+            started_at: at * 1_000_000_000,
+            request,
+            ..Default::default()
+        }
     }
 
     #[test]
     fn an_egress_is_recognized_by_its_file_and_its_streams_without_their_keys() {
         let since = Timestamp::from_millis(1_000_000);
         let url = RtmpUrl::parse("rtmp://host/app/key").unwrap();
-        let (recording, broadcast) = (composite(file()), composite(EgressOutput::Streams(vec![url])));
+        let (recording, broadcast) = (
+            composite(file()),
+            composite(EgressOutput::Streams(vec![url])),
+        );
         let is_recording = |listed: proto::EgressInfo| is_started_by(&listed, &recording, since);
-        let is_broadcast = |url: &str| is_started_by(&started(1_000, Some(room(None, Some(url)))), &broadcast, since);
+        let is_broadcast = |url: &str| {
+            is_started_by(
+                &started(1_000, Some(room(None, Some(url)))),
+                &broadcast,
+                since,
+            )
+        };
         let written = |path: &str| Some(room(Some(path), None));
-        for path in ["a.mp4", "/recordings/prj_0123456789ab/a.mp4", "prefix/a.mp4"] {
+        for path in [
+            "a.mp4",
+            "/recordings/prj_0123456789ab/a.mp4",
+            "prefix/a.mp4",
+        ] {
             assert!(is_recording(started(1_000, written(path))), "{path}");
         }
-        assert!(is_recording(started(941, written("a.mp4"))), "LiveKit's clock is behind");
-        assert!(!is_recording(started(939, written("a.mp4"))), "it was started before");
-        assert!(!is_recording(started(1_000, written("b.mp4"))) && !is_recording(started(1_000, written("aa.mp4"))));
-        assert!(!is_recording(started(1_000, Some(room(Some("a.mp4"), Some("rtmp://host/app/key"))))));
-        assert!(!is_recording(started(1_000, Some(Request::Web(proto::WebEgressRequest::default())))));
+        assert!(
+            is_recording(started(941, written("a.mp4"))),
+            "LiveKit's clock is behind"
+        );
+        assert!(
+            !is_recording(started(939, written("a.mp4"))),
+            "it was started before"
+        );
+        assert!(
+            !is_recording(started(1_000, written("b.mp4")))
+                && !is_recording(started(1_000, written("aa.mp4")))
+        );
+        assert!(!is_recording(started(
+            1_000,
+            Some(room(Some("a.mp4"), Some("rtmp://host/app/key")))
+        )));
+        assert!(!is_recording(started(
+            1_000,
+            Some(Request::Web(proto::WebEgressRequest::default()))
+        )));
         assert!(is_recording(started(1_000, None)));
         assert!(is_broadcast("rtmp://host/app/{k...y}") && !is_broadcast("rtmp://host/other/key"));
     }
@@ -164,25 +244,57 @@ mod tests {
         let of_participant = plan(EgressSource::Participant("alice".parse().unwrap()), file());
         let of_track = plan(EgressSource::Track("TR_1".parse().unwrap()), file());
         let participant = |identity: &str| {
-            let file = proto::EncodedFileOutput { filepath: "a.mp4".into(), ..Default::default() };
-            let request = proto::ParticipantEgressRequest { identity: identity.into(), ..Default::default() };
-            Some(Request::Participant(proto::ParticipantEgressRequest { file_outputs: vec![file], ..request }))
+            let file = proto::EncodedFileOutput {
+                filepath: "a.mp4".into(),
+                ..Default::default()
+            };
+            let request = proto::ParticipantEgressRequest {
+                identity: identity.into(),
+                ..Default::default()
+            };
+            Some(Request::Participant(proto::ParticipantEgressRequest {
+                file_outputs: vec![file],
+                ..request
+            }))
         };
         let track = |track_id: &str| {
-            let file = proto::DirectFileOutput { filepath: "a.mp4".into(), ..Default::default() };
+            let file = proto::DirectFileOutput {
+                filepath: "a.mp4".into(),
+                ..Default::default()
+            };
             let output = Some(proto::track_egress_request::Output::File(file));
-            Some(Request::Track(proto::TrackEgressRequest { track_id: track_id.into(), output, ..Default::default() }))
+            Some(Request::Track(proto::TrackEgressRequest {
+                track_id: track_id.into(),
+                output,
+                ..Default::default()
+            }))
         };
         for (plan, same, others) in [
             (
                 &of_participant,
                 participant("alice"),
-                [participant("bob"), track("TR_1"), Some(room(Some("a.mp4"), None))],
+                [
+                    participant("bob"),
+                    track("TR_1"),
+                    Some(room(Some("a.mp4"), None)),
+                ],
             ),
-            (&of_track, track("TR_1"), [track("TR_2"), participant("alice"), Some(room(Some("a.mp4"), None))]),
+            (
+                &of_track,
+                track("TR_1"),
+                [
+                    track("TR_2"),
+                    participant("alice"),
+                    Some(room(Some("a.mp4"), None)),
+                ],
+            ),
         ] {
             assert!(is_started_by(&started(1, same), plan, since));
-            assert!(others.into_iter().all(|other| !is_started_by(&started(1, other), plan, since)));
+            assert!(others.into_iter().all(|other| !is_started_by(
+                &started(1, other),
+                plan,
+                since
+            )));
         }
     }
 }

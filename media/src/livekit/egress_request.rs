@@ -28,7 +28,9 @@ pub(super) fn start_call(request: &EgressKind) -> Result<Call<proto::EgressInfo>
         EgressKind::RoomComposite(request) => Ok(calls::start_room_composite(request)),
         EgressKind::Participant(request) => Ok(calls::start_participant(request)),
         EgressKind::Track(request) => Ok(calls::start_track(request)),
-        _ => Err(MediaError::Refused("this kind of egress is not supported".into())),
+        _ => Err(MediaError::Refused(
+            "this kind of egress is not supported".into(),
+        )),
     }
 }
 
@@ -46,15 +48,17 @@ pub(super) fn to_proto(
     match (&plan.source, &plan.output) {
         (EgressSource::RoomComposite { layout, media }, output) => {
             let (file_outputs, stream_outputs) = outputs(&plan.room, output, storage, recordings);
-            Ok(EgressKind::RoomComposite(proto::RoomCompositeEgressRequest {
-                room_name,
-                layout: layout_name(*layout).into(),
-                audio_only: *media == CompositeMedia::AudioOnly,
-                video_only: *media == CompositeMedia::VideoOnly,
-                file_outputs,
-                stream_outputs,
-                ..Default::default()
-            }))
+            Ok(EgressKind::RoomComposite(
+                proto::RoomCompositeEgressRequest {
+                    room_name,
+                    layout: layout_name(*layout).into(),
+                    audio_only: *media == CompositeMedia::AudioOnly,
+                    video_only: *media == CompositeMedia::VideoOnly,
+                    file_outputs,
+                    stream_outputs,
+                    ..Default::default()
+                },
+            ))
         }
         (EgressSource::Participant(identity), output) => {
             let (file_outputs, stream_outputs) = outputs(&plan.room, output, storage, recordings);
@@ -75,9 +79,9 @@ pub(super) fn to_proto(
                 ..Default::default()
             }))
         }
-        (EgressSource::Track(_), EgressOutput::Streams(_)) => {
-            Err(MediaError::Refused("LiveKit does not send a single track to RTMP receivers".into()))
-        }
+        (EgressSource::Track(_), EgressOutput::Streams(_)) => Err(MediaError::Refused(
+            "LiveKit does not send a single track to RTMP receivers".into(),
+        )),
     }
 }
 
@@ -88,7 +92,10 @@ fn outputs(
     recordings: &Path,
 ) -> (Vec<proto::EncodedFileOutput>, Vec<proto::StreamOutput>) {
     match output {
-        EgressOutput::File { filepath, .. } => (vec![encoded_file(room, filepath, storage, recordings)], Vec::new()),
+        EgressOutput::File { filepath, .. } => (
+            vec![encoded_file(room, filepath, storage, recordings)],
+            Vec::new(),
+        ),
         EgressOutput::Streams(urls) => (Vec::new(), vec![stream_output(urls)]),
     }
 }
@@ -108,7 +115,11 @@ fn direct_file(
         Storage::Azure(azure) => Some(direct_file_output::Output::Azure(azure)),
     };
     // A manifest would be a second file beside the one that was requested.
-    proto::DirectFileOutput { filepath, disable_manifest: true, output }
+    proto::DirectFileOutput {
+        filepath,
+        disable_manifest: true,
+        output,
+    }
 }
 
 /// The output of the other egresses, which encode the file.
@@ -125,7 +136,12 @@ fn encoded_file(
         Storage::Gcp(gcp) => Some(encoded_file_output::Output::Gcp(gcp)),
         Storage::Azure(azure) => Some(encoded_file_output::Output::Azure(azure)),
     };
-    proto::EncodedFileOutput { filepath, disable_manifest: true, output, ..Default::default() }
+    proto::EncodedFileOutput {
+        filepath,
+        disable_manifest: true,
+        output,
+        ..Default::default()
+    }
 }
 
 /// Returns the full path of a file and the storage that it is written to.
@@ -138,7 +154,10 @@ fn file_location(
     match destination {
         None => {
             let directory = recordings.join(room.split().0.as_str());
-            (directory.join(filepath.as_str()).display().to_string(), Storage::Local)
+            (
+                directory.join(filepath.as_str()).display().to_string(),
+                Storage::Local,
+            )
         }
         Some(config) => {
             let storage = match config {
@@ -160,15 +179,26 @@ const fn layout_name(layout: Layout) -> &'static str {
 
 fn stream_output(urls: &[RtmpUrl]) -> proto::StreamOutput {
     let urls = urls.iter().map(|url| url.reveal().to_owned()).collect();
-    proto::StreamOutput { protocol: proto::StreamProtocol::Rtmp as i32, urls }
+    proto::StreamOutput {
+        protocol: proto::StreamProtocol::Rtmp as i32,
+        urls,
+    }
 }
 
 fn s3_upload(s3: &S3Config) -> proto::S3Upload {
     proto::S3Upload {
         access_key: s3.access_key.as_ref().to_owned(),
         secret: s3.secret.reveal().to_owned(),
-        session_token: s3.session_token.as_ref().map(|token| token.reveal().to_owned()).unwrap_or_default(),
-        region: s3.region.as_ref().map(ToString::to_string).unwrap_or_default(),
+        session_token: s3
+            .session_token
+            .as_ref()
+            .map(|token| token.reveal().to_owned())
+            .unwrap_or_default(),
+        region: s3
+            .region
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         endpoint: s3.endpoint.clone().unwrap_or_default(),
         bucket: s3.bucket.to_string(),
         force_path_style: s3.force_path_style.unwrap_or_default(),

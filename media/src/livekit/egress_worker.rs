@@ -20,7 +20,8 @@ use super::twirp::TwirpClient;
 /// How long a worker may take to join the room.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// The error of an egress whose worker died.
-const WORKER_DIED: &str = "the egress worker died: no recorder of this job is in the room, and none answers LiveKit";
+const WORKER_DIED: &str =
+    "the egress worker died: no recorder of this job is in the room, and none answers LiveKit";
 
 /// Verifies that egresses still have a worker.
 #[derive(Debug, Clone)]
@@ -32,22 +33,41 @@ pub(super) struct EgressWorkers {
 
 impl EgressWorkers {
     /// Returns the state that LiveKit reports, or `failed` if the worker died.
-    pub async fn verify(&self, room: &NamespacedRoom, reported: EgressState) -> Result<EgressState, CallError> {
+    pub async fn verify(
+        &self,
+        room: &NamespacedRoom,
+        reported: EgressState,
+    ) -> Result<EgressState, CallError> {
         let now = self.clock.now();
         let may_be_joining = now < reported.started_at.after(JOIN_TIMEOUT);
         if reported.status.is_final() || may_be_joining || self.has_worker(room, &reported).await? {
             return Ok(reported);
         }
         let error = Some(WORKER_DIED.into());
-        Ok(EgressState { status: EgressStatus::Failed, error, ended_at: Some(now), ..reported })
+        Ok(EgressState {
+            status: EgressStatus::Failed,
+            error,
+            ended_at: Some(now),
+            ..reported
+        })
     }
 
-    async fn has_worker(&self, room: &NamespacedRoom, egress: &EgressState) -> Result<bool, CallError> {
+    async fn has_worker(
+        &self,
+        room: &NamespacedRoom,
+        egress: &EgressState,
+    ) -> Result<bool, CallError> {
         let participants = self.participants.list_with_ghosts(room).await?;
-        if participants.iter().any(|participant| participant.identity.as_str() == egress.egress_id.as_str()) {
+        if participants
+            .iter()
+            .any(|participant| participant.identity.as_str() == egress.egress_id.as_str())
+        {
             return Ok(true);
         }
-        let request = proto::UpdateStreamRequest { egress_id: egress.egress_id.to_string(), ..Default::default() };
+        let request = proto::UpdateStreamRequest {
+            egress_id: egress.egress_id.to_string(),
+            ..Default::default()
+        };
         match self.client.call(calls::update_stream(&request)).await {
             Err(error) if error.is_no_response() || error.is_deadline_exceeded() => Ok(false),
             Err(error @ CallError::Unavailable(_)) => Err(error),

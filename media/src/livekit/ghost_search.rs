@@ -53,7 +53,10 @@ impl GhostSearch {
 
     async fn run(&self, room: &NamespacedRoom) -> Result<(), CallError> {
         let listed = self.participants.list_with_ghosts(room).await?;
-        let mut suspects: Vec<_> = listed.iter().filter(|participant| is_counted(participant.kind)).collect();
+        let mut suspects: Vec<_> = listed
+            .iter()
+            .filter(|participant| is_counted(participant.kind))
+            .collect();
         suspects.retain(|participant| !self.ghosts.contains(room, &participant.sid));
         if suspects.is_empty() {
             self.ghosts.record(room, BTreeSet::new(), &listed);
@@ -65,7 +68,11 @@ impl GhostSearch {
         suspects.sort_by_key(|participant| participant.joined_at);
         let found = self.find_ghosts(room, &suspects, missing).await?;
         // A participant may have reconnected in the meantime, under the same identity.
-        self.ghosts.record(room, found, &self.participants.list_with_ghosts(room).await?);
+        self.ghosts.record(
+            room,
+            found,
+            &self.participants.list_with_ghosts(room).await?,
+        );
         Ok(())
     }
 
@@ -89,13 +96,21 @@ impl GhostSearch {
     }
 
     /// Returns whether a node answers for a participant, by a change of subscriptions that names no track.
-    async fn has_node(&self, room: &NamespacedRoom, participant: &Participant) -> Result<bool, CallError> {
+    async fn has_node(
+        &self,
+        room: &NamespacedRoom,
+        participant: &Participant,
+    ) -> Result<bool, CallError> {
         let request = proto::UpdateSubscriptionsRequest {
             room: room.to_string(),
             identity: participant.identity.to_string(),
             ..Default::default()
         };
-        match self.client.call(calls::update_subscriptions(&request)).await {
+        match self
+            .client
+            .call(calls::update_subscriptions(&request))
+            .await
+        {
             Ok(_) => Ok(true),
             Err(error) if error.is_no_response() || error.is_not_found() => Ok(false),
             Err(error) => Err(error),

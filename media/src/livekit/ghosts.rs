@@ -28,7 +28,10 @@ impl GhostParticipants {
 
     /// Returns whether a participant is known to be a ghost.
     pub fn contains(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> bool {
-        self.0.lock().get(room).is_some_and(|ghosts| ghosts.sids.contains(sid))
+        self.0
+            .lock()
+            .get(room)
+            .is_some_and(|ghosts| ghosts.sids.contains(sid))
     }
 
     /// Returns whether a search in the room is due, and records that it begins now.
@@ -41,17 +44,30 @@ impl GhostParticipants {
                 true
             }
             None => {
-                rooms.insert(room.clone(), RoomGhosts { searched_at: now, sids: BTreeSet::new() });
+                rooms.insert(
+                    room.clone(),
+                    RoomGhosts {
+                        searched_at: now,
+                        sids: BTreeSet::new(),
+                    },
+                );
                 true
             }
         }
     }
 
     /// Adds the ghosts that a search found, and removes those that LiveKit no longer lists.
-    pub fn record(&self, room: &NamespacedRoom, found: BTreeSet<ParticipantSid>, listed: &[Participant]) {
+    pub fn record(
+        &self,
+        room: &NamespacedRoom,
+        found: BTreeSet<ParticipantSid>,
+        listed: &[Participant],
+    ) {
         if let Some(ghosts) = self.0.lock().get_mut(room) {
             ghosts.sids.extend(found);
-            ghosts.sids.retain(|sid| listed.iter().any(|participant| participant.sid == *sid));
+            ghosts
+                .sids
+                .retain(|sid| listed.iter().any(|participant| participant.sid == *sid));
         }
     }
 }

@@ -23,11 +23,17 @@ pub(super) struct IngressEndpoints {
 impl IngressEndpoints {
     /// Creates an endpoint. Opens its room first: otherwise the encoder would, with LiveKit's default settings.
     pub async fn create(&self, request: &IngressRequest) -> Result<IngressCredentials, MediaError> {
-        self.rooms.open(&request.room, request.max_participants).await?;
-        let created = self.client.call(calls::create_ingress(&to_proto(request))).await?;
+        self.rooms
+            .open(&request.room, request.max_participants)
+            .await?;
+        let created = self
+            .client
+            .call(calls::create_ingress(&to_proto(request)))
+            .await?;
         let ingress_id: Result<IngressId, _> = created.ingress_id.parse();
-        let ingress_id =
-            ingress_id.map_err(|_| MediaError::Unavailable("LiveKit made an ingress that has no id".into()))?;
+        let ingress_id = ingress_id.map_err(|_| {
+            MediaError::Unavailable("LiveKit made an ingress that has no id".into())
+        })?;
         if created.url.is_empty() {
             self.delete(&ingress_id).await?;
             let missing = "LiveKit does not say where encoders publish: set ingress.rtmp_base_url and \
@@ -35,24 +41,34 @@ impl IngressEndpoints {
             return Err(MediaError::Refused(missing.into()));
         }
         let url = url_without_key(&created);
-        Ok(IngressCredentials { ingress_id, url, stream_key: Secret::new(created.stream_key) })
+        Ok(IngressCredentials {
+            ingress_id,
+            url,
+            stream_key: Secret::new(created.stream_key),
+        })
     }
 
     /// Returns the state of an endpoint; `None` if LiveKit does not know it in this room.
     pub async fn get(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        let request = proto::ListIngressRequest { ingress_id: known.ingress_id.to_string(), ..Default::default() };
+        let request = proto::ListIngressRequest {
+            ingress_id: known.ingress_id.to_string(),
+            ..Default::default()
+        };
         let listed = match self.client.call(calls::list_ingress(&request)).await {
             Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
         let mut states = listed.iter().filter_map(convert::ingress);
-        let found = states.find(|(room, state)| *room == known.room && state.ingress_id == known.ingress_id);
+        let found = states
+            .find(|(room, state)| *room == known.room && state.ingress_id == known.ingress_id);
         Ok(found.map(|(_, state)| state))
     }
 
     /// Deletes an endpoint. Succeeds if there is none.
     pub async fn delete(&self, id: &IngressId) -> Result<(), MediaError> {
-        let request = proto::DeleteIngressRequest { ingress_id: id.to_string() };
+        let request = proto::DeleteIngressRequest {
+            ingress_id: id.to_string(),
+        };
         match self.client.call(calls::delete_ingress(&request)).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
@@ -63,7 +79,8 @@ impl IngressEndpoints {
     /// Returns the endpoints of all projects, with their rooms.
     pub async fn list(&self) -> Result<Vec<(NamespacedRoom, IngressState)>, MediaError> {
         let request = proto::ListIngressRequest::default();
-        let listed = empty_without_redis(self.client.call(calls::list_ingress(&request)).await)?.items;
+        let listed =
+            empty_without_redis(self.client.call(calls::list_ingress(&request)).await)?.items;
         Ok(listed.iter().filter_map(convert::ingress).collect())
     }
 }
@@ -87,6 +104,10 @@ fn to_proto(request: &IngressRequest) -> proto::CreateIngressRequest {
 /// Returns the publish url without the stream key, which LiveKit may append to it.
 fn url_without_key(created: &proto::IngressInfo) -> String {
     let url = created.url.trim_end_matches('/');
-    let base = url.strip_suffix(created.stream_key.as_str()).and_then(|url| url.strip_suffix('/'));
-    base.filter(|_| !created.stream_key.is_empty()).unwrap_or(url).to_owned()
+    let base = url
+        .strip_suffix(created.stream_key.as_str())
+        .and_then(|url| url.strip_suffix('/'));
+    base.filter(|_| !created.stream_key.is_empty())
+        .unwrap_or(url)
+        .to_owned()
 }

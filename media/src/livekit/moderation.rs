@@ -49,16 +49,24 @@ impl Moderation {
                 let track = response.track.as_ref().and_then(convert::track);
                 Ok(track.map_or(MuteOutcome::NoSuchTrack, MuteOutcome::Done))
             }
-            Err(error) if error.is_failed_precondition() => outcome_of_forbidden_unmute(participant, track, error),
+            Err(error) if error.is_failed_precondition() => {
+                outcome_of_forbidden_unmute(participant, track, error)
+            }
             Err(error) => {
-                self.participants.ignore_if_absent(room, identity, error).await?;
+                self.participants
+                    .ignore_if_absent(room, identity, error)
+                    .await?;
                 Ok(MuteOutcome::NoSuchParticipant)
             }
         }
     }
 
     /// Sends a data message. Succeeds without effect if the room has no participants.
-    pub async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
+    pub async fn send_data(
+        &self,
+        room: &NamespacedRoom,
+        message: ServerData,
+    ) -> Result<(), MediaError> {
         // Read first: LiveKit searches three seconds for the node of a room that is not live.
         if self.participants.list(room).await?.is_empty() {
             return Ok(());
@@ -76,7 +84,11 @@ impl Moderation {
         match self.client.call(calls::send_data(&request)).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) if error.is_no_response() && self.participants.list(room).await?.is_empty() => Ok(()),
+            Err(error)
+                if error.is_no_response() && self.participants.list(room).await?.is_empty() =>
+            {
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -88,14 +100,25 @@ impl Moderation {
         identity: &Identity,
         role: &RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        let Some(current) = self.participants.get_info(room, identity).await? else { return Ok(None) };
-        let max_kbps = role.max_kbps.map(|kbps| kbps.to_string()).unwrap_or_default();
+        let Some(current) = self.participants.get_info(room, identity).await? else {
+            return Ok(None);
+        };
+        let max_kbps = role
+            .max_kbps
+            .map(|kbps| kbps.to_string())
+            .unwrap_or_default();
         // LiveKit would let a client that may change its attributes change the one with its role.
-        let grants = Grants { can_update_own_metadata: false, ..role.grants.clone() };
+        let grants = Grants {
+            can_update_own_metadata: false,
+            ..role.grants.clone()
+        };
         let request = proto::UpdateParticipantRequest {
             room: room.to_string(),
             identity: identity.to_string(),
-            permission: Some(permission_to_proto(current.permission.unwrap_or_default(), &grants)),
+            permission: Some(permission_to_proto(
+                current.permission.unwrap_or_default(),
+                &grants,
+            )),
             // LiveKit removes an attribute whose value is empty, and keeps those that are not named.
             attributes: HashMap::from([
                 (ROLE_ATTRIBUTE.to_owned(), role.role.to_string()),
@@ -106,7 +129,9 @@ impl Moderation {
         match self.client.call(calls::update_participant(&request)).await {
             Ok(updated) => Ok(convert::participant(&updated)),
             Err(error) => {
-                self.participants.ignore_if_absent(room, identity, error).await?;
+                self.participants
+                    .ignore_if_absent(room, identity, error)
+                    .await?;
                 Ok(None)
             }
         }
@@ -120,7 +145,11 @@ fn outcome_of_forbidden_unmute(
     track: &TrackSid,
     error: CallError,
 ) -> Result<MuteOutcome, MediaError> {
-    match participant.tracks.into_iter().find(|published| published.sid == *track) {
+    match participant
+        .tracks
+        .into_iter()
+        .find(|published| published.sid == *track)
+    {
         None => Ok(MuteOutcome::NoSuchTrack),
         Some(published) if !published.muted => Ok(MuteOutcome::Done(published)),
         Some(_) => Err(error.into()),

@@ -33,7 +33,11 @@ impl Participants {
         Ok(self.without_ghosts(room, self.list_with_ghosts(room).await?))
     }
 
-    fn without_ghosts(&self, room: &NamespacedRoom, mut participants: Vec<Participant>) -> Vec<Participant> {
+    fn without_ghosts(
+        &self,
+        room: &NamespacedRoom,
+        mut participants: Vec<Participant>,
+    ) -> Vec<Participant> {
         if participants.is_empty() {
             self.ghosts.forget(room);
         }
@@ -45,10 +49,16 @@ impl Participants {
     ///
     /// # Errors
     /// `Refused` if LiveKit lists no participant and its node counts some: then the list is wrong.
-    pub async fn list_confirmed(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+    pub async fn list_confirmed(
+        &self,
+        room: &NamespacedRoom,
+    ) -> Result<Vec<Participant>, MediaError> {
         let listed = self.list_infos(room).await?;
         // A node that died leaves its number in the store; the node that LiveKit assigns then corrects it.
-        if listed.is_empty() && self.rooms.is_occupied(room).await? && self.rooms.count_participants(room).await? > 0 {
+        if listed.is_empty()
+            && self.rooms.is_occupied(room).await?
+            && self.rooms.count_participants(room).await? > 0
+        {
             let problem = "LiveKit lists no participant of a room in which it counts some; it will be asked again";
             return Err(MediaError::Refused(problem.into()));
         }
@@ -61,7 +71,8 @@ impl Participants {
             convert::is_invalid_identity(&info.identity) && info.state() != State::Disconnected
         };
         for info in listed.iter().filter(is_invalid) {
-            let (participants, room, identity) = (self.clone(), room.clone(), info.identity.clone());
+            let (participants, room, identity) =
+                (self.clone(), room.clone(), info.identity.clone());
             tokio::spawn(async move { participants.remove_invalid(&room, &identity).await });
         }
     }
@@ -80,13 +91,21 @@ impl Participants {
     }
 
     /// Returns the participants that LiveKit lists, ghosts included.
-    pub async fn list_with_ghosts(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
+    pub async fn list_with_ghosts(
+        &self,
+        room: &NamespacedRoom,
+    ) -> Result<Vec<Participant>, CallError> {
         Ok(connected(&self.list_infos(room).await?))
     }
 
     /// Returns everyone whom LiveKit lists.
-    async fn list_infos(&self, room: &NamespacedRoom) -> Result<Vec<proto::ParticipantInfo>, CallError> {
-        let request = proto::ListParticipantsRequest { room: room.to_string() };
+    async fn list_infos(
+        &self,
+        room: &NamespacedRoom,
+    ) -> Result<Vec<proto::ParticipantInfo>, CallError> {
+        let request = proto::ListParticipantsRequest {
+            room: room.to_string(),
+        };
         match self.client.call(calls::list_participants(&request)).await {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             // Some configurations of LiveKit ask the room's node for the list, and this room has none.
@@ -95,16 +114,27 @@ impl Participants {
                     return Ok(Vec::new());
                 }
                 self.rooms.count_participants(room).await?;
-                Ok(self.client.call(calls::list_participants(&request)).await?.participants)
+                Ok(self
+                    .client
+                    .call(calls::list_participants(&request))
+                    .await?
+                    .participants)
             }
             listed => Ok(listed?.participants),
         }
     }
 
     /// Returns one participant; `None` if no participant with that identity is in the room.
-    pub async fn get(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, CallError> {
+    pub async fn get(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+    ) -> Result<Option<Participant>, CallError> {
         let info = self.get_info(room, identity).await?;
-        Ok(info.as_ref().and_then(convert::participant).filter(is_connected))
+        Ok(info
+            .as_ref()
+            .and_then(convert::participant)
+            .filter(is_connected))
     }
 
     /// Returns one participant as LiveKit describes it.
@@ -113,22 +143,46 @@ impl Participants {
         room: &NamespacedRoom,
         identity: &Identity,
     ) -> Result<Option<proto::ParticipantInfo>, CallError> {
-        match self.client.call(calls::get_participant(&selector(room, identity.as_str()))).await {
+        match self
+            .client
+            .call(calls::get_participant(&selector(room, identity.as_str())))
+            .await
+        {
             Ok(info) => Ok(Some(info).filter(|info| !self.is_ghost(room, info))),
-            Err(error) => self.ignore_if_absent(room, identity, error).await.map(|()| None),
+            Err(error) => self
+                .ignore_if_absent(room, identity, error)
+                .await
+                .map(|()| None),
         }
     }
 
     /// Disconnects the participant with this sid; returns whether it was connected. A newer join of the same identity is
     /// left alone.
-    pub async fn remove(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
+    pub async fn remove(
+        &self,
+        room: &NamespacedRoom,
+        sid: &ParticipantSid,
+    ) -> Result<bool, MediaError> {
         let participants = self.list(room).await?;
-        let Some(found) = participants.into_iter().find(|participant| participant.sid == *sid) else {
+        let Some(found) = participants
+            .into_iter()
+            .find(|participant| participant.sid == *sid)
+        else {
             return Ok(false);
         };
-        match self.client.call(calls::remove_participant(&selector(room, found.identity.as_str()))).await {
+        match self
+            .client
+            .call(calls::remove_participant(&selector(
+                room,
+                found.identity.as_str(),
+            )))
+            .await
+        {
             Ok(_) => Ok(true),
-            Err(error) => Ok(self.ignore_if_absent(room, &found.identity, error).await.map(|()| false)?),
+            Err(error) => Ok(self
+                .ignore_if_absent(room, &found.identity, error)
+                .await
+                .map(|()| false)?),
         }
     }
 
@@ -146,22 +200,39 @@ impl Participants {
             return Err(error);
         }
         let listed = self.list(room).await?;
-        if listed.iter().any(|participant| participant.identity == *identity) { Err(error) } else { Ok(()) }
+        if listed
+            .iter()
+            .any(|participant| participant.identity == *identity)
+        {
+            Err(error)
+        } else {
+            Ok(())
+        }
     }
 
     fn is_ghost(&self, room: &NamespacedRoom, info: &proto::ParticipantInfo) -> bool {
-        info.sid.parse().is_ok_and(|sid| self.ghosts.contains(room, &sid))
+        info.sid
+            .parse()
+            .is_ok_and(|sid| self.ghosts.contains(room, &sid))
     }
 }
 
 /// Returns how calls name one participant.
 fn selector(room: &NamespacedRoom, identity: &str) -> proto::RoomParticipantIdentity {
-    proto::RoomParticipantIdentity { room: room.to_string(), identity: identity.to_owned(), ..Default::default() }
+    proto::RoomParticipantIdentity {
+        room: room.to_string(),
+        identity: identity.to_owned(),
+        ..Default::default()
+    }
 }
 
 /// Converts those of the listed participants who are connected.
 fn connected(listed: &[proto::ParticipantInfo]) -> Vec<Participant> {
-    listed.iter().filter_map(convert::participant).filter(is_connected).collect()
+    listed
+        .iter()
+        .filter_map(convert::participant)
+        .filter(is_connected)
+        .collect()
 }
 
 /// Returns whether a listed participant is connected. LiveKit may list one that has just disconnected.

@@ -13,7 +13,8 @@ use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, LeaseCheck, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, LeaseCheck, NamespacedRoom, ParticipantSid, RoleName,
+    Timestamp, TrackSid,
 };
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
@@ -29,8 +30,8 @@ use super::subscriptions::SubscriptionEnforcer;
 use super::twirp::TwirpClient;
 use super::webhook::{WebhookOutcome, WebhookReceiver, WebhookSignature};
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, ReportSink, RoleGrant,
-    ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
+    ReportSink, RoleGrant, ServerData, Survey,
 };
 use crate::token::TokenSigner;
 
@@ -54,7 +55,9 @@ pub struct LivekitSettings {
 impl fmt::Debug for LivekitSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The url may contain a password.
-        f.debug_struct("LivekitSettings").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("LivekitSettings")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,17 +85,44 @@ struct Services {
 }
 
 impl Services {
-    fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock, sink: Arc<dyn ReportSink>) -> Self {
-        let LivekitSettings { url, timeout, recordings, lease } = settings;
-        let client = Arc::new(TwirpClient::new(&url, timeout, Arc::clone(&signer), clock.clone(), lease));
+    fn new(
+        settings: LivekitSettings,
+        signer: Arc<TokenSigner>,
+        clock: Clock,
+        sink: Arc<dyn ReportSink>,
+    ) -> Self {
+        let LivekitSettings {
+            url,
+            timeout,
+            recordings,
+            lease,
+        } = settings;
+        let client = Arc::new(TwirpClient::new(
+            &url,
+            timeout,
+            Arc::clone(&signer),
+            clock.clone(),
+            lease,
+        ));
         let rooms = Rooms::new(Arc::clone(&client));
         let ghosts = Arc::<GhostParticipants>::default();
-        let participants =
-            Participants { client: Arc::clone(&client), rooms: rooms.clone(), ghosts: Arc::clone(&ghosts) };
+        let participants = Participants {
+            client: Arc::clone(&client),
+            rooms: rooms.clone(),
+            ghosts: Arc::clone(&ghosts),
+        };
         let subscriptions = SubscriptionEnforcer::new(Arc::clone(&client), participants.clone());
-        let workers =
-            EgressWorkers { client: Arc::clone(&client), participants: participants.clone(), clock: clock.clone() };
-        let signaling = Signaling { url, timeout, signer: Arc::clone(&signer), clock: clock.clone() };
+        let workers = EgressWorkers {
+            client: Arc::clone(&client),
+            participants: participants.clone(),
+            clock: clock.clone(),
+        };
+        let signaling = Signaling {
+            url,
+            timeout,
+            signer: Arc::clone(&signer),
+            clock: clock.clone(),
+        };
         Self {
             ghosts: GhostSearch {
                 client: Arc::clone(&client),
@@ -101,7 +131,10 @@ impl Services {
                 ghosts,
                 clock: clock.clone(),
             },
-            moderation: Moderation { client: Arc::clone(&client), participants: participants.clone() },
+            moderation: Moderation {
+                client: Arc::clone(&client),
+                participants: participants.clone(),
+            },
             egresses: Egresses {
                 client: Arc::clone(&client),
                 rooms: rooms.clone(),
@@ -109,9 +142,22 @@ impl Services {
                 clock: clock.clone(),
                 recordings,
             },
-            ingresses: IngressEndpoints { client: Arc::clone(&client), rooms: rooms.clone() },
-            config: ConfigChecker { client, rooms: rooms.clone(), signaling },
-            webhooks: WebhookReceiver::new(signer, clock, sink, participants.clone(), subscriptions.clone()),
+            ingresses: IngressEndpoints {
+                client: Arc::clone(&client),
+                rooms: rooms.clone(),
+            },
+            config: ConfigChecker {
+                client,
+                rooms: rooms.clone(),
+                signaling,
+            },
+            webhooks: WebhookReceiver::new(
+                signer,
+                clock,
+                sink,
+                participants.clone(),
+                subscriptions.clone(),
+            ),
             rooms,
             participants,
             subscriptions,
@@ -123,7 +169,12 @@ impl LivekitPlane {
     /// Creates a plane that calls the server at `settings.url` with the signer's key, and sends its reports to the sink. Makes no
     /// call yet.
     #[must_use]
-    pub fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock, sink: Arc<dyn ReportSink>) -> Self {
+    pub fn new(
+        settings: LivekitSettings,
+        signer: Arc<TokenSigner>,
+        clock: Clock,
+        sink: Arc<dyn ReportSink>,
+    ) -> Self {
         Self(Arc::new(Services::new(settings, signer, clock, sink)))
     }
 
@@ -144,7 +195,11 @@ impl LivekitPlane {
     }
 
     /// Handles a webhook with a verified signature; `body` are the bytes as received.
-    pub async fn handle_webhook(&self, signature: &WebhookSignature, body: &[u8]) -> WebhookOutcome {
+    pub async fn handle_webhook(
+        &self,
+        signature: &WebhookSignature,
+        body: &[u8],
+    ) -> WebhookOutcome {
         self.0.webhooks.handle(signature, body).await
     }
 }
@@ -175,11 +230,19 @@ impl MediaPlane for LivekitPlane {
         ABSENCE_GRACE
     }
 
-    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
+    async fn participant(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+    ) -> Result<Option<Participant>, MediaError> {
         Ok(self.0.participants.get(room, identity).await?)
     }
 
-    async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
+    async fn remove_participant(
+        &self,
+        room: &NamespacedRoom,
+        sid: &ParticipantSid,
+    ) -> Result<bool, MediaError> {
         self.0.participants.remove(room, sid).await
     }
 
@@ -193,7 +256,11 @@ impl MediaPlane for LivekitPlane {
         self.0.moderation.mute(room, identity, track, muted).await
     }
 
-    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
+    async fn send_data(
+        &self,
+        room: &NamespacedRoom,
+        message: ServerData,
+    ) -> Result<(), MediaError> {
         self.0.moderation.send_data(room, message).await
     }
 
@@ -230,19 +297,34 @@ impl MediaPlane for LivekitPlane {
         Ok(self.0.egresses.start(&plan, storage.as_ref()).await?.into())
     }
 
-    async fn egresses_started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
+    async fn egresses_started_by(
+        &self,
+        plan: &EgressPlan,
+        since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
         self.0.egresses.started_by(plan, since).await
     }
 
-    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    async fn egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         self.0.egresses.get(room, id).await
     }
 
-    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    async fn stop_egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         self.0.egresses.stop(room, id).await
     }
 
-    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
+    async fn create_ingress(
+        &self,
+        request: IngressRequest,
+    ) -> Result<IngressCredentials, MediaError> {
         self.0.ingresses.create(&request).await
     }
 
@@ -258,7 +340,12 @@ impl MediaPlane for LivekitPlane {
         let rooms = self.0.rooms.list().await?;
         let egresses = self.0.egresses.list_running().await?;
         let ingresses = self.0.ingresses.list().await?;
-        Ok(Survey { rooms: rooms.occupied, empty_rooms: rooms.empty, egresses, ingresses })
+        Ok(Survey {
+            rooms: rooms.occupied,
+            empty_rooms: rooms.empty,
+            egresses,
+            ingresses,
+        })
     }
 
     async fn set_subscription_rules(

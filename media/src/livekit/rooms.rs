@@ -37,7 +37,11 @@ impl Rooms {
 
     /// Opens a room that may not be live, for `max_participants` at most. A live room is left alone: LiveKit would
     /// overwrite the timeouts in its store, which the next node of the room would use.
-    pub async fn open(&self, room: &NamespacedRoom, max_participants: Option<u32>) -> Result<(), MediaError> {
+    pub async fn open(
+        &self,
+        room: &NamespacedRoom,
+        max_participants: Option<u32>,
+    ) -> Result<(), MediaError> {
         if self.is_known(room).await? {
             return Ok(());
         }
@@ -61,12 +65,23 @@ impl Rooms {
 
     /// Returns whether LiveKit's store counts participants in a room.
     pub async fn is_occupied(&self, room: &NamespacedRoom) -> Result<bool, CallError> {
-        Ok(self.find(room).await?.is_some_and(|room| room.num_participants > 0))
+        Ok(self
+            .find(room)
+            .await?
+            .is_some_and(|room| room.num_participants > 0))
     }
 
     async fn find(&self, room: &NamespacedRoom) -> Result<Option<proto::Room>, CallError> {
-        let request = proto::ListRoomsRequest { names: vec![room.to_string()] };
-        Ok(self.client.call(calls::list_rooms(&request)).await?.rooms.into_iter().next())
+        let request = proto::ListRoomsRequest {
+            names: vec![room.to_string()],
+        };
+        Ok(self
+            .client
+            .call(calls::list_rooms(&request))
+            .await?
+            .rooms
+            .into_iter()
+            .next())
     }
 
     /// Deletes a room, which disconnects its participants. Succeeds if there is none.
@@ -84,7 +99,13 @@ impl Rooms {
 
     /// Deletes a room by its LiveKit name, without the retry of [`Rooms::close`].
     pub async fn delete(&self, name: &str) -> Result<(), CallError> {
-        match self.client.call(calls::delete_room(&proto::DeleteRoomRequest { room: name.to_owned() })).await {
+        match self
+            .client
+            .call(calls::delete_room(&proto::DeleteRoomRequest {
+                room: name.to_owned(),
+            }))
+            .await
+        {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
@@ -95,25 +116,41 @@ impl Rooms {
     pub async fn count_participants(&self, room: &NamespacedRoom) -> Result<usize, CallError> {
         // `CreateRoom` is the only call that the node itself answers without a change. A request without settings does
         // not overwrite those in the store either.
-        let request = proto::CreateRoomRequest { name: room.to_string(), ..Default::default() };
+        let request = proto::CreateRoomRequest {
+            name: room.to_string(),
+            ..Default::default()
+        };
         let room = self.client.call(calls::create_room(&request)).await?;
         Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }
 
     /// Tests whether LiveKit answers and accepts the credentials.
     pub async fn check_health(&self) -> Result<(), CallError> {
-        let request = proto::ListRoomsRequest { names: vec![HEALTH_CHECK_ROOM.into()] };
+        let request = proto::ListRoomsRequest {
+            names: vec![HEALTH_CHECK_ROOM.into()],
+        };
         self.client.call(calls::list_rooms(&request)).await?;
         Ok(())
     }
 
     /// Lists the rooms of all projects.
     pub async fn list(&self) -> Result<ListedRooms, CallError> {
-        let rooms = self.client.call(calls::list_rooms(&proto::ListRoomsRequest::default())).await?.rooms;
-        let (occupied, empty): (Vec<_>, Vec<_>) = rooms.iter().partition(|room| room.num_participants > 0);
+        let rooms = self
+            .client
+            .call(calls::list_rooms(&proto::ListRoomsRequest::default()))
+            .await?
+            .rooms;
+        let (occupied, empty): (Vec<_>, Vec<_>) =
+            rooms.iter().partition(|room| room.num_participants > 0);
         let names = |rooms: Vec<&proto::Room>| {
-            rooms.iter().filter_map(|room| room.name.parse::<NamespacedRoom>().ok()).collect()
+            rooms
+                .iter()
+                .filter_map(|room| room.name.parse::<NamespacedRoom>().ok())
+                .collect()
         };
-        Ok(ListedRooms { occupied: names(occupied), empty: names(empty) })
+        Ok(ListedRooms {
+            occupied: names(occupied),
+            empty: names(empty),
+        })
     }
 }

@@ -8,7 +8,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use conclave_model::Secret;
 use conclave_model::secret::{BASE62, random_text};
 use conclave_outbound::http::{HeaderValue, StatusCode};
-use conclave_outbound::transport::{Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport};
+use conclave_outbound::transport::{
+    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
+};
 use conclave_outbound::{Agent, DefaultResolver, Error, config};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
@@ -33,13 +35,24 @@ pub(super) enum ConnectError {
 }
 
 /// Joins the room that `token` names, on the server at `url`.
-pub(super) async fn connect(url: &str, token: Secret, timeout: Duration) -> Result<SignalConnection, ConnectError> {
+pub(super) async fn connect(
+    url: &str,
+    token: Secret,
+    timeout: Duration,
+) -> Result<SignalConnection, ConnectError> {
     let signal_url = signal_url(url);
-    let connected = tokio::task::spawn_blocking(move || connect_blocking(&signal_url, &token, timeout));
-    connected.await.unwrap_or_else(|_| Err(ConnectError::Failed("the websocket was cancelled".into())))
+    let connected =
+        tokio::task::spawn_blocking(move || connect_blocking(&signal_url, &token, timeout));
+    connected
+        .await
+        .unwrap_or_else(|_| Err(ConnectError::Failed("the websocket was cancelled".into())))
 }
 
-fn connect_blocking(signal_url: &str, token: &Secret, timeout: Duration) -> Result<SignalConnection, ConnectError> {
+fn connect_blocking(
+    signal_url: &str,
+    token: &Secret,
+    timeout: Duration,
+) -> Result<SignalConnection, ConnectError> {
     let slot = Slot::default();
     let connector = DefaultConnector::default().chain(Keeper(Arc::clone(&slot)));
     let config = config().timeout_global(Some(timeout)).build();
@@ -51,20 +64,32 @@ fn connect_blocking(signal_url: &str, token: &Secret, timeout: Duration) -> Resu
         .header("Upgrade", "websocket")
         .header("Sec-WebSocket-Version", "13")
         .header("Sec-WebSocket-Key", &key);
-    let response = request.call().map_err(|error| ConnectError::Failed(describe_http(&error, timeout)))?;
-    let accepted = response.headers().get("Sec-WebSocket-Accept").map(HeaderValue::as_bytes);
+    let response = request
+        .call()
+        .map_err(|error| ConnectError::Failed(describe_http(&error, timeout)))?;
+    let accepted = response
+        .headers()
+        .get("Sec-WebSocket-Accept")
+        .map(HeaderValue::as_bytes);
     match response.status() {
-        StatusCode::SWITCHING_PROTOCOLS if accepted == Some(accept(&key).as_bytes()) => Ok(SignalConnection(slot)),
-        StatusCode::SWITCHING_PROTOCOLS => {
-            Err(ConnectError::Failed("what answers at media.url speaks no websocket".into()))
+        StatusCode::SWITCHING_PROTOCOLS if accepted == Some(accept(&key).as_bytes()) => {
+            Ok(SignalConnection(slot))
         }
+        StatusCode::SWITCHING_PROTOCOLS => Err(ConnectError::Failed(
+            "what answers at media.url speaks no websocket".into(),
+        )),
         status => Err(ConnectError::Status(status.as_u16())),
     }
 }
 
 /// Returns how a server answers this key.
 fn accept(key: &str) -> String {
-    BASE64_STANDARD.encode(Sha1::new().chain_update(key).chain_update(ACCEPTED_WITH).finalize())
+    BASE64_STANDARD.encode(
+        Sha1::new()
+            .chain_update(key)
+            .chain_update(ACCEPTED_WITH)
+            .finalize(),
+    )
 }
 
 /// Returns the url of the websocket on the server at `url`: `https://host/rtc` for `wss://host/`. Every version of LiveKit
@@ -83,8 +108,15 @@ struct Keeper(Slot);
 impl Connector<Box<dyn Transport>> for Keeper {
     type Out = Kept;
 
-    fn connect(&self, _: &ConnectionDetails<'_>, opened: Option<Box<dyn Transport>>) -> Result<Option<Kept>, Error> {
-        Ok(opened.map(|transport| Kept { transport, slot: Arc::clone(&self.0) }))
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        opened: Option<Box<dyn Transport>>,
+    ) -> Result<Option<Kept>, Error> {
+        Ok(opened.map(|transport| Kept {
+            transport,
+            slot: Arc::clone(&self.0),
+        }))
     }
 }
 
@@ -133,14 +165,26 @@ mod tests {
 
     #[test]
     fn the_signal_url_is_derived_from_an_api_url() {
-        assert_eq!(signal_url("http://127.0.0.1:7880"), "http://127.0.0.1:7880/rtc?protocol=9&auto_subscribe=0");
-        assert_eq!(signal_url("https://example.org/lk/"), "https://example.org/lk/rtc?protocol=9&auto_subscribe=0");
-        assert_eq!(signal_url("wss://example.org"), "https://example.org/rtc?protocol=9&auto_subscribe=0");
+        assert_eq!(
+            signal_url("http://127.0.0.1:7880"),
+            "http://127.0.0.1:7880/rtc?protocol=9&auto_subscribe=0"
+        );
+        assert_eq!(
+            signal_url("https://example.org/lk/"),
+            "https://example.org/lk/rtc?protocol=9&auto_subscribe=0"
+        );
+        assert_eq!(
+            signal_url("wss://example.org"),
+            "https://example.org/rtc?protocol=9&auto_subscribe=0"
+        );
     }
 
     #[test]
     fn a_server_answers_a_key_as_the_standard_says() {
-        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(
+            accept("dGhlIHNhbXBsZSBub25jZQ=="),
+            "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+        );
     }
 
     /// Connects to a server that answers with this head, and returns its end of the connection beside the result.
@@ -152,11 +196,17 @@ mod tests {
             let mut request = [0; 1024];
             let read = stream.read(&mut request).unwrap();
             let request = String::from_utf8_lossy(&request[..read]).into_owned();
-            let key = request.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).unwrap();
+            let key = request
+                .lines()
+                .find_map(|line| line.strip_prefix("sec-websocket-key: "))
+                .unwrap();
             write!(stream, "{}\r\n\r\n", head.replace("ACCEPT", &accept(key))).unwrap();
             stream
         });
-        (connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)), server.join().unwrap())
+        (
+            connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)),
+            server.join().unwrap(),
+        )
     }
 
     #[test]
@@ -166,7 +216,10 @@ mod tests {
         let (connection, mut server) = answered(switched);
         let connection = connection.unwrap();
         server.set_nonblocking(true).unwrap();
-        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(
+            server.read(&mut [0]).unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
         server.set_nonblocking(false).unwrap();
         drop(connection);
         assert_eq!(server.read(&mut [0]).unwrap(), 0);
@@ -177,7 +230,9 @@ mod tests {
         let other_key = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                          Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
         let (connected, _) = answered(other_key);
-        assert!(matches!(connected, Err(ConnectError::Failed(text)) if text.contains("speaks no websocket")));
+        assert!(
+            matches!(connected, Err(ConnectError::Failed(text)) if text.contains("speaks no websocket"))
+        );
         let (connected, _) = answered("HTTP/1.1 404 Not Found\r\nContent-Length: 0");
         assert!(matches!(connected, Err(ConnectError::Status(404))));
     }
@@ -188,7 +243,10 @@ mod tests {
         let url = signal_url(&format!("wss://{}", listener.local_addr().unwrap()));
         let server = std::thread::spawn(move || drop(listener.accept()));
         let connected = connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)).map(drop);
-        assert!(matches!(connected, Err(ConnectError::Failed(_))), "{connected:?}");
+        assert!(
+            matches!(connected, Err(ConnectError::Failed(_))),
+            "{connected:?}"
+        );
         server.join().unwrap();
     }
 
@@ -196,7 +254,13 @@ mod tests {
     fn connecting_fails_after_the_timeout_if_the_server_does_not_answer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = signal_url(&format!("ws://{}", listener.local_addr().unwrap()));
-        let connected = connect_blocking(&url, &Secret::new("t"), Duration::from_millis(50)).map(drop);
-        assert_eq!(connected, Err(ConnectError::Failed("LiveKit did not answer within 50ms".into())));
+        let connected =
+            connect_blocking(&url, &Secret::new("t"), Duration::from_millis(50)).map(drop);
+        assert_eq!(
+            connected,
+            Err(ConnectError::Failed(
+                "LiveKit did not answer within 50ms".into()
+            ))
+        );
     }
 }

@@ -34,7 +34,11 @@ pub(super) struct SubscriptionEnforcer {
 
 impl SubscriptionEnforcer {
     pub fn new(client: Arc<TwirpClient>, participants: Participants) -> Self {
-        Self { client, participants, rules: Arc::default() }
+        Self {
+            client,
+            participants,
+            rules: Arc::default(),
+        }
     }
 
     /// Replaces the rules of a room, without applying them.
@@ -55,7 +59,10 @@ impl SubscriptionEnforcer {
         let (enforcer, room) = (self.clone(), room.clone());
         tokio::spawn(async move {
             loop {
-                let withheld = enforcer.apply(&room).await.inspect_err(|error| log_not_applied(&room, error));
+                let withheld = enforcer
+                    .apply(&room)
+                    .await
+                    .inspect_err(|error| log_not_applied(&room, error));
                 if !enforcer.rules.end(&room, withheld.ok().flatten()) {
                     return;
                 }
@@ -65,10 +72,18 @@ impl SubscriptionEnforcer {
 
     /// Applies the rules once. Returns what is withheld afterwards; `None` if the room has been forgotten.
     async fn apply(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, CallError> {
-        let Some((rules, before)) = self.rules.current(room) else { return Ok(None) };
+        let Some((rules, before)) = self.rules.current(room) else {
+            return Ok(None);
+        };
         let participants = self.participants.list(room).await?;
         let (changes, mut withheld) = plan_changes(&rules, &participants, &before);
-        for SubscriptionChange { sid, identity, subscribe, unsubscribe } in changes {
+        for SubscriptionChange {
+            sid,
+            identity,
+            subscribe,
+            unsubscribe,
+        } in changes
+        {
             let applied = match self.update(room, &identity, unsubscribe, false).await {
                 Ok(()) => self.update(room, &identity, subscribe, true).await,
                 refused => refused,
@@ -97,10 +112,11 @@ impl SubscriptionEnforcer {
         if tracks.is_empty() {
             return Ok(());
         }
-        let to_proto = |(sid, tracks): (ParticipantSid, BTreeSet<TrackSid>)| proto::ParticipantTracks {
-            participant_sid: sid.into(),
-            track_sids: tracks.into_iter().map(String::from).collect(),
-        };
+        let to_proto =
+            |(sid, tracks): (ParticipantSid, BTreeSet<TrackSid>)| proto::ParticipantTracks {
+                participant_sid: sid.into(),
+                track_sids: tracks.into_iter().map(String::from).collect(),
+            };
         let request = proto::UpdateSubscriptionsRequest {
             room: room.to_string(),
             identity: identity.to_string(),
@@ -108,9 +124,17 @@ impl SubscriptionEnforcer {
             participant_tracks: tracks.into_iter().map(to_proto).collect(),
             ..Default::default()
         };
-        match self.client.call(calls::update_subscriptions(&request)).await {
+        match self
+            .client
+            .call(calls::update_subscriptions(&request))
+            .await
+        {
             Ok(_) => Ok(()),
-            Err(error) => self.participants.ignore_if_absent(room, identity, error).await,
+            Err(error) => {
+                self.participants
+                    .ignore_if_absent(room, identity, error)
+                    .await
+            }
         }
     }
 }
@@ -145,25 +169,35 @@ impl RuleTable {
     /// Returns whether the caller has to apply the rules: the room has some, and no task applies them.
     fn begin(&self, room: &NamespacedRoom) -> bool {
         let mut rooms = self.0.lock();
-        let Some(entry) = rooms.get_mut(room) else { return false };
+        let Some(entry) = rooms.get_mut(room) else {
+            return false;
+        };
         entry.is_outdated = entry.is_applying;
         !std::mem::replace(&mut entry.is_applying, true)
     }
 
     /// Returns the rules to apply, and what is withheld.
     fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, Withheld)> {
-        self.0.lock().get(room).map(|entry| (entry.rules.clone(), entry.withheld.clone()))
+        self.0
+            .lock()
+            .get(room)
+            .map(|entry| (entry.rules.clone(), entry.withheld.clone()))
     }
 
     /// Records what is withheld now. Returns whether the caller has to apply the rules once more.
     fn end(&self, room: &NamespacedRoom, withheld: Option<Withheld>) -> bool {
         let mut rooms = self.0.lock();
-        let Some(entry) = rooms.get_mut(room) else { return false };
+        let Some(entry) = rooms.get_mut(room) else {
+            return false;
+        };
         if let Some(withheld) = withheld {
             entry.withheld = withheld;
         }
         entry.is_applying = std::mem::take(&mut entry.is_outdated);
-        let (again, is_unused) = (entry.is_applying, entry.rules.is_empty() && entry.withheld.is_empty());
+        let (again, is_unused) = (
+            entry.is_applying,
+            entry.rules.is_empty() && entry.withheld.is_empty(),
+        );
         if is_unused && !again {
             rooms.remove(room);
         }
@@ -189,7 +223,10 @@ fn plan_changes(
 ) -> (Vec<SubscriptionChange>, Withheld) {
     let mut withheld = Withheld::new();
     let mut changes = Vec::new();
-    for receiver in participants.iter().filter(|participant| participant.kind != ParticipantKind::Egress) {
+    for receiver in participants
+        .iter()
+        .filter(|participant| participant.kind != ParticipantKind::Egress)
+    {
         let change = plan_change(rules, receiver, participants, before.get(&receiver.sid));
         if !change.unsubscribe.is_empty() {
             withheld.insert(receiver.sid.clone(), change.unsubscribe.clone());
@@ -209,17 +246,29 @@ fn plan_change(
 ) -> SubscriptionChange {
     let role = receiver.role();
     let (mut subscribe, mut unsubscribe) = (Tracks::new(), Tracks::new());
-    for publisher in participants.iter().filter(|participant| participant.sid != receiver.sid) {
+    for publisher in participants
+        .iter()
+        .filter(|participant| participant.sid != receiver.sid)
+    {
         let tracks = publisher.tracks.iter().map(|track| track.sid.clone());
         if rules.receives(role.as_ref(), publisher.role().as_ref()) {
             let withheld = withheld.and_then(|tracks| tracks.get(&publisher.sid));
             let was_withheld = |sid: &TrackSid| withheld.is_some_and(|tracks| tracks.contains(sid));
-            insert_tracks(&mut subscribe, &publisher.sid, tracks.filter(was_withheld).collect());
+            insert_tracks(
+                &mut subscribe,
+                &publisher.sid,
+                tracks.filter(was_withheld).collect(),
+            );
         } else if !rules.receives_nobody(role.as_ref()) {
             insert_tracks(&mut unsubscribe, &publisher.sid, tracks.collect());
         }
     }
-    SubscriptionChange { sid: receiver.sid.clone(), identity: receiver.identity.clone(), subscribe, unsubscribe }
+    SubscriptionChange {
+        sid: receiver.sid.clone(),
+        identity: receiver.identity.clone(),
+        subscribe,
+        unsubscribe,
+    }
 }
 
 fn insert_tracks(into: &mut Tracks, publisher: &ParticipantSid, tracks: BTreeSet<TrackSid>) {
@@ -238,10 +287,19 @@ mod tests {
     fn applying_is_repeated_while_something_changes() {
         let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
         assert!(!table.begin(&room), "there are no rules");
-        let nobody = RoleSubscribe { to_roles: Some(Vec::new()), max_kbps: None };
-        table.set(&room, BTreeMap::from([("guest".parse().unwrap(), nobody)]).into());
+        let nobody = RoleSubscribe {
+            to_roles: Some(Vec::new()),
+            max_kbps: None,
+        };
+        table.set(
+            &room,
+            BTreeMap::from([("guest".parse().unwrap(), nobody)]).into(),
+        );
         assert!(table.begin(&room));
-        assert!(!table.begin(&room), "the first caller applies them and is told to repeat");
+        assert!(
+            !table.begin(&room),
+            "the first caller applies them and is told to repeat"
+        );
         assert!(table.end(&room, None));
         assert!(!table.end(&room, None));
         assert!(table.begin(&room));

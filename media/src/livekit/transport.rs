@@ -45,7 +45,13 @@ mod tests {
     #[test]
     fn the_url_of_calls_is_derived_from_a_websocket_url() {
         assert_eq!(http_url("ws://127.0.0.1:7880"), "http://127.0.0.1:7880");
-        assert_eq!(http_url("wss://live.example.org/"), "https://live.example.org");
-        assert_eq!(http_url("https://example.org/lk/"), "https://example.org/lk");
+        assert_eq!(
+            http_url("wss://live.example.org/"),
+            "https://live.example.org"
+        );
+        assert_eq!(
+            http_url("https://example.org/lk/"),
+            "https://example.org/lk"
+        );
     }
 }

@@ -52,7 +52,13 @@ impl fmt::Debug for TwirpClient {
 
 impl TwirpClient {
     /// Creates a client of the server at `url`, which may be the websocket url that participants use.
-    pub fn new(url: &str, timeout: Duration, signer: Arc<TokenSigner>, clock: Clock, lease: LeaseCheck) -> Self {
+    pub fn new(
+        url: &str,
+        timeout: Duration,
+        signer: Arc<TokenSigner>,
+        clock: Clock,
+        lease: LeaseCheck,
+    ) -> Self {
         let config = config().max_idle_age(MAX_IDLE).build();
         let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
         Self {
@@ -81,11 +87,16 @@ impl TwirpClient {
             .body(call.body);
         let request = request.map_err(|error| unavailable(&error.into(), timeout))?;
         let body = self.post(request, timeout).await?;
-        R::decode(body.as_slice())
-            .map_err(|_| CallError::Unavailable("LiveKit's answer does not read: check its version".into()))
+        R::decode(body.as_slice()).map_err(|_| {
+            CallError::Unavailable("LiveKit's answer does not read: check its version".into())
+        })
     }
 
-    async fn post(&self, request: Request<Vec<u8>>, timeout: Duration) -> Result<Vec<u8>, CallError> {
+    async fn post(
+        &self,
+        request: Request<Vec<u8>>,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, CallError> {
         let permit = tokio::time::timeout(timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(CallError::Unavailable(format!(
@@ -103,19 +114,30 @@ impl TwirpClient {
             }
             send(&client, request, timeout)
         });
-        response.await.unwrap_or_else(|_| Err(CallError::Unavailable("the call was cancelled".into())))
+        response
+            .await
+            .unwrap_or_else(|_| Err(CallError::Unavailable("the call was cancelled".into())))
     }
 }
 
 /// Sends a request and returns the body of its response.
-fn send(client: &Client, request: Request<Vec<u8>>, timeout: Duration) -> Result<Vec<u8>, CallError> {
-    let response = client.send_within(timeout, request).map_err(|error| unavailable(&error, timeout))?;
+fn send(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    timeout: Duration,
+) -> Result<Vec<u8>, CallError> {
+    let response = client
+        .send_within(timeout, request)
+        .map_err(|error| unavailable(&error, timeout))?;
     let content_type = response.headers().get(CONTENT_TYPE);
-    let is_protobuf = content_type.is_some_and(|value| value.as_bytes().starts_with(PROTOBUF.as_bytes()));
+    let is_protobuf =
+        content_type.is_some_and(|value| value.as_bytes().starts_with(PROTOBUF.as_bytes()));
     let (parts, body) = response.into_parts();
     match parts.status.as_u16() {
         200 if is_protobuf => Ok(body),
-        200 => Err(CallError::Unavailable("what answers at media.url is not LiveKit's API".into())),
+        200 => Err(CallError::Unavailable(
+            "what answers at media.url is not LiveKit's API".into(),
+        )),
         status => Err(CallError::from_response(status, &body)),
     }
 }

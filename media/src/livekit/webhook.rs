@@ -108,7 +108,11 @@ impl WebhookReceiver {
             log::warn!("the body of a signed webhook is not a LiveKit event");
             return WebhookOutcome::Malformed;
         };
-        if event.id().is_empty() { self.record(&event).await } else { self.record_once(&event).await }
+        if event.id().is_empty() {
+            self.record(&event).await
+        } else {
+            self.record_once(&event).await
+        }
     }
 
     /// Records an event with an id, unless it has been recorded before.
@@ -136,7 +140,9 @@ impl WebhookReceiver {
             }
         };
         // All reports are sent before the first answer is awaited, so that no other event comes between them.
-        let pending = self.out_of_order.send_in_order(reports, |report| self.send(report, event.identity()));
+        let pending = self
+            .out_of_order
+            .send_in_order(reports, |report| self.send(report, event.identity()));
         let mut outcome = WebhookOutcome::Accepted;
         for report in pending {
             outcome = self.complete(report).await.unwrap_or(outcome);
@@ -147,12 +153,20 @@ impl WebhookReceiver {
     fn send(&self, report: Report, identity: &str) -> PendingReport {
         let room = report.room.clone();
         let joined = match &report.event {
-            MediaEvent::ParticipantJoined(participant) => Some(Joined::Participant(participant.sid.clone())),
+            MediaEvent::ParticipantJoined(participant) => {
+                Some(Joined::Participant(participant.sid.clone()))
+            }
             MediaEvent::InvalidIdentity => Some(Joined::Invalid(identity.to_owned())),
             _ => None,
         };
-        let affects_subscriptions = joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
-        PendingReport { room, joined, affects_subscriptions, answer: self.sink.report(report) }
+        let affects_subscriptions =
+            joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
+        PendingReport {
+            room,
+            joined,
+            affects_subscriptions,
+            answer: self.sink.report(report),
+        }
     }
 
     /// Awaits the answer to a report and acts on it. Returns an outcome if LiveKit has to repeat the event.
@@ -165,8 +179,14 @@ impl WebhookReceiver {
                 | ReportError::RoleRemoved
                 | ReportError::InvalidIdentity),
             ) => match &report.joined {
-                Some(Joined::Participant(sid)) => self.remove_refused(&report.room, sid, error).await,
-                Some(Joined::Invalid(identity)) => self.participants.remove_invalid(&report.room, identity).await,
+                Some(Joined::Participant(sid)) => {
+                    self.remove_refused(&report.room, sid, error).await;
+                }
+                Some(Joined::Invalid(identity)) => {
+                    self.participants
+                        .remove_invalid(&report.room, identity)
+                        .await;
+                }
                 None => {}
             },
             Ok(()) if report.affects_subscriptions => self.subscriptions.spawn_apply(&report.room),
@@ -177,7 +197,12 @@ impl WebhookReceiver {
     }
 
     /// Disconnects a participant whose join the control plane refused. If that fails, reconciliation repeats it.
-    async fn remove_refused(&self, room: &NamespacedRoom, sid: &ParticipantSid, refusal: ReportError) {
+    async fn remove_refused(
+        &self,
+        room: &NamespacedRoom,
+        sid: &ParticipantSid,
+        refusal: ReportError,
+    ) {
         if let Err(error) = self.participants.remove(room, sid).await {
             log::warn!(
                 room = room.as_str(), sid = sid.as_str();

@@ -42,7 +42,10 @@ enum State {
 
 impl CircuitBreaker {
     pub fn new(settings: CircuitSettings) -> Self {
-        Self { settings, state: Mutex::new(State::Closed { failures: 0 }) }
+        Self {
+            settings,
+            state: Mutex::new(State::Closed { failures: 0 }),
+        }
     }
 
     /// Returns whether a call may be made, or else how long calls are still rejected. Once the open time is over, one call is
@@ -68,12 +71,14 @@ impl CircuitBreaker {
     pub fn record_failure(&self, now: Timestamp) {
         let mut state = self.state.lock();
         *state = match *state {
-            State::Closed { failures } if failures + 1 < self.settings.failures => {
-                State::Closed { failures: failures + 1 }
-            }
+            State::Closed { failures } if failures + 1 < self.settings.failures => State::Closed {
+                failures: failures + 1,
+            },
             State::Closed { .. } => {
                 let CircuitSettings { failures, open } = self.settings;
-                log::warn!("the media plane did not answer {failures} calls in a row; calls are rejected for {open:?}");
+                log::warn!(
+                    "the media plane did not answer {failures} calls in a row; calls are rejected for {open:?}"
+                );
                 self.open_from(now)
             }
             State::Open { .. } => self.open_from(now),
@@ -104,7 +109,9 @@ impl CircuitBreaker {
     }
 
     fn open_from(&self, now: Timestamp) -> State {
-        State::Open { until: now.after(self.settings.open) }
+        State::Open {
+            until: now.after(self.settings.open),
+        }
     }
 }
 
@@ -114,7 +121,10 @@ mod tests {
 
     use super::*;
 
-    const SETTINGS: CircuitSettings = CircuitSettings { failures: 3, open: Duration::from_secs(5) };
+    const SETTINGS: CircuitSettings = CircuitSettings {
+        failures: 3,
+        open: Duration::from_secs(5),
+    };
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(seconds * 1_000)
@@ -133,12 +143,21 @@ mod tests {
             breaker.record_failure(at(1));
         }
         assert_eq!(breaker.check(at(2)), Err(Duration::from_secs(4)));
-        assert!(!breaker.record_health_success(at(2)), "a health check does not shorten the open time");
-        assert_eq!((breaker.check(at(6)), breaker.check(at(6))), (Ok(()), Err(Duration::from_secs(5))));
+        assert!(
+            !breaker.record_health_success(at(2)),
+            "a health check does not shorten the open time"
+        );
+        assert_eq!(
+            (breaker.check(at(6)), breaker.check(at(6))),
+            (Ok(()), Err(Duration::from_secs(5)))
+        );
         breaker.record_failure(at(7));
         assert_eq!(breaker.open_until(), Some(at(12)));
         assert!(breaker.record_health_success(at(12)));
-        assert_eq!((breaker.check(at(12)), breaker.check(at(12))), (Ok(()), Ok(())));
+        assert_eq!(
+            (breaker.check(at(12)), breaker.check(at(12))),
+            (Ok(()), Ok(()))
+        );
     }
 
     #[derive(Debug, Clone, Copy)]

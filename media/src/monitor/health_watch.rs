@@ -32,7 +32,9 @@ impl MonitoredPlane {
                 }
                 if !inner.has_recovered().await {
                     inner.wait_for_recovery().await;
-                } else if recovered_at.is_some_and(|at: Timestamp| inner.clock.now().since(at) < QUIET_PERIOD) {
+                } else if recovered_at
+                    .is_some_and(|at: Timestamp| inner.clock.now().since(at) < QUIET_PERIOD)
+                {
                     continue;
                 }
                 // Also if the failure was over at the time of the check: reports may have been lost in between.
@@ -60,12 +62,15 @@ impl Inner {
     /// Checks the health. Returns whether the plane is healthy and the circuit breaker allows calls.
     async fn has_recovered(&self) -> bool {
         let health = self.plane.health().await;
-        self.is_unreachable.store(health.is_err(), Ordering::Relaxed);
+        self.is_unreachable
+            .store(health.is_err(), Ordering::Relaxed);
         let now = self.clock.now();
         match (&health, &self.breaker) {
             (Err(error), breaker) => {
                 log::warn!(media = self.plane.kind(); "{error}");
-                breaker.iter().for_each(|breaker| breaker.record_failure(now));
+                breaker
+                    .iter()
+                    .for_each(|breaker| breaker.record_failure(now));
                 false
             }
             (Ok(()), Some(breaker)) => breaker.record_health_success(now),

@@ -20,7 +20,8 @@ use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp,
+    TrackSid,
 };
 use tokio::sync::Notify;
 
@@ -28,8 +29,8 @@ use self::circuit_breaker::CircuitBreaker;
 pub use self::circuit_breaker::CircuitSettings;
 use crate::metrics::{CallOutcome, MediaMetrics};
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, RoleGrant, ServerData,
-    Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
+    RoleGrant, ServerData, Survey,
 };
 
 /// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
@@ -58,7 +59,14 @@ impl MonitoredPlane {
     ) -> Self {
         let breaker = circuit.map(CircuitBreaker::new);
         let (is_unreachable, health_check) = (AtomicBool::new(false), Notify::new());
-        Self(Arc::new(Inner { plane, clock, metrics, breaker, is_unreachable, health_check }))
+        Self(Arc::new(Inner {
+            plane,
+            clock,
+            metrics,
+            breaker,
+            is_unreachable,
+            health_check,
+        }))
     }
 
     /// Makes a call, unless the circuit breaker rejects it.
@@ -75,7 +83,9 @@ impl MonitoredPlane {
         let result = self.0.measure(name, call).await;
         match (breaker, CallOutcome::from(&result)) {
             (None, _) => {}
-            (Some(breaker), CallOutcome::Answered | CallOutcome::Refused) => breaker.record_success(),
+            (Some(breaker), CallOutcome::Answered | CallOutcome::Refused) => {
+                breaker.record_success();
+            }
             (Some(breaker), CallOutcome::Failed) => breaker.record_failure(self.0.clock.now()),
         }
         result
@@ -91,7 +101,8 @@ impl Inner {
     ) -> Result<T, MediaError> {
         let started = Instant::now();
         let result = call.await;
-        self.metrics.record_call(name, CallOutcome::from(&result), started.elapsed());
+        self.metrics
+            .record_call(name, CallOutcome::from(&result), started.elapsed());
         if result.is_err() != self.is_unreachable.load(Ordering::Relaxed) {
             self.health_check.notify_one();
         }
@@ -111,7 +122,8 @@ impl MediaPlane for MonitoredPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        self.call("participants", self.0.plane.participants(room)).await
+        self.call("participants", self.0.plane.participants(room))
+            .await
     }
 
     fn outlives_server(&self) -> bool {
@@ -122,12 +134,25 @@ impl MediaPlane for MonitoredPlane {
         self.0.plane.absence_grace()
     }
 
-    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
-        self.call("participant", self.0.plane.participant(room, identity)).await
+    async fn participant(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+    ) -> Result<Option<Participant>, MediaError> {
+        self.call("participant", self.0.plane.participant(room, identity))
+            .await
     }
 
-    async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        self.call("remove_participant", self.0.plane.remove_participant(room, sid)).await
+    async fn remove_participant(
+        &self,
+        room: &NamespacedRoom,
+        sid: &ParticipantSid,
+    ) -> Result<bool, MediaError> {
+        self.call(
+            "remove_participant",
+            self.0.plane.remove_participant(room, sid),
+        )
+        .await
     }
 
     async fn mute_track(
@@ -137,11 +162,20 @@ impl MediaPlane for MonitoredPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        self.call("mute_track", self.0.plane.mute_track(room, identity, track, muted)).await
+        self.call(
+            "mute_track",
+            self.0.plane.mute_track(room, identity, track, muted),
+        )
+        .await
     }
 
-    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        self.call("send_data", self.0.plane.send_data(room, message)).await
+    async fn send_data(
+        &self,
+        room: &NamespacedRoom,
+        message: ServerData,
+    ) -> Result<(), MediaError> {
+        self.call("send_data", self.0.plane.send_data(room, message))
+            .await
     }
 
     async fn set_role(
@@ -150,7 +184,8 @@ impl MediaPlane for MonitoredPlane {
         identity: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        self.call("set_role", self.0.plane.set_role(room, identity, role)).await
+        self.call("set_role", self.0.plane.set_role(room, identity, role))
+            .await
     }
 
     async fn set_role_of_join(
@@ -159,7 +194,11 @@ impl MediaPlane for MonitoredPlane {
         participant: &Participant,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        self.call("set_role_of_join", self.0.plane.set_role_of_join(room, participant, role)).await
+        self.call(
+            "set_role_of_join",
+            self.0.plane.set_role_of_join(room, participant, role),
+        )
+        .await
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
@@ -179,23 +218,45 @@ impl MediaPlane for MonitoredPlane {
         plan: Arc<EgressPlan>,
         storage: Option<RecordingConfig>,
     ) -> Result<StartedEgress, MediaError> {
-        self.call("start_egress", self.0.plane.start_egress(plan, storage)).await
+        self.call("start_egress", self.0.plane.start_egress(plan, storage))
+            .await
     }
 
-    async fn egresses_started_by(&self, plan: &EgressPlan, since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
-        self.call("egresses_started_by", self.0.plane.egresses_started_by(plan, since)).await
+    async fn egresses_started_by(
+        &self,
+        plan: &EgressPlan,
+        since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
+        self.call(
+            "egresses_started_by",
+            self.0.plane.egresses_started_by(plan, since),
+        )
+        .await
     }
 
-    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
+    async fn egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
         self.call("egress", self.0.plane.egress(room, id)).await
     }
 
-    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.call("stop_egress", self.0.plane.stop_egress(room, id)).await
+    async fn stop_egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError> {
+        self.call("stop_egress", self.0.plane.stop_egress(room, id))
+            .await
     }
 
-    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
-        self.call("create_ingress", self.0.plane.create_ingress(request)).await
+    async fn create_ingress(
+        &self,
+        request: IngressRequest,
+    ) -> Result<IngressCredentials, MediaError> {
+        self.call("create_ingress", self.0.plane.create_ingress(request))
+            .await
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
@@ -203,7 +264,8 @@ impl MediaPlane for MonitoredPlane {
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        self.call("delete_ingress", self.0.plane.delete_ingress(id)).await
+        self.call("delete_ingress", self.0.plane.delete_ingress(id))
+            .await
     }
 
     async fn survey(&self) -> Result<Survey, MediaError> {
@@ -223,7 +285,11 @@ impl MediaPlane for MonitoredPlane {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
-        self.call("set_subscription_rules", self.0.plane.set_subscription_rules(room, rules)).await
+        self.call(
+            "set_subscription_rules",
+            self.0.plane.set_subscription_rules(room, rules),
+        )
+        .await
     }
 }
 
@@ -237,7 +303,10 @@ mod tests {
     use crate::token::TokenSigner;
 
     const OUTAGE: Duration = Duration::from_secs(60);
-    const CIRCUIT: CircuitSettings = CircuitSettings { failures: 5, open: Duration::from_secs(5) };
+    const CIRCUIT: CircuitSettings = CircuitSettings {
+        failures: 5,
+        open: Duration::from_secs(5),
+    };
 
     struct TestPlane {
         clock: Clock,
@@ -249,20 +318,32 @@ mod tests {
     impl TestPlane {
         fn new(circuit: Option<CircuitSettings>) -> Self {
             let clock = Clock::manual(Timestamp::from_millis(0));
-            let signer = Arc::new(TokenSigner::new("key", &conclave_model::Secret::new("secret")));
+            let signer = Arc::new(TokenSigner::new(
+                "key",
+                &conclave_model::Secret::new("secret"),
+            ));
             let metrics = MediaMetrics::new(&prometheus::Registry::new()).unwrap();
             let reports = Arc::new(ReportInlet::default());
-            let plane = EmbeddedPlane::builder(clock.clone(), signer, "ws://localhost", reports).build();
-            let monitored = MonitoredPlane::new(Arc::new(plane.clone()), clock.clone(), metrics, circuit);
+            let plane =
+                EmbeddedPlane::builder(clock.clone(), signer, "ws://localhost", reports).build();
+            let monitored =
+                MonitoredPlane::new(Arc::new(plane.clone()), clock.clone(), metrics, circuit);
             let (sender, recoveries) = mpsc::unbounded_channel();
             monitored.spawn_health_watch(move || {
                 let _ = sender.send(());
             });
-            Self { clock, plane, monitored, recoveries }
+            Self {
+                clock,
+                plane,
+                monitored,
+                recoveries,
+            }
         }
 
         async fn call(&self) -> Result<Vec<Participant>, MediaError> {
-            self.monitored.participants(&"prj_0123456789ab.standup".parse().unwrap()).await
+            self.monitored
+                .participants(&"prj_0123456789ab.standup".parse().unwrap())
+                .await
         }
 
         async fn advance(&self, seconds: u64) {
@@ -299,13 +380,19 @@ mod tests {
             assert!(matches!(test.call().await, Err(MediaError::Unavailable(_))));
         }
         test.advance(1).await;
-        let Err(MediaError::CircuitOpen { retry_after }) = test.call().await else { panic!("the circuit is open") };
+        let Err(MediaError::CircuitOpen { retry_after }) = test.call().await else {
+            panic!("the circuit is open")
+        };
         assert!(retry_after <= CIRCUIT.open);
         assert!(
-            matches!(test.monitored.health().await, Err(MediaError::Unavailable(_))),
+            matches!(
+                test.monitored.health().await,
+                Err(MediaError::Unavailable(_))
+            ),
             "health checks are never rejected"
         );
-        test.advance(OUTAGE.as_secs() + CIRCUIT.open.as_secs()).await;
+        test.advance(OUTAGE.as_secs() + CIRCUIT.open.as_secs())
+            .await;
         // The circuit is closed when the recovery is reported, so that reconciliation can make calls.
         assert_eq!(test.recoveries.recv().await, Some(()));
         assert!(test.call().await.is_ok());

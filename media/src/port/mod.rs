@@ -14,7 +14,8 @@ use conclave_model::ingress::IngressState;
 use conclave_model::participant::{DataKind, Participant, Track};
 use conclave_model::role::{Role, RoleSubscribe};
 use conclave_model::{
-    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp, TrackSid,
+    EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Timestamp,
+    TrackSid,
 };
 
 use crate::token::Grants;
@@ -47,10 +48,18 @@ pub trait MediaPlane: Send + Sync + 'static {
     }
 
     /// Returns a participant; `None` if no participant with that identity is connected.
-    async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError>;
+    async fn participant(
+        &self,
+        room: &NamespacedRoom,
+        identity: &Identity,
+    ) -> Result<Option<Participant>, MediaError>;
 
     /// Disconnects the participant with this sid; returns whether it was connected.
-    async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError>;
+    async fn remove_participant(
+        &self,
+        room: &NamespacedRoom,
+        sid: &ParticipantSid,
+    ) -> Result<bool, MediaError>;
 
     /// Mutes or unmutes a participant's track. Succeeds if the track is in that state already.
     async fn mute_track(
@@ -62,7 +71,8 @@ pub trait MediaPlane: Send + Sync + 'static {
     ) -> Result<MuteOutcome, MediaError>;
 
     /// Sends a data message from the server. Recipients that are not connected are skipped.
-    async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError>;
+    async fn send_data(&self, room: &NamespacedRoom, message: ServerData)
+    -> Result<(), MediaError>;
 
     /// Replaces a participant's grants, and the attributes for role and bitrate limit, by those of a role. The client
     /// receives a refreshed token, tracks that the role forbids are unpublished and reported, and the subscription rules of
@@ -109,18 +119,33 @@ pub trait MediaPlane: Send + Sync + 'static {
 
     /// Returns the running egresses that a start by this plan at `since` may have started, also if its answer was lost. None on a
     /// plane whose answers cannot be lost.
-    async fn egresses_started_by(&self, _plan: &EgressPlan, _since: Timestamp) -> Result<Vec<EgressId>, MediaError> {
+    async fn egresses_started_by(
+        &self,
+        _plan: &EgressPlan,
+        _since: Timestamp,
+    ) -> Result<Vec<EgressId>, MediaError> {
         Ok(Vec::new())
     }
 
     /// Returns the state of an egress; `None` if the plane does not know it, or no longer knows it.
-    async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
+    async fn egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError>;
 
     /// Tells an egress to finish, without effect if it has ended. Returns its state; `None` if the plane does not know it.
-    async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError>;
+    async fn stop_egress(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+    ) -> Result<Option<EgressState>, MediaError>;
 
     /// Creates an ingress endpoint.
-    async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError>;
+    async fn create_ingress(
+        &self,
+        request: IngressRequest,
+    ) -> Result<IngressCredentials, MediaError>;
 
     /// Returns the state of an ingress endpoint; `None` if the plane does not know it and cannot restore it.
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError>;
@@ -192,7 +217,10 @@ impl From<&Role> for RoleGrant {
         Self {
             role: role.name.clone(),
             grants: Grants::from_role(role),
-            max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
+            max_kbps: role
+                .publish
+                .max_kbps
+                .and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
 }
@@ -218,13 +246,25 @@ impl Survey {
             shares.entry(room.split().0).or_default().rooms.push(room);
         }
         for room in self.empty_rooms {
-            shares.entry(room.split().0).or_default().empty_rooms.push(room);
+            shares
+                .entry(room.split().0)
+                .or_default()
+                .empty_rooms
+                .push(room);
         }
         for egress in self.egresses {
-            shares.entry(egress.0.split().0).or_default().egresses.push(egress);
+            shares
+                .entry(egress.0.split().0)
+                .or_default()
+                .egresses
+                .push(egress);
         }
         for ingress in self.ingresses {
-            shares.entry(ingress.0.split().0).or_default().ingresses.push(ingress);
+            shares
+                .entry(ingress.0.split().0)
+                .or_default()
+                .ingresses
+                .push(ingress);
         }
         shares
     }
@@ -243,7 +283,9 @@ pub enum MediaError {
     #[error("the room has no such track")]
     NoSuchTrack,
     /// All tracks that are to be recorded are encrypted end to end.
-    #[error("the server cannot decrypt what is encrypted end to end, so there is nothing to record")]
+    #[error(
+        "the server cannot decrypt what is encrypted end to end, so there is nothing to record"
+    )]
     Encrypted {
         /// The field of the request that names the tracks.
         field: &'static str,
@@ -252,7 +294,9 @@ pub enum MediaError {
     #[error("{0}")]
     InvalidFilepath(String),
     /// The plane runs as many recordings and broadcasts as it can.
-    #[error("as many recordings and broadcasts run as this server can encode; retry after {retry_after:?}")]
+    #[error(
+        "as many recordings and broadcasts run as this server can encode; retry after {retry_after:?}"
+    )]
     Busy {
         /// When it is worth another try.
         retry_after: Duration,

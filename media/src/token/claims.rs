@@ -48,12 +48,16 @@ pub struct RoomConfig {
 impl Claims {
     /// Returns the role to join with; `None` if the attribute is absent or invalid.
     pub fn role(&self) -> Option<RoleName> {
-        self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
+        self.attributes
+            .get(ROLE_ATTRIBUTE)
+            .and_then(|role| role.parse().ok())
     }
 
     /// Returns the last role change of the identity in the room that the token was minted after, if there was one.
     pub fn role_change(&self) -> Option<RoleChangeId> {
-        self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
+        self.attributes
+            .get(ROLE_CHANGE_ATTRIBUTE)
+            .and_then(|id| id.parse().ok())
     }
 
     /// Returns the exchange of a room code that the token comes from; `None` for a token from a backend, or from a code that is locked
@@ -64,7 +68,9 @@ impl Claims {
 
     /// Returns the limit of everything published together, in kilobits per second; `None` means no limit.
     pub fn max_kbps(&self) -> Option<u32> {
-        self.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
+        self.attributes
+            .get(MAX_KBPS_ATTRIBUTE)
+            .and_then(|kbps| kbps.parse().ok())
     }
 
     /// Returns the maximum of participants of a room that this join opens; `None` means no limit.
@@ -86,8 +92,14 @@ impl TryFrom<Payload<'_>> for Claims {
             grants: Grants::from(&payload.video),
             name: payload.name.into_owned(),
             metadata: payload.metadata.into_owned(),
-            attributes: payload.attributes.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect(),
-            kind: payload.kind.map_or(ParticipantKind::Standard, |kind| ParticipantKind::from(&*kind)),
+            attributes: payload
+                .attributes
+                .into_iter()
+                .map(|(k, v)| (k.into_owned(), v.into_owned()))
+                .collect(),
+            kind: payload.kind.map_or(ParticipantKind::Standard, |kind| {
+                ParticipantKind::from(&*kind)
+            }),
             room_config: payload.room_config.map(|Object(config)| config.into()),
             expires_at: from_seconds(payload.exp),
         })

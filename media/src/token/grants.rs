@@ -74,13 +74,18 @@ mod tests {
     #[test]
     fn a_role_that_publishes_data_alone_publishes_no_media() {
         let grants = grants(r#"{"publish":{"allowed":["data"]},"hidden":true}"#);
-        assert_eq!((grants.can_publish, grants.can_publish_data, grants.hidden), (false, true, true));
+        assert_eq!(
+            (grants.can_publish, grants.can_publish_data, grants.hidden),
+            (false, true, true)
+        );
         assert!(grants.sources.is_empty());
     }
 
     #[test]
     fn a_role_changes_its_own_metadata_only_if_it_says_so() {
-        assert!(!grants("{}").can_update_own_metadata && !Grants::default().can_update_own_metadata);
+        assert!(
+            !grants("{}").can_update_own_metadata && !Grants::default().can_update_own_metadata
+        );
         assert!(grants(r#"{"permissions":{"update_own_metadata":true}}"#).can_update_own_metadata);
     }
 }

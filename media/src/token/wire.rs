@@ -88,7 +88,10 @@ impl From<&VideoGrant<'_>> for Grants {
             can_subscribe: grant.can_subscribe.unwrap_or(true),
             can_publish_data: grant.can_publish_data.unwrap_or(can_publish),
             sources: grant.can_publish_sources.to_vec(),
-            video_codecs: grant.can_publish_codecs.as_deref().map(<[PublishCodec]>::to_vec),
+            video_codecs: grant
+                .can_publish_codecs
+                .as_deref()
+                .map(<[PublishCodec]>::to_vec),
             hidden: grant.hidden,
             can_update_own_metadata: grant.can_update_own_metadata,
         }

@@ -17,13 +17,20 @@ async fn check_of(settings: Settings) -> ConfigCheck {
     for webhook in test.double.webhooks() {
         deliver_to(&test.plane, &webhook.authorization, &webhook.body).await;
     }
-    assert!(test.sink.take_reports().is_empty(), "the check causes no reports");
+    assert!(
+        test.sink.take_reports().is_empty(),
+        "the check causes no reports"
+    );
     check
 }
 
 fn advice(check: &ConfigCheck) -> Vec<(&str, bool)> {
     assert_eq!(check.unknown, Vec::<String>::new());
-    check.problems.iter().map(|mismatch| (mismatch.advice.as_str(), mismatch.is_fatal)).collect()
+    check
+        .problems
+        .iter()
+        .map(|mismatch| (mismatch.advice.as_str(), mismatch.is_fatal))
+        .collect()
 }
 
 #[tokio::test]
@@ -35,15 +42,34 @@ async fn a_suitable_configuration_is_ok() {
 
 #[tokio::test]
 async fn each_unsuitable_setting_is_named() {
-    let check = check_of(Settings { remote_unmute: false, ..Settings::default() }).await;
-    let [(unmute, false)] = advice(&check)[..] else { panic!("{check}") };
+    let check = check_of(Settings {
+        remote_unmute: false,
+        ..Settings::default()
+    })
+    .await;
+    let [(unmute, false)] = advice(&check)[..] else {
+        panic!("{check}")
+    };
     assert!(unmute.contains("room.enable_remote_unmute"));
-    let check = check_of(Settings { redis: false, ..Settings::default() }).await;
-    let [(redis, false)] = advice(&check)[..] else { panic!("{check}") };
+    let check = check_of(Settings {
+        redis: false,
+        ..Settings::default()
+    })
+    .await;
+    let [(redis, false)] = advice(&check)[..] else {
+        panic!("{check}")
+    };
     assert!(redis.contains("set redis"));
-    let check =
-        check_of(Settings { auto_create: false, remote_unmute: false, redis: false, ..Settings::default() }).await;
-    let [(create, true), (_, false), (_, false)] = advice(&check)[..] else { panic!("{check}") };
+    let check = check_of(Settings {
+        auto_create: false,
+        remote_unmute: false,
+        redis: false,
+        ..Settings::default()
+    })
+    .await;
+    let [(create, true), (_, false), (_, false)] = advice(&check)[..] else {
+        panic!("{check}")
+    };
     assert!(create.contains("room.auto_create"));
 }
 
@@ -58,7 +84,10 @@ async fn what_cannot_be_checked_is_unknown() {
         let test = TestPlane::new();
         test.double.fail(method, fault.clone());
         let check = test.plane.check_config().await.unwrap();
-        assert!(check.problems.is_empty() && check.unknown.len() == 1, "{fault:?}: {check}");
+        assert!(
+            check.problems.is_empty() && check.unknown.len() == 1,
+            "{fault:?}: {check}"
+        );
         assert_eq!(test.double.rooms(), Vec::<String>::new());
     }
 }
@@ -73,11 +102,23 @@ async fn the_check_fails_if_the_server_does_not_answer() {
 #[tokio::test]
 async fn the_room_of_the_check_belongs_to_no_project_and_closes_by_itself() {
     let test = TestPlane::new();
-    test.double.configure(Settings { auto_create: false, ..Settings::default() });
-    test.double.fail("DeleteRoom", Fault::Twirp(500, "internal", "not now"));
+    test.double.configure(Settings {
+        auto_create: false,
+        ..Settings::default()
+    });
+    test.double
+        .fail("DeleteRoom", Fault::Twirp(500, "internal", "not now"));
     test.plane.check_config().await.unwrap_err();
     let created: Vec<proto::CreateRoomRequest> = test.double.calls("CreateRoom");
     assert!(created[0].name != ROOM && created[0].name.starts_with("conclave.check-"));
-    assert!(created[0].name.parse::<conclave_model::NamespacedRoom>().is_err());
-    assert!((1..60).contains(&created[0].empty_timeout) && (1..60).contains(&created[0].departure_timeout));
+    assert!(
+        created[0]
+            .name
+            .parse::<conclave_model::NamespacedRoom>()
+            .is_err()
+    );
+    assert!(
+        (1..60).contains(&created[0].empty_timeout)
+            && (1..60).contains(&created[0].departure_timeout)
+    );
 }

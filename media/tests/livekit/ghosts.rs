@@ -8,11 +8,16 @@ use super::{ROOM, TestPlane, alice, eventually, room};
 
 async fn identities(test: &TestPlane) -> Vec<String> {
     let participants = test.plane.participants(&room()).await.unwrap();
-    participants.into_iter().map(|participant| participant.identity.to_string()).collect()
+    participants
+        .into_iter()
+        .map(|participant| participant.identity.to_string())
+        .collect()
 }
 
 fn searches(test: &TestPlane) -> usize {
-    test.double.calls::<proto::CreateRoomRequest>("CreateRoom").len()
+    test.double
+        .calls::<proto::CreateRoomRequest>("CreateRoom")
+        .len()
 }
 
 #[tokio::test]
@@ -21,17 +26,37 @@ async fn a_listed_participant_without_a_node_is_absent_after_the_search() {
     for identity in ["alice", "bob"] {
         test.double.join(ROOM, &Joining::participant(identity));
     }
-    let track = test.double.publish(ROOM, "alice", proto::TrackType::Audio, proto::TrackSource::Microphone);
+    let track = test.double.publish(
+        ROOM,
+        "alice",
+        proto::TrackType::Audio,
+        proto::TrackSource::Microphone,
+    );
     test.double.make_ghost(ROOM, "alice");
-    assert_eq!(identities(&test).await, ["alice", "bob"], "the caller does not wait for the search");
+    assert_eq!(
+        identities(&test).await,
+        ["alice", "bob"],
+        "the caller does not wait for the search"
+    );
     while identities(&test).await != ["bob"] {
         tokio::task::yield_now().await;
     }
-    assert_eq!(test.plane.participant(&room(), &alice()).await.unwrap(), None);
-    let muted = test.plane.mute_track(&room(), &alice(), &track.parse().unwrap(), true).await.unwrap();
+    assert_eq!(
+        test.plane.participant(&room(), &alice()).await.unwrap(),
+        None
+    );
+    let muted = test
+        .plane
+        .mute_track(&room(), &alice(), &track.parse().unwrap(), true)
+        .await
+        .unwrap();
     assert_eq!(muted, MuteOutcome::NoSuchParticipant);
     test.double.join(ROOM, &Joining::participant("alice"));
-    assert_eq!(identities(&test).await, ["alice", "bob"], "a new connection has a new sid");
+    assert_eq!(
+        identities(&test).await,
+        ["alice", "bob"],
+        "a new connection has a new sid"
+    );
 }
 
 #[tokio::test]
@@ -68,7 +93,10 @@ async fn a_room_whose_node_died_is_empty_and_can_be_closed() {
 #[tokio::test]
 async fn a_livekit_that_lists_by_the_rooms_node_assigns_one_to_a_room_without() {
     let test = TestPlane::new();
-    test.double.configure(Settings { node_lists: true, ..Settings::default() });
+    test.double.configure(Settings {
+        node_lists: true,
+        ..Settings::default()
+    });
     assert!(identities(&test).await.is_empty(), "the room is not live");
     test.double.join(ROOM, &Joining::participant("alice"));
     assert_eq!(identities(&test).await, ["alice"]);
@@ -87,7 +115,11 @@ async fn a_search_that_misses_no_participant_makes_no_further_call_and_is_not_re
     }
     eventually(|| searches(&test) == 1).await;
     assert_eq!(identities(&test).await, ["alice"]);
-    assert!(test.double.calls::<proto::UpdateSubscriptionsRequest>("UpdateSubscriptions").is_empty());
+    assert!(
+        test.double
+            .calls::<proto::UpdateSubscriptionsRequest>("UpdateSubscriptions")
+            .is_empty()
+    );
     assert_eq!(searches(&test), 1);
 }
 

@@ -27,9 +27,21 @@ async fn an_endpoint_is_created_read_and_deleted() {
         "otherwise the encoder would open it without a maximum"
     );
     assert!(!created.stream_key.reveal().is_empty());
-    let request = test.double.calls::<proto::CreateIngressRequest>("CreateIngress").remove(0);
-    assert_eq!((request.input_type, request.enable_transcoding), (1, Some(true)));
-    assert_eq!((request.participant_identity.as_str(), request.participant_name.as_str()), ("encoder", "Stage"));
+    let request = test
+        .double
+        .calls::<proto::CreateIngressRequest>("CreateIngress")
+        .remove(0);
+    assert_eq!(
+        (request.input_type, request.enable_transcoding),
+        (1, Some(true))
+    );
+    assert_eq!(
+        (
+            request.participant_identity.as_str(),
+            request.participant_name.as_str()
+        ),
+        ("encoder", "Stage")
+    );
 
     let known = KnownIngress {
         ingress_id: created.ingress_id.clone(),
@@ -39,7 +51,13 @@ async fn an_endpoint_is_created_read_and_deleted() {
         input_type: InputType::Whip,
         key_hash: StreamKeyHash::from_key(created.stream_key.reveal()),
     };
-    let status = async || test.plane.ingress(&known).await.unwrap().map(|state| state.status);
+    let status = async || {
+        test.plane
+            .ingress(&known)
+            .await
+            .unwrap()
+            .map(|state| state.status)
+    };
     assert_eq!(status().await, Some(IngressStatus::Inactive));
     for (reported, converted) in [
         (Status::EndpointBuffering, IngressStatus::Buffering),
@@ -48,12 +66,19 @@ async fn an_endpoint_is_created_read_and_deleted() {
         // The endpoint waits for the next encoder.
         (Status::EndpointComplete, IngressStatus::Inactive),
     ] {
-        test.double.set_ingress_status(created.ingress_id.as_str(), reported, "");
+        test.double
+            .set_ingress_status(created.ingress_id.as_str(), reported, "");
         assert_eq!(status().await, Some(converted));
     }
     let survey = test.plane.survey().await.unwrap();
     assert_eq!(survey.ingresses.len(), 1);
-    test.plane.delete_ingress(&created.ingress_id).await.unwrap();
-    test.plane.delete_ingress(&created.ingress_id).await.unwrap();
+    test.plane
+        .delete_ingress(&created.ingress_id)
+        .await
+        .unwrap();
+    test.plane
+        .delete_ingress(&created.ingress_id)
+        .await
+        .unwrap();
     assert_eq!(status().await, None);
 }

@@ -1,6 +1,11 @@
 //! The LiveKit plane against a double of LiveKit: its calls, the peculiarities of LiveKit's API, and failures.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod calls;
 mod config_check;
@@ -18,7 +23,9 @@ use std::time::{Duration, Instant};
 
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
-use conclave_media::{MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink};
+use conclave_media::{
+    MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink,
+};
 use conclave_model::{Clock, Identity, LeaseCheck, NamespacedRoom, Secret};
 use livekit_double::Double;
 use tokio::sync::oneshot;
@@ -58,24 +65,51 @@ impl TestPlane {
     fn with(timeout: Duration, clock: Clock) -> Self {
         let double = Double::start();
         let sink = Arc::<RecordingSink>::default();
-        let plane = plane_at(&double.url(), &double.api_secret, timeout, clock, Arc::clone(&sink) as _);
-        Self { double, plane, sink }
+        let plane = plane_at(
+            &double.url(),
+            &double.api_secret,
+            timeout,
+            clock,
+            Arc::clone(&sink) as _,
+        );
+        Self {
+            double,
+            plane,
+            sink,
+        }
     }
 }
 
 /// Creates a plane whose reports nothing takes.
 fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
-    plane_at(url, secret, timeout, Clock::system(), Arc::new(ReportInlet::default()))
+    plane_at(
+        url,
+        secret,
+        timeout,
+        Clock::system(),
+        Arc::new(ReportInlet::default()),
+    )
 }
 
-fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock, sink: Arc<dyn ReportSink>) -> LivekitPlane {
+fn plane_at(
+    url: &str,
+    secret: &str,
+    timeout: Duration,
+    clock: Clock,
+    sink: Arc<dyn ReportSink>,
+) -> LivekitPlane {
     let signer = Arc::new(TokenSigner::new("APIdouble", &Secret::new(secret)));
     LivekitPlane::new(settings(url, timeout), signer, clock, sink)
 }
 
 fn settings(url: &str, timeout: Duration) -> LivekitSettings {
     let lease = LeaseCheck::not_needed();
-    LivekitSettings { url: url.to_owned(), timeout, recordings: "/recordings".into(), lease }
+    LivekitSettings {
+        url: url.to_owned(),
+        timeout,
+        recordings: "/recordings".into(),
+        lease,
+    }
 }
 
 /// Accepts all reports, or answers with the errors that were set.
@@ -95,7 +129,10 @@ impl RecordingSink {
     }
 
     fn take_events(&self) -> Vec<MediaEvent> {
-        self.take_reports().into_iter().map(|report| report.event).collect()
+        self.take_reports()
+            .into_iter()
+            .map(|report| report.event)
+            .collect()
     }
 }
 
@@ -126,7 +163,10 @@ fn message(error: MediaError) -> String {
 async fn eventually(mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(60), "the condition did not hold within 60 s");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the condition did not hold within 60 s"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

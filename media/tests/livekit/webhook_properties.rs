@@ -13,7 +13,12 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
-        prop_oneof![Just(ROOM.to_owned()), "[A-Z]{2}_[a-z0-9]{3}", any::<String>()].prop_map(Value::from),
+        prop_oneof![
+            Just(ROOM.to_owned()),
+            "[A-Z]{2}_[a-z0-9]{3}",
+            any::<String>()
+        ]
+        .prop_map(Value::from),
     ];
     let field = prop_oneof![
         Just("name"),

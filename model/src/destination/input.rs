@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::{
-    AzureConfig, DestinationConfig, DestinationKind, GcpConfig, HIDDEN, RecordingConfig, RtmpConfig, S3Config,
-    StorageText,
+    AzureConfig, DestinationConfig, DestinationKind, GcpConfig, HIDDEN, RecordingConfig,
+    RtmpConfig, S3Config, StorageText,
 };
 use crate::http_url::HttpUrl;
 use crate::non_null::non_null;
@@ -39,7 +39,10 @@ impl<'de> Deserialize<'de> for Credential {
 impl utoipa::PartialSchema for Credential {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         let doc = "A credential; `***` is the stored one.";
-        crate::schema::string(doc).pattern(Some(Text::PATTERN)).min_length(Some(1)).into()
+        crate::schema::string(doc)
+            .pattern(Some(Text::PATTERN))
+            .min_length(Some(1))
+            .into()
     }
 }
 
@@ -61,14 +64,19 @@ impl Credential {
             Self::Cleared => Ok(None),
             // Copied from where it was read: without it the copy would be another.
             Self::Hidden if stored.is_none() => Err(missing("config.session_token")),
-            Self::Stored | Self::Hidden => Ok(stored.and_then(|stored| stored.session_token.clone())),
+            Self::Stored | Self::Hidden => {
+                Ok(stored.and_then(|stored| stored.session_token.clone()))
+            }
             Self::New(secret) => Ok(Some(secret)),
         }
     }
 }
 
 fn missing(field: &'static str) -> Problem {
-    Problem::invalid(field, "is required: none of this type is stored that could be kept")
+    Problem::invalid(
+        field,
+        "is required: none of this type is stored that could be kept",
+    )
 }
 
 word_enum! {
@@ -222,12 +230,15 @@ impl ConfigInput {
     ///
     /// # Errors
     /// 400 `invalid_request` at a credential that is neither sent nor stored for the same type of storage.
-    pub fn complete(self, stored: Option<&DestinationConfig>) -> Result<DestinationConfig, Problem> {
+    pub fn complete(
+        self,
+        stored: Option<&DestinationConfig>,
+    ) -> Result<DestinationConfig, Problem> {
         match (self, stored) {
             (Self::Rtmp(config), _) => Ok(DestinationConfig::Rtmp(config)),
-            (Self::Recording(input), Some(DestinationConfig::Recording(stored))) => {
-                input.complete(Some(stored)).map(DestinationConfig::Recording)
-            }
+            (Self::Recording(input), Some(DestinationConfig::Recording(stored))) => input
+                .complete(Some(stored))
+                .map(DestinationConfig::Recording),
             (Self::Recording(input), _) => input.complete(None).map(DestinationConfig::Recording),
         }
     }
@@ -238,9 +249,13 @@ impl RecordingInput {
         match (self, stored) {
             (Self::S3(input), Some(RecordingConfig::S3(stored))) => input.complete(Some(stored)),
             (Self::S3(input), _) => input.complete(None),
-            (Self::Gcp(input), Some(RecordingConfig::Gcp(stored))) => input.complete(Some(&stored.credentials)),
+            (Self::Gcp(input), Some(RecordingConfig::Gcp(stored))) => {
+                input.complete(Some(&stored.credentials))
+            }
             (Self::Gcp(input), _) => input.complete(None),
-            (Self::Azure(input), Some(RecordingConfig::Azure(stored))) => input.complete(Some(&stored.account_key)),
+            (Self::Azure(input), Some(RecordingConfig::Azure(stored))) => {
+                input.complete(Some(&stored.account_key))
+            }
             (Self::Azure(input), _) => input.complete(None),
         }
     }
@@ -248,7 +263,9 @@ impl RecordingInput {
 
 impl S3Input {
     fn complete(self, stored: Option<&S3Config>) -> Result<RecordingConfig, Problem> {
-        let access_key = self.access_key.or_else(|| stored.map(|stored| stored.access_key.clone()));
+        let access_key = self
+            .access_key
+            .or_else(|| stored.map(|stored| stored.access_key.clone()));
         Ok(RecordingConfig::S3(S3Config {
             bucket: self.bucket,
             region: self.region,
@@ -256,7 +273,9 @@ impl S3Input {
             prefix: self.prefix,
             force_path_style: self.force_path_style,
             access_key: access_key.ok_or_else(|| missing("config.access_key"))?,
-            secret: self.secret.required("config.secret", stored.map(|stored| &stored.secret))?,
+            secret: self
+                .secret
+                .required("config.secret", stored.map(|stored| &stored.secret))?,
             session_token: self.session_token.session_token(stored)?,
         }))
     }
@@ -265,7 +284,11 @@ impl S3Input {
 impl GcpInput {
     fn complete(self, stored: Option<&Secret>) -> Result<RecordingConfig, Problem> {
         let credentials = self.credentials.required("config.credentials", stored)?;
-        Ok(RecordingConfig::Gcp(GcpConfig { bucket: self.bucket, prefix: self.prefix, credentials }))
+        Ok(RecordingConfig::Gcp(GcpConfig {
+            bucket: self.bucket,
+            prefix: self.prefix,
+            credentials,
+        }))
     }
 }
 

@@ -28,11 +28,19 @@ fn a_room_event_has_the_four_fields_that_are_always_there_and_no_other() {
 
 #[test]
 fn a_role_is_absent_where_none_is_held() {
-    let event = serde_json::to_value(Event::participant_joined(context(), participant(None))).unwrap();
-    assert!(event.get("role").is_none());
     let event =
-        serde_json::to_value(Event::participant_gone(context(), participant(Some("host")), Departure::Lost)).unwrap();
-    assert_eq!((&event["type"], &event["role"]), (&json!("participant.connection_aborted"), &json!("host")));
+        serde_json::to_value(Event::participant_joined(context(), participant(None))).unwrap();
+    assert!(event.get("role").is_none());
+    let event = serde_json::to_value(Event::participant_gone(
+        context(),
+        participant(Some("host")),
+        Departure::Lost,
+    ))
+    .unwrap();
+    assert_eq!(
+        (&event["type"], &event["role"]),
+        (&json!("participant.connection_aborted"), &json!("host"))
+    );
 }
 
 #[test]
@@ -46,15 +54,17 @@ fn there_are_twenty_event_types_and_each_reads_back() {
 /// Returns the fields of an event that are not those of all events.
 fn fields(event: &Event) -> serde_json::Value {
     let mut event = serde_json::to_value(event).unwrap();
-    event.as_object_mut().unwrap().retain(|name, _| !["project_id", "room", "occurred_at"].contains(&name.as_str()));
+    event
+        .as_object_mut()
+        .unwrap()
+        .retain(|name, _| !["project_id", "room", "occurred_at"].contains(&name.as_str()));
     event
 }
 
 #[test]
 fn an_event_of_a_participant_names_it_with_its_sid_and_role() {
     let left = Event::participant_gone(context(), participant(Some("host")), Departure::Left);
-    let expected =
-        json!({"type": "participant.left", "participant_identity": "alice", "participant_sid": "PA_1", "role": "host"});
+    let expected = json!({"type": "participant.left", "participant_identity": "alice", "participant_sid": "PA_1", "role": "host"});
     assert_eq!(fields(&left), expected);
 }
 
@@ -66,8 +76,10 @@ fn an_event_of_a_track_describes_the_track() {
         source: TrackSource::ScreenShare,
         muted: true,
     };
-    for (change, name) in [(TrackChange::Published, "track.published"), (TrackChange::Unpublished, "track.unpublished")]
-    {
+    for (change, name) in [
+        (TrackChange::Published, "track.published"),
+        (TrackChange::Unpublished, "track.unpublished"),
+    ] {
         let event = Event::track(context(), participant(None), track.clone(), change);
         let expected = json!({"type": name, "participant_identity": "alice", "participant_sid": "PA_1", "track_sid": "TR_1",
                               "track_kind": "video", "track_source": "screen_share", "track_muted": true});
@@ -77,12 +89,22 @@ fn an_event_of_a_track_describes_the_track() {
 
 #[test]
 fn an_event_of_a_publish_limit_has_the_bitrate_the_limit_and_the_track() {
-    for (exceeded, name) in [(true, "participant.publish_limit_exceeded"), (false, "participant.publish_limit_cleared")]
-    {
-        let limit = PublishLimit { exceeded, kbps: 900, max_kbps: 500, track: Some("TR_1".parse().unwrap()) };
+    for (exceeded, name) in [
+        (true, "participant.publish_limit_exceeded"),
+        (false, "participant.publish_limit_cleared"),
+    ] {
+        let limit = PublishLimit {
+            exceeded,
+            kbps: 900,
+            max_kbps: 500,
+            track: Some("TR_1".parse().unwrap()),
+        };
         let expected = json!({"type": name, "participant_identity": "alice", "participant_sid": "PA_1", "track_sid": "TR_1",
                               "publish_kbps": 900, "publish_max_kbps": 500});
-        assert_eq!(fields(&Event::publish_limit(context(), participant(None), limit)), expected);
+        assert_eq!(
+            fields(&Event::publish_limit(context(), participant(None), limit)),
+            expected
+        );
     }
 }
 
@@ -90,24 +112,43 @@ fn an_event_of_a_publish_limit_has_the_bitrate_the_limit_and_the_track() {
 fn an_event_of_a_role_change_says_what_the_role_was_and_who_changed_it() {
     let changed = |by| {
         let previous = Some("guest".parse().unwrap());
-        fields(&Event::role_changed(context(), participant(Some("host")), previous, &by))
+        fields(&Event::role_changed(
+            context(),
+            participant(Some("host")),
+            previous,
+            &by,
+        ))
     };
     let mut expected = json!({"type": "participant.role_changed", "participant_identity": "alice",
                               "participant_sid": "PA_1", "role": "host", "previous_role": "guest"});
     expected["changed_by_identity"] = json!("bob");
-    assert_eq!(changed(ChangedBy::Identity("bob".parse().unwrap())), expected);
-    expected.as_object_mut().unwrap().remove("changed_by_identity");
+    assert_eq!(
+        changed(ChangedBy::Identity("bob".parse().unwrap())),
+        expected
+    );
+    expected
+        .as_object_mut()
+        .unwrap()
+        .remove("changed_by_identity");
     expected["changed_by_api_key_prefix"] = json!("vk_live_abcd");
-    assert_eq!(changed(ChangedBy::ApiKey("vk_live_abcd".parse().unwrap())), expected);
+    assert_eq!(
+        changed(ChangedBy::ApiKey("vk_live_abcd".parse().unwrap())),
+        expected
+    );
 }
 
 #[test]
 fn an_event_of_an_egress_is_named_by_its_kind_and_its_status() {
     let id: EgressId = "EG_1".parse().unwrap();
-    for (kind, field) in [(EgressKind::Recording, "recording_status"), (EgressKind::Broadcast, "broadcast_status")] {
-        let expected =
-            |event: &str, status: &str| json!({"type": format!("{kind}.{event}"), "egress_id": "EG_1", field: status});
-        assert_eq!(fields(&Event::egress_started(context(), kind, id.clone())), expected("started", "starting"));
+    for (kind, field) in [
+        (EgressKind::Recording, "recording_status"),
+        (EgressKind::Broadcast, "broadcast_status"),
+    ] {
+        let expected = |event: &str, status: &str| json!({"type": format!("{kind}.{event}"), "egress_id": "EG_1", field: status});
+        assert_eq!(
+            fields(&Event::egress_started(context(), kind, id.clone())),
+            expected("started", "starting")
+        );
         for (status, event) in [
             (EgressStatus::Active, "updated"),
             (EgressStatus::Ending, "updated"),
@@ -124,7 +165,8 @@ fn an_event_of_an_egress_is_named_by_its_kind_and_its_status() {
 
 #[test]
 fn an_event_of_an_ingress_names_its_participant_and_its_status() {
-    let (id, identity): (IngressId, Identity) = ("IN_1".parse().unwrap(), "encoder".parse().unwrap());
+    let (id, identity): (IngressId, Identity) =
+        ("IN_1".parse().unwrap(), "encoder".parse().unwrap());
     for (status, name) in [
         (IngressStatus::Publishing, "ingress.started"),
         (IngressStatus::Inactive, "ingress.ended"),
@@ -132,6 +174,14 @@ fn an_event_of_an_ingress_names_its_participant_and_its_status() {
     ] {
         let expected = json!({"type": name, "participant_identity": "encoder", "ingress_id": "IN_1",
                               "ingress_status": status.as_str()});
-        assert_eq!(fields(&Event::ingress(context(), id.clone(), identity.clone(), status)), expected);
+        assert_eq!(
+            fields(&Event::ingress(
+                context(),
+                id.clone(),
+                identity.clone(),
+                status
+            )),
+            expected
+        );
     }
 }

@@ -122,7 +122,11 @@ pub(super) use {text_id, uuid_id};
 /// Reads a UUID in its hyphenated form. `Uuid` alone would also accept braces, `urn:` prefixes and no hyphens.
 pub(super) fn parse_uuid(text: &str) -> Result<uuid::Uuid, ParseIdError> {
     let refusal = ParseIdError { pattern: "a UUID" };
-    if text.len() == 36 { uuid::Uuid::parse_str(text).map_err(|_| refusal) } else { Err(refusal) }
+    if text.len() == 36 {
+        uuid::Uuid::parse_str(text).map_err(|_| refusal)
+    } else {
+        Err(refusal)
+    }
 }
 
 pub(super) fn sized(text: &str, max: usize) -> bool {
@@ -151,13 +155,15 @@ fn is_dot_segment(text: &str) -> bool {
 }
 
 pub(super) fn is_prefixed_hex(text: &str, prefix: &str) -> bool {
-    text.strip_prefix(prefix)
-        .is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+    text.strip_prefix(prefix).is_some_and(|hex| {
+        hex.len() == 12 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 pub(super) fn is_namespaced(text: &str) -> bool {
-    text.split_once('.')
-        .is_some_and(|(project, room)| is_prefixed_hex(project, super::ProjectId::PREFIX) && is_word(room, 128))
+    text.split_once('.').is_some_and(|(project, room)| {
+        is_prefixed_hex(project, super::ProjectId::PREFIX) && is_word(room, 128)
+    })
 }
 
 /// Whether the text can be an id that the media plane assigned: 1 to 128 printable ASCII characters without spaces.

@@ -5,7 +5,10 @@ use regex::Regex;
 #[test]
 fn a_namespaced_room_splits_into_what_it_was_made_of() {
     let (project, room): (ProjectId, RoomName) = (ProjectId::new(), "stand-up_1".parse().unwrap());
-    assert_eq!(NamespacedRoom::new(&project, &room).split(), (project, room));
+    assert_eq!(
+        NamespacedRoom::new(&project, &room).split(),
+        (project, room)
+    );
 }
 
 #[test]
@@ -40,11 +43,26 @@ fn the_characters_and_the_length_of_an_id_are_both_checked() {
     for bad in ["", "a/b", &long] {
         assert!(bad.parse::<BucketName>().is_err(), "{bad}");
     }
-    assert!("alice.b@example-1.org_".parse::<Identity>().is_ok() && "alice b".parse::<Identity>().is_err());
+    assert!(
+        "alice.b@example-1.org_".parse::<Identity>().is_ok()
+            && "alice b".parse::<Identity>().is_err()
+    );
     assert!("PA_1#".parse::<ParticipantSid>().is_ok() && "PA 1".parse::<ParticipantSid>().is_err());
-    assert!(long[127..].parse::<ParticipantSid>().is_err() && long[127..].parse::<RoomName>().is_err());
-    for bad in ["prj_0123456789a", "prj_0123456789abc", "prj_0123456789ag", "tpl_0123456789ab", "0123456789ab"] {
-        assert!(bad.parse::<ProjectId>().is_err() && format!("{bad}.room").parse::<NamespacedRoom>().is_err(), "{bad}");
+    assert!(
+        long[127..].parse::<ParticipantSid>().is_err() && long[127..].parse::<RoomName>().is_err()
+    );
+    for bad in [
+        "prj_0123456789a",
+        "prj_0123456789abc",
+        "prj_0123456789ag",
+        "tpl_0123456789ab",
+        "0123456789ab",
+    ] {
+        assert!(
+            bad.parse::<ProjectId>().is_err()
+                && format!("{bad}.room").parse::<NamespacedRoom>().is_err(),
+            "{bad}"
+        );
     }
     assert!("prj_0123456789ab.".parse::<NamespacedRoom>().is_err());
 }

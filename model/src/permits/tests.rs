@@ -10,7 +10,10 @@ use super::*;
 type Waiting<'a> = Pin<Box<dyn Future<Output = ProjectPermit> + 'a>>;
 
 fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Option<T> {
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }
@@ -32,13 +35,19 @@ fn a_project_has_all_places_until_another_asks_and_gets_the_next_free_one() {
     held.pop();
     assert!(permits.take(&one, now).is_none(), "it is for the other one");
     let first = permits.take(&other, now).unwrap();
-    assert!(permits.take(&other, now).is_none(), "it asks for its second one");
+    assert!(
+        permits.take(&other, now).is_none(),
+        "it asks for its second one"
+    );
     held.pop();
     assert!(permits.take(&one, now).is_none() && permits.take_free(&one).is_none());
     let _second = permits.take(&other, now).unwrap();
     assert!(permits.take(&other, now).is_none(), "none is free");
     drop(first);
-    assert!(permits.take(&one, now).is_some(), "no project asks that has less than a half");
+    assert!(
+        permits.take(&one, now).is_some(),
+        "no project asks that has less than a half"
+    );
 }
 
 #[test]
@@ -47,7 +56,11 @@ fn a_project_that_does_not_ask_any_more_keeps_no_other_from_its_permit() {
     let held = one_permit.take(&one, now).unwrap();
     assert!(one_permit.take(&other, now).is_none());
     drop(held);
-    drop(one_permit.take(&one, now).expect("it has none, as the other one"));
+    drop(
+        one_permit
+            .take(&one, now)
+            .expect("it has none, as the other one"),
+    );
     let permits = permits(2, 2);
     let held = [(); 2].map(|()| permits.take(&one, now).unwrap());
     assert!(permits.take(&other, now).is_none());
@@ -60,10 +73,19 @@ fn a_project_that_does_not_ask_any_more_keeps_no_other_from_its_permit() {
 #[test]
 fn many_projects_have_a_permit_each() {
     let (permits, now, projects) = (permits(4, 4), Instant::now(), projects::<8>());
-    let mut held: Vec<_> = (0..4).map(|_| permits.take(&projects[0], now).unwrap()).collect();
-    assert!(projects[1..].iter().all(|project| permits.take(project, now).is_none()));
+    let mut held: Vec<_> = (0..4)
+        .map(|_| permits.take(&projects[0], now).unwrap())
+        .collect();
+    assert!(
+        projects[1..]
+            .iter()
+            .all(|project| permits.take(project, now).is_none())
+    );
     held.truncate(1);
-    let others: Vec<_> = projects[1..].iter().filter_map(|project| permits.take(project, now)).collect();
+    let others: Vec<_> = projects[1..]
+        .iter()
+        .filter_map(|project| permits.take(project, now))
+        .collect();
     assert_eq!(others.len(), 3);
     drop(others);
     assert!(permits.take(&projects[0], now).is_none(), "four others ask");
@@ -121,7 +143,10 @@ struct World<'a> {
 
 impl World<'_> {
     fn held_by(&self, project: usize) -> usize {
-        self.held.iter().filter(|(holder, _)| *holder == project).count()
+        self.held
+            .iter()
+            .filter(|(holder, _)| *holder == project)
+            .count()
     }
 
     fn can_be_served(&self, project: usize) -> bool {
@@ -133,10 +158,17 @@ impl World<'_> {
         match *step {
             Step::Take(project) => self.take(project),
             Step::TakeFree(project) => {
-                self.held.extend(self.permits.take_free(&self.projects[project]).map(|permit| (project, permit)));
+                self.held.extend(
+                    self.permits
+                        .take_free(&self.projects[project])
+                        .map(|permit| (project, permit)),
+                );
             }
             Step::Wait(project) => {
-                self.waiting.push((project, Box::pin(self.permits.wait(&self.projects[project]))));
+                self.waiting.push((
+                    project,
+                    Box::pin(self.permits.wait(&self.projects[project])),
+                ));
             }
             Step::Leave(waiter) if !self.waiting.is_empty() => {
                 drop(self.waiting.remove(waiter % self.waiting.len()));
@@ -148,7 +180,9 @@ impl World<'_> {
                 // It may have been the turn of its project.
                 self.overtaken.retain(|(waiter, _), _| *waiter != project);
             }
-            Step::Free(held) if !self.held.is_empty() => drop(self.held.remove(held % self.held.len())),
+            Step::Free(held) if !self.held.is_empty() => {
+                drop(self.held.remove(held % self.held.len()));
+            }
             Step::Pass => self.now += ASKS,
             Step::Leave(_) | Step::LeaveLate(..) | Step::Free(_) => {}
         }
@@ -158,7 +192,10 @@ impl World<'_> {
 
     /// A project that has none gets one that is free, whatever others have; one that has all that it may have gets none.
     fn take(&mut self, project: usize) {
-        let (own, is_full) = (self.held_by(project), self.held.len() == self.permits.limits.total);
+        let (own, is_full) = (
+            self.held_by(project),
+            self.held.len() == self.permits.limits.total,
+        );
         let taken = self.permits.take(&self.projects[project], self.now);
         if own == 0 && self.permits.limits.of_project > 0 {
             assert_eq!(taken.is_some(), !is_full);
@@ -170,13 +207,14 @@ impl World<'_> {
     /// Takes what those that wait have been given, and checks that they take turns.
     fn collect(&mut self) {
         let mut given = Vec::new();
-        self.waiting.retain_mut(|(project, waiting)| match poll(waiting) {
-            Some(permit) => {
-                given.push((*project, permit));
-                false
-            }
-            None => true,
-        });
+        self.waiting
+            .retain_mut(|(project, waiting)| match poll(waiting) {
+                Some(permit) => {
+                    given.push((*project, permit));
+                    false
+                }
+                None => true,
+            });
         for (project, _) in &given {
             for other in 0..PROJECTS {
                 if self.can_be_served(other) && other != *project {
@@ -186,8 +224,11 @@ impl World<'_> {
             }
         }
         self.held.extend(given);
-        let still: Vec<_> = (0..PROJECTS).filter(|project| self.can_be_served(*project)).collect();
-        self.overtaken.retain(|(waiter, _), _| still.contains(waiter));
+        let still: Vec<_> = (0..PROJECTS)
+            .filter(|project| self.can_be_served(*project))
+            .collect();
+        self.overtaken
+            .retain(|(waiter, _), _| still.contains(waiter));
     }
 
     fn check(&self) {
@@ -195,12 +236,23 @@ impl World<'_> {
         assert!(self.held.len() <= total, "{} of {total}", self.held.len());
         for project in 0..PROJECTS {
             assert!(self.held_by(project) <= of_project);
-            assert!(self.held.len() == total || !self.can_be_served(project), "project {project} waits for nothing");
+            assert!(
+                self.held.len() == total || !self.can_be_served(project),
+                "project {project} waits for nothing"
+            );
         }
-        assert!(self.overtaken.values().all(|times| *times <= 1), "{:?}", self.overtaken);
+        assert!(
+            self.overtaken.values().all(|times| *times <= 1),
+            "{:?}",
+            self.overtaken
+        );
         let state = self.permits.state.lock();
-        let waiting = (0..PROJECTS).filter(|project| self.waiting.iter().any(|(waiter, _)| waiter == project));
-        assert_eq!((state.taken.total(), state.waiting.keys()), (self.held.len(), waiting.count()));
+        let waiting = (0..PROJECTS)
+            .filter(|project| self.waiting.iter().any(|(waiter, _)| waiter == project));
+        assert_eq!(
+            (state.taken.total(), state.waiting.keys()),
+            (self.held.len(), waiting.count())
+        );
         for (project, id) in self.projects.iter().enumerate() {
             assert_eq!(state.taken.get(id), self.held_by(project));
         }

@@ -17,7 +17,10 @@ const LONGEST_VALUE: usize = 256;
 
 /// Attributes by their names. All of them fit into a token, which goes into a url.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "BTreeMap<String, AttributeValue>", into = "BTreeMap<String, String>")]
+#[serde(
+    try_from = "BTreeMap<String, AttributeValue>",
+    into = "BTreeMap<String, String>"
+)]
 pub struct RoleAttributes(BTreeMap<String, AttributeValue>);
 
 /// The value of an attribute. It is checked while it is read, so that a refusal names the attribute.
@@ -29,8 +32,13 @@ impl TryFrom<String> for AttributeValue {
     type Error = RoleAttributesError;
 
     fn try_from(value: String) -> Result<Self, RoleAttributesError> {
-        let is_valid = (1..=LONGEST_VALUE).contains(&value.chars().count()) && !value.contains('\0');
-        if is_valid { Ok(Self(value)) } else { Err(RoleAttributesError::Value) }
+        let is_valid =
+            (1..=LONGEST_VALUE).contains(&value.chars().count()) && !value.contains('\0');
+        if is_valid {
+            Ok(Self(value))
+        } else {
+            Err(RoleAttributesError::Value)
+        }
     }
 }
 
@@ -47,7 +55,9 @@ pub enum RoleAttributesError {
     #[error("must be at most {MOST} attributes")]
     TooMany,
     /// A name has another length or other characters.
-    #[error("names must be 1 to {LONGEST_NAME} characters out of letters, digits, '_', '.' and '-'")]
+    #[error(
+        "names must be 1 to {LONGEST_NAME} characters out of letters, digits, '_', '.' and '-'"
+    )]
     Name,
     /// Only the server sets an attribute of this name.
     #[error("names must not begin with svc.")]
@@ -76,7 +86,8 @@ impl TryFrom<BTreeMap<String, AttributeValue>> for RoleAttributes {
             if is_reserved_attribute(name) {
                 return Err(RoleAttributesError::Reserved);
             }
-            let is_allowed = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
+            let is_allowed =
+                |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
             if !(1..=LONGEST_NAME).contains(&name.len()) || !name.chars().all(is_allowed) {
                 return Err(RoleAttributesError::Name);
             }
@@ -87,17 +98,32 @@ impl TryFrom<BTreeMap<String, AttributeValue>> for RoleAttributes {
 
 impl From<RoleAttributes> for BTreeMap<String, String> {
     fn from(attributes: RoleAttributes) -> Self {
-        attributes.0.into_iter().map(|(name, value)| (name, value.into())).collect()
+        attributes
+            .0
+            .into_iter()
+            .map(|(name, value)| (name, value.into()))
+            .collect()
     }
 }
 
 impl utoipa::PartialSchema for RoleAttributes {
     fn schema() -> RefOr<Schema> {
         let text = || ObjectBuilder::new().schema_type(Type::String);
-        let value = text().min_length(Some(1)).max_length(Some(LONGEST_VALUE)).pattern(Some(r"^[^\u0000]*$"));
-        let name = text().min_length(Some(1)).max_length(Some(LONGEST_NAME)).pattern(Some(r"^[a-zA-Z0-9_.-]{1,64}$"));
-        let attributes = ObjectBuilder::new().schema_type(Type::Object).additional_properties(Some(value));
-        attributes.property_names(Some(name)).max_properties(Some(MOST)).into()
+        let value = text()
+            .min_length(Some(1))
+            .max_length(Some(LONGEST_VALUE))
+            .pattern(Some(r"^[^\u0000]*$"));
+        let name = text()
+            .min_length(Some(1))
+            .max_length(Some(LONGEST_NAME))
+            .pattern(Some(r"^[a-zA-Z0-9_.-]{1,64}$"));
+        let attributes = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .additional_properties(Some(value));
+        attributes
+            .property_names(Some(name))
+            .max_properties(Some(MOST))
+            .into()
     }
 }
 
@@ -108,15 +134,31 @@ mod tests {
     use super::*;
 
     fn attributes(pairs: &[(&str, &str)]) -> Result<RoleAttributes, RoleAttributesError> {
-        let pair =
-            |(name, value): &(&str, &str)| Ok(((*name).to_owned(), AttributeValue::try_from((*value).to_owned())?));
-        pairs.iter().map(pair).collect::<Result<BTreeMap<_, _>, _>>()?.try_into()
+        let pair = |(name, value): &(&str, &str)| {
+            Ok((
+                (*name).to_owned(),
+                AttributeValue::try_from((*value).to_owned())?,
+            ))
+        };
+        pairs
+            .iter()
+            .map(pair)
+            .collect::<Result<BTreeMap<_, _>, _>>()?
+            .try_into()
     }
 
     #[test]
     fn names_and_values_have_bounded_lengths_and_none_is_of_the_server() {
         let (name, value) = ("n".repeat(64), "é".repeat(256));
-        assert!(attributes(&[(&name, &value), ("lk.a-b_c", "1"), ("svc", "1"), ("svcx.role", "1")]).is_ok());
+        assert!(
+            attributes(&[
+                (&name, &value),
+                ("lk.a-b_c", "1"),
+                ("svc", "1"),
+                ("svcx.role", "1")
+            ])
+            .is_ok()
+        );
         for (name, value, error) in [
             ("", "1", RoleAttributesError::Name),
             (&*format!("{name}n"), "1", RoleAttributesError::Name),
@@ -133,9 +175,14 @@ mod tests {
     #[test]
     fn a_role_has_a_bounded_number() {
         let many = |count: usize| {
-            (0..count).map(|at| (format!("a{at}"), AttributeValue("1".to_owned()))).collect::<BTreeMap<_, _>>()
+            (0..count)
+                .map(|at| (format!("a{at}"), AttributeValue("1".to_owned())))
+                .collect::<BTreeMap<_, _>>()
         };
         assert!(RoleAttributes::try_from(many(16)).is_ok());
-        assert_eq!(RoleAttributes::try_from(many(17)), Err(RoleAttributesError::TooMany));
+        assert_eq!(
+            RoleAttributes::try_from(many(17)),
+            Err(RoleAttributesError::TooMany)
+        );
     }
 }

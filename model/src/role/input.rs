@@ -4,8 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{
-    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RoleAttributes, RolePermissions, RolePublish,
-    RoleSubscribe, VideoCodec, VideoProfile,
+    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RoleAttributes, RolePermissions,
+    RolePublish, RoleSubscribe, VideoCodec, VideoProfile,
 };
 use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
@@ -149,7 +149,10 @@ impl RoleInput {
         Ok(Role {
             name,
             publish: self.publish.unwrap_or_default().with_defaults(),
-            subscribe: RoleSubscribe { to_roles: subscribe.to_roles, max_kbps: subscribe.max_kbps },
+            subscribe: RoleSubscribe {
+                to_roles: subscribe.to_roles,
+                max_kbps: subscribe.max_kbps,
+            },
             permissions: self.permissions.unwrap_or_default(),
             priority: self.priority.unwrap_or(Priority::known(3)),
             max_peer_count: self.max_peer_count.unwrap_or(PeerCount::known(0)),
@@ -162,7 +165,10 @@ impl RoleInput {
 impl RolePublishInput {
     fn with_defaults(self) -> RolePublish {
         use PublishKind::{Audio, Data, Screen, Video};
-        let allowed = distinct(self.allowed.unwrap_or_else(|| vec![Audio, Video, Screen, Data]));
+        let allowed = distinct(
+            self.allowed
+                .unwrap_or_else(|| vec![Audio, Video, Screen, Data]),
+        );
         let audio = self.audio.unwrap_or_default();
         RolePublish {
             allowed,
@@ -171,8 +177,14 @@ impl RolePublishInput {
                 max_kbps: audio.max_kbps.unwrap_or(Kbps::known(32)),
                 codec: audio.codec.unwrap_or(AudioCodec::Opus),
             },
-            video: self.video.unwrap_or_default().with_defaults(1200, 25, (1280, 720)),
-            screen: self.screen.unwrap_or_default().with_defaults(2500, 10, (1920, 1080)),
+            video: self
+                .video
+                .unwrap_or_default()
+                .with_defaults(1200, 25, (1280, 720)),
+            screen: self
+                .screen
+                .unwrap_or_default()
+                .with_defaults(2500, 10, (1920, 1080)),
             simulcast: self.simulcast.unwrap_or(true),
             video_codecs: self.video_codecs.map(distinct),
         }
@@ -191,7 +203,12 @@ fn distinct<T: Copy + PartialEq>(list: Vec<T>) -> Vec<T> {
 }
 
 impl VideoInput {
-    fn with_defaults(self, kbps: i64, frame_rate: i64, (width, height): (i64, i64)) -> VideoProfile {
+    fn with_defaults(
+        self,
+        kbps: i64,
+        frame_rate: i64,
+        (width, height): (i64, i64),
+    ) -> VideoProfile {
         VideoProfile {
             max_kbps: self.max_kbps.unwrap_or(Kbps::known(kbps)),
             codec: self.codec.unwrap_or(VideoCodec::Vp8),
@@ -213,7 +230,10 @@ mod tests {
 
     #[test]
     fn an_empty_object_is_a_complete_role() {
-        let role = serde_json::from_str::<RoleInput>("{}").unwrap().with_defaults(name()).unwrap();
+        let role = serde_json::from_str::<RoleInput>("{}")
+            .unwrap()
+            .with_defaults(name())
+            .unwrap();
         let json = serde_json::to_value(&role).unwrap();
         assert_eq!(
             json,
@@ -239,21 +259,36 @@ mod tests {
     #[test]
     fn an_object_sent_in_part_keeps_the_other_defaults() {
         let input = r#"{"publish":{"video":{"width":640}},"permissions":{"end_room":true}}"#;
-        let role = serde_json::from_str::<RoleInput>(input).unwrap().with_defaults(name()).unwrap();
-        assert_eq!((role.publish.video.width.get(), role.publish.video.height.get()), (640, 720));
+        let role = serde_json::from_str::<RoleInput>(input)
+            .unwrap()
+            .with_defaults(name())
+            .unwrap();
+        assert_eq!(
+            (
+                role.publish.video.width.get(),
+                role.publish.video.height.get()
+            ),
+            (640, 720)
+        );
         assert!(role.permissions.end_room && !role.permissions.record);
     }
 
     #[test]
     fn a_name_must_be_the_one_it_is_filed_under() {
-        let input = RoleInput { name: Some("guest".into()), ..RoleInput::default() };
+        let input = RoleInput {
+            name: Some("guest".into()),
+            ..RoleInput::default()
+        };
         assert_eq!(input.with_defaults(name()), Err(RoleNameMismatch));
     }
 
     #[test]
     fn the_codecs_of_video_are_shown_only_if_they_were_set() {
         let publish = |input: &str| {
-            let role = serde_json::from_str::<RoleInput>(input).unwrap().with_defaults(name()).unwrap();
+            let role = serde_json::from_str::<RoleInput>(input)
+                .unwrap()
+                .with_defaults(name())
+                .unwrap();
             let json = serde_json::to_value(&role).unwrap();
             assert_eq!(serde_json::from_value::<Role>(json.clone()).unwrap(), role);
             json["publish"].get("video_codecs").cloned()
@@ -261,10 +296,16 @@ mod tests {
         assert_eq!(publish("{}"), None);
         let input = r#"{"publish":{"video_codecs":["vp9","h265","vp9"]}}"#;
         assert_eq!(publish(input), Some(serde_json::json!(["vp9", "h265"])));
-        assert_eq!(publish(r#"{"publish":{"video_codecs":[]}}"#), Some(serde_json::json!([])));
+        assert_eq!(
+            publish(r#"{"publish":{"video_codecs":[]}}"#),
+            Some(serde_json::json!([]))
+        );
         for refused in ["null", r#"["theora"]"#] {
             assert!(
-                serde_json::from_str::<RoleInput>(&format!(r#"{{"publish":{{"video_codecs":{refused}}}}}"#)).is_err()
+                serde_json::from_str::<RoleInput>(&format!(
+                    r#"{{"publish":{{"video_codecs":{refused}}}}}"#
+                ))
+                .is_err()
             );
         }
     }
@@ -280,18 +321,35 @@ mod tests {
     #[test]
     fn sources_follow_the_allowed_kinds() {
         let input = r#"{"publish":{"allowed":["screen","data","screen"]}}"#;
-        let publish = serde_json::from_str::<RoleInput>(input).unwrap().with_defaults(name()).unwrap().publish;
+        let publish = serde_json::from_str::<RoleInput>(input)
+            .unwrap()
+            .with_defaults(name())
+            .unwrap()
+            .publish;
         assert_eq!(publish.allowed, [PublishKind::Screen, PublishKind::Data]);
-        assert_eq!(publish.sources(), [TrackSource::ScreenShare, TrackSource::ScreenShareAudio]);
+        assert_eq!(
+            publish.sources(),
+            [TrackSource::ScreenShare, TrackSource::ScreenShareAudio]
+        );
         assert!(publish.allows_media() && publish.allows_data());
         let all = RoleInput::default().with_defaults(name()).unwrap().publish;
-        assert!(all.allows_media() && all.sources().is_empty(), "no list allows tracks without a source too");
-        for (allowed, media, data) in
-            [("[]", false, false), (r#"["data"]"#, false, true), (r#"["audio"]"#, true, false)]
-        {
-            let input: RoleInput = serde_json::from_str(&format!(r#"{{"publish":{{"allowed":{allowed}}}}}"#)).unwrap();
+        assert!(
+            all.allows_media() && all.sources().is_empty(),
+            "no list allows tracks without a source too"
+        );
+        for (allowed, media, data) in [
+            ("[]", false, false),
+            (r#"["data"]"#, false, true),
+            (r#"["audio"]"#, true, false),
+        ] {
+            let input: RoleInput =
+                serde_json::from_str(&format!(r#"{{"publish":{{"allowed":{allowed}}}}}"#)).unwrap();
             let publish = input.with_defaults(name()).unwrap().publish;
-            assert_eq!((publish.allows_media(), publish.allows_data()), (media, data), "{allowed}");
+            assert_eq!(
+                (publish.allows_media(), publish.allows_data()),
+                (media, data),
+                "{allowed}"
+            );
         }
     }
 }

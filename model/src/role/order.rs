@@ -15,10 +15,29 @@ impl Role {
         let holds = |role: &Self, permission: &Permission| role.permissions.allows(*permission);
         let publishes = |role: &Self, kind: &PublishKind| role.publish.allowed.contains(kind);
         let order = by_contents(Permission::ALL, |one| (holds(self, one), holds(other, one)))
-            .then_with(|| by_contents(PublishKind::ALL, |one| (publishes(self, one), publishes(other, one))))
-            .then_with(|| by_limit(self.publish.max_kbps.as_ref(), other.publish.max_kbps.as_ref()))
-            .then_with(|| by_received_roles(self.subscribe.to_roles.as_deref(), other.subscribe.to_roles.as_deref()))
-            .then_with(|| by_limit(self.subscribe.max_kbps.as_ref(), other.subscribe.max_kbps.as_ref()))
+            .then_with(|| {
+                by_contents(PublishKind::ALL, |one| {
+                    (publishes(self, one), publishes(other, one))
+                })
+            })
+            .then_with(|| {
+                by_limit(
+                    self.publish.max_kbps.as_ref(),
+                    other.publish.max_kbps.as_ref(),
+                )
+            })
+            .then_with(|| {
+                by_received_roles(
+                    self.subscribe.to_roles.as_deref(),
+                    other.subscribe.to_roles.as_deref(),
+                )
+            })
+            .then_with(|| {
+                by_limit(
+                    self.subscribe.max_kbps.as_ref(),
+                    other.subscribe.max_kbps.as_ref(),
+                )
+            })
             // A participant that the others do not see observes them unnoticed.
             .then_with(|| self.hidden.cmp(&other.hidden))
             // 1 is the most important priority.
@@ -75,19 +94,40 @@ mod tests {
     fn a_role_that_lacks_something_is_less_and_what_differs_first_decides() {
         for (less, more) in [
             (json!({}), json!({"permissions": {"end_room": true}})),
-            (json!({}), json!({"permissions": {"record": true}, "publish": {"allowed": ["audio"]}})),
-            (json!({"publish": {"allowed": ["audio"]}}), json!({"publish": {"allowed": ["audio", "data"]}})),
-            (json!({"publish": {"allowed": []}}), json!({"subscribe": {"to_roles": []}})),
+            (
+                json!({}),
+                json!({"permissions": {"record": true}, "publish": {"allowed": ["audio"]}}),
+            ),
+            (
+                json!({"publish": {"allowed": ["audio"]}}),
+                json!({"publish": {"allowed": ["audio", "data"]}}),
+            ),
+            (
+                json!({"publish": {"allowed": []}}),
+                json!({"subscribe": {"to_roles": []}}),
+            ),
             (json!({"publish": {"max_kbps": 500}}), json!({})),
-            (json!({"publish": {"max_kbps": 500}}), json!({"publish": {"max_kbps": 501}})),
+            (
+                json!({"publish": {"max_kbps": 500}}),
+                json!({"publish": {"max_kbps": 501}}),
+            ),
             (json!({"subscribe": {"to_roles": ["a"]}}), json!({})),
-            (json!({"subscribe": {"to_roles": []}}), json!({"subscribe": {"to_roles": ["a"]}})),
+            (
+                json!({"subscribe": {"to_roles": []}}),
+                json!({"subscribe": {"to_roles": ["a"]}}),
+            ),
             (json!({"subscribe": {"max_kbps": 500}}), json!({})),
             (json!({}), json!({"hidden": true})),
             (json!({"priority": 3}), json!({"priority": 1})),
         ] {
-            assert!(role(less.clone()).is_less_than(&role(more.clone())), "{less} {more}");
-            assert!(!role(more.clone()).is_less_than(&role(less.clone())), "{more} {less}");
+            assert!(
+                role(less.clone()).is_less_than(&role(more.clone())),
+                "{less} {more}"
+            );
+            assert!(
+                !role(more.clone()).is_less_than(&role(less.clone())),
+                "{more} {less}"
+            );
         }
     }
 
@@ -95,12 +135,27 @@ mod tests {
     fn of_roles_that_are_equal_or_have_different_things_neither_is_less() {
         for (one, other) in [
             (json!({}), json!({})),
-            (json!({"permissions": {"record": true}}), json!({"permissions": {"broadcast": true}})),
-            (json!({"publish": {"allowed": ["audio"]}}), json!({"publish": {"allowed": ["video"]}})),
-            (json!({"subscribe": {"to_roles": ["a"]}}), json!({"subscribe": {"to_roles": ["b"]}})),
+            (
+                json!({"permissions": {"record": true}}),
+                json!({"permissions": {"broadcast": true}}),
+            ),
+            (
+                json!({"publish": {"allowed": ["audio"]}}),
+                json!({"publish": {"allowed": ["video"]}}),
+            ),
+            (
+                json!({"subscribe": {"to_roles": ["a"]}}),
+                json!({"subscribe": {"to_roles": ["b"]}}),
+            ),
         ] {
-            assert!(!role(one.clone()).is_less_than(&role(other.clone())), "{one} {other}");
-            assert!(!role(other.clone()).is_less_than(&role(one.clone())), "{other} {one}");
+            assert!(
+                !role(one.clone()).is_less_than(&role(other.clone())),
+                "{one} {other}"
+            );
+            assert!(
+                !role(other.clone()).is_less_than(&role(one.clone())),
+                "{other} {one}"
+            );
         }
     }
 }

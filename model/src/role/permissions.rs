@@ -95,9 +95,15 @@ mod tests {
         for granted in Permission::ALL {
             let json = format!(r#"{{"{granted}":true}}"#);
             let role: RolePermissions = serde_json::from_str(&json).unwrap();
-            let allowed: Vec<_> = Permission::ALL.iter().filter(|permission| role.allows(**permission)).collect();
+            let allowed: Vec<_> = Permission::ALL
+                .iter()
+                .filter(|permission| role.allows(**permission))
+                .collect();
             assert_eq!(allowed, [granted]);
-            assert_eq!(RolePermissions::new(|permission| permission == *granted), role);
+            assert_eq!(
+                RolePermissions::new(|permission| permission == *granted),
+                role
+            );
         }
     }
 
@@ -105,9 +111,15 @@ mod tests {
     fn what_the_contract_does_not_have_is_shown_only_if_it_is_held() {
         let json = serde_json::to_value(RolePermissions::default()).unwrap();
         assert_eq!(json.as_object().unwrap().len(), 8, "{json}");
-        let held = RolePermissions { update_own_metadata: true, ..RolePermissions::default() };
+        let held = RolePermissions {
+            update_own_metadata: true,
+            ..RolePermissions::default()
+        };
         let json = serde_json::to_value(held).unwrap();
         assert_eq!(json["update_own_metadata"], true);
-        assert_eq!(serde_json::from_value::<RolePermissions>(json).unwrap(), held);
+        assert_eq!(
+            serde_json::from_value::<RolePermissions>(json).unwrap(),
+            held
+        );
     }
 }

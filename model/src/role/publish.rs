@@ -122,7 +122,8 @@ impl RolePublish {
     /// tracks without a source are allowed too, as LiveKit's SDKs for Python and Go publish them by default.
     #[must_use]
     pub fn sources(&self) -> Vec<TrackSource> {
-        const MEDIA: [PublishKind; 3] = [PublishKind::Audio, PublishKind::Video, PublishKind::Screen];
+        const MEDIA: [PublishKind; 3] =
+            [PublishKind::Audio, PublishKind::Video, PublishKind::Screen];
         if MEDIA.iter().all(|kind| self.allowed.contains(kind)) {
             return Vec::new();
         }

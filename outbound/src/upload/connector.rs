@@ -36,8 +36,13 @@ const MAX_CODE: usize = 64;
 /// A header that requests to Azure have.
 const AZURE_VERSION: &str = "x-ms-version";
 /// Codes of requests that are made again at once: they did not arrive whole, or in time. S3 has them with the status 400.
-const DAMAGED: [&str; 5] =
-    ["RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch", "Md5Mismatch"];
+const DAMAGED: [&str; 5] = [
+    "RequestTimeout",
+    "IncompleteBody",
+    "BadDigest",
+    "XAmzContentSHA256Mismatch",
+    "Md5Mismatch",
+];
 /// Codes of a storage that is too busy, whatever the status. Requests are made again after a while.
 const BUSY: [&str; 7] = [
     "SlowDown",
@@ -49,7 +54,12 @@ const BUSY: [&str; 7] = [
     "InternalError",
 ];
 /// Codes for which the whole file is uploaded again: the storage has lost the upload in parts, or parts of it.
-const LOST: [&str; 4] = ["NoSuchUpload", "InvalidPart", "InvalidBlockList", "InvalidBlobOrBlock"];
+const LOST: [&str; 4] = [
+    "NoSuchUpload",
+    "InvalidPart",
+    "InvalidBlockList",
+    "InvalidBlobOrBlock",
+];
 
 /// The client of one attempt. It remembers why the last request has failed, in words without urls.
 #[derive(Debug, Clone)]
@@ -69,12 +79,20 @@ impl Connector {
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .timeout_recv_body(Some(RESPONSE_TIMEOUT))
             .build();
-        Self { client: Client::filtered(config, MAX_RESPONSE, filter), allows_http: false, failure: Arc::default() }
+        Self {
+            client: Client::filtered(config, MAX_RESPONSE, filter),
+            allows_http: false,
+            failure: Arc::default(),
+        }
     }
 
     /// Returns a client that shares the connections of this one.
     pub fn for_attempt(&self) -> Self {
-        Self { client: self.client.clone(), allows_http: false, failure: Arc::default() }
+        Self {
+            client: self.client.clone(),
+            allows_http: false,
+            failure: Arc::default(),
+        }
     }
 
     /// Returns why the last request has failed, if one has.
@@ -115,10 +133,12 @@ impl HttpService for Connector {
             // to some. It need not be among the signed headers, but for Azure, which has no such rule.
             parts.headers.insert("content-md5", sum);
         }
-        let mut response = self.send(Request::from_parts(parts, body)).map_err(|error| {
-            self.remember(failure(&error));
-            HttpError::new(kind(&error), error)
-        })?;
+        let mut response = self
+            .send(Request::from_parts(parts, body))
+            .map_err(|error| {
+                self.remember(failure(&error));
+                HttpError::new(kind(&error), error)
+            })?;
         if !response.status().is_success() {
             self.remember(refusal(&response));
         }
@@ -135,11 +155,16 @@ fn failure(error: &Error) -> UploadFailure {
         return UploadFailure::Refused("the storage is not called without TLS".into());
     }
     match Failure::from(error) {
-        Failure::AddressBlocked => UploadFailure::Refused("the storage has an address that is not public".into()),
-        Failure::UnknownIssuer => {
-            UploadFailure::Interrupted(format!("{} (egress.root_certs, SSL_CERT_FILE)", Failure::UnknownIssuer))
+        Failure::AddressBlocked => {
+            UploadFailure::Refused("the storage has an address that is not public".into())
         }
-        Failure::TimedOut => UploadFailure::Interrupted("the storage did not answer in time".into()),
+        Failure::UnknownIssuer => UploadFailure::Interrupted(format!(
+            "{} (egress.root_certs, SSL_CERT_FILE)",
+            Failure::UnknownIssuer
+        )),
+        Failure::TimedOut => {
+            UploadFailure::Interrupted("the storage did not answer in time".into())
+        }
         failure => UploadFailure::Interrupted(failure.to_string()),
     }
 }
@@ -157,19 +182,29 @@ fn kind(error: &Error) -> HttpErrorKind {
 /// Returns what a response other than a success means for the upload.
 fn refusal(response: &Response<Vec<u8>>) -> UploadFailure {
     let status = response.status();
-    let code = code(response.body()).map(|code| format!(" {code}")).unwrap_or_default();
+    let code = code(response.body())
+        .map(|code| format!(" {code}"))
+        .unwrap_or_default();
     let reason = format!("the storage answered {}{code}", status.as_u16());
     let is_lost = self::code(response.body()).is_some_and(|code| LOST.contains(&code));
     let is_temporary = status.is_server_error()
         || matches!(status.as_u16(), 408 | 409 | 429)
         || repeated_status(response).is_some()
         || is_lost;
-    if is_temporary { UploadFailure::Interrupted(reason) } else { UploadFailure::Refused(reason) }
+    if is_temporary {
+        UploadFailure::Interrupted(reason)
+    } else {
+        UploadFailure::Refused(reason)
+    }
 }
 
 /// Returns the status by which the client knows that a request has to be made again, if the storage says so only by a code.
 fn repeated_status(response: &Response<Vec<u8>>) -> Option<StatusCode> {
-    let code = if response.status().is_client_error() { code(response.body())? } else { return None };
+    let code = if response.status().is_client_error() {
+        code(response.body())?
+    } else {
+        return None;
+    };
     match code {
         code if DAMAGED.contains(&code) => Some(StatusCode::REQUEST_TIMEOUT),
         code if BUSY.contains(&code) => Some(StatusCode::SERVICE_UNAVAILABLE),
@@ -189,7 +224,10 @@ mod tests {
     use super::*;
 
     fn response(status: u16, body: &str) -> Response<Vec<u8>> {
-        Response::builder().status(status).body(body.into()).unwrap()
+        Response::builder()
+            .status(status)
+            .body(body.into())
+            .unwrap()
     }
 
     #[test]
@@ -197,10 +235,17 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || drop(listener.accept()));
-        let connector =
-            Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), TrustedRoots::default());
-        let error = connector.send(Request::get(url).body(Bytes::new()).unwrap()).unwrap_err();
-        assert!(matches!(failure(&error), UploadFailure::Interrupted(_)), "{error}");
+        let connector = Connector::new(
+            AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
+            TrustedRoots::default(),
+        );
+        let error = connector
+            .send(Request::get(url).body(Bytes::new()).unwrap())
+            .unwrap_err();
+        assert!(
+            matches!(failure(&error), UploadFailure::Interrupted(_)),
+            "{error}"
+        );
         server.join().unwrap();
     }
 
@@ -209,7 +254,12 @@ mod tests {
         let body = "<Error><Code>AccessDenied</Code><Message>AKIA hush</Message></Error>";
         let refused = UploadFailure::Refused("the storage answered 403 AccessDenied".into());
         assert_eq!(refusal(&response(403, body)), refused);
-        for odd in ["<Code>a secret</Code>", "<Code>", "hush", "<Code>\u{e9}</Code>"] {
+        for odd in [
+            "<Code>a secret</Code>",
+            "<Code>",
+            "hush",
+            "<Code>\u{e9}</Code>",
+        ] {
             assert_eq!(
                 refusal(&response(403, odd)),
                 UploadFailure::Refused("the storage answered 403".into()),
@@ -220,9 +270,20 @@ mod tests {
 
     #[test]
     fn what_a_storage_says_when_it_is_busy_is_tried_again() {
-        for (status, is_temporary) in [(500, true), (503, true), (429, true), (408, true), (404, false), (301, false)] {
+        for (status, is_temporary) in [
+            (500, true),
+            (503, true),
+            (429, true),
+            (408, true),
+            (404, false),
+            (301, false),
+        ] {
             let failure = refusal(&response(status, ""));
-            assert_eq!(matches!(failure, UploadFailure::Interrupted(_)), is_temporary, "{status}");
+            assert_eq!(
+                matches!(failure, UploadFailure::Interrupted(_)),
+                is_temporary,
+                "{status}"
+            );
         }
     }
 
@@ -244,19 +305,30 @@ mod tests {
             let response = response(status, &format!("<Error><Code>{code}</Code></Error>"));
             let is_interrupted = matches!(refusal(&response), UploadFailure::Interrupted(_));
             assert_eq!(is_interrupted, is_temporary, "{status} {code}");
-            assert_eq!(repeated_status(&response).map(|status| status.as_u16()), repeated, "{status} {code}");
+            assert_eq!(
+                repeated_status(&response).map(|status| status.as_u16()),
+                repeated,
+                "{status} {code}"
+            );
         }
     }
 
     #[tokio::test]
     async fn what_is_put_has_its_md5_and_nothing_else_has() {
         let echo = test_http_server::serve(|request, mut stream| {
-            let sum = request.headers.iter().find(|(name, _)| name == "content-md5");
+            let sum = request
+                .headers
+                .iter()
+                .find(|(name, _)| name == "content-md5");
             let sum = sum.map_or("none", |(_, value)| value);
-            let _ = test_http_server::Response::new(200).body(sum).send(&mut stream);
+            let _ = test_http_server::Response::new(200)
+                .body(sum)
+                .send(&mut stream);
         });
-        let mut connector =
-            Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), TrustedRoots::default());
+        let mut connector = Connector::new(
+            AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
+            TrustedRoots::default(),
+        );
         connector.allows_http = true;
         let sum = "XUFAKrxLKna5cZ2REBfFkg==";
         for (method, header, expected) in [
@@ -265,8 +337,14 @@ mod tests {
             // It would have to be signed.
             (Method::PUT, AZURE_VERSION, "none"),
         ] {
-            let request = Request::builder().method(method).uri(format!("http://{echo}/")).header(header, "1");
-            let response = connector.call(request.body("hello".to_owned().into()).unwrap()).await.unwrap();
+            let request = Request::builder()
+                .method(method)
+                .uri(format!("http://{echo}/"))
+                .header(header, "1");
+            let response = connector
+                .call(request.body("hello".to_owned().into()).unwrap())
+                .await
+                .unwrap();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             assert_eq!(body, expected);
         }

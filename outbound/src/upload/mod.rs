@@ -51,7 +51,10 @@ pub trait UploadRecords: Send + 'static {
     fn storage(&self) -> impl Future<Output = Result<RecordingConfig, UploadFailure>>;
 
     /// Records the id of an upload in parts before its first part is sent, so that it can be aborted after a restart.
-    fn record_multipart(&self, multipart: String) -> impl Future<Output = Result<(), UploadFailure>>;
+    fn record_multipart(
+        &self,
+        multipart: String,
+    ) -> impl Future<Output = Result<(), UploadFailure>>;
 }
 
 /// Makes attempts to upload files.
@@ -98,8 +101,16 @@ impl Uploader {
         roots: TrustedRoots,
         lower_priority: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let (connector, lanes) = (Connector::new(filter, roots), Arc::new(Lanes::new(lower_priority)?));
-        Ok(Self { recordings, connector, lanes, running: Mutex::default() })
+        let (connector, lanes) = (
+            Connector::new(filter, roots),
+            Arc::new(Lanes::new(lower_priority)?),
+        );
+        Ok(Self {
+            recordings,
+            connector,
+            lanes,
+            running: Mutex::default(),
+        })
     }
 
     /// Starts an attempt in a task, and calls `done` with its result.
@@ -111,12 +122,31 @@ impl Uploader {
         done: impl FnOnce(Result<(), UploadFailure>) + Send + 'static,
     ) -> RunningUpload {
         self.running.lock().push(Arc::downgrade(&progress));
-        let (lanes, path) = (Arc::clone(&self.lanes), self.path(&file.project, &file.filepath));
-        let (is_cancelled, connector) = (Arc::<AtomicBool>::default(), self.connector.for_attempt());
-        let UploadedFile { project, destination, filepath } = file;
-        let attempt = Attempt { filepath, path, records, progress, connector, is_cancelled: Arc::clone(&is_cancelled) };
+        let (lanes, path) = (
+            Arc::clone(&self.lanes),
+            self.path(&file.project, &file.filepath),
+        );
+        let (is_cancelled, connector) =
+            (Arc::<AtomicBool>::default(), self.connector.for_attempt());
+        let UploadedFile {
+            project,
+            destination,
+            filepath,
+        } = file;
+        let attempt = Attempt {
+            filepath,
+            path,
+            records,
+            progress,
+            connector,
+            is_cancelled: Arc::clone(&is_cancelled),
+        };
         let task = tokio::spawn(async move {
-            done(lanes.run(&project, &destination, || attempt.run_blocking()).await);
+            done(
+                lanes
+                    .run(&project, &destination, || attempt.run_blocking())
+                    .await,
+            );
         });
         RunningUpload { is_cancelled, task }
     }
@@ -137,7 +167,9 @@ impl Uploader {
     }
 
     fn path(&self, project: &ProjectId, filepath: &FilePath) -> PathBuf {
-        self.recordings.join(project.as_str()).join(filepath.as_str())
+        self.recordings
+            .join(project.as_str())
+            .join(filepath.as_str())
     }
 }
 
@@ -153,22 +185,47 @@ struct Attempt<R> {
 
 impl<R: UploadRecords> Attempt<R> {
     fn run_blocking(self) -> Result<(), UploadFailure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
         let runtime = runtime.map_err(|error| UploadFailure::Interrupted(error.to_string()))?;
         runtime.block_on(self.run())
     }
 
     async fn run(self) -> Result<(), UploadFailure> {
-        let Self { filepath, path, records, progress, mut connector, is_cancelled } = self;
-        let opened = File::open(&path).and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
+        let Self {
+            filepath,
+            path,
+            records,
+            progress,
+            mut connector,
+            is_cancelled,
+        } = self;
+        let opened = File::open(&path)
+            .and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
         let (file, size) = match opened {
             Ok((file, size @ 1..)) => (file, size),
             Ok(_) => return Err(UploadFailure::NoFile),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(UploadFailure::NoFile),
-            Err(error) => return Err(UploadFailure::Interrupted(format!("the file cannot be read: {error}"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(UploadFailure::NoFile);
+            }
+            Err(error) => {
+                return Err(UploadFailure::Interrupted(format!(
+                    "the file cannot be read: {error}"
+                )));
+            }
         };
         progress.begin(size);
         let storage = Storage::open(&records.storage().await?, &filepath, &mut connector)?;
-        Transfer { storage, connector, file, size, progress, is_cancelled }.run(&records).await
+        Transfer {
+            storage,
+            connector,
+            file,
+            size,
+            progress,
+            is_cancelled,
+        }
+        .run(&records)
+        .await
     }
 }

@@ -20,7 +20,12 @@ impl UploadProgress {
     /// Returns the progress of an upload without attempts, or with those of an earlier run of the server.
     pub fn new(egress: EgressId, multipart: Option<String>) -> Self {
         let (sent, size) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { egress, sent, size, multipart: Mutex::new(multipart) }
+        Self {
+            egress,
+            sent,
+            size,
+            multipart: Mutex::new(multipart),
+        }
     }
 
     /// Begins an attempt to upload this many bytes.

@@ -9,7 +9,9 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{Attribute, Attributes, BackoffConfig, ObjectStore, PutMultipartOptions, RetryConfig};
+use object_store::{
+    Attribute, Attributes, BackoffConfig, ObjectStore, PutMultipartOptions, RetryConfig,
+};
 
 use super::UploadFailure;
 use super::connector::Connector;
@@ -47,25 +49,43 @@ impl Storage {
             RecordingConfig::Azure(azure) => open_azure(azure, connector),
         };
         // The error may quote the credentials.
-        let store = opened.map_err(|_| UploadFailure::Refused("the destination's credentials are unusable".into()))?;
+        let store = opened.map_err(|_| {
+            UploadFailure::Refused("the destination's credentials are unusable".into())
+        })?;
         let name = config.object_name(filepath);
         let object = Path::parse(&name).unwrap_or_else(|_| Path::from(name));
         let has_type = !matches!(config, RecordingConfig::Azure(_));
-        let attributes = content_type(filepath).filter(|_| has_type).map(|of| (Attribute::ContentType, of));
+        let attributes = content_type(filepath)
+            .filter(|_| has_type)
+            .map(|of| (Attribute::ContentType, of));
         let options = PutMultipartOptions::from(Attributes::from_iter(attributes));
-        Ok(Self { store, object, options })
+        Ok(Self {
+            store,
+            object,
+            options,
+        })
     }
 }
 
 /// Returns how often and how long one request is repeated. More than that is another attempt.
 fn retries() -> RetryConfig {
-    let backoff =
-        BackoffConfig { init_backoff: Duration::from_millis(200), max_backoff: Duration::from_secs(5), base: 2.0 };
-    RetryConfig { backoff, max_retries: 4, retry_timeout: Duration::from_secs(60) }
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(200),
+        max_backoff: Duration::from_secs(5),
+        base: 2.0,
+    };
+    RetryConfig {
+        backoff,
+        max_retries: 4,
+        retry_timeout: Duration::from_secs(60),
+    }
 }
 
 fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box<dyn Store>> {
-    connector.allows_http = s3.endpoint.as_ref().is_some_and(|endpoint| !endpoint.starts_with("https:"));
+    connector.allows_http = s3
+        .endpoint
+        .as_ref()
+        .is_some_and(|endpoint| !endpoint.starts_with("https:"));
     let mut builder = AmazonS3Builder::new()
         .with_http_connector(connector.clone())
         .with_retry(retries())
@@ -88,11 +108,24 @@ fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box
 /// Returns the url of the storage, if it is not Amazon's, and whether the bucket is part of the host name. At Amazon it is, unless
 /// `force_path_style` is set or no certificate covers the name; elsewhere only if `force_path_style` is `false`.
 fn address_of(s3: &S3Config) -> (Option<String>, bool) {
-    let Some(endpoint) = s3.endpoint.as_ref().map(|endpoint| endpoint.trim_end_matches('/')) else {
-        return (None, !s3.force_path_style.unwrap_or(false) && !s3.bucket.as_ref().contains('.'));
+    let Some(endpoint) = s3
+        .endpoint
+        .as_ref()
+        .map(|endpoint| endpoint.trim_end_matches('/'))
+    else {
+        return (
+            None,
+            !s3.force_path_style.unwrap_or(false) && !s3.bucket.as_ref().contains('.'),
+        );
     };
-    match endpoint.split_once("://").filter(|_| s3.force_path_style == Some(false)) {
-        Some((scheme, host)) => (Some(format!("{scheme}://{}.{host}", s3.bucket.as_ref())), true),
+    match endpoint
+        .split_once("://")
+        .filter(|_| s3.force_path_style == Some(false))
+    {
+        Some((scheme, host)) => (
+            Some(format!("{scheme}://{}.{host}", s3.bucket.as_ref())),
+            true,
+        ),
         None => (Some(endpoint.to_owned()), false),
     }
 }

@@ -36,7 +36,11 @@ impl Transfer {
     /// and aborted at once if this one fails.
     pub async fn run(mut self, records: &impl UploadRecords) -> Result<(), UploadFailure> {
         self.abort_earlier().await;
-        let Storage { store, object, options } = &self.storage;
+        let Storage {
+            store,
+            object,
+            options,
+        } = &self.storage;
         let multipart = store.create_multipart_opts(object, options.clone()).await;
         let multipart = multipart.map_err(|_| self.failure())?;
         // Azure's have no name and end by themselves.
@@ -57,7 +61,11 @@ impl Transfer {
     /// who keep such storages have rules that remove what was not completed.
     async fn abort_earlier(&self) {
         if let Some(multipart) = self.progress.take_multipart() {
-            let aborted = self.storage.store.abort_multipart(&self.storage.object, &multipart).await;
+            let aborted = self
+                .storage
+                .store
+                .abort_multipart(&self.storage.object, &multipart)
+                .await;
             if aborted.is_err() {
                 log::debug!(egress_id = self.progress.egress.as_str(); "an earlier upload in parts was not aborted");
             }
@@ -81,19 +89,29 @@ impl Transfer {
             self.progress.add_sent(bytes);
         }
         let Storage { store, object, .. } = &self.storage;
-        if store.complete_multipart(object, multipart, parts).await.is_ok() {
+        if store
+            .complete_multipart(object, multipart, parts)
+            .await
+            .is_ok()
+        {
             return Ok(());
         }
         let failure = self.failure();
         // The response to the first request can be lost after the storage has made the object. The next one then says that it knows no
         // such upload.
-        if self.is_complete().await { Ok(()) } else { Err(failure) }
+        if self.is_complete().await {
+            Ok(())
+        } else {
+            Err(failure)
+        }
     }
 
     /// Returns whether the storage has the object. No other recording has its name.
     async fn is_complete(&self) -> bool {
         let Storage { store, object, .. } = &self.storage;
-        let found = store.get_opts(object, GetOptions::new().with_head(true)).await;
+        let found = store
+            .get_opts(object, GetOptions::new().with_head(true))
+            .await;
         found.is_ok_and(|found| found.meta.size == self.size)
     }
 
@@ -102,14 +120,20 @@ impl Transfer {
         let read = (&mut self.file).take(bytes).read_to_end(&mut part);
         match read {
             Ok(read) if read as u64 == bytes => Ok(PutPayload::from(part)),
-            Ok(_) => Err(UploadFailure::Interrupted("the file is shorter than it was".into())),
-            Err(error) => Err(UploadFailure::Interrupted(format!("the file cannot be read: {error}"))),
+            Ok(_) => Err(UploadFailure::Interrupted(
+                "the file is shorter than it was".into(),
+            )),
+            Err(error) => Err(UploadFailure::Interrupted(format!(
+                "the file cannot be read: {error}"
+            ))),
         }
     }
 
     /// Returns why the last request has failed. The library's own errors have urls.
     fn failure(&self) -> UploadFailure {
-        let unknown = || UploadFailure::Interrupted("the storage answered something else than it should".into());
+        let unknown = || {
+            UploadFailure::Interrupted("the storage answered something else than it should".into())
+        };
         self.connector.take_failure().unwrap_or_else(unknown)
     }
 }
@@ -128,7 +152,10 @@ mod tests {
         assert_eq!([1, PART, PART * PARTS].map(part_size), [PART; 3]);
         for size in [PART * PARTS + 1, 1 << 40] {
             let part = part_size(size);
-            assert!(part > PART && part.is_multiple_of(STEP) && size.div_ceil(part) <= PARTS, "{size}");
+            assert!(
+                part > PART && part.is_multiple_of(STEP) && size.div_ceil(part) <= PARTS,
+                "{size}"
+            );
         }
     }
 }

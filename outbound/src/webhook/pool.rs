@@ -39,9 +39,18 @@ impl Lane {
     /// Returns the most posts at once.
     const fn limits(self) -> PermitLimits {
         match self {
-            Self::Answering => PermitLimits { total: 256, of_project: 64 },
-            Self::Untried => PermitLimits { total: 384, of_project: 128 },
-            Self::TimedOut => PermitLimits { total: 128, of_project: 32 },
+            Self::Answering => PermitLimits {
+                total: 256,
+                of_project: 64,
+            },
+            Self::Untried => PermitLimits {
+                total: 384,
+                of_project: 128,
+            },
+            Self::TimedOut => PermitLimits {
+                total: 128,
+                of_project: 32,
+            },
         }
     }
 }
@@ -60,9 +69,18 @@ impl DeliveryPool {
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(filter: AddressFilter, timeout: Duration, roots: &TrustedRoots, lease: LeaseCheck) -> io::Result<Self> {
+    pub fn new(
+        filter: AddressFilter,
+        timeout: Duration,
+        roots: &TrustedRoots,
+        lease: LeaseCheck,
+    ) -> io::Result<Self> {
         let pool = Pool::new("webhook-post", Lane::ALL.map(Lane::limits), || ())?;
-        Ok(Self { sender: Arc::new(Sender::new(filter, timeout, roots)), pool, lease })
+        Ok(Self {
+            sender: Arc::new(Sender::new(filter, timeout, roots)),
+            pool,
+            lease,
+        })
     }
 
     /// Whether this server may post now.
@@ -72,7 +90,12 @@ impl DeliveryPool {
     }
 
     /// Waits for a permit, and takes up to `at_most - 1` others that are free now.
-    pub async fn permits(&self, project: &ProjectId, lane: Lane, at_most: usize) -> Vec<ProjectPermit> {
+    pub async fn permits(
+        &self,
+        project: &ProjectId,
+        lane: Lane,
+        at_most: usize,
+    ) -> Vec<ProjectPermit> {
         let [answering, untried, timed_out] = self.pool.lanes();
         let lane = match lane {
             Lane::Answering => answering,
@@ -81,7 +104,9 @@ impl DeliveryPool {
         };
         let first = lane.wait(project).await;
         let others = std::iter::from_fn(|| lane.take_free(project));
-        std::iter::once(first).chain(others.take(at_most.saturating_sub(1))).collect()
+        std::iter::once(first)
+            .chain(others.take(at_most.saturating_sub(1)))
+            .collect()
     }
 
     /// Makes one attempt on a thread of the pool. The caller holds a permit meanwhile. Returns `None` if this server may not post, so
@@ -89,7 +114,10 @@ impl DeliveryPool {
     pub async fn post(&self, delivery: Delivery) -> Option<AttemptOutcome> {
         let (sender, lease) = (Arc::clone(&self.sender), self.lease.clone());
         // On the thread that posts, since it may have been awaited.
-        let posted = self.pool.run(move || lease.is_valid().then(|| sender.post(&delivery))).await;
+        let posted = self
+            .pool
+            .run(move || lease.is_valid().then(|| sender.post(&delivery)))
+            .await;
         posted.unwrap_or_else(|| Some(failed("the attempt ended unexpectedly")))
     }
 }
@@ -116,7 +144,9 @@ mod tests {
 
     /// Takes all the permits that are free now.
     fn take_all(pool: &DeliveryPool, project: &ProjectId, lane: Lane) -> Vec<ProjectPermit> {
-        pool.permits(project, lane, usize::MAX).now_or_never().unwrap_or_default()
+        pool.permits(project, lane, usize::MAX)
+            .now_or_never()
+            .unwrap_or_default()
     }
 
     #[tokio::test]
@@ -127,9 +157,18 @@ mod tests {
             stream.write_all(&Response::new(200).into_bytes()).unwrap();
         });
         let delivery = request(&format!("http://{address}/"));
-        for (lease, is_posted) in [(LeaseCheck::new(|| false), false), (LeaseCheck::not_needed(), true)] {
+        for (lease, is_posted) in [
+            (LeaseCheck::new(|| false), false),
+            (LeaseCheck::not_needed(), true),
+        ] {
             let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
-            let pool = DeliveryPool::new(filter, Duration::from_secs(60), &TrustedRoots::default(), lease).unwrap();
+            let pool = DeliveryPool::new(
+                filter,
+                Duration::from_secs(60),
+                &TrustedRoots::default(),
+                lease,
+            )
+            .unwrap();
             assert_eq!(pool.may_post(), is_posted);
             assert_eq!(pool.post(delivery.clone()).await.is_some(), is_posted);
             assert_eq!(receiver.try_recv().is_ok(), is_posted);
@@ -143,7 +182,10 @@ mod tests {
             let held = take_all(&pool, &one, lane);
             assert_eq!(held.len(), lane.limits().of_project);
             assert!(take_all(&pool, &one, lane).is_empty());
-            assert_eq!(take_all(&pool, &other, lane).len(), lane.limits().of_project);
+            assert_eq!(
+                take_all(&pool, &other, lane).len(),
+                lane.limits().of_project
+            );
             drop(held);
             assert_eq!(take_all(&pool, &one, lane).len(), lane.limits().of_project);
         }
@@ -160,7 +202,9 @@ mod tests {
     #[test]
     fn all_projects_together_stay_within_the_bound_of_the_lane() {
         let pool = pool();
-        let held: Vec<_> = (0..20).flat_map(|_| take_all(&pool, &ProjectId::new(), Lane::TimedOut)).collect();
+        let held: Vec<_> = (0..20)
+            .flat_map(|_| take_all(&pool, &ProjectId::new(), Lane::TimedOut))
+            .collect();
         assert_eq!(held.len(), 128);
     }
 }

@@ -39,9 +39,15 @@ const MAX_ERROR: usize = 200;
 /// How long an idle connection is kept. Common servers close theirs after two seconds or more.
 const MAX_IDLE: Duration = Duration::from_secs(1);
 /// Idle connections that are kept.
-const IDLE_CONNECTIONS: IdleConnections = IdleConnections { in_all: 64, to_host: 4 };
+const IDLE_CONNECTIONS: IdleConnections = IdleConnections {
+    in_all: 64,
+    to_host: 4,
+};
 /// Those of a client that makes a new connection for each request.
-const NO_IDLE_CONNECTIONS: IdleConnections = IdleConnections { in_all: 0, to_host: 0 };
+const NO_IDLE_CONNECTIONS: IdleConnections = IdleConnections {
+    in_all: 0,
+    to_host: 0,
+};
 
 thread_local! {
     /// Whether the current request of this thread opened a connection; otherwise it used a kept one.
@@ -66,12 +72,20 @@ pub struct Delivery {
 /// Returns the outcome of a post that was answered with a status: any 2xx accepts the delivery.
 fn answered(status: u16) -> AttemptOutcome {
     let error = (!(200..=299).contains(&status)).then(|| format!("the receiver answered {status}"));
-    AttemptOutcome { response_status: Some(status), error, timed_out: false }
+    AttemptOutcome {
+        response_status: Some(status),
+        error,
+        timed_out: false,
+    }
 }
 
 /// Returns the outcome of a post without a response.
 pub(super) fn failed(error: &str) -> AttemptOutcome {
-    AttemptOutcome { response_status: None, error: Some(error.chars().take(MAX_ERROR).collect()), timed_out: false }
+    AttemptOutcome {
+        response_status: None,
+        error: Some(error.chars().take(MAX_ERROR).collect()),
+        timed_out: false,
+    }
 }
 
 /// Posts deliveries: one sender to all endpoints, from any number of threads.
@@ -105,10 +119,18 @@ impl Sender {
         Self::with_resolver(|| FilteredResolver::new(filter.clone()), timeout, roots)
     }
 
-    fn with_resolver<R: Resolver>(resolver: impl Fn() -> R, timeout: Duration, roots: &TrustedRoots) -> Self {
-        let [agent, fresh] =
-            [IDLE_CONNECTIONS, NO_IDLE_CONNECTIONS].map(|idle| agent(resolver(), timeout, idle, roots.clone()));
-        Self { agent, fresh, timeout }
+    fn with_resolver<R: Resolver>(
+        resolver: impl Fn() -> R,
+        timeout: Duration,
+        roots: &TrustedRoots,
+    ) -> Self {
+        let [agent, fresh] = [IDLE_CONNECTIONS, NO_IDLE_CONNECTIONS]
+            .map(|idle| agent(resolver(), timeout, idle, roots.clone()));
+        Self {
+            agent,
+            fresh,
+            timeout,
+        }
     }
 
     /// Makes one attempt. Blocks for the timeout at most, so call it on a blocking thread.
@@ -123,14 +145,18 @@ impl Sender {
         let outcome = match self.send(url.as_str(), delivery) {
             Ok(status) => answered(status),
             Err(error) => match Failure::from(&error) {
-                Failure::UnknownIssuer => {
-                    failed(&format!("{} (webhooks.root_certs, SSL_CERT_FILE)", Failure::UnknownIssuer))
-                }
+                Failure::UnknownIssuer => failed(&format!(
+                    "{} (webhooks.root_certs, SSL_CERT_FILE)",
+                    Failure::UnknownIssuer
+                )),
                 Failure::TimedOut => failed(&format!("timed out after {:?}", self.timeout)),
                 failure => failed(&failure.to_string()),
             },
         };
-        AttemptOutcome { timed_out: begun.elapsed() >= self.timeout, ..outcome }
+        AttemptOutcome {
+            timed_out: begun.elapsed() >= self.timeout,
+            ..outcome
+        }
     }
 
     /// Sends on a kept connection if there is one. If the receiver has closed that without a response, sends on a new one.
@@ -152,7 +178,12 @@ struct IdleConnections {
     to_host: usize,
 }
 
-fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections, roots: TrustedRoots) -> Agent {
+fn agent(
+    resolver: impl Resolver,
+    timeout: Duration,
+    idle: IdleConnections,
+    roots: TrustedRoots,
+) -> Agent {
     let config = config_trusting(roots)
         .timeout_global(Some(timeout))
         .timeout_recv_body(Some(timeout.min(BODY_TIMEOUT)))
@@ -163,12 +194,18 @@ fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections, root
         .max_idle_connections(idle.in_all)
         .max_idle_connections_per_host(idle.to_host)
         .build();
-    let connector = NoteDial.chain(DefaultConnector::default()).chain(NoteStatus);
+    let connector = NoteDial
+        .chain(DefaultConnector::default())
+        .chain(NoteStatus);
     Agent::with_parts(config, connector, resolver)
 }
 
 fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error> {
-    let (secret, id, body) = (&delivery.endpoint.secret, delivery.id.to_string(), delivery.payload.as_bytes());
+    let (secret, id, body) = (
+        &delivery.endpoint.secret,
+        delivery.id.to_string(),
+        delivery.payload.as_bytes(),
+    );
     let seconds = delivery.at.millis().div_euclid(1_000);
     status::forget();
     let sent = agent
@@ -178,7 +215,10 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error
         .header("X-Svc-Signature", svc_signature(secret, body))
         .header("webhook-id", &id)
         .header("webhook-timestamp", seconds.to_string())
-        .header("webhook-signature", standard_signature(secret, &id, seconds, body))
+        .header(
+            "webhook-signature",
+            standard_signature(secret, &id, seconds, body),
+        )
         .send(body);
     let mut response = match sent {
         // The client does not take the headers, but the receiver has answered.
@@ -186,7 +226,10 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error
         sent => sent?,
     };
     // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
-    let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());
+    let _ = io::copy(
+        &mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY),
+        &mut io::sink(),
+    );
     Ok(response.status().as_u16())
 }
 

@@ -28,7 +28,12 @@ pub(super) fn svc_signature(secret: &Secret, body: &[u8]) -> String {
 
 /// Returns the value of `webhook-signature`: `v1,` and the base64 HMAC-SHA256 of `{id}.{timestamp}.{body}`, keyed with the bytes
 /// behind `whsec_`. The timestamp is in Unix seconds and must be the one sent in `webhook-timestamp`.
-pub(super) fn standard_signature(secret: &Secret, id: &str, timestamp_seconds: i64, body: &[u8]) -> String {
+pub(super) fn standard_signature(
+    secret: &Secret,
+    id: &str,
+    timestamp_seconds: i64,
+    body: &[u8],
+) -> String {
     let head = format!("{id}.{timestamp_seconds}.");
     let mac = hmac_sha256(&standard_key(secret), &[head.as_bytes(), body]);
     format!("v1,{}", STANDARD.encode(mac))
@@ -37,7 +42,9 @@ pub(super) fn standard_signature(secret: &Secret, id: &str, timestamp_seconds: i
 /// Returns the bytes behind the prefix. The key of a secret in another format is its text.
 fn standard_key(secret: &Secret) -> Vec<u8> {
     let text = secret.reveal();
-    let decoded = text.strip_prefix(PREFIX).and_then(|base64| STANDARD.decode(base64).ok());
+    let decoded = text
+        .strip_prefix(PREFIX)
+        .and_then(|base64| STANDARD.decode(base64).ok());
     decoded.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
@@ -59,7 +66,10 @@ mod tests {
     #[test]
     fn the_svc_signature_is_keyed_with_the_secret_as_shown() {
         let expected = "sha256=dc708f41802ea3e01b0cee8af1f481b32827f88d4aca6f7164fdd82674a7d558";
-        assert_eq!(svc_signature(&Secret::new(COUNTING), BODY.as_bytes()), expected);
+        assert_eq!(
+            svc_signature(&Secret::new(COUNTING), BODY.as_bytes()),
+            expected
+        );
     }
 
     #[test]
@@ -77,7 +87,8 @@ mod tests {
     fn the_example_of_the_standard_comes_out_as_published() {
         let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let body = br#"{"test": 2432232314}"#;
-        let signed = standard_signature(&secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        let signed =
+            standard_signature(&secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
@@ -90,7 +101,13 @@ mod tests {
     #[test]
     fn a_generated_secret_is_the_prefix_and_32_bytes_and_never_the_same() {
         let (one, other) = (generate_secret(), generate_secret());
-        assert_eq!(STANDARD.decode(one.reveal().strip_prefix("whsec_").unwrap()).unwrap().len(), 32);
+        assert_eq!(
+            STANDARD
+                .decode(one.reveal().strip_prefix("whsec_").unwrap())
+                .unwrap()
+                .len(),
+            32
+        );
         assert_ne!(one, other);
     }
 }

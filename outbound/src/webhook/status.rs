@@ -34,7 +34,11 @@ pub(super) struct NoteStatus;
 impl<T: Transport> Connector<T> for NoteStatus {
     type Out = Noted<T>;
 
-    fn connect(&self, _: &ConnectionDetails<'_>, connection: Option<T>) -> Result<Option<Noted<T>>, Error> {
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        connection: Option<T>,
+    ) -> Result<Option<Noted<T>>, Error> {
         Ok(connection.map(Noted))
     }
 }
@@ -66,7 +70,10 @@ impl<T: Transport> Transport for Noted<T> {
             if !is_more || is_full || STATUS.get().is_some() || is_whole(self.0.buffers().input()) {
                 return Ok(is_more);
             }
-            left = NextTimeout { after: timeout.after.saturating_sub(begun.elapsed()).into(), ..timeout };
+            left = NextTimeout {
+                after: timeout.after.saturating_sub(begun.elapsed()).into(),
+                ..timeout
+            };
             if left.after.is_zero() {
                 return Err(Error::Timeout(timeout.reason));
             }
@@ -99,15 +106,23 @@ fn is_whole(input: &[u8]) -> bool {
 /// Returns the status of the first final response in what was received, if its head is whole and follows HTTP.
 fn status(input: &[u8]) -> Option<u16> {
     let (head, rest) = split_head(input)?;
-    let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let (b"HTTP/1.0 " | b"HTTP/1.1 ", status) = lines.next()?.split_at_checked(9)? else { return None };
+    let mut lines = head
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let (b"HTTP/1.0 " | b"HTTP/1.1 ", status) = lines.next()?.split_at_checked(9)? else {
+        return None;
+    };
     let code: u16 = std::str::from_utf8(status.get(..3)?).ok()?.parse().ok()?;
     let is_status = (100..=999).contains(&code) && matches!(status.get(3), None | Some(b' '));
     let headers = lines.by_ref().take(MAX_HEADERS).all(is_header);
     if !is_status || !headers || lines.next().is_some() {
         return None;
     }
-    if code < 200 { self::status(rest) } else { Some(code) }
+    if code < 200 {
+        self::status(rest)
+    } else {
+        Some(code)
+    }
 }
 
 fn is_header(line: &[u8]) -> bool {
@@ -124,9 +139,15 @@ mod tests {
     fn the_status_is_that_of_the_first_final_response_whose_head_is_whole() {
         let many = |count: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(count));
         for (input, expected) in [
-            ("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\nbody", Some(200)),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\nbody",
+                Some(200),
+            ),
             ("HTTP/1.0 299\r\n\r\n", Some(299)),
-            ("HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 503 No\r\n\r\n", Some(503)),
+            (
+                "HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 503 No\r\n\r\n",
+                Some(503),
+            ),
             ("HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n", None),
             ("HTTP/1.1 200 OK\r\ncontent-length: x\r\n", None),
             ("HTTP/1.1 2000 OK\r\n\r\n", None),

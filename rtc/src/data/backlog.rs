@@ -58,8 +58,11 @@ impl Backlog {
         if self.bytes <= BYTES_TO_WAIT_FOR / 2 {
             (self.judged, self.is_too_slow) = (None, false);
         }
-        let is_over = |(since, _): &mut (Instant, usize)| now.saturating_duration_since(*since) >= JUDGED;
-        let Some((_, taken)) = self.judged.take_if(is_over) else { return false };
+        let is_over =
+            |(since, _): &mut (Instant, usize)| now.saturating_duration_since(*since) >= JUDGED;
+        let Some((_, taken)) = self.judged.take_if(is_over) else {
+            return false;
+        };
         if taken < LEAST_TAKEN {
             return !std::mem::replace(&mut self.is_too_slow, true);
         }
@@ -70,7 +73,9 @@ impl Backlog {
     /// Drops what does not wait for a channel to open: the oldest messages of too many, and those that are too old.
     pub fn limit_before_channel(&mut self, now: Instant) {
         while let Some((at, _)) = self.messages.front() {
-            if self.bytes <= BYTES_BEFORE_CHANNEL && now.saturating_duration_since(*at) < WAITS_FOR_CHANNEL {
+            if self.bytes <= BYTES_BEFORE_CHANNEL
+                && now.saturating_duration_since(*at) < WAITS_FOR_CHANNEL
+            {
                 return;
             }
             self.pop();
@@ -136,11 +141,17 @@ mod tests {
         let mut backlog = backlog_of(5, start);
         assert!(!backlog.judge(start + JUDGED - Duration::from_millis(1)) && backlog.is_awaited());
         assert!(backlog.judge(start + JUDGED), "it has become too slow");
-        assert!(!backlog.is_awaited() && !backlog.judge(start + 2 * JUDGED), "once");
+        assert!(
+            !backlog.is_awaited() && !backlog.judge(start + 2 * JUDGED),
+            "once"
+        );
         for _ in 5..16 {
             assert!(backlog.push(vec![0; 64 * 1024].into(), MOST, start + JUDGED));
         }
-        assert!(!backlog.push(vec![0; 1].into(), MOST, start + JUDGED), "its memory is bounded");
+        assert!(
+            !backlog.push(vec![0; 1].into(), MOST, start + JUDGED),
+            "its memory is bounded"
+        );
         while backlog.bytes > BYTES_TO_WAIT_FOR / 2 {
             assert!(!backlog.judge(start + 3 * JUDGED) && !backlog.is_awaited());
             backlog.pop();

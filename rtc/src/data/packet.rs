@@ -1,6 +1,9 @@
 //! What a client's message becomes on its way to the others.
 
-#![allow(deprecated, reason = "old clients read the fields that newer ones have replaced")]
+#![allow(
+    deprecated,
+    reason = "old clients read the fields that newer ones have replaced"
+)]
 
 use conclave_model::participant::DataKind;
 use livekit_protocol as proto;
@@ -41,7 +44,11 @@ pub struct Routed {
 /// passes as it is, also what a newer version of the protocol has.
 pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed> {
     let mut packet = proto::DataPacket::decode(bytes).ok()?;
-    let (sid, identity) = if sender.is_hidden { ("", "") } else { (sender.sid, sender.identity) };
+    let (sid, identity) = if sender.is_hidden {
+        ("", "")
+    } else {
+        (sender.sid, sender.identity)
+    };
     packet.kind = wire_kind(kind);
     sid.clone_into(&mut packet.participant_sid);
     identity.clone_into(&mut packet.participant_identity);
@@ -59,9 +66,18 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
     if carried.is_empty() && packet.value.is_none() {
         return None;
     }
-    carried.into_iter().for_each(|field| message.extend_from_slice(field));
-    let to = Receivers { identities: packet.destination_identities, sids };
-    Some(Routed { sequence: packet.sequence, message: message.into(), to })
+    carried
+        .into_iter()
+        .for_each(|field| message.extend_from_slice(field));
+    let to = Receivers {
+        identities: packet.destination_identities,
+        sids,
+    };
+    Some(Routed {
+        sequence: packet.sequence,
+        message: message.into(),
+        to,
+    })
 }
 
 /// The fields of a packet that say who sends it to whom, and how.
@@ -80,12 +96,22 @@ const TRANSCRIBED_TRACK: &str = "lk.transcribed_track_id";
 
 /// Returns the fields of a packet that carry something, without a user packet `if` that is written anew. `None` if it carries what this
 /// sender may not send, or a user packet that another field of the packet overrides.
-fn carried_fields<'a>(mut bytes: &'a [u8], has_user: bool, sender: Sender<'_>) -> Option<Vec<&'a [u8]>> {
+fn carried_fields<'a>(
+    mut bytes: &'a [u8],
+    has_user: bool,
+    sender: Sender<'_>,
+) -> Option<Vec<&'a [u8]>> {
     let mut carried = Vec::new();
     while !bytes.is_empty() {
         let start = bytes;
         let (number, wire_type) = encoding::decode_key(&mut bytes).ok()?;
-        encoding::skip_field(wire_type, number, &mut bytes, encoding::DecodeContext::default()).ok()?;
+        encoding::skip_field(
+            wire_type,
+            number,
+            &mut bytes,
+            encoding::DecodeContext::default(),
+        )
+        .ok()?;
         if REFUSED.contains(&number) || (number == USER && !has_user) {
             return None;
         }
@@ -109,18 +135,30 @@ fn speaks_for_other(number: u32, mut field: &[u8], sender: Sender<'_>) -> bool {
     let _ = encoding::decode_key(&mut field);
     if number == TRANSCRIPTION {
         // What cannot be decoded has not been decoded before, with the whole packet.
-        let Ok(transcription) = proto::Transcription::decode_length_delimited(field) else { return true };
+        let Ok(transcription) = proto::Transcription::decode_length_delimited(field) else {
+            return true;
+        };
         let named = &transcription.transcribed_participant_identity;
-        return !(named.is_empty() || named == sender.identity) || (sender.is_track_of_other)(&transcription.track_id);
+        return !(named.is_empty() || named == sender.identity)
+            || (sender.is_track_of_other)(&transcription.track_id);
     }
-    let Ok(header) = proto::data_stream::Header::decode_length_delimited(field) else { return true };
-    let track = header.attributes.get(TRANSCRIBED_TRACK).filter(|_| header.topic == TRANSCRIPTION_TOPIC);
+    let Ok(header) = proto::data_stream::Header::decode_length_delimited(field) else {
+        return true;
+    };
+    let track = header
+        .attributes
+        .get(TRANSCRIBED_TRACK)
+        .filter(|_| header.topic == TRANSCRIPTION_TOPIC);
     track.is_some_and(|track| (sender.is_track_of_other)(track))
 }
 
 /// Returns what a message becomes that is no packet of the protocol: a user packet for all.
 pub fn route_plain(payload: Vec<u8>, sender: Sender<'_>) -> Routed {
-    let (sid, identity) = if sender.is_hidden { ("", "") } else { (sender.sid, sender.identity) };
+    let (sid, identity) = if sender.is_hidden {
+        ("", "")
+    } else {
+        (sender.sid, sender.identity)
+    };
     let (participant_sid, participant_identity) = (sid.to_owned(), identity.to_owned());
     let user = proto::UserPacket {
         payload,
@@ -130,14 +168,28 @@ pub fn route_plain(payload: Vec<u8>, sender: Sender<'_>) -> Routed {
     };
     let value = Some(Value::User(user));
     let kind = wire_kind(DataKind::Reliable);
-    let packet =
-        proto::DataPacket { kind, value, participant_sid, participant_identity, ..proto::DataPacket::default() };
-    Routed { sequence: 0, message: packet.encode_to_vec().into(), to: Receivers::default() }
+    let packet = proto::DataPacket {
+        kind,
+        value,
+        participant_sid,
+        participant_identity,
+        ..proto::DataPacket::default()
+    };
+    Routed {
+        sequence: 0,
+        message: packet.encode_to_vec().into(),
+        to: Receivers::default(),
+    }
 }
 
 /// Writes sender and receivers of a packet into the fields of the user packet in it, and takes the receivers from there
 /// where only old fields name them. Returns the receivers by sid.
-fn address_user_packet(user: &mut proto::UserPacket, sid: &str, identity: &str, to: &mut Vec<String>) -> Vec<String> {
+fn address_user_packet(
+    user: &mut proto::UserPacket,
+    sid: &str,
+    identity: &str,
+    to: &mut Vec<String>,
+) -> Vec<String> {
     sid.clone_into(&mut user.participant_sid);
     identity.clone_into(&mut user.participant_identity);
     if to.is_empty() {
@@ -156,8 +208,15 @@ const fn wire_kind(kind: DataKind) -> i32 {
 
 /// Returns a message on its way as it is reported to the control side; `None` if it is no user message.
 pub fn sent_message(kind: DataKind, routed: &Routed) -> Option<SentMessage> {
-    let Some(Value::User(user)) = proto::DataPacket::decode(&*routed.message).ok()?.value else { return None };
-    Some(SentMessage { kind, topic: user.topic, payload: user.payload, to: routed.to.clone() })
+    let Some(Value::User(user)) = proto::DataPacket::decode(&*routed.message).ok()?.value else {
+        return None;
+    };
+    Some(SentMessage {
+        kind,
+        topic: user.topic,
+        payload: user.payload,
+        to: routed.to.clone(),
+    })
 }
 
 /// Returns a message of the server: a user packet without a sender.
@@ -175,8 +234,15 @@ pub fn server_packet(message: ServerMessage) -> Routed {
         value: Some(Value::User(user)),
         ..proto::DataPacket::default()
     };
-    let to = Receivers { identities, sids: Vec::new() };
-    Routed { sequence: 0, to, message: packet.encode_to_vec().into() }
+    let to = Receivers {
+        identities,
+        sids: Vec::new(),
+    };
+    Routed {
+        sequence: 0,
+        to,
+        message: packet.encode_to_vec().into(),
+    }
 }
 
 #[cfg(test)]
@@ -202,7 +268,11 @@ mod tests {
 
     fn user(to: &[&str]) -> Value {
         let destination_identities = to.iter().map(|to| (*to).to_owned()).collect();
-        Value::User(proto::UserPacket { payload: b"hi".to_vec(), destination_identities, ..Default::default() })
+        Value::User(proto::UserPacket {
+            payload: b"hi".to_vec(),
+            destination_identities,
+            ..Default::default()
+        })
     }
 
     fn decoded(routed: &Routed) -> proto::DataPacket {
@@ -211,22 +281,57 @@ mod tests {
 
     #[test]
     fn a_message_names_its_real_sender_and_its_receivers_everywhere() {
-        let routed = route(&packet(user(&["bob"])).encode_to_vec(), DataKind::Lossy, ALICE).unwrap();
+        let routed = route(
+            &packet(user(&["bob"])).encode_to_vec(),
+            DataKind::Lossy,
+            ALICE,
+        )
+        .unwrap();
         let sent = decoded(&routed);
-        assert_eq!((sent.participant_identity.as_str(), sent.participant_sid.as_str()), ("alice", "PA_alice"));
-        assert_eq!((sent.kind, sent.sequence, routed.sequence), (Kind::Lossy as i32, 7, 7));
+        assert_eq!(
+            (
+                sent.participant_identity.as_str(),
+                sent.participant_sid.as_str()
+            ),
+            ("alice", "PA_alice")
+        );
+        assert_eq!(
+            (sent.kind, sent.sequence, routed.sequence),
+            (Kind::Lossy as i32, 7, 7)
+        );
         assert_eq!(sent.destination_identities, ["bob"]);
-        let Some(Value::User(user)) = sent.value else { panic!("a user packet") };
-        assert_eq!((user.participant_identity.as_str(), user.participant_sid.as_str()), ("alice", "PA_alice"));
+        let Some(Value::User(user)) = sent.value else {
+            panic!("a user packet")
+        };
+        assert_eq!(
+            (
+                user.participant_identity.as_str(),
+                user.participant_sid.as_str()
+            ),
+            ("alice", "PA_alice")
+        );
         assert!(routed.to.include("bob", "PA_bob") && !routed.to.include("carol", "PA_carol"));
     }
 
     #[test]
     fn a_hidden_sender_is_not_named() {
-        let routed =
-            route(&packet(user(&[])).encode_to_vec(), DataKind::Reliable, Sender { is_hidden: true, ..ALICE }).unwrap();
+        let routed = route(
+            &packet(user(&[])).encode_to_vec(),
+            DataKind::Reliable,
+            Sender {
+                is_hidden: true,
+                ..ALICE
+            },
+        )
+        .unwrap();
         let sent = decoded(&routed);
-        assert_eq!((sent.participant_identity.as_str(), sent.participant_sid.as_str()), ("", ""));
+        assert_eq!(
+            (
+                sent.participant_identity.as_str(),
+                sent.participant_sid.as_str()
+            ),
+            ("", "")
+        );
         assert!(routed.to.include("bob", "PA_bob"));
     }
 
@@ -241,33 +346,89 @@ mod tests {
     #[test]
     fn every_kind_of_packet_passes_as_it_is_but_metrics_and_speakers() {
         let all = [
-            Value::SipDtmf(proto::SipDtmf { code: 5, digit: "5".into() }),
-            Value::Transcription(proto::Transcription { track_id: "TR_1".into(), ..Default::default() }),
-            Value::ChatMessage(proto::ChatMessage { message: "hi".into(), ..Default::default() }),
-            Value::RpcRequest(proto::RpcRequest { method: "m".into(), ..Default::default() }),
-            Value::RpcAck(proto::RpcAck { request_id: "1".into() }),
-            Value::RpcResponse(proto::RpcResponse { request_id: "1".into(), ..Default::default() }),
-            Value::StreamHeader(proto::data_stream::Header { topic: "t".into(), ..Default::default() }),
-            Value::StreamChunk(proto::data_stream::Chunk { content: vec![1], ..Default::default() }),
-            Value::StreamTrailer(proto::data_stream::Trailer { stream_id: "s".into(), ..Default::default() }),
-            Value::EncryptedPacket(proto::EncryptedPacket { iv: vec![1], ..Default::default() }),
+            Value::SipDtmf(proto::SipDtmf {
+                code: 5,
+                digit: "5".into(),
+            }),
+            Value::Transcription(proto::Transcription {
+                track_id: "TR_1".into(),
+                ..Default::default()
+            }),
+            Value::ChatMessage(proto::ChatMessage {
+                message: "hi".into(),
+                ..Default::default()
+            }),
+            Value::RpcRequest(proto::RpcRequest {
+                method: "m".into(),
+                ..Default::default()
+            }),
+            Value::RpcAck(proto::RpcAck {
+                request_id: "1".into(),
+            }),
+            Value::RpcResponse(proto::RpcResponse {
+                request_id: "1".into(),
+                ..Default::default()
+            }),
+            Value::StreamHeader(proto::data_stream::Header {
+                topic: "t".into(),
+                ..Default::default()
+            }),
+            Value::StreamChunk(proto::data_stream::Chunk {
+                content: vec![1],
+                ..Default::default()
+            }),
+            Value::StreamTrailer(proto::data_stream::Trailer {
+                stream_id: "s".into(),
+                ..Default::default()
+            }),
+            Value::EncryptedPacket(proto::EncryptedPacket {
+                iv: vec![1],
+                ..Default::default()
+            }),
         ];
         for value in all {
-            let packet = proto::DataPacket { destination_identities: vec!["bob".into()], ..packet(value.clone()) };
+            let packet = proto::DataPacket {
+                destination_identities: vec!["bob".into()],
+                ..packet(value.clone())
+            };
             let routed = route(&packet.encode_to_vec(), DataKind::Reliable, ALICE).unwrap();
             let sent = decoded(&routed);
-            assert_eq!((sent.value, sent.participant_identity.as_str(), sent.sequence), (Some(value), "alice", 7));
+            assert_eq!(
+                (
+                    sent.value,
+                    sent.participant_identity.as_str(),
+                    sent.sequence
+                ),
+                (Some(value), "alice", 7)
+            );
             assert!(routed.to.include("bob", "PA_bob") && !routed.to.include("carol", "PA_carol"));
         }
-        let user_and = |value| [packet(user(&[])).encode_to_vec(), packet(value).encode_to_vec()].concat();
-        for value in
-            [Value::Metrics(proto::MetricsBatch::default()), Value::Speaker(proto::ActiveSpeakerUpdate::default())]
-        {
-            assert!(route(&packet(value.clone()).encode_to_vec(), DataKind::Reliable, ALICE).is_none());
+        let user_and = |value| {
+            [
+                packet(user(&[])).encode_to_vec(),
+                packet(value).encode_to_vec(),
+            ]
+            .concat()
+        };
+        for value in [
+            Value::Metrics(proto::MetricsBatch::default()),
+            Value::Speaker(proto::ActiveSpeakerUpdate::default()),
+        ] {
+            assert!(
+                route(
+                    &packet(value.clone()).encode_to_vec(),
+                    DataKind::Reliable,
+                    ALICE
+                )
+                .is_none()
+            );
             assert!(route(&user_and(value), DataKind::Reliable, ALICE).is_none());
         }
         let overridden = user_and(Value::ChatMessage(proto::ChatMessage::default()));
-        assert!(route(&overridden, DataKind::Reliable, ALICE).is_none(), "its user packet would name another sender");
+        assert!(
+            route(&overridden, DataKind::Reliable, ALICE).is_none(),
+            "its user packet would name another sender"
+        );
     }
 
     #[test]
@@ -281,13 +442,27 @@ mod tests {
         };
         let stream = |topic: &str, track: &str| {
             let attributes = [(TRANSCRIBED_TRACK.to_owned(), track.to_owned())].into();
-            Value::StreamHeader(proto::data_stream::Header { topic: topic.into(), attributes, ..Default::default() })
+            Value::StreamHeader(proto::data_stream::Header {
+                topic: topic.into(),
+                attributes,
+                ..Default::default()
+            })
         };
         let passes = |bytes: &[u8], sender| route(bytes, DataKind::Reliable, sender).is_some();
-        let agent = Sender { transcribes_others: true, ..ALICE };
-        let own = [transcription("alice", "TR_alice"), transcription("", ""), stream(TRANSCRIPTION_TOPIC, "TR_alice")];
+        let agent = Sender {
+            transcribes_others: true,
+            ..ALICE
+        };
+        let own = [
+            transcription("alice", "TR_alice"),
+            transcription("", ""),
+            stream(TRANSCRIPTION_TOPIC, "TR_alice"),
+        ];
         for value in own.into_iter().chain([stream("chat", "TR_bob")]) {
-            assert!(passes(&packet(value.clone()).encode_to_vec(), ALICE), "{value:?}");
+            assert!(
+                passes(&packet(value.clone()).encode_to_vec(), ALICE),
+                "{value:?}"
+            );
         }
         for value in [
             transcription("bob", "TR_bob"),
@@ -300,9 +475,15 @@ mod tests {
             assert!(!passes(&bytes, ALICE) && passes(&bytes, agent), "{value:?}");
             // Receivers merge fields, and take the last of several kinds.
             for hidden in [
-                [packet(transcription("alice", "")).encode_to_vec(), bytes.clone()],
+                [
+                    packet(transcription("alice", "")).encode_to_vec(),
+                    bytes.clone(),
+                ],
                 [bytes.clone(), packet(user(&[])).encode_to_vec()],
-                [bytes.clone(), packet(transcription("alice", "TR_alice")).encode_to_vec()],
+                [
+                    bytes.clone(),
+                    packet(transcription("alice", "TR_alice")).encode_to_vec(),
+                ],
             ] {
                 assert!(!passes(&hidden.concat(), ALICE), "{value:?}");
             }
@@ -310,18 +491,40 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_of_the_protocol_has_passes_as_it_is_and_a_packet_with_nothing_does_not() {
-        let chat =
-            [proto::ChatMessage { message: "hi".into(), ..Default::default() }.encode_to_vec(), field(99, b"new")];
+    fn what_a_newer_version_of_the_protocol_has_passes_as_it_is_and_a_packet_with_nothing_does_not()
+    {
+        let chat = [
+            proto::ChatMessage {
+                message: "hi".into(),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+            field(99, b"new"),
+        ];
         for (number, content) in [(9, chat.concat()), (77, b"unknown".to_vec())] {
             let carried = field(number, &content);
-            let mallory = proto::DataPacket { participant_identity: "mallory".into(), ..Default::default() };
+            let mallory = proto::DataPacket {
+                participant_identity: "mallory".into(),
+                ..Default::default()
+            };
             let bytes = [mallory.encode_to_vec(), carried.clone()].concat();
-            let routed = route(&bytes, DataKind::Lossy, Sender { is_hidden: true, ..ALICE }).unwrap();
+            let routed = route(
+                &bytes,
+                DataKind::Lossy,
+                Sender {
+                    is_hidden: true,
+                    ..ALICE
+                },
+            )
+            .unwrap();
             assert!(routed.message.ends_with(&carried));
             assert_eq!(decoded(&routed).participant_identity, "");
         }
-        let nothing = proto::DataPacket { sequence: 7, ..Default::default() }.encode_to_vec();
+        let nothing = proto::DataPacket {
+            sequence: 7,
+            ..Default::default()
+        }
+        .encode_to_vec();
         assert!(route(&nothing, DataKind::Reliable, ALICE).is_none());
     }
 

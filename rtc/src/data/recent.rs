@@ -31,7 +31,11 @@ impl RecentMessages {
     /// Keeps a message, and drops those that are too old or too many.
     pub fn push(&mut self, sender: String, routed: Routed, now: Instant) {
         self.bytes += routed.message.len();
-        self.messages.push_back(RecentMessage { at: now, sender, routed });
+        self.messages.push_back(RecentMessage {
+            at: now,
+            sender,
+            routed,
+        });
         while let Some(oldest) = self.messages.front() {
             if now.saturating_duration_since(oldest.at) < KEPT && self.bytes <= KEPT_BYTES {
                 return;
@@ -55,7 +59,10 @@ impl RecentMessages {
                 && now.saturating_duration_since(message.at) < KEPT
                 && last.is_some_and(|last| message.routed.sequence > *last)
         };
-        self.messages.iter().filter(is_missed).map(|message| &message.routed)
+        self.messages
+            .iter()
+            .filter(is_missed)
+            .map(|message| &message.routed)
     }
 }
 
@@ -67,11 +74,18 @@ mod tests {
     #[test]
     fn old_and_too_many_messages_are_dropped() {
         let now = Instant::now();
-        let routed = |sequence, bytes| Routed { sequence, to: Receivers::default(), message: vec![0; bytes].into() };
+        let routed = |sequence, bytes| Routed {
+            sequence,
+            to: Receivers::default(),
+            message: vec![0; bytes].into(),
+        };
         let mut recent = RecentMessages::default();
         let received = HashMap::from([("alice", 0)]);
         let kept = |recent: &RecentMessages| {
-            recent.missed(&received, now, now + KEPT).map(|routed| routed.sequence).collect::<Vec<_>>()
+            recent
+                .missed(&received, now, now + KEPT)
+                .map(|routed| routed.sequence)
+                .collect::<Vec<_>>()
         };
         recent.push("alice".to_owned(), routed(1, 10), now);
         recent.push("bob".to_owned(), routed(9, 10), now);
@@ -87,17 +101,28 @@ mod tests {
         let second = |seconds| start + Duration::from_secs(seconds);
         let mut recent = RecentMessages::default();
         for number in 1..=5 {
-            let routed = Routed { sequence: number, to: Receivers::default(), message: vec![0; 10].into() };
+            let routed = Routed {
+                sequence: number,
+                to: Receivers::default(),
+                message: vec![0; 10].into(),
+            };
             recent.push("alice".to_owned(), routed, second(number.into()));
         }
         let missed = |received: &[(&str, u32)], joined, now| {
             let received = received.iter().copied().collect();
-            recent.missed(&received, second(joined), second(now)).map(|routed| routed.sequence).collect::<Vec<_>>()
+            recent
+                .missed(&received, second(joined), second(now))
+                .map(|routed| routed.sequence)
+                .collect::<Vec<_>>()
         };
         assert_eq!(missed(&[("alice", 0)], 0, 5), [1, 2, 3, 4, 5]);
         assert_eq!(missed(&[("alice", 3)], 0, 5), [4, 5]);
         assert_eq!(missed(&[("alice", 0)], 4, 5), [4, 5]);
-        assert_eq!(missed(&[("alice", 0)], 0, 13), [4, 5], "the others are too old, though nothing has replaced them");
+        assert_eq!(
+            missed(&[("alice", 0)], 0, 13),
+            [4, 5],
+            "the others are too old, though nothing has replaced them"
+        );
         assert!(missed(&[("bob", 0)], 0, 5).is_empty() && missed(&[], 0, 5).is_empty());
     }
 }

@@ -40,7 +40,11 @@ mod tests {
     fn a_packet_is_as_long_as_its_header_and_of_the_known_version() {
         let packet = [0x18, 0, 1, 2, 0, 3, 0, 4, 0, 0, 0, 5, 9, 9];
         assert_eq!(handle(&packet), Some(0x0102));
-        assert_eq!(handle(&packet[..HEADER]), Some(0x0102), "a frame may be empty");
+        assert_eq!(
+            handle(&packet[..HEADER]),
+            Some(0x0102),
+            "a frame may be empty"
+        );
         assert_eq!(handle(&packet[..HEADER - 1]), None);
         assert_eq!(handle(&[0; HEADER]), None, "0 is no handle");
         for version in 1..8 {

@@ -52,7 +52,10 @@ pub fn candidate_addresses(config: &Config) -> Result<Vec<(IpAddr, IpAddr)>, Bin
 
 fn interface_addresses() -> Result<Vec<IpAddr>, BindError> {
     let interfaces = if_addrs::get_if_addrs().map_err(BindError::Interfaces)?;
-    let usable = interfaces.into_iter().filter(|interface| !interface.is_loopback()).map(|interface| interface.ip());
+    let usable = interfaces
+        .into_iter()
+        .filter(|interface| !interface.is_loopback())
+        .map(|interface| interface.ip());
     Ok(usable.filter(|address| !is_link_local(*address)).collect())
 }
 
@@ -65,13 +68,25 @@ fn is_link_local(address: IpAddr) -> bool {
 
 /// Pairs each bound address with the external one at its position in its family, or the last one of the family.
 fn with_external(bound: &[IpAddr], external: &[IpAddr]) -> Vec<(IpAddr, IpAddr)> {
-    let of_family = |is_ipv4: bool| external.iter().copied().filter(move |address| address.is_ipv4() == is_ipv4);
-    let position =
-        |address: &IpAddr, at: usize| bound[..at].iter().filter(|other| other.is_ipv4() == address.is_ipv4()).count();
+    let of_family = |is_ipv4: bool| {
+        external
+            .iter()
+            .copied()
+            .filter(move |address| address.is_ipv4() == is_ipv4)
+    };
+    let position = |address: &IpAddr, at: usize| {
+        bound[..at]
+            .iter()
+            .filter(|other| other.is_ipv4() == address.is_ipv4())
+            .count()
+    };
     let pairs = bound.iter().enumerate().map(|(at, address)| {
         let family = of_family(address.is_ipv4());
-        let advertised =
-            family.clone().nth(position(address, at)).or_else(|| family.clone().next_back()).unwrap_or(*address);
+        let advertised = family
+            .clone()
+            .nth(position(address, at))
+            .or_else(|| family.clone().next_back())
+            .unwrap_or(*address);
         (*address, advertised)
     });
     pairs.collect()
@@ -94,22 +109,41 @@ mod tests {
                 .map(|(_, advertised)| advertised.to_string())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(advertised(&[]), ["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3"]);
-        assert_eq!(advertised(&["192.0.2.1"]), ["192.0.2.1", "fd00::1", "192.0.2.1", "192.0.2.1"]);
-        assert_eq!(advertised(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1", "fd00::1", "192.0.2.2", "192.0.2.2"]);
+        assert_eq!(
+            advertised(&[]),
+            ["10.0.0.1", "fd00::1", "10.0.0.2", "10.0.0.3"]
+        );
+        assert_eq!(
+            advertised(&["192.0.2.1"]),
+            ["192.0.2.1", "fd00::1", "192.0.2.1", "192.0.2.1"]
+        );
+        assert_eq!(
+            advertised(&["192.0.2.1", "192.0.2.2"]),
+            ["192.0.2.1", "fd00::1", "192.0.2.2", "192.0.2.2"]
+        );
     }
 
     #[test]
     fn the_loopback_address_comes_behind_those_of_the_interfaces() {
-        let config = Config { loopback: true, ..Config::default() };
-        let told: Vec<_> = candidate_addresses(&config).unwrap().into_iter().map(|(_, told)| told).collect();
+        let config = Config {
+            loopback: true,
+            ..Config::default()
+        };
+        let told: Vec<_> = candidate_addresses(&config)
+            .unwrap()
+            .into_iter()
+            .map(|(_, told)| told)
+            .collect();
         let interfaces = interface_addresses().unwrap();
         assert_eq!(told, [interfaces, addresses(&["127.0.0.1"])].concat());
     }
 
     #[test]
     fn configured_addresses_are_taken_as_they_are() {
-        let config = Config { addresses: addresses(&["127.0.0.1"]), ..Config::default() };
+        let config = Config {
+            addresses: addresses(&["127.0.0.1"]),
+            ..Config::default()
+        };
         assert_eq!(
             candidate_addresses(&config).unwrap(),
             [(addresses(&["127.0.0.1"])[0], addresses(&["127.0.0.1"])[0])]

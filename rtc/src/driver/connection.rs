@@ -48,7 +48,12 @@ pub struct TcpConnection {
 
 impl TcpConnection {
     /// Wraps an accepted stream.
-    pub fn new(stream: TcpStream, peer: SocketAddr, advertised: SocketAddr, since: Instant) -> Self {
+    pub fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        advertised: SocketAddr,
+        since: Instant,
+    ) -> Self {
         Self {
             stream,
             peer,
@@ -79,7 +84,9 @@ impl TcpConnection {
     /// Reads some bytes, if there are any.
     fn read(&mut self, buffer: &mut [u8]) -> Rest {
         let limit = buffer.len().min(READ_BYTES);
-        let Some(buffer) = buffer.get_mut(..limit) else { return Rest::End };
+        let Some(buffer) = buffer.get_mut(..limit) else {
+            return Rest::End;
+        };
         match self.stream.read(buffer) {
             Ok(0) => Rest::End,
             Ok(length) => {
@@ -94,7 +101,9 @@ impl TcpConnection {
 
     /// Takes a packet to send. Returns whether there was room for it.
     pub fn push(&mut self, packet: &[u8]) -> bool {
-        let Some(header) = frame_header(packet).filter(|_| self.waiting.len() + packet.len() <= WRITE_QUEUE) else {
+        let Some(header) =
+            frame_header(packet).filter(|_| self.waiting.len() + packet.len() <= WRITE_QUEUE)
+        else {
             return false;
         };
         self.waiting.extend(header);

@@ -31,7 +31,9 @@ impl PacketReader {
     /// [`InvalidLength`], after which the stream is of no use.
     pub fn next_packet(&mut self) -> Result<Option<&[u8]>, InvalidLength> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
-        let [high, low, packet @ ..] = rest else { return Ok(None) };
+        let [high, low, packet @ ..] = rest else {
+            return Ok(None);
+        };
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         if length == 0 || length > MAX_PACKET {
             return Err(InvalidLength);

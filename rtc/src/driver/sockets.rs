@@ -72,11 +72,21 @@ impl Sockets {
         Ok(sockets)
     }
 
-    fn open_port(&mut self, address: SocketAddr, advertised: IpAddr, tcp: bool, registry: &Registry) -> io::Result<()> {
+    fn open_port(
+        &mut self,
+        address: SocketAddr,
+        advertised: IpAddr,
+        tcp: bool,
+        registry: &Registry,
+    ) -> io::Result<()> {
         let (mut socket, listener) = bind_port(address, tcp)?;
         let advertised = SocketAddr::from((advertised, socket.local_addr()?.port()));
         let index = self.udp.len();
-        registry.register(&mut socket, Token(1 + 2 * index), Interest::READABLE | Interest::WRITABLE)?;
+        registry.register(
+            &mut socket,
+            Token(1 + 2 * index),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
         self.udp.push(UdpPort::new(socket, advertised));
         if let Some(mut listener) = listener {
             registry.register(&mut listener, Token(2 + 2 * index), Interest::READABLE)?;
@@ -87,9 +97,17 @@ impl Sockets {
 
     /// Returns the candidates that are advertised to clients.
     pub fn candidates(&self) -> Vec<Candidate> {
-        let udp = self.udp.iter().filter_map(|port| Candidate::host(port.advertised, "udp").ok());
+        let udp = self
+            .udp
+            .iter()
+            .filter_map(|port| Candidate::host(port.advertised, "udp").ok());
         let tcp = self.listeners.iter().filter_map(|(_, advertised)| {
-            Candidate::builder().tcp().host(*advertised).tcptype(TcpType::Passive).build().ok()
+            Candidate::builder()
+                .tcp()
+                .host(*advertised)
+                .tcptype(TcpType::Passive)
+                .build()
+                .ok()
         });
         udp.chain(tcp).collect()
     }
@@ -97,8 +115,13 @@ impl Sockets {
     /// Returns the addresses of the UDP sockets.
     pub fn udp_addresses(&self) -> Vec<MediaAddress> {
         let bound = |port: &UdpPort| port.socket.local_addr().ok();
-        let addresses = self.udp.iter().filter_map(|port| Some((bound(port)?, port.advertised)));
-        addresses.map(|(bound, advertised)| MediaAddress { bound, advertised }).collect()
+        let addresses = self
+            .udp
+            .iter()
+            .filter_map(|port| Some((bound(port)?, port.advertised)));
+        addresses
+            .map(|(bound, advertised)| MediaAddress { bound, advertised })
+            .collect()
     }
 
     /// Notes that a socket is ready. The system says so once, so it is remembered until [`Sockets::receive`] has found the end.
@@ -127,7 +150,9 @@ impl Sockets {
         }
         self.accept(registry, metrics);
         for _ in 0..BATCHES_IN_TURN {
-            let Some(token) = self.tcp.next_readable() else { return };
+            let Some(token) = self.tcp.next_readable() else {
+                return;
+            };
             self.receive_stream(token, worker, registry, metrics);
         }
     }
@@ -135,8 +160,16 @@ impl Sockets {
     /// Accepts connections in one turn.
     fn accept(&mut self, registry: &Registry, metrics: &WorkerMetrics) {
         for index in std::mem::take(&mut self.acceptable) {
-            let Some((listener, advertised)) = self.listeners.get(index) else { continue };
-            if self.tcp.accept(listener, *advertised, registry, &self.limits, Instant::now()) {
+            let Some((listener, advertised)) = self.listeners.get(index) else {
+                continue;
+            };
+            if self.tcp.accept(
+                listener,
+                *advertised,
+                registry,
+                &self.limits,
+                Instant::now(),
+            ) {
                 note(&mut self.acceptable, index);
             }
             set(&metrics.tcp_connections, self.tcp.len());
@@ -162,36 +195,80 @@ impl Sockets {
     }
 
     /// Handles some datagrams. Returns whether there may be more.
-    fn receive_batch(&mut self, index: usize, worker: &mut Worker, metrics: &WorkerMetrics) -> bool {
-        let Some(port) = self.udp.get(index) else { return false };
+    fn receive_batch(
+        &mut self,
+        index: usize,
+        worker: &mut Worker,
+        metrics: &WorkerMetrics,
+    ) -> bool {
+        let Some(port) = self.udp.get(index) else {
+            return false;
+        };
         let now = Instant::now();
         for _ in 0..RECEIVE_BATCH {
             // An error of a datagram socket is over with the call.
-            let Ok(Some((length, address))) = port.receive(&mut self.buffer) else { return false };
+            let Ok(Some((length, address))) = port.receive(&mut self.buffer) else {
+                return false;
+            };
             add(&metrics.received_packets, 1);
             add(&metrics.received_bytes, length);
             let contents = self.buffer.get(..length).unwrap_or_default();
-            let source = Source { is_tcp: false, address };
-            worker.handle_datagram(Datagram { source, destination: port.advertised, contents }, now);
+            let source = Source {
+                is_tcp: false,
+                address,
+            };
+            worker.handle_datagram(
+                Datagram {
+                    source,
+                    destination: port.advertised,
+                    contents,
+                },
+                now,
+            );
         }
         true
     }
 
     /// Handles packets of a connection in one turn, and sends what waits for it.
-    fn receive_stream(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
-        let Some(connection) = self.tcp.get(token) else { return };
+    fn receive_stream(
+        &mut self,
+        token: Token,
+        worker: &mut Worker,
+        registry: &Registry,
+        metrics: &WorkerMetrics,
+    ) {
+        let Some(connection) = self.tcp.get(token) else {
+            return;
+        };
         let now = Instant::now();
-        let (source, destination) = (Source { is_tcp: true, address: connection.peer }, connection.advertised);
+        let (source, destination) = (
+            Source {
+                is_tcp: true,
+                address: connection.peer,
+            },
+            connection.advertised,
+        );
         let mut packets = 0;
         let rest = connection.receive(&mut self.buffer, |contents| {
             packets += 1;
             add(&metrics.received_packets, 1);
             add(&metrics.received_bytes, contents.len());
-            worker.handle_datagram(Datagram { source, destination, contents }, now);
+            worker.handle_datagram(
+                Datagram {
+                    source,
+                    destination,
+                    contents,
+                },
+                now,
+            );
         });
-        connection.strange_packets =
-            connection.strange_packets.filter(|_| !worker.is_bound(source)).map(|count| count + packets);
-        let is_flood = connection.strange_packets.is_some_and(|count| count > STRANGE_PACKETS);
+        connection.strange_packets = connection
+            .strange_packets
+            .filter(|_| !worker.is_bound(source))
+            .map(|count| count + packets);
+        let is_flood = connection
+            .strange_packets
+            .is_some_and(|count| count > STRANGE_PACKETS);
         if is_flood || rest == Rest::End || !connection.send() {
             self.close_stream(token, worker, registry, metrics);
         } else if rest == Rest::More {
@@ -200,18 +277,43 @@ impl Sockets {
         self.send(worker, registry, metrics);
     }
 
-    fn close_stream(&mut self, token: Token, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+    fn close_stream(
+        &mut self,
+        token: Token,
+        worker: &mut Worker,
+        registry: &Registry,
+        metrics: &WorkerMetrics,
+    ) {
         if let Some(address) = self.tcp.close(token, registry) {
-            worker.forget_source(Source { is_tcp: true, address });
+            worker.forget_source(Source {
+                is_tcp: true,
+                address,
+            });
         }
         set(&metrics.tcp_connections, self.tcp.len());
     }
 
     /// Closes the connections that no participant has claimed in time.
-    pub fn close_unbound(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
-        let Some(before) = Instant::now().checked_sub(self.limits.tcp_unbound) else { return };
-        let is_unbound = |address| !worker.is_bound(Source { is_tcp: true, address });
-        let unbound: Vec<_> = self.tcp.accepted_before(before).filter(|(_, peer)| is_unbound(*peer)).collect();
+    pub fn close_unbound(
+        &mut self,
+        worker: &mut Worker,
+        registry: &Registry,
+        metrics: &WorkerMetrics,
+    ) {
+        let Some(before) = Instant::now().checked_sub(self.limits.tcp_unbound) else {
+            return;
+        };
+        let is_unbound = |address| {
+            !worker.is_bound(Source {
+                is_tcp: true,
+                address,
+            })
+        };
+        let unbound: Vec<_> = self
+            .tcp
+            .accepted_before(before)
+            .filter(|(_, peer)| is_unbound(*peer))
+            .collect();
         for (token, _) in unbound {
             self.close_stream(token, worker, registry, metrics);
         }
@@ -231,7 +333,12 @@ impl Sockets {
     }
 
     /// Sends packets, and notes the connections to which that is not possible any more.
-    fn send_outbox(&mut self, outbox: &mut Vec<Transmit>, metrics: &WorkerMetrics, broken: &mut Vec<Token>) {
+    fn send_outbox(
+        &mut self,
+        outbox: &mut Vec<Transmit>,
+        metrics: &WorkerMetrics,
+        broken: &mut Vec<Token>,
+    ) {
         for packet in outbox.drain(..) {
             let was_taken = match packet.proto {
                 Protocol::Udp => self.push_datagram(packet),
@@ -248,12 +355,22 @@ impl Sockets {
     }
 
     fn push_datagram(&mut self, packet: Transmit) -> bool {
-        let port = self.udp.iter_mut().find(|port| port.advertised == packet.source);
+        let port = self
+            .udp
+            .iter_mut()
+            .find(|port| port.advertised == packet.source);
         port.is_some_and(|port| port.push(packet))
     }
 
-    fn push_stream(&mut self, packet: &Transmit, metrics: &WorkerMetrics, broken: &mut Vec<Token>) -> bool {
-        let Some((token, connection)) = self.tcp.to(packet.destination) else { return false };
+    fn push_stream(
+        &mut self,
+        packet: &Transmit,
+        metrics: &WorkerMetrics,
+        broken: &mut Vec<Token>,
+    ) -> bool {
+        let Some((token, connection)) = self.tcp.to(packet.destination) else {
+            return false;
+        };
         let was_taken = connection.push(&packet.contents);
         if !connection.send() {
             broken.push(token);
@@ -274,7 +391,11 @@ fn note(list: &mut Vec<usize>, index: usize) {
 /// Opens a UDP socket and, with `tcp`, a listener at the same port. A port that the system chose for UDP may be in use for TCP:
 /// then it chooses again.
 fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<TcpListener>)> {
-    let mut attempts = if address.port() == 0 { FREE_PORT_ATTEMPTS } else { 1 };
+    let mut attempts = if address.port() == 0 {
+        FREE_PORT_ATTEMPTS
+    } else {
+        1
+    };
     loop {
         let socket = bind(address)?;
         if !tcp {
@@ -283,7 +404,9 @@ fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<Tc
         attempts -= 1;
         match listen(socket.local_addr()?) {
             Ok(listener) => return Ok((socket, Some(listener))),
-            Err(error) if attempts == 0 || error.kind() != io::ErrorKind::AddrInUse => return Err(error),
+            Err(error) if attempts == 0 || error.kind() != io::ErrorKind::AddrInUse => {
+                return Err(error);
+            }
             Err(_) => {}
         }
     }

@@ -38,7 +38,11 @@ const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 /// Opens a listener that is bound to this address.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     const BACKLOG: i32 = 1024;
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -69,8 +73,11 @@ impl TcpConnections {
                     // A connection that cannot be watched is closed by being dropped.
                     let _ = self.add(connection, registry, limits);
                 }
-                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
-                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
                 // Errors of the system come again.
                 Err(_) => return false,
             }
@@ -78,7 +85,12 @@ impl TcpConnections {
         true
     }
 
-    fn add(&mut self, mut connection: TcpConnection, registry: &Registry, limits: &Limits) -> io::Result<()> {
+    fn add(
+        &mut self,
+        mut connection: TcpConnection,
+        registry: &Registry,
+        limits: &Limits,
+    ) -> io::Result<()> {
         let client = ClientAddress::from(connection.peer.ip());
         if self.by_token.len() >= limits.tcp_connections
             || self.by_client.get(&client) >= limits.tcp_connections_per_address
@@ -88,7 +100,11 @@ impl TcpConnections {
         connection.stream.set_nodelay(true)?;
         let token = Token(FIRST_TOKEN + self.next_token);
         self.next_token += 1;
-        registry.register(&mut connection.stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        registry.register(
+            &mut connection.stream,
+            token,
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
         self.by_peer.insert(connection.peer, token);
         self.by_client.add(client);
         self.by_token.insert(token, connection);
@@ -102,7 +118,11 @@ impl TcpConnections {
 
     /// Notes that a connection may have something to read: it has its turn after those that were noted before.
     pub fn note_readable(&mut self, token: Token) {
-        if let Some(connection) = self.by_token.get_mut(&token).filter(|connection| !connection.is_readable) {
+        if let Some(connection) = self
+            .by_token
+            .get_mut(&token)
+            .filter(|connection| !connection.is_readable)
+        {
             connection.is_readable = true;
             self.readable.push_back(token);
         }
@@ -142,7 +162,10 @@ impl TcpConnections {
 
     /// Returns the connections that are older than this.
     pub fn accepted_before(&self, time: Instant) -> impl Iterator<Item = (Token, SocketAddr)> {
-        self.by_token.iter().filter(move |(_, of)| of.since < time).map(|(token, of)| (*token, of.peer))
+        self.by_token
+            .iter()
+            .filter(move |(_, of)| of.since < time)
+            .map(|(token, of)| (*token, of.peer))
     }
 
     /// Returns how many connections are open.

@@ -71,7 +71,11 @@ impl Drop for WaitingCommands {
 /// # Errors
 ///
 /// If a socket cannot be bound or the thread cannot be started.
-pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Result<WorkerThread, BindError> {
+pub fn start_worker(
+    config: &Config,
+    port: u16,
+    sink: Arc<dyn EventSink>,
+) -> Result<WorkerThread, BindError> {
     let poll = Poll::new().map_err(BindError::Thread)?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(BindError::Thread)?);
     let sockets = Sockets::open(config, port, poll.registry())?;
@@ -92,9 +96,18 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
         has_more_commands: false,
         packets_until: now,
     };
-    let thread = std::thread::Builder::new().name(format!("media-{port}")).spawn(|| driver.run());
+    let thread = std::thread::Builder::new()
+        .name(format!("media-{port}"))
+        .spawn(|| driver.run());
     let thread = Some(thread.map_err(BindError::Thread)?);
-    Ok(WorkerThread { sender: WorkerSender::new(commands, waker), metrics, candidates, udp, stop, thread })
+    Ok(WorkerThread {
+        sender: WorkerSender::new(commands, waker),
+        metrics,
+        candidates,
+        udp,
+        stop,
+        thread,
+    })
 }
 
 impl Driver {
@@ -102,7 +115,11 @@ impl Driver {
         let mut events = Events::with_capacity(256);
         let mut workload = Workload::new(Instant::now());
         while !self.stop.load(Ordering::Relaxed) {
-            if let Err(error) = self.poll.poll(&mut events, Some(self.longest_wait())).or_else(ignore_interruption) {
+            if let Err(error) = self
+                .poll
+                .poll(&mut events, Some(self.longest_wait()))
+                .or_else(ignore_interruption)
+            {
                 log::error!(error:%; "a media worker ended");
                 return;
             }
@@ -112,11 +129,15 @@ impl Driver {
             for event in &events {
                 self.sockets.note_ready(event.token());
             }
-            self.sockets.receive(&mut self.worker, self.poll.registry(), &self.metrics);
+            self.sockets
+                .receive(&mut self.worker, self.poll.registry(), &self.metrics);
             self.handle_timeouts();
             let done = Instant::now();
             let busy = done.saturating_duration_since(woken);
-            add(&self.metrics.busy_microseconds, usize::try_from(busy.as_micros()).unwrap_or(usize::MAX));
+            add(
+                &self.metrics.busy_microseconds,
+                usize::try_from(busy.as_micros()).unwrap_or(usize::MAX),
+            );
             if let Some((worked, waited)) = workload.note_end(done) {
                 self.worker.note_work(worked, waited);
             }
@@ -128,7 +149,10 @@ impl Driver {
         if self.has_more_commands || self.sockets.has_more() {
             return Duration::ZERO;
         }
-        let deadline = self.worker.next_timeout().map_or(self.close_unbound, |at| at.min(self.close_unbound));
+        let deadline = self
+            .worker
+            .next_timeout()
+            .map_or(self.close_unbound, |at| at.min(self.close_unbound));
         deadline.saturating_duration_since(Instant::now())
     }
 
@@ -162,33 +186,44 @@ impl Driver {
         }
         if now >= self.close_unbound {
             self.close_unbound = now + CLOSE_UNBOUND;
-            self.sockets.close_unbound(&mut self.worker, self.poll.registry(), &self.metrics);
+            self.sockets
+                .close_unbound(&mut self.worker, self.poll.registry(), &self.metrics);
         }
         self.complete();
     }
 
     /// Sends the packets and reports the events that the worker has.
     fn complete(&mut self) {
-        self.sockets.send(&mut self.worker, self.poll.registry(), &self.metrics);
+        self.sockets
+            .send(&mut self.worker, self.poll.registry(), &self.metrics);
         for event in self.worker.take_events() {
             self.sink.handle(event);
         }
         let counters = self.worker.counters();
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
-        set(&self.metrics.key_frame_requests, counters.key_frame_requests);
+        set(
+            &self.metrics.key_frame_requests,
+            counters.key_frame_requests,
+        );
         set(&self.metrics.refused_clients, counters.refused_clients);
         set(&self.metrics.reduced_percent, self.worker.reduced_percent());
         set(&self.metrics.received_loss, counters.received_loss);
         set(&self.metrics.sent_loss, counters.sent_loss);
         for (reason, packets) in counters.dropped.iter() {
-            self.metrics.dropped(reason).store(packets, Ordering::Relaxed);
+            self.metrics
+                .dropped(reason)
+                .store(packets, Ordering::Relaxed);
         }
     }
 }
 
 fn ignore_interruption(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+    if error.kind() == io::ErrorKind::Interrupted {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 impl Drop for WorkerThread {

@@ -31,7 +31,11 @@ pub struct UdpPort {
 
 /// Opens a socket that is bound to this address, without blocking calls and with large buffers.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     } else {
@@ -40,7 +44,10 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
         let _ = set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE);
     }
     // A system that refuses the size uses its largest.
-    let _ = (socket.set_recv_buffer_size(BUFFER_BYTES), socket.set_send_buffer_size(BUFFER_BYTES));
+    let _ = (
+        socket.set_recv_buffer_size(BUFFER_BYTES),
+        socket.set_send_buffer_size(BUFFER_BYTES),
+    );
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(UdpSocket::from_std(socket.into()))
@@ -49,7 +56,11 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 impl UdpPort {
     /// Wraps an open socket.
     pub fn new(socket: UdpSocket, advertised: SocketAddr) -> Self {
-        Self { socket, advertised, waiting: VecDeque::new() }
+        Self {
+            socket,
+            advertised,
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Receives a datagram; `None` if there is none now. An unreachable client is no error of the socket.
@@ -58,8 +69,11 @@ impl UdpPort {
             match self.socket.recv_from(buffer) {
                 Ok((length, source)) => return Ok(Some((length, normalize(source)))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) => {
-                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
+                    ) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -83,7 +97,11 @@ impl UdpPort {
             match send_batch(&self.socket, batch) {
                 Ok(count) => {
                     let count = count.max(1);
-                    sent.bytes += self.waiting.drain(..count).map(|packet| packet.contents.len()).sum::<usize>();
+                    sent.bytes += self
+                        .waiting
+                        .drain(..count)
+                        .map(|packet| packet.contents.len())
+                        .sum::<usize>();
                     sent.packets += count;
                 }
                 Err(Errno::AGAIN) => return sent,
@@ -108,12 +126,22 @@ pub struct Sent {
 }
 
 fn send_batch(socket: &UdpSocket, batch: &[Transmit]) -> Result<usize, Errno> {
-    let addresses: Vec<_> = batch.iter().map(|packet| packet.destination.as_any()).collect();
-    let slices: Vec<_> = batch.iter().map(|packet| [IoSlice::new(&packet.contents)]).collect();
-    let mut controls: Vec<_> = batch.iter().map(|_| SendAncillaryBuffer::default()).collect();
+    let addresses: Vec<_> = batch
+        .iter()
+        .map(|packet| packet.destination.as_any())
+        .collect();
+    let slices: Vec<_> = batch
+        .iter()
+        .map(|packet| [IoSlice::new(&packet.contents)])
+        .collect();
+    let mut controls: Vec<_> = batch
+        .iter()
+        .map(|_| SendAncillaryBuffer::default())
+        .collect();
     let parts = addresses.iter().zip(&slices).zip(&mut controls);
-    let mut messages: Vec<_> =
-        parts.map(|((address, slice), control)| MMsgHdr::new_with_addr(address, slice, control)).collect();
+    let mut messages: Vec<_> = parts
+        .map(|((address, slice), control)| MMsgHdr::new_with_addr(address, slice, control))
+        .collect();
     sendmmsg(socket, &mut messages, SendFlags::DONTWAIT)
 }
 

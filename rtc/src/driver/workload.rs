@@ -20,7 +20,11 @@ pub struct Workload {
 impl Workload {
     /// Starts to measure at `now`.
     pub fn new(now: Instant) -> Self {
-        Self { read: (now, processor_time()), waited: Duration::ZERO, waits_since: now }
+        Self {
+            read: (now, processor_time()),
+            waited: Duration::ZERO,
+            waits_since: now,
+        }
     }
 
     /// Notes that the thread has something to do from now on.
@@ -36,13 +40,18 @@ impl Workload {
             return None;
         }
         self.read = (now, processor_time());
-        Some((self.read.1.saturating_sub(before), std::mem::take(&mut self.waited)))
+        Some((
+            self.read.1.saturating_sub(before),
+            std::mem::take(&mut self.waited),
+        ))
     }
 }
 
 /// Returns the processor time of this thread.
 fn processor_time() -> Duration {
-    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
+    clock_gettime(ClockId::ThreadCPUTime)
+        .try_into()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -55,7 +64,11 @@ mod tests {
         let mut workload = Workload::new(begun);
         workload.note_begin(begun + INTERVAL / 2);
         while processor_time().saturating_sub(workload.read.1) < Duration::from_millis(20) {}
-        assert_eq!(workload.note_end(begun + INTERVAL * 3 / 4), None, "it is too early");
+        assert_eq!(
+            workload.note_end(begun + INTERVAL * 3 / 4),
+            None,
+            "it is too early"
+        );
         workload.note_begin(begun + INTERVAL);
         let (worked, waited) = workload.note_end(begun + INTERVAL).unwrap();
         assert!((20..80).contains(&worked.as_millis()), "{worked:?}");

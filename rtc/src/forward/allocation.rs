@@ -66,12 +66,21 @@ impl VideoDemand {
     /// Returns the bitrate that must be free for a layer, which may be sent already.
     fn needed(&self, layer: usize) -> u64 {
         let is_new = self.current.is_none_or(|current| layer > current);
-        if is_new { self.rate(layer).map_or(0, LayerRate::needed_anew) } else { self.bitrate(layer) }
+        if is_new {
+            self.rate(layer).map_or(0, LayerRate::needed_anew)
+        } else {
+            self.bitrate(layer)
+        }
     }
 
     /// Returns the bitrate that is enough for any layer.
     fn enough(&self) -> u64 {
-        self.layers.iter().flatten().map(|rate| rate.needed_anew()).max().unwrap_or_default()
+        self.layers
+            .iter()
+            .flatten()
+            .map(|rate| rate.needed_anew())
+            .max()
+            .unwrap_or_default()
     }
 }
 
@@ -81,12 +90,22 @@ impl VideoDemand {
 pub fn allocate(videos: &[VideoDemand], budget: Option<u64>, may_pause: bool) -> Allocation {
     let mut order: Vec<_> = (0..videos.len()).collect();
     order.sort_by_key(|index| videos[*index].priority);
-    let mut chosen = Chosen { layers: vec![None; videos.len()], used: 0, next: None, budget };
+    let mut chosen = Chosen {
+        layers: vec![None; videos.len()],
+        used: 0,
+        next: None,
+        budget,
+    };
     for index in &order {
         chosen.step(videos, *index, !may_pause);
     }
     // Everyone's second layer comes before anyone's third.
-    while order.iter().filter(|index| chosen.step(videos, **index, false)).count() > 0 {}
+    while order
+        .iter()
+        .filter(|index| chosen.step(videos, **index, false))
+        .count()
+        > 0
+    {}
     Allocation {
         bitrate: chosen.used,
         next_bitrate: chosen.next.map_or(0, |next| chosen.used + next),
@@ -107,10 +126,14 @@ impl Chosen {
     /// Moves a video one layer up, if it fits or must be. Returns whether it did.
     fn step(&mut self, videos: &[VideoDemand], index: usize, must: bool) -> bool {
         let video = &videos[index];
-        let Some(layer) = video.above(self.layers[index]) else { return false };
+        let Some(layer) = video.above(self.layers[index]) else {
+            return false;
+        };
         let before = self.layers[index].map_or(0, |layer| video.bitrate(layer));
         let needed = video.needed(layer).saturating_sub(before);
-        let fits = self.budget.is_none_or(|budget| self.used + needed <= budget);
+        let fits = self
+            .budget
+            .is_none_or(|budget| self.used + needed <= budget);
         if !fits && !must {
             self.next.get_or_insert(needed);
             return false;
@@ -128,11 +151,21 @@ mod tests {
     use super::*;
 
     const fn steady(bitrate: u64) -> LayerRate {
-        LayerRate { mean: bitrate, peak: bitrate }
+        LayerRate {
+            mean: bitrate,
+            peak: bitrate,
+        }
     }
 
     fn video(layers: &[u64], priority: u32) -> VideoDemand {
-        VideoDemand { layers: layers.iter().map(|bitrate| Some(steady(*bitrate))).collect(), current: None, priority }
+        VideoDemand {
+            layers: layers
+                .iter()
+                .map(|bitrate| Some(steady(*bitrate)))
+                .collect(),
+            current: None,
+            priority,
+        }
     }
 
     #[test]
@@ -150,37 +183,68 @@ mod tests {
     fn videos_are_paused_only_if_they_may_be() {
         let videos = [video(&[100], 0), video(&[100], 1)];
         assert_eq!(allocate(&videos, Some(150), true).layers, [Some(0), None]);
-        assert_eq!(allocate(&videos, Some(150), false).layers, [Some(0), Some(0)]);
+        assert_eq!(
+            allocate(&videos, Some(150), false).layers,
+            [Some(0), Some(0)]
+        );
     }
 
     #[test]
     fn a_layer_that_is_sent_needs_less_room_than_a_new_one() {
-        let sent = VideoDemand { current: Some(1), ..video(&[100, 300], 0) };
+        let sent = VideoDemand {
+            current: Some(1),
+            ..video(&[100, 300], 0)
+        };
         assert_eq!(allocate(&[sent], Some(310), false).layers, [Some(1)]);
-        assert_eq!(allocate(&[video(&[100, 300], 0)], Some(310), false).layers, [Some(0)]);
+        assert_eq!(
+            allocate(&[video(&[100, 300], 0)], Some(310), false).layers,
+            [Some(0)]
+        );
     }
 
     #[test]
     fn the_peaks_of_a_new_layer_must_fit_up_to_twice_its_mean() {
         let chosen = |peak, budget, current| {
             let layers = vec![Some(steady(100)), Some(LayerRate { mean: 300, peak })];
-            allocate(&[VideoDemand { layers, current, priority: 0 }], Some(budget), false).layers[0]
+            allocate(
+                &[VideoDemand {
+                    layers,
+                    current,
+                    priority: 0,
+                }],
+                Some(budget),
+                false,
+            )
+            .layers[0]
         };
-        assert_eq!([499, 500].map(|budget| chosen(500, budget, None)), [Some(0), Some(1)]);
-        assert_eq!([599, 600].map(|budget| chosen(5_000, budget, None)), [Some(0), Some(1)]);
+        assert_eq!(
+            [499, 500].map(|budget| chosen(500, budget, None)),
+            [Some(0), Some(1)]
+        );
+        assert_eq!(
+            [599, 600].map(|budget| chosen(5_000, budget, None)),
+            [Some(0), Some(1)]
+        );
         assert_eq!(chosen(5_000, 300, Some(1)), Some(1), "it is sent already");
     }
 
     #[test]
     fn layers_that_are_not_live_are_skipped() {
-        let gap = VideoDemand { layers: vec![None, Some(steady(300)), None], current: None, priority: 0 };
+        let gap = VideoDemand {
+            layers: vec![None, Some(steady(300)), None],
+            current: None,
+            priority: 0,
+        };
         assert_eq!(allocate(&[gap], Some(0), false).layers, [Some(1)]);
     }
 
     #[test]
     fn what_is_missing_is_asked_of_the_network() {
         let allocation = allocate(&[video(&[100, 300, 900], 0)], Some(400), false);
-        assert_eq!((allocation.next_bitrate, allocation.best_bitrate), (1035, 1035));
+        assert_eq!(
+            (allocation.next_bitrate, allocation.best_bitrate),
+            (1035, 1035)
+        );
     }
 
     fn rate() -> impl Strategy<Value = LayerRate> {
@@ -193,7 +257,10 @@ mod tests {
             let mut mean = 0;
             let layer = |(step, is_live): (LayerRate, bool)| {
                 mean += step.mean;
-                is_live.then_some(LayerRate { mean, peak: step.peak })
+                is_live.then_some(LayerRate {
+                    mean,
+                    peak: step.peak,
+                })
             };
             steps.into_iter().map(layer).collect()
         })

@@ -20,10 +20,17 @@ pub struct Capacity {
 impl Capacity {
     /// Takes an estimate, and what is being sent, in bits per second.
     pub fn observe(&mut self, estimate: u64, sent: u64, now: Instant) {
-        let is_higher = self.bits_per_second.is_none_or(|capacity| estimate >= capacity);
-        let is_old = self.doubted_since.is_some_and(|since| now.saturating_duration_since(since) >= DOUBT);
+        let is_higher = self
+            .bits_per_second
+            .is_none_or(|capacity| estimate >= capacity);
+        let is_old = self
+            .doubted_since
+            .is_some_and(|since| now.saturating_duration_since(since) >= DOUBT);
         if is_higher || is_old || estimate < sent {
-            *self = Self { bits_per_second: Some(estimate), doubted_since: None };
+            *self = Self {
+                bits_per_second: Some(estimate),
+                doubted_since: None,
+            };
         } else {
             self.doubted_since.get_or_insert(now);
         }
@@ -55,19 +62,36 @@ mod tests {
     #[test]
     fn an_estimate_into_which_all_fits_is_doubted_for_half_a_minute() {
         let estimates = [(2_000_000, SMALL), (200_000, SMALL)];
-        assert_eq!((after(&estimates, 0), after(&estimates, 29)), (Some(2_000_000), Some(2_000_000)));
+        assert_eq!(
+            (after(&estimates, 0), after(&estimates, 29)),
+            (Some(2_000_000), Some(2_000_000))
+        );
         assert_eq!(after(&estimates, 30), Some(200_000));
     }
 
     #[test]
     fn an_estimate_into_which_not_all_fits_holds_at_once() {
-        assert_eq!(after(&[(2_000_000, 900_000), (500_000, 900_000)], 0), Some(500_000));
-        assert_eq!(after(&[(2_000_000, SMALL), (200_000, SMALL), (100_000, SMALL)], 0), Some(100_000));
+        assert_eq!(
+            after(&[(2_000_000, 900_000), (500_000, 900_000)], 0),
+            Some(500_000)
+        );
+        assert_eq!(
+            after(&[(2_000_000, SMALL), (200_000, SMALL), (100_000, SMALL)], 0),
+            Some(100_000)
+        );
     }
 
     #[test]
     fn a_higher_estimate_holds_at_once_and_ends_the_doubt() {
-        let estimates = [(1_000_000, SMALL), (200_000, SMALL), (1_200_000, SMALL), (300_000, SMALL)];
-        assert_eq!((after(&[], 0), after(&estimates, 29)), (None, Some(1_200_000)));
+        let estimates = [
+            (1_000_000, SMALL),
+            (200_000, SMALL),
+            (1_200_000, SMALL),
+            (300_000, SMALL),
+        ];
+        assert_eq!(
+            (after(&[], 0), after(&estimates, 29)),
+            (None, Some(1_200_000))
+        );
     }
 }

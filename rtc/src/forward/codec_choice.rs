@@ -27,11 +27,19 @@ pub fn choose_codec(
     prefers_backup: bool,
     can_decode: impl Fn(Codec) -> bool,
 ) -> Option<CodecChoice> {
-    let backups = if prefers_backup { 1.min(codecs.len()) } else { 0 };
+    let backups = if prefers_backup {
+        1.min(codecs.len())
+    } else {
+        0
+    };
     let in_order = || (backups..codecs.len()).chain(0..backups);
-    let find =
-        |is_sent: bool| in_order().find(|index| codecs[*index].is_sent == is_sent && can_decode(codecs[*index].codec));
-    find(true).map(CodecChoice::Sent).or_else(|| find(false).map(CodecChoice::Awaited))
+    let find = |is_sent: bool| {
+        in_order()
+            .find(|index| codecs[*index].is_sent == is_sent && can_decode(codecs[*index].codec))
+    };
+    find(true)
+        .map(CodecChoice::Sent)
+        .or_else(|| find(false).map(CodecChoice::Awaited))
 }
 
 #[cfg(test)]
@@ -41,25 +49,44 @@ mod tests {
     use super::*;
 
     fn track(codecs: &[(Codec, bool)]) -> Vec<OfferedCodec> {
-        codecs.iter().map(|(codec, is_sent)| OfferedCodec { codec: *codec, is_sent: *is_sent }).collect()
+        codecs
+            .iter()
+            .map(|(codec, is_sent)| OfferedCodec {
+                codec: *codec,
+                is_sent: *is_sent,
+            })
+            .collect()
     }
 
     #[test]
-    fn a_receiver_gets_the_first_codec_that_it_can_decode_and_a_backup_is_awaited_only_without_one() {
+    fn a_receiver_gets_the_first_codec_that_it_can_decode_and_a_backup_is_awaited_only_without_one()
+    {
         let (vp8, vp9, h264) = (Codec::Vp8, Codec::Vp9, Codec::H264);
         let choose = |codecs: &[(Codec, bool)], prefers_backup, decoded: &[Codec]| {
-            choose_codec(&track(codecs), prefers_backup, |codec| decoded.contains(&codec))
+            choose_codec(&track(codecs), prefers_backup, |codec| {
+                decoded.contains(&codec)
+            })
         };
         let both = [(vp9, true), (vp8, true)];
-        assert_eq!(choose(&both, false, &[vp8, vp9]), Some(CodecChoice::Sent(0)));
+        assert_eq!(
+            choose(&both, false, &[vp8, vp9]),
+            Some(CodecChoice::Sent(0))
+        );
         assert_eq!(choose(&both, false, &[vp8]), Some(CodecChoice::Sent(1)));
         assert_eq!(choose(&both, true, &[vp8, vp9]), Some(CodecChoice::Sent(1)));
         assert_eq!(choose(&both, true, &[vp9]), Some(CodecChoice::Sent(0)));
         assert_eq!(choose(&both, false, &[h264]), None);
         let first = [(vp9, true), (h264, false), (vp8, false)];
-        assert_eq!(choose(&first, true, &[vp8, vp9]), Some(CodecChoice::Sent(0)), "it works without");
+        assert_eq!(
+            choose(&first, true, &[vp8, vp9]),
+            Some(CodecChoice::Sent(0)),
+            "it works without"
+        );
         assert_eq!(choose(&first, false, &[vp8]), Some(CodecChoice::Awaited(2)));
-        assert_eq!(choose(&first, false, &[vp8, h264]), Some(CodecChoice::Awaited(1)));
+        assert_eq!(
+            choose(&first, false, &[vp8, h264]),
+            Some(CodecChoice::Awaited(1))
+        );
         assert_eq!(choose(&[], true, &[vp8]), None);
     }
 

@@ -12,7 +12,10 @@ pub struct Counter {
 impl Counter {
     /// Starts with the values of a source as they are, of which this is the first.
     pub const fn at(value: u16) -> Self {
-        Self { offset: 0, last: value }
+        Self {
+            offset: 0,
+            last: value,
+        }
     }
 
     /// Continues behind the last value with a source whose first value this is.

@@ -53,7 +53,9 @@ pub struct Dependencies {
 impl DependencyReader {
     /// Whether receivers of a spatial layer need the frames of those below it in key pictures only, as far as is known.
     pub fn has_independent_layers(&self) -> bool {
-        self.structure.as_ref().is_some_and(|structure| structure.has_independent_layers)
+        self.structure
+            .as_ref()
+            .is_some_and(|structure| structure.has_independent_layers)
     }
 
     /// Reads a descriptor; `None` if it is malformed, or if no structure has come that it refers to.
@@ -62,8 +64,11 @@ impl DependencyReader {
         let (starts_frame, ends_frame) = (bits.flag()?, bits.flag()?);
         let (template, _frame_number) = (bits.number(6)?, bits.number(16)?);
         let is_extended = descriptor.len() > 3;
-        let [has_structure, has_active, has_indications] =
-            if is_extended { [bits.flag()?, bits.flag()?, bits.flag()?] } else { [false; 3] };
+        let [has_structure, has_active, has_indications] = if is_extended {
+            [bits.flag()?, bits.flag()?, bits.flag()?]
+        } else {
+            [false; 3]
+        };
         if is_extended {
             // References and chains that are not those of the template.
             bits.skip(2)?;
@@ -76,14 +81,26 @@ impl DependencyReader {
             bits.skip(structure.targets())?;
         }
         let template = structure.template(template)?;
-        let own = if has_indications { Some(structure.read_indications(&mut bits)?) } else { None };
+        let own = if has_indications {
+            Some(structure.read_indications(&mut bits)?)
+        } else {
+            None
+        };
         let (spatial, temporal) = (template.spatial, template.temporal);
         let best = structure.best_target(spatial)?;
         let indications = own.as_ref().unwrap_or(&template.indications);
         let switches_up = *indications.get(best)? == Indication::Switch;
         let needed_by = structure.needed_by(spatial, indications);
         Some(Dependencies {
-            layer: FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame },
+            layer: FrameLayer {
+                spatial,
+                temporal,
+                needed_by,
+                switches_up,
+                syncs: false,
+                starts_frame,
+                ends_frame,
+            },
             has_structure,
         })
     }
@@ -99,7 +116,12 @@ pub mod tests {
 
     /// The descriptor of a packet of a stream with these layers, of which the frame has the one with an index; with the structure or
     /// without. `place` says whether the packet is the first one and the last one of its frame.
-    pub fn descriptor_of(layers: &[(u8, u8)], index: usize, place: [bool; 2], has_structure: bool) -> Vec<u8> {
+    pub fn descriptor_of(
+        layers: &[(u8, u8)],
+        index: usize,
+        place: [bool; 2],
+        has_structure: bool,
+    ) -> Vec<u8> {
         placed_descriptor(&Written::of_layers(layers, 5), index, place, has_structure)
     }
 
@@ -114,14 +136,24 @@ pub mod tests {
         placed_descriptor(&written, index, place, has_structure)
     }
 
-    fn placed_descriptor(written: &Written, index: usize, place: [bool; 2], has_structure: bool) -> Vec<u8> {
+    fn placed_descriptor(
+        written: &Written,
+        index: usize,
+        place: [bool; 2],
+        has_structure: bool,
+    ) -> Vec<u8> {
         let mut bytes = descriptor(written, index, has_structure, None);
         bytes[0] = (bytes[0] & 0x3f) | u8::from(place[0]) << 7 | u8::from(place[1]) << 6;
         bytes
     }
 
     /// Writes the descriptor of a frame: of a template, with the structure or without.
-    fn descriptor(written: &Written, template: usize, has_structure: bool, own: Option<&[u64]>) -> Vec<u8> {
+    fn descriptor(
+        written: &Written,
+        template: usize,
+        has_structure: bool,
+        own: Option<&[u64]>,
+    ) -> Vec<u8> {
         let mut bits = BitWriter::default();
         bits.write(1, 1);
         bits.write(1, 0);
@@ -135,7 +167,9 @@ pub mod tests {
         if has_structure {
             written.write(&mut bits);
         }
-        own.into_iter().flatten().for_each(|indication| bits.write(2, *indication));
+        own.into_iter()
+            .flatten()
+            .for_each(|indication| bits.write(2, *indication));
         bits.bytes()
     }
 
@@ -143,30 +177,66 @@ pub mod tests {
     fn a_descriptor_of_chromium_is_read() {
         // L1T2: two targets, two layers, no sizes.
         let mut reader = DependencyReader::default();
-        assert_eq!(reader.read(&[0x80, 0, 1]), None, "nothing says what it refers to");
+        assert_eq!(
+            reader.read(&[0x80, 0, 1]),
+            None,
+            "nothing says what it refers to"
+        );
         let written = Written::of_layers(&[(0, 0), (0, 1)], 5);
         let key = reader.read(&descriptor(&written, 0, true, None)).unwrap();
-        assert!(key.has_structure && key.layer.starts_frame && !key.layer.ends_frame && key.layer.switches_up);
+        assert!(
+            key.has_structure
+                && key.layer.starts_frame
+                && !key.layer.ends_frame
+                && key.layer.switches_up
+        );
         let second = reader.read(&descriptor(&written, 1, false, None)).unwrap();
         assert_eq!((second.layer.temporal, second.has_structure), (1, false));
-        assert_eq!(reader.read(&descriptor(&written, 7, false, None)), None, "no such template");
+        assert_eq!(
+            reader.read(&descriptor(&written, 7, false, None)),
+            None,
+            "no such template"
+        );
     }
 
     #[test]
     fn the_receivers_who_need_a_frame_are_read() {
-        let layers = [(0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1), (2, 0), (2, 0), (2, 1)];
+        let layers = [
+            (0, 0),
+            (0, 0),
+            (0, 1),
+            (1, 0),
+            (1, 0),
+            (1, 1),
+            (2, 0),
+            (2, 0),
+            (2, 1),
+        ];
         for is_independent in [false, true] {
             let written = Written::of_layers(&layers, 5);
-            let written = if is_independent { written.with_independent_layers() } else { written };
+            let written = if is_independent {
+                written.with_independent_layers()
+            } else {
+                written
+            };
             let mut reader = DependencyReader::default();
             reader.read(&descriptor(&written, 0, true, None)).unwrap();
             assert_eq!(reader.has_independent_layers(), is_independent);
             for (template, (spatial, _)) in layers.into_iter().enumerate() {
-                let needed_by = reader.read(&descriptor(&written, template, false, None)).unwrap().layer.needed_by;
+                let needed_by = reader
+                    .read(&descriptor(&written, template, false, None))
+                    .unwrap()
+                    .layer
+                    .needed_by;
                 let has_others = !is_independent || template % 3 == 0;
-                let expected =
-                    [0, 1, 2, 9].map(|layer| layer == spatial || layer > spatial && (has_others || spatial == 2));
-                assert_eq!([0, 1, 2, 9].map(|layer| needed_by.contains(layer)), expected, "{template}");
+                let expected = [0, 1, 2, 9].map(|layer| {
+                    layer == spatial || layer > spatial && (has_others || spatial == 2)
+                });
+                assert_eq!(
+                    [0, 1, 2, 9].map(|layer| needed_by.contains(layer)),
+                    expected,
+                    "{template}"
+                );
             }
         }
     }

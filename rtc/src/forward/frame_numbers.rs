@@ -22,7 +22,9 @@ impl FrameNumbers {
 
     /// Returns the number of a frame in the series.
     pub fn rewrite(&mut self, number: u16) -> u16 {
-        self.counter.get_or_insert(Counter::at(number)).rewrite(number, u16::MAX)
+        self.counter
+            .get_or_insert(Counter::at(number))
+            .rewrite(number, u16::MAX)
     }
 }
 
@@ -41,8 +43,14 @@ mod tests {
     #[test]
     fn numbers_that_are_counted_together_stay_as_they_are() {
         let mut numbers = FrameNumbers::default();
-        for (number, is_switch) in [(65_530, true), (65_533, false), (65_535, true), (2, false), (1, false), (7, true)]
-        {
+        for (number, is_switch) in [
+            (65_530, true),
+            (65_533, false),
+            (65_535, true),
+            (2, false),
+            (1, false),
+            (7, true),
+        ] {
             if is_switch {
                 numbers.switch(number);
             }

@@ -13,10 +13,14 @@ const FRAGMENT_START: u8 = 0x80;
 
 /// Returns whether a payload begins a key frame: it holds parameter sets, or the start of a picture for random access.
 pub fn starts_key_frame(payload: &[u8]) -> bool {
-    let [header, _, units @ ..] = payload else { return false };
+    let [header, _, units @ ..] = payload else {
+        return false;
+    };
     match nal_type(*header) {
         AGGREGATION => aggregated(units).any(|header| is_key(nal_type(header))),
-        FRAGMENT => units.first().is_some_and(|header| header & FRAGMENT_START != 0 && is_key(header & 0x3f)),
+        FRAGMENT => units
+            .first()
+            .is_some_and(|header| header & FRAGMENT_START != 0 && is_key(header & 0x3f)),
         unit => is_key(unit),
     }
 }

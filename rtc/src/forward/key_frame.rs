@@ -23,7 +23,13 @@ const BURST: u32 = 3;
 impl KeyFrameRequests {
     /// Starts without a request. The interval is the mean time between two.
     pub const fn new(interval: Duration) -> Self {
-        Self { interval, last: None, paid_until: None, is_wanted: false, count: 0 }
+        Self {
+            interval,
+            last: None,
+            paid_until: None,
+            is_wanted: false,
+            count: 0,
+        }
     }
 
     /// Notes that a receiver needs a key frame.
@@ -41,13 +47,16 @@ impl KeyFrameRequests {
 
     /// Returns whether a request is to be sent now.
     pub fn is_due(&self, now: Instant) -> bool {
-        let is_answered = self.last.is_none_or(|(at, is_answered)| is_answered || now >= at + self.interval);
+        let is_answered = self
+            .last
+            .is_none_or(|(at, is_answered)| is_answered || now >= at + self.interval);
         self.is_wanted && is_answered && !self.is_exhausted(now)
     }
 
     /// Returns whether so many requests have been sent that another has to wait.
     pub fn is_exhausted(&self, now: Instant) -> bool {
-        self.paid_until.is_some_and(|until| until > now + self.interval * (BURST - 1))
+        self.paid_until
+            .is_some_and(|until| until > now + self.interval * (BURST - 1))
     }
 
     /// Counts a request that is sent now. A key frame stays wanted until it comes, since a request can get lost.

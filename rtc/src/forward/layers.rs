@@ -111,7 +111,8 @@ impl LayerFilter {
 
     /// Returns whether a layer below what is sent can begin with a key picture only, since frames of it were not sent.
     pub fn lacks(&self, layer: u8) -> bool {
-        self.current.is_some_and(|current| layer < current.spatial) && self.incomplete.contains(layer)
+        self.current.is_some_and(|current| layer < current.spatial)
+            && self.incomplete.contains(layer)
     }
 
     /// Sends nothing until the next key picture.
@@ -122,7 +123,12 @@ impl LayerFilter {
     /// Takes a packet of the stream, of which the receiver should get the layers up to a limit. Returns `None` if the packet is not sent,
     /// or else whether it is the last one of its picture for the receiver.
     pub fn admit(&mut self, packet: &LayeredPacket, target: LayerLimit) -> Option<bool> {
-        let LayeredPacket { sequence, timestamp, frame, is_key } = packet;
+        let LayeredPacket {
+            sequence,
+            timestamp,
+            frame,
+            is_key,
+        } = packet;
         let is_newest = match self.picture {
             Some((newest, _)) if newest == *timestamp => true,
             Some((_, first)) if *sequence < first => false,
@@ -147,7 +153,10 @@ impl LayerFilter {
             return None;
         }
         if is_newest && frame.starts_frame && frame.switches_up && !self.has_sent {
-            self.current = Some(LayerLimit { temporal: limit.temporal.max(target.temporal), ..limit });
+            self.current = Some(LayerLimit {
+                temporal: limit.temporal.max(target.temporal),
+                ..limit
+            });
         }
         self.has_sent |= is_newest;
         Some(frame.ends_frame && frame.spatial == limit.spatial)

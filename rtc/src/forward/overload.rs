@@ -34,7 +34,12 @@ pub struct Overload {
 impl Overload {
     /// Starts now, with nothing to do.
     pub fn new(now: Instant) -> Self {
-        Self { worked: Duration::ZERO, waited: Duration::ZERO, decided: now, reduced: 0 }
+        Self {
+            worked: Duration::ZERO,
+            waited: Duration::ZERO,
+            decided: now,
+            reduced: 0,
+        }
     }
 
     /// Notes processor time of the thread, and for how long it had nothing to do. Time in which others kept it from its work is
@@ -58,7 +63,10 @@ impl Overload {
             MUCH_ROOM.. => before.saturating_sub(1),
             _ => before.saturating_sub(2),
         };
-        *self = Self { reduced: self.reduced, ..Self::new(now) };
+        *self = Self {
+            reduced: self.reduced,
+            ..Self::new(now)
+        };
         self.reduced != before
     }
 
@@ -92,7 +100,10 @@ mod tests {
         assert_eq!(reduced(4, |_, _| 89), [0; 4]);
         assert_eq!(reduced(4, |_, _| 95), [1, 2, 3, 4]);
         assert_eq!(reduced(7, |_, _| 100), [2, 4, 6, 8, 10, 10, 10]);
-        assert_eq!(reduced(8, |at, _| [97, 97, 85, 80, 79, 49, 49, 0][at]), [2, 4, 4, 4, 3, 1, 0, 0]);
+        assert_eq!(
+            reduced(8, |at, _| [97, 97, 85, 80, 79, 49, 49, 0][at]),
+            [2, 4, 4, 4, 3, 1, 0, 0]
+        );
     }
 
     #[test]
@@ -101,9 +112,15 @@ mod tests {
         let mut overload = Overload::new(begun);
         overload.note_work(INTERVAL / 10, Duration::ZERO);
         assert!(!overload.decide(begun + INTERVAL / 2), "it is too early");
-        assert!(overload.decide(begun + INTERVAL), "it never waited, but for a processor");
+        assert!(
+            overload.decide(begun + INTERVAL),
+            "it never waited, but for a processor"
+        );
         assert!(!overload.decide(begun + INTERVAL + INTERVAL / 2));
-        assert!(overload.decide(begun + 2 * INTERVAL), "nothing was noted, so there is room");
+        assert!(
+            overload.decide(begun + 2 * INTERVAL),
+            "nothing was noted, so there is room"
+        );
         assert_eq!(overload.reduced(), 0);
     }
 

@@ -45,15 +45,39 @@ impl MediaPacket {
     /// Reads what the forwarding needs from a packet of this codec.
     pub fn new(packet: &RtpPacket, codec: Codec, is_red: bool) -> Self {
         let payload = packet.payload.clone();
-        let primary = if is_red { primary_block(&payload) } else { None };
-        let read = Self::from_payload(codec, payload, *packet.seq_no, packet.header.timestamp, packet.timestamp);
+        let primary = if is_red {
+            primary_block(&payload)
+        } else {
+            None
+        };
+        let read = Self::from_payload(
+            codec,
+            payload,
+            *packet.seq_no,
+            packet.header.timestamp,
+            packet.timestamp,
+        );
         Self { primary, ..read }
     }
 
     /// Reads what the forwarding needs from a payload of this codec without redundancy.
-    pub fn from_payload(codec: Codec, payload: Arc<[u8]>, sequence: u64, timestamp: u32, arrived: Instant) -> Self {
-        let descriptor = if codec == Codec::Vp8 { Vp8Descriptor::parse(&payload).ok() } else { None };
-        let vp9 = if codec == Codec::Vp9 { Vp9Descriptor::parse(&payload) } else { None };
+    pub fn from_payload(
+        codec: Codec,
+        payload: Arc<[u8]>,
+        sequence: u64,
+        timestamp: u32,
+        arrived: Instant,
+    ) -> Self {
+        let descriptor = if codec == Codec::Vp8 {
+            Vp8Descriptor::parse(&payload).ok()
+        } else {
+            None
+        };
+        let vp9 = if codec == Codec::Vp9 {
+            Vp9Descriptor::parse(&payload)
+        } else {
+            None
+        };
         Self {
             sequence,
             timestamp,
@@ -62,7 +86,9 @@ impl MediaPacket {
             clock_rate: codec.clock_rate(),
             is_entry_point: match codec {
                 Codec::Opus => true,
-                Codec::Vp8 => descriptor.as_ref().is_some_and(|descriptor| descriptor.starts_keyframe(&payload)),
+                Codec::Vp8 => descriptor
+                    .as_ref()
+                    .is_some_and(|descriptor| descriptor.starts_keyframe(&payload)),
                 Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_picture()),
                 Codec::H264 => h264::starts_key_frame(&payload),
                 Codec::H265 => h265::starts_key_frame(&payload),
@@ -88,18 +114,32 @@ impl MediaPacket {
     /// Adds what a dependency descriptor says: `None` for one that cannot be read.
     pub fn add_dependencies(&mut self, dependencies: Option<Dependencies>) {
         self.layer = dependencies.map(|dependencies| dependencies.layer);
-        self.is_entry_point &= dependencies.is_none_or(|dependencies| dependencies.layer.spatial == 0);
+        self.is_entry_point &=
+            dependencies.is_none_or(|dependencies| dependencies.layer.spatial == 0);
     }
 
     /// Returns the packet as one of a stream with layers; `None` if it names no layer.
     pub fn layered(&self) -> Option<LayeredPacket> {
-        let Self { sequence, timestamp, is_entry_point: is_key, .. } = *self;
-        self.layer.map(|frame| LayeredPacket { sequence, timestamp, frame, is_key })
+        let Self {
+            sequence,
+            timestamp,
+            is_entry_point: is_key,
+            ..
+        } = *self;
+        self.layer.map(|frame| LayeredPacket {
+            sequence,
+            timestamp,
+            frame,
+            is_key,
+        })
     }
 }
 
 /// Returns the newest block of a packet with redundancy; `None` if the packet is malformed.
 fn primary_block(payload: &[u8]) -> Option<Arc<[u8]>> {
     let blocks = RedDecoder::decode(payload).ok()?;
-    blocks.into_iter().find(|block| block.is_primary).map(|block| block.payload.into())
+    blocks
+        .into_iter()
+        .find(|block| block.is_primary)
+        .map(|block| block.payload.into())
 }

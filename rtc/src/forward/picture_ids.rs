@@ -60,8 +60,10 @@ impl Default for PictureIds {
 impl PictureIds {
     /// Continues with a source whose first packet has this descriptor.
     pub fn switch(&mut self, first: &Vp8Descriptor) {
-        self.picture_id.switch(self.extended.start(first.picture_id().unwrap_or_default()));
-        self.tl0_pic_idx.switch(first.tl0_pic_idx().map_or(0, u16::from));
+        self.picture_id
+            .switch(self.extended.start(first.picture_id().unwrap_or_default()));
+        self.tl0_pic_idx
+            .switch(first.tl0_pic_idx().map_or(0, u16::from));
         self.key_idx.switch(first.key_idx().map_or(0, u16::from));
     }
 
@@ -75,10 +77,16 @@ impl PictureIds {
 
     /// Returns the counters of a packet of the source as they continue the series. `mask` is one less than the number of its picture ids.
     pub fn rewrite(&mut self, descriptor: &Vp8Descriptor, mask: u16) -> Counters {
-        let tl0 = descriptor.tl0_pic_idx().map(|index| self.tl0_pic_idx.rewrite(index.into(), TL0_PIC_IDX_MASK));
-        let key = descriptor.key_idx().map(|index| self.key_idx.rewrite(index.into(), KEY_IDX_MASK));
+        let tl0 = descriptor
+            .tl0_pic_idx()
+            .map(|index| self.tl0_pic_idx.rewrite(index.into(), TL0_PIC_IDX_MASK));
+        let key = descriptor
+            .key_idx()
+            .map(|index| self.key_idx.rewrite(index.into(), KEY_IDX_MASK));
         Counters {
-            picture_id: descriptor.picture_id().and_then(|id| self.picture_id(id, mask)),
+            picture_id: descriptor
+                .picture_id()
+                .and_then(|id| self.picture_id(id, mask)),
             tl0_pic_idx: tl0.map(low_byte),
             key_idx: key.map(low_byte),
         }
@@ -103,7 +111,10 @@ pub struct Counters {
 impl Counters {
     /// Returns the change that writes the counters into the descriptor that they are of.
     pub fn patch(self, descriptor: &Vp8Descriptor) -> Option<Vp8Patch> {
-        let short = Self { picture_id: self.picture_id.map(|id| id & SHORT_IDS), ..self };
+        let short = Self {
+            picture_id: self.picture_id.map(|id| id & SHORT_IDS),
+            ..self
+        };
         // The first fails if the descriptor has a picture id of seven bits.
         self.build(descriptor).or_else(|| short.build(descriptor))
     }

@@ -24,7 +24,13 @@ struct Source {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    let start = (0..1_000_000_u64, any::<u32>(), 0..0x8000_u16, any::<u8>(), 0..32_u8);
+    let start = (
+        0..1_000_000_u64,
+        any::<u32>(),
+        0..0x8000_u16,
+        any::<u8>(),
+        0..32_u8,
+    );
     let arrivals = prop::collection::vec(0..4_u64, 1..60).prop_map(|steps| {
         // Steps of 0 to 3 with a swap now and then: losses, duplicates and reordering.
         let mut at = 0;
@@ -35,9 +41,17 @@ fn source() -> impl Strategy<Value = Source> {
         }
         arrivals
     });
-    (start, arrivals, 1..50_u64).prop_map(|((sequence, timestamp, picture_id, tl0, key_idx), arrivals, interval)| {
-        Source { sequence, timestamp, picture_id, tl0, key_idx, arrivals, interval: Duration::from_millis(interval) }
-    })
+    (start, arrivals, 1..50_u64).prop_map(
+        |((sequence, timestamp, picture_id, tl0, key_idx), arrivals, interval)| Source {
+            sequence,
+            timestamp,
+            picture_id,
+            tl0,
+            key_idx,
+            arrivals,
+            interval: Duration::from_millis(interval),
+        },
+    )
 }
 
 impl Source {
@@ -70,7 +84,11 @@ impl Source {
 fn ahead(from: u64, to: u64, bits: u32) -> i64 {
     let size = 1_i64 << bits;
     let distance = i64::try_from(to.wrapping_sub(from) & ((1 << bits) - 1)).unwrap();
-    if distance >= size / 2 { distance - size } else { distance }
+    if distance >= size / 2 {
+        distance - size
+    } else {
+        distance
+    }
 }
 
 proptest! {
@@ -149,8 +167,15 @@ proptest! {
 fn rewritten(pictures: &mut PictureIds, packet: &MediaPacket) -> [u64; 3] {
     let descriptor = packet.vp8.as_ref().unwrap();
     let counters = pictures.rewrite(descriptor, LONG_IDS);
-    assert!(counters.patch(descriptor).is_some(), "the descriptor has room for {counters:?}");
-    [counters.picture_id.unwrap().into(), counters.tl0_pic_idx.unwrap().into(), counters.key_idx.unwrap().into()]
+    assert!(
+        counters.patch(descriptor).is_some(),
+        "the descriptor has room for {counters:?}"
+    );
+    [
+        counters.picture_id.unwrap().into(),
+        counters.tl0_pic_idx.unwrap().into(),
+        counters.key_idx.unwrap().into(),
+    ]
 }
 
 #[test]
@@ -158,7 +183,12 @@ fn a_picture_id_of_seven_bits_stays_one_of_seven_bits() {
     let mut pictures = PictureIds::default();
     let descriptor = Vp8Descriptor::parse(&[0x90, 0x80, 0x05, 0]).unwrap();
     pictures.switch(&Vp8Descriptor::parse(&[0x90, 0x80, 0x81, 0x02, 0]).unwrap());
-    assert!(pictures.rewrite(&descriptor, SHORT_IDS).patch(&descriptor).is_some());
+    assert!(
+        pictures
+            .rewrite(&descriptor, SHORT_IDS)
+            .patch(&descriptor)
+            .is_some()
+    );
 }
 
 proptest! {

@@ -30,7 +30,8 @@ impl LinkQuality {
     pub fn score(&self) -> f32 {
         let one_way = self.round_trip.unwrap_or_default().as_secs_f32() * 1000.0 / 2.0;
         let late = (one_way - 177.3).max(0.0);
-        let r = (BEST_R - 0.024 * one_way - 0.11 * late - 30.0 * (1.0 + 15.0 * self.loss).ln()).clamp(0.0, 100.0);
+        let r = (BEST_R - 0.024 * one_way - 0.11 * late - 30.0 * (1.0 + 15.0 * self.loss).ln())
+            .clamp(0.0, 100.0);
         1.0 + 0.035 * r + 7e-6 * r * (r - 60.0) * (100.0 - r)
     }
 

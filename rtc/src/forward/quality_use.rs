@@ -21,12 +21,20 @@ pub struct QualityUse {
 impl QualityUse {
     /// Starts when the track is published.
     pub const fn new(now: Instant) -> Self {
-        Self { published: now, reported: None, lower_since: None }
+        Self {
+            published: now,
+            reported: None,
+            lower_since: None,
+        }
     }
 
     /// Starts when a track is published that the publisher was asked for, with all of so many layers.
     pub const fn requested(layers: usize, now: Instant) -> Self {
-        Self { published: now, reported: Some(layers), lower_since: None }
+        Self {
+            published: now,
+            reported: Some(layers),
+            lower_since: None,
+        }
     }
 
     /// Returns the number of layers in use in the last report; `None` before the first one.
@@ -66,7 +74,10 @@ mod tests {
         assert_eq!(quality.update(3, at(0)), None);
         assert_eq!(quality.update(0, at(1)), None);
         assert_eq!(quality.update(0, at(6)), Some(0));
-        assert_eq!((quality.update(1, at(7)), quality.reported()), (Some(1), Some(1)));
+        assert_eq!(
+            (quality.update(1, at(7)), quality.reported()),
+            (Some(1), Some(1))
+        );
     }
 
     #[test]

@@ -21,7 +21,14 @@ pub struct RateMeter {
 impl RateMeter {
     /// Starts to measure now.
     pub const fn new(now: Instant) -> Self {
-        Self { since: now, bytes: 0, bits_per_second: 0, mean_bits_per_second: 0, peak_bits_per_second: 0, packets: 0 }
+        Self {
+            since: now,
+            bytes: 0,
+            bits_per_second: 0,
+            mean_bits_per_second: 0,
+            peak_bits_per_second: 0,
+            packets: 0,
+        }
     }
 
     /// Counts a packet.
@@ -45,10 +52,26 @@ impl RateMeter {
         let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let was_paused = self.bits_per_second == 0;
         self.bits_per_second = self.bytes.saturating_mul(8000) / milliseconds;
-        let mean = (self.mean_bits_per_second.saturating_mul(2).saturating_add(self.bits_per_second)) / 3;
-        self.mean_bits_per_second = if was_paused { self.bits_per_second } else { mean };
-        let faded = self.peak_bits_per_second - self.peak_bits_per_second.saturating_sub(self.bits_per_second) / 8;
-        self.peak_bits_per_second = if was_paused { self.bits_per_second } else { faded.max(self.bits_per_second) };
+        let mean = (self
+            .mean_bits_per_second
+            .saturating_mul(2)
+            .saturating_add(self.bits_per_second))
+            / 3;
+        self.mean_bits_per_second = if was_paused {
+            self.bits_per_second
+        } else {
+            mean
+        };
+        let faded = self.peak_bits_per_second
+            - self
+                .peak_bits_per_second
+                .saturating_sub(self.bits_per_second)
+                / 8;
+        self.peak_bits_per_second = if was_paused {
+            self.bits_per_second
+        } else {
+            faded.max(self.bits_per_second)
+        };
         self.bytes = 0;
         self.since = now;
     }
@@ -79,23 +102,31 @@ mod tests {
     #[test]
     fn the_mean_follows_slowly_and_begins_anew_after_a_pause() {
         let (start, mut meter) = (Instant::now(), RateMeter::new(Instant::now()));
-        let means = [300_000, 300_000, 900_000, 300_000, 0, 600_000].into_iter().zip(1..).map(|(bits, second)| {
-            meter.add(bits / 8);
-            meter.roll(start + Duration::from_secs(second));
-            meter.mean_bits_per_second / 1000
-        });
+        let means = [300_000, 300_000, 900_000, 300_000, 0, 600_000]
+            .into_iter()
+            .zip(1..)
+            .map(|(bits, second)| {
+                meter.add(bits / 8);
+                meter.roll(start + Duration::from_secs(second));
+                meter.mean_bits_per_second / 1000
+            });
         assert_eq!(means.collect::<Vec<_>>(), [300, 300, 500, 433, 288, 600]);
     }
 
     #[test]
     fn a_peak_fades_and_begins_anew_after_a_pause() {
         let (start, mut meter) = (Instant::now(), RateMeter::new(Instant::now()));
-        let peaks =
-            [300_000, 900_000, 100_000, 100_000, 900_000, 0, 200_000].into_iter().zip(1..).map(|(bits, second)| {
+        let peaks = [300_000, 900_000, 100_000, 100_000, 900_000, 0, 200_000]
+            .into_iter()
+            .zip(1..)
+            .map(|(bits, second)| {
                 meter.add(bits / 8);
                 meter.roll(start + Duration::from_secs(second));
                 meter.peak_bits_per_second / 1000
             });
-        assert_eq!(peaks.collect::<Vec<_>>(), [300, 900, 800, 712, 900, 787, 200]);
+        assert_eq!(
+            peaks.collect::<Vec<_>>(),
+            [300, 900, 800, 712, 900, 787, 200]
+        );
     }
 }

@@ -48,7 +48,8 @@ impl Rewriter {
     /// Continues the stream with another source, or with the same one after a pause, beginning with this packet.
     pub fn switch(&mut self, packet: &MediaPacket) {
         self.sequence.switch(packet.sequence);
-        self.timestamps.switch(packet.timestamp, packet.arrived, packet.clock_rate);
+        self.timestamps
+            .switch(packet.timestamp, packet.arrived, packet.clock_rate);
         if let Some(descriptor) = &packet.vp8 {
             self.pictures.switch(descriptor);
         }
@@ -71,11 +72,17 @@ impl Rewriter {
     /// that it has to get if that is too late, so that it does not wait for this one.
     pub fn skip(&mut self, packet: &MediaPacket) -> Option<Rewritten> {
         if let Some(descriptor) = &packet.vp8 {
-            self.pictures.skip(descriptor, picture_id_mask(&packet.payload));
+            self.pictures
+                .skip(descriptor, picture_id_mask(&packet.payload));
         }
         let sequence = self.sequence.skip(packet.sequence)?;
         let timestamp = self.timestamps.rewrite(packet.timestamp, packet.arrived);
-        Some(Rewritten { sequence, timestamp, vp8_patch: None, frame_number: None })
+        Some(Rewritten {
+            sequence,
+            timestamp,
+            vp8_patch: None,
+            frame_number: None,
+        })
     }
 
     /// Returns the numbers of a packet of the source; `None` for a late packet from before the last switch.
@@ -84,9 +91,13 @@ impl Rewriter {
             sequence: self.sequence.rewrite(packet.sequence)?,
             timestamp: self.timestamps.rewrite(packet.timestamp, packet.arrived),
             vp8_patch: packet.vp8.as_ref().and_then(|descriptor| {
-                self.pictures.rewrite(descriptor, picture_id_mask(&packet.payload)).patch(descriptor)
+                self.pictures
+                    .rewrite(descriptor, picture_id_mask(&packet.payload))
+                    .patch(descriptor)
             }),
-            frame_number: packet.frame_number.map(|number| self.frames.rewrite(number)),
+            frame_number: packet
+                .frame_number
+                .map(|number| self.frames.rewrite(number)),
         })
     }
 }

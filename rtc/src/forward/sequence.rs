@@ -53,8 +53,17 @@ impl Skipped {
 impl SequenceNumbers {
     /// Starts a series with this number.
     pub const fn new(first: u16) -> Self {
-        let skipped = Skipped { recent: VecDeque::new(), forgotten: 0, last_forgotten: 0 };
-        Self { next: first as u64, anchor: None, source_next: 0, skipped }
+        let skipped = Skipped {
+            recent: VecDeque::new(),
+            forgotten: 0,
+            last_forgotten: 0,
+        };
+        Self {
+            next: first as u64,
+            anchor: None,
+            source_next: 0,
+            skipped,
+        }
     }
 
     /// Continues the series with a source whose first packet has this number.

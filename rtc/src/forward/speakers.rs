@@ -36,7 +36,9 @@ pub struct SpeechDetector {
 impl SpeechDetector {
     /// Adds the level of a packet, in dBov: 0 is the loudest, -127 silence.
     pub fn observe(&mut self, dbov: i8, timestamp: u32, clock_rate: u32, now: Instant) {
-        let Some(milliseconds) = self.milliseconds_until(timestamp, clock_rate) else { return };
+        let Some(milliseconds) = self.milliseconds_until(timestamp, clock_rate) else {
+            return;
+        };
         self.last = Some((timestamp, now));
         self.heard_milliseconds += milliseconds;
         if dbov >= ACTIVE_DBOV {
@@ -50,8 +52,15 @@ impl SpeechDetector {
 
     /// Returns the level from 0 to 1 in steps, 0 if the track is not speech.
     pub fn level(&mut self, now: Instant) -> f32 {
-        if self.last.is_none_or(|(_, at)| now.saturating_duration_since(at) >= SILENCE) {
-            (self.heard_milliseconds, self.loud_milliseconds, self.loudest_dbov) = (0, 0, None);
+        if self
+            .last
+            .is_none_or(|(_, at)| now.saturating_duration_since(at) >= SILENCE)
+        {
+            (
+                self.heard_milliseconds,
+                self.loud_milliseconds,
+                self.loudest_dbov,
+            ) = (0, 0, None);
             self.smoothed = 0.0;
         }
         if self.smoothed < linear(ACTIVE_DBOV) {
@@ -62,22 +71,35 @@ impl SpeechDetector {
 
     /// Returns the time from the last packet to this one, at most a window; `None` for one that is late.
     fn milliseconds_until(&self, timestamp: u32, clock_rate: u32) -> Option<u32> {
-        let Some((last, _)) = self.last else { return Some(PACKET_MILLISECONDS) };
+        let Some((last, _)) = self.last else {
+            return Some(PACKET_MILLISECONDS);
+        };
         let ticks = timestamp.wrapping_sub(last);
         let milliseconds = u64::from(ticks) * 1_000 / u64::from(clock_rate.max(1));
         let is_later = (1..=u32::MAX / 2).contains(&ticks);
-        is_later.then(|| u32::try_from(milliseconds).unwrap_or(u32::MAX).min(WINDOW_MILLISECONDS))
+        is_later.then(|| {
+            u32::try_from(milliseconds)
+                .unwrap_or(u32::MAX)
+                .min(WINDOW_MILLISECONDS)
+        })
     }
 
     fn end_window(&mut self) {
         let is_speech = self.loud_milliseconds * 100 >= WINDOW_MILLISECONDS * ACTIVE_PERCENT;
-        let share = f32::min(self.loud_milliseconds as f32 / WINDOW_MILLISECONDS as f32, 1.0);
+        let share = f32::min(
+            self.loud_milliseconds as f32 / WINDOW_MILLISECONDS as f32,
+            1.0,
+        );
         self.smoothed = match self.loudest_dbov.filter(|_| is_speech) {
             // An average over two windows.
             Some(loudest) => self.smoothed + (linear(loudest) * share - self.smoothed) * 2.0 / 3.0,
             None => 0.0,
         };
-        (self.heard_milliseconds, self.loud_milliseconds, self.loudest_dbov) = (0, 0, None);
+        (
+            self.heard_milliseconds,
+            self.loud_milliseconds,
+            self.loudest_dbov,
+        ) = (0, 0, None);
     }
 }
 
@@ -100,7 +122,11 @@ mod tests {
 
     impl Microphone {
         fn new() -> Self {
-            Self { detector: SpeechDetector::default(), begun: Instant::now(), milliseconds: 0 }
+            Self {
+                detector: SpeechDetector::default(),
+                begun: Instant::now(),
+                milliseconds: 0,
+            }
         }
 
         fn now(&self) -> Instant {
@@ -112,8 +138,10 @@ mod tests {
             for _ in 0..packets {
                 self.milliseconds += milliseconds;
                 // Timestamps begin anywhere, and wrap.
-                let timestamp = (u32::MAX - 48_000).wrapping_add(self.milliseconds * CLOCK_RATE / 1_000);
-                self.detector.observe(dbov, timestamp, CLOCK_RATE, self.now());
+                let timestamp =
+                    (u32::MAX - 48_000).wrapping_add(self.milliseconds * CLOCK_RATE / 1_000);
+                self.detector
+                    .observe(dbov, timestamp, CLOCK_RATE, self.now());
             }
         }
 
@@ -125,15 +153,22 @@ mod tests {
 
     #[test]
     fn speech_is_loud_for_a_part_of_the_window() {
-        for (loud, dbov, is_speech) in
-            [(7, -10, false), (20, -50, false), (8, -10, true), (20, -36, false), (20, -30, true)]
-        {
+        for (loud, dbov, is_speech) in [
+            (7, -10, false),
+            (20, -50, false),
+            (8, -10, true),
+            (20, -36, false),
+            (20, -30, true),
+        ] {
             let mut microphone = Microphone::new();
             microphone.send(loud, dbov, 20);
             microphone.send(20 - loud, -127, 20);
             let level = microphone.level();
             assert_eq!(level > 0.0, is_speech, "{loud} packets of {dbov}: {level}");
-            assert!((level * LEVEL_STEPS).fract().abs() < f32::EPSILON && level <= 1.0, "{level}");
+            assert!(
+                (level * LEVEL_STEPS).fract().abs() < f32::EPSILON && level <= 1.0,
+                "{level}"
+            );
         }
         let mut microphone = Microphone::new();
         microphone.send(20, -20, 20);
@@ -154,7 +189,10 @@ mod tests {
             }
         }
         let heard = levels.iter().filter(|level| **level > 0.0).count();
-        assert_eq!(heard, 4, "once for each beep, when the next packet fills the window: {levels:?}");
+        assert_eq!(
+            heard, 4,
+            "once for each beep, when the next packet fills the window: {levels:?}"
+        );
     }
 
     #[test]
@@ -176,7 +214,11 @@ mod tests {
         let (mut detector, now) = (SpeechDetector::default(), Instant::now());
         detector.observe(-10, 48_000, CLOCK_RATE, now);
         detector.observe(-10, 47_040, CLOCK_RATE, now);
-        assert_eq!((detector.heard_milliseconds, detector.loud_milliseconds), (20, 20), "the late one is ignored");
+        assert_eq!(
+            (detector.heard_milliseconds, detector.loud_milliseconds),
+            (20, 20),
+            "the late one is ignored"
+        );
         detector.observe(-10, 48_000 * 60, CLOCK_RATE, now);
         let level = detector.level(now);
         assert!(level > 0.0 && level <= 1.0, "{level}");

@@ -32,13 +32,19 @@ impl Stagnation {
         }
         let (reference, since) = *self.since.get_or_insert((estimate, now));
         if estimate.abs_diff(reference) * 100 > reference * CHANGE_PERCENT {
-            *self = Self { since: Some((estimate, now)), restarts: 0 };
+            *self = Self {
+                since: Some((estimate, now)),
+                restarts: 0,
+            };
             return false;
         }
         let wait = (FIRST_WAIT * 2_u32.saturating_pow(self.restarts.min(8))).min(LONGEST_WAIT);
         let is_due = now.saturating_duration_since(since) >= wait;
         if is_due {
-            *self = Self { since: Some((reference, now)), restarts: self.restarts + 1 };
+            *self = Self {
+                since: Some((reference, now)),
+                restarts: self.restarts + 1,
+            };
         }
         is_due
     }

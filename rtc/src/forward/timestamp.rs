@@ -16,7 +16,11 @@ pub struct Timestamps {
 impl Timestamps {
     /// Starts a time line with this timestamp.
     pub const fn new(first: u32) -> Self {
-        Self { offset: 0, last: None, first }
+        Self {
+            offset: 0,
+            last: None,
+            first,
+        }
     }
 
     /// Continues the time line with a source whose first packet has this timestamp and arrived now.
@@ -33,7 +37,9 @@ impl Timestamps {
 
     fn continued(&self, now: Instant, clock_rate: u32) -> u32 {
         match self.last {
-            Some((last, at)) => last.wrapping_add(elapsed_ticks(now.saturating_duration_since(at), clock_rate)),
+            Some((last, at)) => {
+                last.wrapping_add(elapsed_ticks(now.saturating_duration_since(at), clock_rate))
+            }
             None => self.first,
         }
     }
@@ -52,7 +58,9 @@ impl Timestamps {
 /// hours wrap, as the timestamp does.
 fn elapsed_ticks(elapsed: Duration, clock_rate: u32) -> u32 {
     let ticks = elapsed.as_micros().wrapping_mul(u128::from(clock_rate)) / 1_000_000;
-    u32::try_from(ticks & u128::from(u32::MAX)).unwrap_or_default().max(1)
+    u32::try_from(ticks & u128::from(u32::MAX))
+        .unwrap_or_default()
+        .max(1)
 }
 
 fn is_newer(timestamp: u32, than: u32) -> bool {

@@ -14,13 +14,19 @@ const SYNC: u8 = 0x20;
 
 /// Returns the temporal layer of a packet; `None` if it names none.
 pub fn frame_layer(payload: &[u8]) -> Option<FrameLayer> {
-    let [first, extensions, ..] = payload else { return None };
+    let [first, extensions, ..] = payload else {
+        return None;
+    };
     if first & EXTENDED == 0 || extensions & TEMPORAL_LAYER == 0 {
         return None;
     }
     let mut at = 2;
     if extensions & PICTURE_ID != 0 {
-        at += if payload.get(at)? & LONG_PICTURE_ID != 0 { 2 } else { 1 };
+        at += if payload.get(at)? & LONG_PICTURE_ID != 0 {
+            2
+        } else {
+            1
+        };
     }
     at += usize::from(extensions & TL0_PIC_IDX != 0);
     let layer = *payload.get(at)?;
@@ -40,7 +46,11 @@ pub fn frame_layer(payload: &[u8]) -> Option<FrameLayer> {
 pub fn picture_id_mask(payload: &[u8]) -> u16 {
     match payload {
         [first, extensions, id, ..] if first & EXTENDED != 0 && extensions & PICTURE_ID != 0 => {
-            if id & LONG_PICTURE_ID != 0 { LONG_IDS } else { SHORT_IDS }
+            if id & LONG_PICTURE_ID != 0 {
+                LONG_IDS
+            } else {
+                SHORT_IDS
+            }
         }
         _ => LONG_IDS,
     }
@@ -52,12 +62,22 @@ mod tests {
 
     #[test]
     fn the_temporal_layer_is_found_behind_what_may_come_before_it() {
-        let layer =
-            |payload: &[u8]| frame_layer(payload).map(|layer| (layer.temporal, layer.syncs, layer.starts_frame));
-        assert_eq!(layer(&[0x90, 0xe0, 0x81, 2, 3, 0x60, 0]), Some((1, true, true)));
+        let layer = |payload: &[u8]| {
+            frame_layer(payload).map(|layer| (layer.temporal, layer.syncs, layer.starts_frame))
+        };
+        assert_eq!(
+            layer(&[0x90, 0xe0, 0x81, 2, 3, 0x60, 0]),
+            Some((1, true, true))
+        );
         assert_eq!(layer(&[0x80, 0xe0, 1, 3, 0x80, 0]), Some((2, false, false)));
         assert_eq!(layer(&[0x91, 0x20, 0x00, 0]), Some((0, false, false)));
-        for other in [&[][..], &[0x10, 0], &[0x90, 0xd0, 1, 2, 3, 0], &[0x90, 0x10, 1], &[0x90, 0xe0, 0x81, 2, 3]] {
+        for other in [
+            &[][..],
+            &[0x10, 0],
+            &[0x90, 0xd0, 1, 2, 3, 0],
+            &[0x90, 0x10, 1],
+            &[0x90, 0xe0, 0x81, 2, 3],
+        ] {
             assert_eq!(layer(other), None, "{other:?}");
         }
     }

@@ -36,11 +36,17 @@ impl Vp9Descriptor {
         let mut bytes = Bytes(payload);
         let flags = bytes.next()?;
         let has = |flag: u8| flags & flag != 0;
-        let picture_id = if has(PICTURE_ID) { Some(bytes.picture_id()?) } else { None };
-        let (mut spatial, mut temporal, mut switches_up, mut uses_lower_layer) = (0, 0, false, false);
+        let picture_id = if has(PICTURE_ID) {
+            Some(bytes.picture_id()?)
+        } else {
+            None
+        };
+        let (mut spatial, mut temporal, mut switches_up, mut uses_lower_layer) =
+            (0, 0, false, false);
         if has(LAYERS) {
             let indices = bytes.next()?;
-            (temporal, switches_up, spatial) = (indices >> 5, indices & 0x10 != 0, (indices >> 1) & 0x07);
+            (temporal, switches_up, spatial) =
+                (indices >> 5, indices & 0x10 != 0, (indices >> 1) & 0x07);
             uses_lower_layer = indices & 0x01 != 0;
             if !has(FLEXIBLE) {
                 // TL0PICIDX
@@ -50,10 +56,22 @@ impl Vp9Descriptor {
         if has(FLEXIBLE) && has(PREDICTED) {
             bytes.skip_references()?;
         }
-        let spatial_layers = if has(STRUCTURE) { Some(bytes.structure()?) } else { None };
+        let spatial_layers = if has(STRUCTURE) {
+            Some(bytes.structure()?)
+        } else {
+            None
+        };
         let (starts_frame, ends_frame) = (has(START), has(END));
         let needed_by = SpatialLayers::from(spatial);
-        let layer = FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame };
+        let layer = FrameLayer {
+            spatial,
+            temporal,
+            needed_by,
+            switches_up,
+            syncs: false,
+            starts_frame,
+            ends_frame,
+        };
         let length = payload.len() - bytes.0.len();
         let is_predicted = has(PREDICTED);
         (length < payload.len()).then_some(Self {
@@ -117,7 +135,11 @@ impl Bytes<'_> {
         let is_long = first & 0x80 != 0;
         let low = if is_long { self.next()? } else { 0 };
         let high = first & 0x7f;
-        Some(if is_long { u16::from_be_bytes([high, low]) } else { high.into() })
+        Some(if is_long {
+            u16::from_be_bytes([high, low])
+        } else {
+            high.into()
+        })
     }
 
     fn skip_references(&mut self) -> Option<()> {
@@ -188,7 +210,10 @@ mod tests {
             if self.has_layers {
                 let switches_up = flag(self.layer.switches_up, 0x10);
                 bytes.push(
-                    self.layer.temporal << 5 | switches_up | self.layer.spatial << 1 | flag(self.uses_lower_layer, 1),
+                    self.layer.temporal << 5
+                        | switches_up
+                        | self.layer.spatial << 1
+                        | flag(self.uses_lower_layer, 1),
                 );
                 if !self.is_flexible {
                     bytes.push(0xab);
@@ -197,11 +222,19 @@ mod tests {
             if self.is_flexible && self.is_predicted {
                 let last = self.references.len() - 1;
                 let references = self.references.iter().enumerate();
-                bytes.extend(references.map(|(index, reference)| reference << 1 | u8::from(index < last)));
+                bytes.extend(
+                    references.map(|(index, reference)| reference << 1 | u8::from(index < last)),
+                );
             }
             if let Some((layers, has_sizes, pictures)) = &self.structure {
-                bytes.push((layers - 1) << 5 | flag(*has_sizes, 0x10) | flag(!pictures.is_empty(), 0x08));
-                bytes.extend(if *has_sizes { vec![7; usize::from(*layers) * 4] } else { Vec::new() });
+                bytes.push(
+                    (layers - 1) << 5 | flag(*has_sizes, 0x10) | flag(!pictures.is_empty(), 0x08),
+                );
+                bytes.extend(if *has_sizes {
+                    vec![7; usize::from(*layers) * 4]
+                } else {
+                    Vec::new()
+                });
                 if !pictures.is_empty() {
                     bytes.push(u8::try_from(pictures.len()).unwrap());
                     for references in pictures {
@@ -229,30 +262,57 @@ mod tests {
         );
         let structure = (1..9_u8, any::<bool>(), prop::collection::vec(0..4_u8, 0..9));
         let references = prop::collection::vec(0..0x80_u8, 1..=REFERENCES);
-        (prop::option::of(id), any::<[bool; 4]>(), layer, references, prop::option::of(structure)).prop_map(
-            |(picture_id, [is_predicted, uses_lower_layer, is_flexible, has_layers], layer, references, structure)| {
-                Written {
+        (
+            prop::option::of(id),
+            any::<[bool; 4]>(),
+            layer,
+            references,
+            prop::option::of(structure),
+        )
+            .prop_map(
+                |(
                     picture_id,
-                    is_predicted,
-                    uses_lower_layer,
-                    is_flexible,
-                    has_layers,
+                    [is_predicted, uses_lower_layer, is_flexible, has_layers],
                     layer,
                     references,
                     structure,
-                }
-            },
-        )
+                )| {
+                    Written {
+                        picture_id,
+                        is_predicted,
+                        uses_lower_layer,
+                        is_flexible,
+                        has_layers,
+                        layer,
+                        references,
+                        structure,
+                    }
+                },
+            )
     }
 
     #[test]
     fn the_first_packet_of_a_key_picture_is_recognised() {
         // The first one of Chromium's, with the sizes of three layers.
-        let first = [0xaa, 0x80, 0x01, 0x00, 0x00, 0x50, 0, 160, 0, 90, 1, 64, 0, 180, 2, 128, 1, 104];
-        let starts = |payload: &[u8]| Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_picture());
+        let first = [
+            0xaa, 0x80, 0x01, 0x00, 0x00, 0x50, 0, 160, 0, 90, 1, 64, 0, 180, 2, 128, 1, 104,
+        ];
+        let starts = |payload: &[u8]| {
+            Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_picture())
+        };
         assert!(!starts(&first), "nothing is behind the descriptor");
-        assert!(starts(&[&first[..], &[1]].concat()) && starts(&[0x08, 1]) && starts(&[0x28, 0x00, 0, 1]));
-        for other in [&[][..], &[0x08], &[0x00, 1], &[0x48, 1], &[0x28, 0x02, 0, 1]] {
+        assert!(
+            starts(&[&first[..], &[1]].concat())
+                && starts(&[0x08, 1])
+                && starts(&[0x28, 0x00, 0, 1])
+        );
+        for other in [
+            &[][..],
+            &[0x08],
+            &[0x00, 1],
+            &[0x48, 1],
+            &[0x28, 0x02, 0, 1],
+        ] {
             assert!(!starts(other), "{other:?}");
         }
     }
@@ -263,10 +323,16 @@ mod tests {
         let mut needed_by = |is_predicted: bool, spatial: u8, uses_lower_layer: bool| {
             let flags = 0x28 | if is_predicted { PREDICTED } else { 0 };
             let payload = [flags, spatial << 1 | u8::from(uses_lower_layer), 0, 1];
-            let needed_by = layers.read(&Vp9Descriptor::parse(&payload).unwrap()).needed_by;
+            let needed_by = layers
+                .read(&Vp9Descriptor::parse(&payload).unwrap())
+                .needed_by;
             [0, 1, 2].map(|layer| needed_by.contains(layer))
         };
-        assert_eq!(needed_by(true, 0, false), [true; 3], "nothing else is known");
+        assert_eq!(
+            needed_by(true, 0, false),
+            [true; 3],
+            "nothing else is known"
+        );
         assert_eq!(needed_by(true, 1, false), [false, true, false]);
         assert_eq!(needed_by(true, 0, false), [true, false, false]);
         assert_eq!(

@@ -23,7 +23,9 @@ enum Subject {
 
 /// Returns what a command changes as a whole; `None` if none replaces another.
 pub fn slot_of(command: &Command) -> Option<Slot> {
-    let Command::Peer { peer, command } = command else { return None };
+    let Command::Peer { peer, command } = command else {
+        return None;
+    };
     let subject = match command {
         PeerCommand::Offer { .. } => Subject::Offer,
         PeerCommand::Answer { .. } => Subject::Answer,
@@ -36,12 +38,17 @@ pub fn slot_of(command: &Command) -> Option<Slot> {
         PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
         _ => return None,
     };
-    Some(Slot { peer: peer.clone(), subject })
+    Some(Slot {
+        peer: peer.clone(),
+        subject,
+    })
 }
 
 /// Returns the participant whose client can cause any number of such commands.
 pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
-    let Command::Peer { peer, command } = command else { return None };
+    let Command::Peer { peer, command } = command else {
+        return None;
+    };
     let is_of_client = matches!(
         command,
         PeerCommand::Offer { .. }
@@ -62,7 +69,10 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
 /// Returns the length of a command's session description.
 pub fn sdp_bytes(command: &Command) -> usize {
     match command {
-        Command::Peer { command: PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. }, .. } => sdp.len(),
+        Command::Peer {
+            command: PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. },
+            ..
+        } => sdp.len(),
         _ => 0,
     }
 }

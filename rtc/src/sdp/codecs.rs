@@ -14,7 +14,11 @@ pub struct Formats<'a>(HashMap<&'a str, &'a str>);
 impl<'a> Formats<'a> {
     /// Reads the format parameters of a section.
     pub fn new(section: &'a str) -> Self {
-        Self(attributes(section, "fmtp").filter_map(|format| format.split_once(' ')).collect())
+        Self(
+            attributes(section, "fmtp")
+                .filter_map(|format| format.split_once(' '))
+                .collect(),
+        )
     }
 
     /// Returns the codec that a payload type stands for; `None` if it is not forwarded. Of VP9, AV1 and H.265 one profile each is
@@ -22,7 +26,9 @@ impl<'a> Formats<'a> {
     pub fn forwarded_codec(&self, payload_type: &str, encoding: &str) -> Option<Codec> {
         let codec = Codec::from_mime_type(encoding)?;
         let parameters = self.0.get(payload_type).copied().unwrap_or_default();
-        let is = |name: &str, value: &str| parameter(parameters, name).is_none_or(|found| found == value);
+        let is = |name: &str, value: &str| {
+            parameter(parameters, name).is_none_or(|found| found == value)
+        };
         let is_forwarded = match codec {
             Codec::Opus | Codec::Vp8 => true,
             Codec::H264 => parameter(parameters, "profile-level-id").is_none_or(is_baseline),
@@ -40,15 +46,21 @@ fn is_baseline(profile_level_id: &str) -> bool {
     const BASELINE: u32 = 66;
     const WITH_CONSTRAINTS: [u32; 2] = [77, 88];
     const FITS_BASELINE: u32 = 0x80;
-    let Ok(id) = u32::from_str_radix(profile_level_id, 16) else { return true };
+    let Ok(id) = u32::from_str_radix(profile_level_id, 16) else {
+        return true;
+    };
     let (profile, constraints) = (id >> 16, id >> 8 & 0xff);
     profile == BASELINE || (WITH_CONSTRAINTS.contains(&profile) && constraints & FITS_BASELINE != 0)
 }
 
 /// Returns the value of a format parameter.
 fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
-    let mut pairs = parameters.split(';').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    let mut pairs = parameters
+        .split(';')
+        .filter_map(|pair| pair.split_once('='));
+    pairs
+        .find(|(key, _)| key.trim().eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.trim())
 }
 
 /// Removes what an offer says of codecs that are not forwarded. Browsers offer up to twenty for each video, and str0m takes 3 µs
@@ -57,7 +69,11 @@ pub fn without_unused_codecs(sdp: &str) -> String {
     let mut text = String::with_capacity(sdp.len());
     for section in split_sections(sdp) {
         let used = used_payload_types(section);
-        if used.is_empty() { text.push_str(section) } else { push_used(&mut text, section, &used) }
+        if used.is_empty() {
+            text.push_str(section);
+        } else {
+            push_used(&mut text, section, &used);
+        }
     }
     text
 }
@@ -75,8 +91,12 @@ fn used_payload_types(section: &str) -> Vec<&str> {
         }
     }
     if !used.is_empty() && !retransmissions.is_empty() {
-        let of_used = repairs(section).filter(|(_, of)| used.contains(of)).map(|(payload_type, _)| payload_type);
-        let found: Vec<_> = of_used.filter(|payload_type| retransmissions.contains(payload_type)).collect();
+        let of_used = repairs(section)
+            .filter(|(_, of)| used.contains(of))
+            .map(|(payload_type, _)| payload_type);
+        let found: Vec<_> = of_used
+            .filter(|payload_type| retransmissions.contains(payload_type))
+            .collect();
         used.extend(found);
     }
     used
@@ -107,7 +127,9 @@ pub(super) fn push_used(text: &mut String, section: &str, used: &[&str]) {
 }
 
 fn is_used(line: &str, used: &[&str]) -> bool {
-    let of = OF_PAYLOAD_TYPES.iter().find_map(|prefix| line.strip_prefix(prefix));
+    let of = OF_PAYLOAD_TYPES
+        .iter()
+        .find_map(|prefix| line.strip_prefix(prefix));
     let payload_type = of.and_then(|value| value.split_whitespace().next());
     payload_type.is_none_or(|payload_type| payload_type == "*" || used.contains(&payload_type))
 }
@@ -129,7 +151,10 @@ mod tests {
             a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\n\
             m=video 9 X 96 97 102\r\na=mid:1\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtcp-fb:* nack\r\n\
             a=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\na=rtpmap:102 h264/90000\r\na=sendonly\r\n";
-        assert_eq!(without_unused_codecs(&[session, offered, other].concat()), [session, used, other].concat());
+        assert_eq!(
+            without_unused_codecs(&[session, offered, other].concat()),
+            [session, used, other].concat()
+        );
     }
 
     #[test]
@@ -138,22 +163,48 @@ mod tests {
             ("VP9/90000", None, Some(Codec::Vp9)),
             ("VP9/90000", Some("profile-id=0"), Some(Codec::Vp9)),
             ("VP9/90000", Some("profile-id=2"), None),
-            ("AV1/90000", Some("level-idx=5;profile=0;tier=0"), Some(Codec::Av1)),
+            (
+                "AV1/90000",
+                Some("level-idx=5;profile=0;tier=0"),
+                Some(Codec::Av1),
+            ),
             ("AV1/90000", Some("level-idx=5;profile=1;tier=0"), None),
             ("AV1/90000", Some("level-idx=13"), None),
-            ("H265/90000", Some("level-id=93; profile-id=1; tier-flag=0; tx-mode=SRST"), Some(Codec::H265)),
-            ("H265/90000", Some("level-id=156;profile-id=2;tier-flag=0;tx-mode=SRST"), None),
+            (
+                "H265/90000",
+                Some("level-id=93; profile-id=1; tier-flag=0; tx-mode=SRST"),
+                Some(Codec::H265),
+            ),
+            (
+                "H265/90000",
+                Some("level-id=156;profile-id=2;tier-flag=0;tx-mode=SRST"),
+                None,
+            ),
             ("H264/90000", None, Some(Codec::H264)),
-            ("H264/90000", Some("packetization-mode=1;profile-level-id=42e01f"), Some(Codec::H264)),
-            ("H264/90000", Some("profile-level-id=4d801f"), Some(Codec::H264)),
+            (
+                "H264/90000",
+                Some("packetization-mode=1;profile-level-id=42e01f"),
+                Some(Codec::H264),
+            ),
+            (
+                "H264/90000",
+                Some("profile-level-id=4d801f"),
+                Some(Codec::H264),
+            ),
             ("H264/90000", Some("profile-level-id=4d001f"), None),
             ("H264/90000", Some("profile-level-id=f4001f"), None),
             ("VP10/90000", None, None),
         ] {
-            let format = format.map(|format| format!("a=fmtp:96 {format}\r\n")).unwrap_or_default();
+            let format = format
+                .map(|format| format!("a=fmtp:96 {format}\r\n"))
+                .unwrap_or_default();
             let section = format!("m=video 9 X 96\r\na=rtpmap:96 {encoding}\r\n{format}");
             let name = encoding.split('/').next().unwrap();
-            assert_eq!(Formats::new(&section).forwarded_codec("96", name), codec, "{section}");
+            assert_eq!(
+                Formats::new(&section).forwarded_codec("96", name),
+                codec,
+                "{section}"
+            );
         }
     }
 

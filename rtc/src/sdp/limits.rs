@@ -46,8 +46,12 @@ pub fn check(text: &str, limits: &Limits) -> Result<(), DescriptionTooLarge> {
     // One of the sections is that of the data channels.
     match (lines, sections, candidates) {
         (lines, _, _) if lines > limits.sdp_lines => Err(DescriptionTooLarge::Lines),
-        (_, sections, _) if sections > limits.media_sections + 1 => Err(DescriptionTooLarge::Sections),
-        (_, _, candidates) if candidates > limits.candidates => Err(DescriptionTooLarge::Candidates),
+        (_, sections, _) if sections > limits.media_sections + 1 => {
+            Err(DescriptionTooLarge::Sections)
+        }
+        (_, _, candidates) if candidates > limits.candidates => {
+            Err(DescriptionTooLarge::Candidates)
+        }
         _ => Ok(()),
     }
 }
@@ -75,13 +79,20 @@ mod tests {
         assert_eq!(check("m=audio\n", 3), Ok(()));
         assert_eq!(check("m=audio\n", 4), Err(DescriptionTooLarge::Sections));
         assert_eq!(check("a=candidate:1 1 udp\r\n", 3), Ok(()));
-        assert_eq!(check("a=candidate:1 1 udp\r\n", 4), Err(DescriptionTooLarge::Candidates));
-        assert_eq!(check("a=candidate:1 1 udp\r\n", 60), Err(DescriptionTooLarge::Bytes));
+        assert_eq!(
+            check("a=candidate:1 1 udp\r\n", 4),
+            Err(DescriptionTooLarge::Candidates)
+        );
+        assert_eq!(
+            check("a=candidate:1 1 udp\r\n", 60),
+            Err(DescriptionTooLarge::Bytes)
+        );
     }
 
     #[test]
     fn a_description_of_a_large_call_fits() {
-        let section = "m=video 9 UDP/TLS/RTP/SAVPF 96 97\r\n".to_owned() + &"a=rtpmap:96 VP8/90000\r\n".repeat(18);
+        let section = "m=video 9 UDP/TLS/RTP/SAVPF 96 97\r\n".to_owned()
+            + &"a=rtpmap:96 VP8/90000\r\n".repeat(18);
         assert_eq!(check_description(&section.repeat(1024)), Ok(()));
         assert_eq!(
             check_description(&"m=audio 9 UDP/TLS/RTP/SAVPF 96\r\n".repeat(1026)),

@@ -47,7 +47,10 @@ fn encodings(section: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// Returns the values of all attributes with this name in a section.
 fn attributes<'a>(section: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
-    section
-        .lines()
-        .filter_map(move |line| line.strip_prefix("a=")?.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+    section.lines().filter_map(move |line| {
+        line.strip_prefix("a=")?
+            .strip_prefix(name)?
+            .strip_prefix(':')
+            .map(str::trim)
+    })
 }

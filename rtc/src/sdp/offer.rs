@@ -32,7 +32,11 @@ pub struct OfferedSection {
 
 /// The bitrates of a client that has WebRTC's native library, in kilobits a second. It takes them from the description of the other
 /// side only: so its SDK writes them into the offer, and an answer repeats them, as that of LiveKit's server.
-const BITRATES: [&str; 3] = ["x-google-start-bitrate", "x-google-min-bitrate", "x-google-max-bitrate"];
+const BITRATES: [&str; 3] = [
+    "x-google-start-bitrate",
+    "x-google-min-bitrate",
+    "x-google-max-bitrate",
+];
 
 /// The most payload types of which the bitrates are repeated.
 const MOST_BITRATES: usize = 16;
@@ -43,8 +47,13 @@ const MOST_SOURCES: usize = 8;
 /// Reads the audio and video sections of an offer. Sections without a mid, and those of other media, are left out: Firefox
 /// gives its data section a direction too.
 pub fn read_sections(sdp: &str) -> Vec<OfferedSection> {
-    let session_direction = split_sections(sdp).next().and_then(direction).unwrap_or(Direction::SendRecv);
-    split_sections(sdp).filter_map(|section| read_section(section, session_direction)).collect()
+    let session_direction = split_sections(sdp)
+        .next()
+        .and_then(direction)
+        .unwrap_or(Direction::SendRecv);
+    split_sections(sdp)
+        .filter_map(|section| read_section(section, session_direction))
+        .collect()
 }
 
 fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
@@ -59,11 +68,23 @@ fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
         medium,
         sends: matches!(direction, Direction::SendRecv | Direction::SendOnly),
         receives: matches!(direction, Direction::SendRecv | Direction::RecvOnly),
-        track_id: attribute(section, "msid").and_then(|msid| msid.split_whitespace().nth(1)).map(str::to_owned),
-        rids: attributes(section, "rid").filter_map(sent_rid).map(str::to_owned).collect(),
-        retransmissions: attributes(section, "ssrc-group").filter_map(flow_identification).take(MOST_SOURCES).collect(),
+        track_id: attribute(section, "msid")
+            .and_then(|msid| msid.split_whitespace().nth(1))
+            .map(str::to_owned),
+        rids: attributes(section, "rid")
+            .filter_map(sent_rid)
+            .map(str::to_owned)
+            .collect(),
+        retransmissions: attributes(section, "ssrc-group")
+            .filter_map(flow_identification)
+            .take(MOST_SOURCES)
+            .collect(),
         codecs: codecs(section),
-        bitrates: if medium == TrackMedium::Video { bitrates(section) } else { Vec::new() },
+        bitrates: if medium == TrackMedium::Video {
+            bitrates(section)
+        } else {
+            Vec::new()
+        },
     })
 }
 
@@ -71,16 +92,26 @@ fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
 fn bitrates(section: &str) -> Vec<(String, String)> {
     let of_format = |format: &str| {
         let (payload_type, parameters) = format.split_once(' ')?;
-        let named = parameters.split(';').map(str::trim).filter(|parameter| is_bitrate(parameter));
+        let named = parameters
+            .split(';')
+            .map(str::trim)
+            .filter(|parameter| is_bitrate(parameter));
         let named = named.take(BITRATES.len()).collect::<Vec<_>>().join(";");
         (!named.is_empty()).then(|| (payload_type.to_owned(), named))
     };
-    attributes(section, "fmtp").filter_map(of_format).take(MOST_BITRATES).collect()
+    attributes(section, "fmtp")
+        .filter_map(of_format)
+        .take(MOST_BITRATES)
+        .collect()
 }
 
 fn is_bitrate(parameter: &str) -> bool {
-    let is_number = |value: &str| (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
-    parameter.split_once('=').is_some_and(|(name, value)| BITRATES.contains(&name) && is_number(value))
+    let is_number = |value: &str| {
+        (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    parameter
+        .split_once('=')
+        .is_some_and(|(name, value)| BITRATES.contains(&name) && is_number(value))
 }
 
 #[derive(Clone, Copy)]
@@ -109,7 +140,10 @@ fn sent_rid(value: &str) -> Option<&str> {
 
 /// Reads a group of a source and its retransmissions (RFC 5576, section 4.2, and RFC 4588, section 8.8).
 fn flow_identification(group: &str) -> Option<(u32, u32)> {
-    let mut words = group.strip_prefix("FID ")?.split_whitespace().map(str::parse);
+    let mut words = group
+        .strip_prefix("FID ")?
+        .split_whitespace()
+        .map(str::parse);
     let (source, retransmissions) = (words.next()?.ok()?, words.next()?.ok()?);
     (words.next().is_none() && source != retransmissions).then_some((source, retransmissions))
 }
@@ -121,10 +155,19 @@ fn codecs(section: &str) -> Vec<Codec> {
     let known: Vec<_> = encodings(section)
         .filter_map(|(number, name)| Some((number, formats.forwarded_codec(number, name)?)))
         .collect();
-    let payload_types = section.lines().next().unwrap_or_default().split_whitespace().skip(3).take(PAYLOAD_TYPES);
+    let payload_types = section
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(3)
+        .take(PAYLOAD_TYPES);
     let mut found = Vec::new();
     for payload_type in payload_types {
-        let codec = known.iter().find(|(number, _)| *number == payload_type).map(|(_, codec)| *codec);
+        let codec = known
+            .iter()
+            .find(|(number, _)| *number == payload_type)
+            .map(|(_, codec)| *codec);
         found.extend(codec.filter(|codec| !found.contains(codec)));
     }
     found
@@ -144,10 +187,21 @@ mod tests {
     #[test]
     fn the_media_sections_of_an_offer_are_read() {
         let sections = read_sections(OFFER);
-        let [audio, video] = sections.as_slice() else { panic!("two sections, not {sections:?}") };
-        assert_eq!((audio.mid.as_str(), audio.sends, audio.receives), ("0", false, true));
-        assert_eq!((audio.medium, audio.codecs.as_slice()), (TrackMedium::Audio, &[Codec::Opus][..]));
-        assert_eq!((video.sends, video.receives, video.track_id.as_deref()), (true, false, Some("cid-1")));
+        let [audio, video] = sections.as_slice() else {
+            panic!("two sections, not {sections:?}")
+        };
+        assert_eq!(
+            (audio.mid.as_str(), audio.sends, audio.receives),
+            ("0", false, true)
+        );
+        assert_eq!(
+            (audio.medium, audio.codecs.as_slice()),
+            (TrackMedium::Audio, &[Codec::Opus][..])
+        );
+        assert_eq!(
+            (video.sends, video.receives, video.track_id.as_deref()),
+            (true, false, Some("cid-1"))
+        );
         assert_eq!(video.rids, ["q", "h"]);
         assert_eq!(video.codecs, [Codec::H264, Codec::Vp8, Codec::Vp9]);
     }
@@ -158,9 +212,14 @@ mod tests {
             a=fmtp:97 apt=96\r\na=fmtp:102 profile-level-id=42e01f; x-google-max-bitrate=9;x-google-start-bitrate=1\r\n\
             a=fmtp:103 x-google-start-bitrate=1x;x-google-start-bitrate=;x-google-flag=1\r\n";
         let bitrates = |section: &str| read_sections(section)[0].bitrates.clone();
-        let expected =
-            [("96", "x-google-start-bitrate=1190"), ("102", "x-google-max-bitrate=9;x-google-start-bitrate=1")];
-        assert_eq!(bitrates(section), expected.map(|(number, named)| (number.to_owned(), named.to_owned())));
+        let expected = [
+            ("96", "x-google-start-bitrate=1190"),
+            ("102", "x-google-max-bitrate=9;x-google-start-bitrate=1"),
+        ];
+        assert_eq!(
+            bitrates(section),
+            expected.map(|(number, named)| (number.to_owned(), named.to_owned()))
+        );
         assert_eq!(bitrates(&section.replace("m=video", "m=audio")), []);
     }
 
@@ -168,15 +227,29 @@ mod tests {
     fn the_sources_of_retransmissions_are_read_and_no_other_groups() {
         let section = "m=video 9 X 96\r\na=mid:0\r\na=ssrc-group:FID 1 2\r\na=ssrc-group:FEC-FR 1 3\r\na=ssrc-group:FID 4\r\n\
             a=ssrc-group:FID 5 5\r\na=ssrc-group:FID 6 7 8\r\na=ssrc-group:FID 9 4294967296\r\na=ssrc-group:FID 4294967295 10\r\n";
-        assert_eq!(read_sections(section)[0].retransmissions, [(1, 2), (u32::MAX, 10)]);
-        let many = format!("m=video 9 X 96\na=mid:0\n{}", "a=ssrc-group:FID 1 2\n".repeat(MOST_SOURCES + 1));
+        assert_eq!(
+            read_sections(section)[0].retransmissions,
+            [(1, 2), (u32::MAX, 10)]
+        );
+        let many = format!(
+            "m=video 9 X 96\na=mid:0\n{}",
+            "a=ssrc-group:FID 1 2\n".repeat(MOST_SOURCES + 1)
+        );
         assert_eq!(read_sections(&many)[0].retransmissions.len(), MOST_SOURCES);
     }
 
     #[test]
     fn a_direction_of_the_session_holds_for_sections_without_one() {
-        let sections = read_sections("v=0\na=inactive\nm=audio 9 X 0\na=mid:0\nm=video 9 X 0\na=mid:1\na=sendrecv\n");
-        assert_eq!(sections.iter().map(|section| section.sends).collect::<Vec<_>>(), [false, true]);
+        let sections = read_sections(
+            "v=0\na=inactive\nm=audio 9 X 0\na=mid:0\nm=video 9 X 0\na=mid:1\na=sendrecv\n",
+        );
+        assert_eq!(
+            sections
+                .iter()
+                .map(|section| section.sends)
+                .collect::<Vec<_>>(),
+            [false, true]
+        );
     }
 
     proptest::proptest! {

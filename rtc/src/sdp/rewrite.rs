@@ -62,13 +62,19 @@ fn push(text: &mut String, line: &str) {
 }
 
 fn is_direction(line: &str) -> bool {
-    matches!(line, "a=sendrecv" | "a=sendonly" | "a=recvonly" | "a=inactive")
+    matches!(
+        line,
+        "a=sendrecv" | "a=sendonly" | "a=recvonly" | "a=inactive"
+    )
 }
 
 fn push_inactive(text: &mut String, line: &str) {
     if is_direction(line) {
         push(text, "a=inactive");
-    } else if !["a=msid:", "a=ssrc:", "a=ssrc-group:"].iter().any(|prefix| line.starts_with(prefix)) {
+    } else if !["a=msid:", "a=ssrc:", "a=ssrc-group:"]
+        .iter()
+        .any(|prefix| line.starts_with(prefix))
+    {
         push(text, line);
     }
 }
@@ -78,8 +84,10 @@ fn push_sending(text: &mut String, line: &str, stream: &str, track: &str) {
         push(text, "a=sendonly");
     } else if line.starts_with("a=msid:") {
         push(text, &format!("a=msid:{stream} {track}"));
-    } else if let Some(ssrc) =
-        line.strip_prefix("a=ssrc:").and_then(|value| value.split_once(" msid:")).map(|(ssrc, _)| ssrc)
+    } else if let Some(ssrc) = line
+        .strip_prefix("a=ssrc:")
+        .and_then(|value| value.split_once(" msid:"))
+        .map(|(ssrc, _)| ssrc)
     {
         push(text, &format!("a=ssrc:{ssrc} msid:{stream} {track}"));
     } else {
@@ -103,13 +111,24 @@ fn push_receiving(text: &mut String, section: &str, line: &str, receiving: &Rece
 /// Returns the bitrates for the payload type of an attribute.
 fn bitrates_of<'a>(line: &str, attribute: &str, receiving: &'a Receiving) -> Option<&'a str> {
     let (payload_type, _) = line.strip_prefix(attribute)?.split_once(' ')?;
-    receiving.bitrates.iter().find(|(number, _)| number == payload_type).map(|(_, bitrates)| bitrates.as_str())
+    receiving
+        .bitrates
+        .iter()
+        .find(|(number, _)| number == payload_type)
+        .map(|(_, bitrates)| bitrates.as_str())
 }
 
 /// Adds the format parameters of a payload type that has none but bitrates, as VP8, behind its first line.
 fn push_format_with_bitrates(text: &mut String, section: &str, line: &str, receiving: &Receiving) {
-    let Some(bitrates) = bitrates_of(line, "a=rtpmap:", receiving) else { return };
-    let Some(payload_type) = line.strip_prefix("a=rtpmap:").and_then(|map| map.split(' ').next()) else { return };
+    let Some(bitrates) = bitrates_of(line, "a=rtpmap:", receiving) else {
+        return;
+    };
+    let Some(payload_type) = line
+        .strip_prefix("a=rtpmap:")
+        .and_then(|map| map.split(' ').next())
+    else {
+        return;
+    };
     let mut formats = attributes(section, "fmtp").filter_map(|format| format.split(' ').next());
     if !formats.any(|known| known == payload_type) {
         push(text, &format!("a=fmtp:{payload_type} {bitrates}"));
@@ -118,9 +137,13 @@ fn push_format_with_bitrates(text: &mut String, section: &str, line: &str, recei
 
 /// Returns whether a line describes the payload type of redundancy.
 fn is_about_red(section: &str, line: &str) -> bool {
-    let described = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"].iter().find_map(|prefix| line.strip_prefix(prefix));
+    let described = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"]
+        .iter()
+        .find_map(|prefix| line.strip_prefix(prefix));
     let payload_type = described.and_then(|text| text.split(' ').next());
-    payload_type.and_then(|number| encoding(section, number)).is_some_and(is_red)
+    payload_type
+        .and_then(|number| encoding(section, number))
+        .is_some_and(is_red)
 }
 
 fn is_red(encoding: &str) -> bool {
@@ -146,18 +169,30 @@ fn ordered_payload_types(section: &str, line: &str, receiving: &Receiving) -> St
 
 /// Returns the name of the encoding that a payload type stands for.
 fn encoding<'a>(section: &'a str, payload_type: &str) -> Option<&'a str> {
-    encodings(section).find(|(number, _)| *number == payload_type).map(|(_, name)| name)
+    encodings(section)
+        .find(|(number, _)| *number == payload_type)
+        .map(|(_, name)| name)
 }
 
 /// Returns whether a line holds the format parameters of Opus.
 fn is_opus_format(section: &str, line: &str) -> bool {
-    let payload_type = line.strip_prefix("a=fmtp:").and_then(|format| format.split_once(' ')).map(|(number, _)| number);
-    payload_type.and_then(|number| encoding(section, number)).and_then(Codec::from_mime_type) == Some(Codec::Opus)
+    let payload_type = line
+        .strip_prefix("a=fmtp:")
+        .and_then(|format| format.split_once(' '))
+        .map(|(number, _)| number);
+    payload_type
+        .and_then(|number| encoding(section, number))
+        .and_then(Codec::from_mime_type)
+        == Some(Codec::Opus)
 }
 
 fn opus_parameters(receiving: &Receiving) -> String {
     let dtx = if receiving.uses_dtx { ";usedtx=1" } else { "" };
-    let stereo = if receiving.is_stereo { ";stereo=1;maxaveragebitrate=510000" } else { "" };
+    let stereo = if receiving.is_stereo {
+        ";stereo=1;maxaveragebitrate=510000"
+    } else {
+        ""
+    };
     format!("{dtx}{stereo}")
 }
 
@@ -173,8 +208,17 @@ mod tests {
         a=rtpmap:97 rtx/90000\r\na=rtpmap:102 H264/90000\r\n";
 
     fn receiving(codec: Codec, bitrates: &[(&str, &str)]) -> Receiving {
-        let bitrates = bitrates.iter().map(|(number, named)| ((*number).to_owned(), (*named).to_owned())).collect();
-        Receiving { codec, is_stereo: false, uses_dtx: false, uses_red: false, bitrates }
+        let bitrates = bitrates
+            .iter()
+            .map(|(number, named)| ((*number).to_owned(), (*named).to_owned()))
+            .collect();
+        Receiving {
+            codec,
+            is_stereo: false,
+            uses_dtx: false,
+            uses_red: false,
+            bitrates,
+        }
     }
 
     fn changed(mid: &'static str, change: &SectionChange) -> String {
@@ -189,46 +233,86 @@ mod tests {
     #[test]
     fn an_inactive_section_names_no_stream_and_no_source() {
         let text = changed("0", &SectionChange::Inactive);
-        assert!(text.contains("a=mid:0\r\na=inactive\r\na=rtpmap:63"), "{text}");
+        assert!(
+            text.contains("a=mid:0\r\na=inactive\r\na=rtpmap:63"),
+            "{text}"
+        );
         assert!(!text.contains("ssrc") && !text.contains("msid"), "{text}");
     }
 
     #[test]
     fn a_sending_section_names_its_track() {
-        let text = changed("0", &SectionChange::Sending { stream: "PA_1|TR_1".to_owned(), track: "TR_1".to_owned() });
+        let text = changed(
+            "0",
+            &SectionChange::Sending {
+                stream: "PA_1|TR_1".to_owned(),
+                track: "TR_1".to_owned(),
+            },
+        );
         assert!(text.contains("a=msid:PA_1|TR_1 TR_1\r\n"), "{text}");
-        assert!(text.contains("a=ssrc:1 cname:y\r\na=ssrc:1 msid:PA_1|TR_1 TR_1\r\n"), "{text}");
+        assert!(
+            text.contains("a=ssrc:1 cname:y\r\na=ssrc:1 msid:PA_1|TR_1 TR_1\r\n"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_receiving_section_asks_for_its_codec_first() {
         let text = changed("1", &SectionChange::Receiving(receiving(Codec::H264, &[])));
-        assert!(text.contains("m=video 9 UDP/TLS/RTP/SAVPF 102 96 97\r\n"), "{text}");
-        assert!(!text.contains("a=fmtp:96") && !text.contains("a=fmtp:102"), "{text}");
+        assert!(
+            text.contains("m=video 9 UDP/TLS/RTP/SAVPF 102 96 97\r\n"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("a=fmtp:96") && !text.contains("a=fmtp:102"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_receiving_section_repeats_the_bitrates_of_the_offer() {
-        let of = [("96", "x-google-start-bitrate=1190"), ("102", "x-google-start-bitrate=900")];
+        let of = [
+            ("96", "x-google-start-bitrate=1190"),
+            ("102", "x-google-start-bitrate=900"),
+        ];
         let text = changed("1", &SectionChange::Receiving(receiving(Codec::Vp8, &of)));
-        assert!(text.contains("a=rtpmap:96 VP8/90000\r\na=fmtp:96 x-google-start-bitrate=1190\r\n"), "{text}");
+        assert!(
+            text.contains("a=rtpmap:96 VP8/90000\r\na=fmtp:96 x-google-start-bitrate=1190\r\n"),
+            "{text}"
+        );
         assert_eq!(text.matches("a=fmtp:102").count(), 1, "{text}");
-        let with_format = TEXT.replace("H264/90000\r\n", "H264/90000\r\na=fmtp:102 packetization-mode=1\r\n");
+        let with_format = TEXT.replace(
+            "H264/90000\r\n",
+            "H264/90000\r\na=fmtp:102 packetization-mode=1\r\n",
+        );
         let change = SectionChange::Receiving(receiving(Codec::Vp8, &of));
         let text = rewrite(&with_format, |mid| (mid == "1").then(|| change.clone()));
-        assert!(text.contains("a=fmtp:102 packetization-mode=1;x-google-start-bitrate=900\r\n"), "{text}");
+        assert!(
+            text.contains("a=fmtp:102 packetization-mode=1;x-google-start-bitrate=900\r\n"),
+            "{text}"
+        );
         assert_eq!(text.matches("a=fmtp:102").count(), 1, "{text}");
     }
 
     #[test]
     fn opus_is_asked_for_as_the_publisher_wants_it() {
-        let all = Receiving { is_stereo: true, uses_dtx: true, uses_red: true, ..receiving(Codec::Opus, &[]) };
+        let all = Receiving {
+            is_stereo: true,
+            uses_dtx: true,
+            uses_red: true,
+            ..receiving(Codec::Opus, &[])
+        };
         let text = changed("0", &SectionChange::Receiving(all));
         assert!(text.contains("SAVPF 63 111\r\n"), "{text}");
-        assert!(text.contains("useinbandfec=1;usedtx=1;stereo=1;maxaveragebitrate=510000\r\n"), "{text}");
+        assert!(
+            text.contains("useinbandfec=1;usedtx=1;stereo=1;maxaveragebitrate=510000\r\n"),
+            "{text}"
+        );
         let text = changed("0", &SectionChange::Receiving(receiving(Codec::Opus, &[])));
         assert!(
-            text.contains("SAVPF 111\r\n") && !text.contains("red/") && text.contains("useinbandfec=1\r\n"),
+            text.contains("SAVPF 111\r\n")
+                && !text.contains("red/")
+                && text.contains("useinbandfec=1\r\n"),
             "{text}"
         );
     }

@@ -21,24 +21,31 @@ pub fn without_sent_codecs(sdp: &str, refused: &[Codec]) -> String {
 
 /// Returns the payload types of a section that stay; `None` if that is all of them, or none with a codec.
 fn kept_payload_types<'a>(section: &'a str, refused: &[Codec]) -> Option<Vec<&'a str>> {
-    let sends = section.lines().any(|line| matches!(line.trim_end(), "a=sendonly" | "a=sendrecv"));
+    let sends = section
+        .lines()
+        .any(|line| matches!(line.trim_end(), "a=sendonly" | "a=sendrecv"));
     if !sends || !section.starts_with("m=") {
         return None;
     }
-    let is_refused = |name: &str| Codec::from_mime_type(name).is_some_and(|codec| refused.contains(&codec));
-    let removed: HashSet<_> =
-        encodings(section).filter(|(_, name)| is_refused(name)).map(|(number, _)| number).collect();
+    let is_refused =
+        |name: &str| Codec::from_mime_type(name).is_some_and(|codec| refused.contains(&codec));
+    let removed: HashSet<_> = encodings(section)
+        .filter(|(_, name)| is_refused(name))
+        .map(|(number, _)| number)
+        .collect();
     if removed.is_empty() {
         return None;
     }
-    let without_use: HashSet<_> =
-        repairs(section).filter(|(_, of)| removed.contains(of)).map(|(number, _)| number).collect();
+    let without_use: HashSet<_> = repairs(section)
+        .filter(|(_, of)| removed.contains(of))
+        .map(|(number, _)| number)
+        .collect();
     let kept: Vec<_> = encodings(section)
         .map(|(number, _)| number)
         .filter(|number| !removed.contains(number) && !without_use.contains(number))
         .collect();
-    let has_codec =
-        encodings(section).any(|(number, name)| !removed.contains(number) && Codec::from_mime_type(name).is_some());
+    let has_codec = encodings(section)
+        .any(|(number, name)| !removed.contains(number) && Codec::from_mime_type(name).is_some());
     has_codec.then_some(kept)
 }
 
@@ -57,8 +64,7 @@ mod tests {
 
     #[test]
     fn a_refused_codec_is_removed_with_its_retransmissions_where_the_client_sends() {
-        let kept =
-            "m=video 9 X 96 97\r\na=mid:1\r\na=rtpmap:96 VP8/90000\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n";
+        let kept = "m=video 9 X 96 97\r\na=mid:1\r\na=rtpmap:96 VP8/90000\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n";
         for direction in ["sendonly", "sendrecv"] {
             let offer = format!("v=0\r\n{}{}", section(direction), section("recvonly"));
             let expected = format!("v=0\r\n{kept}a={direction}\r\n{}", section("recvonly"));

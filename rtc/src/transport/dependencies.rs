@@ -4,7 +4,8 @@ use str0m::rtp::{Extension, ExtensionSerializer, ExtensionValues};
 
 use crate::forward::{DependencyDescriptor, MAX_DESCRIPTOR};
 
-const URI: &str = "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+const URI: &str =
+    "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 
 /// The most bytes of an extension behind a header of one byte.
 const MAX_SHORT: usize = 16;
@@ -19,8 +20,12 @@ struct Serializer;
 
 impl ExtensionSerializer for Serializer {
     fn write_to(&self, buffer: &mut [u8], values: &ExtensionValues) -> usize {
-        let Some(DependencyDescriptor(bytes)) = values.user_values.get() else { return 0 };
-        let Some(space) = buffer.get_mut(..bytes.len()) else { return 0 };
+        let Some(DependencyDescriptor(bytes)) = values.user_values.get() else {
+            return 0;
+        };
+        let Some(space) = buffer.get_mut(..bytes.len()) else {
+            return 0;
+        };
         space.copy_from_slice(bytes);
         bytes.len()
     }
@@ -42,6 +47,9 @@ impl ExtensionSerializer for Serializer {
     }
 
     fn requires_two_byte_form(&self, values: &ExtensionValues) -> bool {
-        values.user_values.get().is_some_and(|DependencyDescriptor(bytes)| bytes.len() > MAX_SHORT)
+        values
+            .user_values
+            .get()
+            .is_some_and(|DependencyDescriptor(bytes)| bytes.len() > MAX_SHORT)
     }
 }

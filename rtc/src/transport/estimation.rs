@@ -24,7 +24,11 @@ impl Transport {
         if std::mem::replace(&mut self.is_resting, is_resting) == is_resting {
             return false;
         }
-        let estimate = if is_resting { Bitrate::ZERO } else { self.estimate.unwrap_or(INITIAL_BITRATE) };
+        let estimate = if is_resting {
+            Bitrate::ZERO
+        } else {
+            self.estimate.unwrap_or(INITIAL_BITRATE)
+        };
         self.rested_until = (!is_resting).then(|| now + ESTIMATE_WINDOW);
         self.change_or_fail(|rtc| rtc.bwe().reset(estimate));
         true
@@ -36,7 +40,8 @@ impl Transport {
         if self.is_resting && estimate.is_some_and(|estimate| estimate > Bitrate::ZERO) {
             self.change_or_fail(|rtc| rtc.bwe().reset(Bitrate::ZERO));
         }
-        let counts = estimate.is_none() || !(self.is_resting || self.rested_until.is_some_and(|until| now < until));
+        let counts = estimate.is_none()
+            || !(self.is_resting || self.rested_until.is_some_and(|until| now < until));
         if counts {
             self.estimate = estimate;
         }
@@ -60,7 +65,10 @@ impl Transport {
         if std::mem::replace(&mut self.bitrates, (next, best)) == (next, best) {
             return false;
         }
-        self.change_or_fail(|rtc| rtc.bwe().set_bitrate(Bitrate::from(next), Bitrate::from(best)));
+        self.change_or_fail(|rtc| {
+            rtc.bwe()
+                .set_bitrate(Bitrate::from(next), Bitrate::from(best));
+        });
         true
     }
 
@@ -73,8 +81,11 @@ impl Transport {
     /// Lets the estimation start anew at the capacity if more is to be sent than it allows: else it would feel its way up to what
     /// the network has carried already.
     pub fn make_room(&mut self, bits_per_second: u64) {
-        let Some(capacity) = self.capacity.bits_per_second().map(Bitrate::from) else { return };
-        let is_lower = |estimate: Bitrate| estimate.as_u64() < bits_per_second && estimate < capacity;
+        let Some(capacity) = self.capacity.bits_per_second().map(Bitrate::from) else {
+            return;
+        };
+        let is_lower =
+            |estimate: Bitrate| estimate.as_u64() < bits_per_second && estimate < capacity;
         if !self.is_resting && self.estimate.is_some_and(is_lower) {
             self.estimate = Some(capacity);
             self.change_or_fail(|rtc| rtc.bwe().reset(capacity));
@@ -83,7 +94,9 @@ impl Transport {
 
     /// Lets the estimation start anew, at the present estimate, if that has not changed for some time although more is wanted.
     pub fn leave_stagnation(&mut self, wanted: u64, now: Instant) {
-        let Some(estimate) = self.estimate else { return };
+        let Some(estimate) = self.estimate else {
+            return;
+        };
         if self.stagnation.observe(estimate.as_u64(), wanted, now) {
             self.change_or_fail(|rtc| rtc.bwe().reset(estimate));
         }

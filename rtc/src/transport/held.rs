@@ -71,7 +71,11 @@ mod tests {
             (128, 1200, false),
             (0, 300, false),
         ] {
-            assert_eq!(HeldPackets::concern(&[vec![first], vec![0; bytes - 1]].concat()), is_held, "{first}, {bytes}");
+            assert_eq!(
+                HeldPackets::concern(&[vec![first], vec![0; bytes - 1]].concat()),
+                is_held,
+                "{first}, {bytes}"
+            );
         }
         assert!(!HeldPackets::concern(&[]));
     }
@@ -81,10 +85,19 @@ mod tests {
         let address = "192.0.2.1:1".parse().unwrap();
         let mut held = HeldPackets::default();
         for number in 0..100 {
-            let source = Source { is_tcp: false, address };
-            held.push(HeldPacket { source, destination: address, contents: vec![number] });
+            let source = Source {
+                is_tcp: false,
+                address,
+            };
+            held.push(HeldPacket {
+                source,
+                destination: address,
+                contents: vec![number],
+            });
         }
-        let kept: Vec<_> = std::iter::from_fn(|| held.pop()).map(|packet| usize::from(packet.contents[0])).collect();
+        let kept: Vec<_> = std::iter::from_fn(|| held.pop())
+            .map(|packet| usize::from(packet.contents[0]))
+            .collect();
         assert!(kept == Vec::from_iter(0..MOST) && held.is_empty());
     }
 }

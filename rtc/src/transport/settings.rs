@@ -38,8 +38,14 @@ impl TransportSettings {
     /// networks as these may be contacted too: so clients and a server of a private network, or of one machine, work.
     pub fn new(candidates: Vec<Candidate>, contactable: &AddressFilter) -> Self {
         let crypto = Arc::new(str0m::crypto::from_feature_flags());
-        let contactable = contactable.with_networks_of(candidates.iter().map(|candidate| candidate.addr().ip()));
-        Self { certificate: crypto.dtls_provider.generate_certificate(), crypto, candidates, contactable }
+        let contactable =
+            contactable.with_networks_of(candidates.iter().map(|candidate| candidate.addr().ip()));
+        Self {
+            certificate: crypto.dtls_provider.generate_certificate(),
+            crypto,
+            candidates,
+            contactable,
+        }
     }
 
     /// Returns the code that proves the knowledge of a password in a STUN message.
@@ -79,7 +85,10 @@ impl TransportSettings {
 fn extensions() -> ExtensionMap {
     let mut extensions = ExtensionMap::empty();
     let standard = ExtensionMap::standard();
-    for (id, extension) in standard.iter().filter(|(_, extension)| **extension != Extension::VideoOrientation) {
+    for (id, extension) in standard
+        .iter()
+        .filter(|(_, extension)| **extension != Extension::VideoOrientation)
+    {
         extensions.set(id, extension.clone());
     }
     extensions.set(DEPENDENCIES, dependency_extension());
@@ -88,9 +97,19 @@ fn extensions() -> ExtensionMap {
 
 /// Adds profile 0 of VP9, the one with 8 bits.
 fn add_vp9(config: &mut RtcConfig) {
-    let format = FormatParams { profile_id: Some(0), ..FormatParams::default() };
+    let format = FormatParams {
+        profile_id: Some(0),
+        ..FormatParams::default()
+    };
     let (payload_type, resend) = (98.into(), Some(99.into()));
-    config.codec_config().add_config(payload_type, resend, Codec::Vp9, Frequency::NINETY_KHZ, None, format);
+    config.codec_config().add_config(
+        payload_type,
+        resend,
+        Codec::Vp9,
+        Frequency::NINETY_KHZ,
+        None,
+        format,
+    );
 }
 
 /// Adds constrained baseline and baseline in both packetization modes, which all browsers have.
@@ -102,6 +121,11 @@ fn add_h264(config: &mut RtcConfig) {
         (125, 107, false, 0x0042_001f),
     ];
     for (payload_type, resend, is_mode_1, profile) in PROFILES {
-        config.codec_config().add_h264(payload_type.into(), Some(resend.into()), is_mode_1, profile);
+        config.codec_config().add_h264(
+            payload_type.into(),
+            Some(resend.into()),
+            is_mode_1,
+            profile,
+        );
     }
 }

@@ -28,7 +28,9 @@ impl Transport {
     pub fn remove_sources(&mut self, mid: Mid) -> Option<bool> {
         let removed = self.change(|rtc| {
             let mut direct = rtc.direct_api();
-            let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return Ok(None) };
+            let Some(stream) = direct.stream_tx_by_mid(mid, None) else {
+                return Ok(None);
+            };
             let (ssrc, has_retransmissions) = (stream.ssrc(), stream.rtx().is_some());
             direct.remove_stream_tx(ssrc);
             Ok(Some(has_retransmissions))
@@ -45,8 +47,14 @@ impl Transport {
             let mut direct = rtc.direct_api();
             if direct.stream_tx_by_mid(mid, None).is_none() {
                 let ssrc = direct.new_ssrc();
-                let retransmissions = std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
-                direct.declare_stream_tx(ssrc, retransmissions.filter(|_| has_retransmissions), mid, None);
+                let retransmissions =
+                    std::iter::repeat_with(|| direct.new_ssrc()).find(|other| *other != ssrc);
+                direct.declare_stream_tx(
+                    ssrc,
+                    retransmissions.filter(|_| has_retransmissions),
+                    mid,
+                    None,
+                );
             }
         });
     }
@@ -57,7 +65,11 @@ impl Transport {
         self.change_or_fail(|rtc| {
             if let Some(stream) = rtc.direct_api().stream_tx_by_mid(mid, None) {
                 stream.set_unpaced(true);
-                stream.set_rtx_cache(RETRANSMISSION_PACKETS, RETRANSMISSION_TIME, Some(RETRANSMISSION_SHARE));
+                stream.set_rtx_cache(
+                    RETRANSMISSION_PACKETS,
+                    RETRANSMISSION_TIME,
+                    Some(RETRANSMISSION_SHARE),
+                );
             }
         });
     }
@@ -66,7 +78,9 @@ impl Transport {
     pub fn section_of(&mut self, ssrc: Ssrc) -> Option<(Mid, Option<Rid>)> {
         // This looks it up only, and changes nothing.
         let mut direct = self.rtc.direct_api();
-        direct.stream_rx(&ssrc).map(|stream| (stream.mid(), stream.rid()))
+        direct
+            .stream_rx(&ssrc)
+            .map(|stream| (stream.mid(), stream.rid()))
     }
 
     /// Requests the lost packets of a video's source. They come as retransmissions from where the client's offer says, unless those name the
@@ -77,7 +91,9 @@ impl Transport {
         let named = self.retransmissions.get(&ssrc).copied();
         self.change_or_fail(|rtc| {
             let mut direct = rtc.direct_api();
-            let Some(stream) = direct.stream_rx(&ssrc) else { return };
+            let Some(stream) = direct.stream_rx(&ssrc) else {
+                return;
+            };
             stream.suppress_nack(false);
             let (mid, rid, known) = (stream.mid(), stream.rid(), stream.rtx());
             if known.is_none() && named.is_some() {
@@ -90,7 +106,9 @@ impl Transport {
     pub fn request_key_frame(&mut self, mid: Mid, rid: Option<Rid>) -> bool {
         let requested = self.change(|rtc| {
             let mut direct = rtc.direct_api();
-            let Some(stream) = direct.stream_rx_by_mid(mid, rid) else { return Ok(false) };
+            let Some(stream) = direct.stream_rx_by_mid(mid, rid) else {
+                return Ok(false);
+            };
             stream.request_keyframe(KeyframeRequestKind::Pli);
             Ok(true)
         });
@@ -100,7 +118,9 @@ impl Transport {
     /// Puts a packet into the queue of a section's source; it is sent when the connection is driven. Returns whether there is one.
     pub fn write_rtp(&mut self, mid: Mid, packet: RtpWrite) -> bool {
         let mut direct = self.rtc.direct_api();
-        let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return false };
+        let Some(stream) = direct.stream_tx_by_mid(mid, None) else {
+            return false;
+        };
         stream.write_rtp(packet);
         true
     }
@@ -115,7 +135,13 @@ impl Transport {
         is_nackable: bool,
     ) -> bool {
         let empty: &[u8] = &[];
-        let write = RtpWrite::new(payload_type, numbers.sequence.into(), numbers.timestamp, now, empty);
+        let write = RtpWrite::new(
+            payload_type,
+            numbers.sequence.into(),
+            numbers.timestamp,
+            now,
+            empty,
+        );
         self.write_rtp(mid, write.nackable(is_nackable))
     }
 }

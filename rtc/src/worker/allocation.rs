@@ -27,39 +27,68 @@ const NO_PRIORITY: u32 = u32::MAX;
 impl Worker {
     /// Chooses the layers that a participant receives, and requests the key frames with which they begin.
     pub(super) fn allocate(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else { return };
+        let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else {
+            return;
+        };
         let (may_pause, is_reduced) = (peer.info.allows_pause, self.is_reduced(key));
         let (mut tracks, mut videos, mut audio_bitrate, mut sent) = (Vec::new(), Vec::new(), 0, 0);
         let mut is_video_wanted = false;
         for section in &peer.sections {
-            let Some(track_key) = section.sent.or(section.track) else { continue };
-            let Some(track) = self.tracks.get_mut(track_key) else { continue };
+            let Some(track_key) = section.sent.or(section.track) else {
+                continue;
+            };
+            let Some(track) = self.tracks.get_mut(track_key) else {
+                continue;
+            };
             if section.sent.is_none() && track.is_awaited_by(key) {
                 continue;
             }
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
                 let (steps, video) = demand(track, key, settings, is_reduced, self.now);
-                sent += video.current.map_or(0, |step| steps.get(step).map_or(0, |step| step_rate(track, *step).mean));
+                sent += video.current.map_or(0, |step| {
+                    steps
+                        .get(step)
+                        .map_or(0, |step| step_rate(track, *step).mean)
+                });
                 videos.push(video);
                 is_video_wanted |= !track.is_muted && !settings.is_disabled;
                 tracks.push((track_key, steps));
             } else {
                 audio_bitrate += audio_rate(track);
                 if let Some(subscription) = track.subscription_of(key) {
-                    subscription.choice.set_target((!settings.is_disabled).then_some(0));
+                    subscription
+                        .choice
+                        .set_target((!settings.is_disabled).then_some(0));
                 }
             }
         }
         self.rest(key, !videos.is_empty() && !is_video_wanted);
-        let budget = self.budget(key, sent + audio_bitrate).map(|budget| budget.saturating_sub(audio_bitrate));
+        let budget = self
+            .budget(key, sent + audio_bitrate)
+            .map(|budget| budget.saturating_sub(audio_bitrate));
         let allocation = allocate(&videos, budget, may_pause);
-        let with_audio = |bitrate: u64| if bitrate > 0 { bitrate + audio_bitrate } else { 0 };
-        self.set_bitrates(key, with_audio(allocation.next_bitrate), with_audio(allocation.best_bitrate));
+        let with_audio = |bitrate: u64| {
+            if bitrate > 0 {
+                bitrate + audio_bitrate
+            } else {
+                0
+            }
+        };
+        self.set_bitrates(
+            key,
+            with_audio(allocation.next_bitrate),
+            with_audio(allocation.best_bitrate),
+        );
         self.make_room(key, allocation.bitrate + audio_bitrate);
         for ((track, steps), chosen) in tracks.into_iter().zip(allocation.layers) {
             let is_paused = chosen.is_none() && !steps.is_empty();
-            self.set_layer(key, track, chosen.and_then(|step| steps.get(step).copied()), is_paused);
+            self.set_layer(
+                key,
+                track,
+                chosen.and_then(|step| steps.get(step).copied()),
+                is_paused,
+            );
         }
         self.request_key_frames_of(key);
     }
@@ -84,26 +113,44 @@ impl Worker {
         let peer = self.peers.get(key)?;
         let transport = self.transports.get_mut(peer.subscriber);
         let capacity = transport.and_then(|transport| transport.update_capacity(sent, self.now));
-        let limit = peer.info.permissions.subscribe_max_kbps.map(|kbps| u64::from(kbps) * 1000);
+        let limit = peer
+            .info
+            .permissions
+            .subscribe_max_kbps
+            .map(|kbps| u64::from(kbps) * 1000);
         [capacity, limit].into_iter().flatten().min()
     }
 
     /// Lets the bandwidth estimation rest while no video is to be sent on the sections for it.
     fn rest(&mut self, key: PeerKey, is_resting: bool) {
-        let Some(subscriber) = self.peers.get(key).map(|peer| peer.subscriber) else { return };
+        let Some(subscriber) = self.peers.get(key).map(|peer| peer.subscriber) else {
+            return;
+        };
         let now = self.now;
-        if self.transports.get_mut(subscriber).is_some_and(|transport| transport.rest(is_resting, now)) {
+        if self
+            .transports
+            .get_mut(subscriber)
+            .is_some_and(|transport| transport.rest(is_resting, now))
+        {
             self.touch(subscriber);
         }
     }
 
     /// Tells the bandwidth estimation what is to be tried.
     fn set_bitrates(&mut self, key: PeerKey, next: u64, best: u64) {
-        let Some(peer) = self.peers.get(key) else { return };
-        let limit = peer.info.permissions.subscribe_max_kbps.map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        let limit = peer
+            .info
+            .permissions
+            .subscribe_max_kbps
+            .map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
         // Padding makes room for what the network has not shown to carry, never for what the role forbids.
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
-        let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
+        let Some(transport) = self.transports.get_mut(peer.subscriber) else {
+            return;
+        };
         transport.leave_stagnation(wanted.0, self.now);
         if transport.set_bitrates(wanted.0, wanted.1, self.now) {
             let subscriber = peer.subscriber;
@@ -120,16 +167,29 @@ impl Worker {
     }
 
     fn set_layer(&mut self, key: PeerKey, track: TrackKey, step: Option<Step>, is_paused: bool) {
-        let Some(track) = self.tracks.get_mut(track) else { return };
+        let Some(track) = self.tracks.get_mut(track) else {
+            return;
+        };
         let (publisher, sid) = (track.peer, track.sid.clone());
-        let Some(subscription) = track.subscription_of(key) else { return };
+        let Some(subscription) = track.subscription_of(key) else {
+            return;
+        };
         subscription.choice.set_target(step.map(|step| step.layer));
         subscription.choice.temporal = step.and_then(|step| step.temporal);
         if std::mem::replace(&mut subscription.is_paused, is_paused) == is_paused {
             return;
         }
-        let Some(publisher) = self.peers.get(publisher).map(|peer| peer.info.sid.clone()) else { return };
-        self.emit(key, PeerEvent::StreamStateChanged { publisher, track: sid, is_paused });
+        let Some(publisher) = self.peers.get(publisher).map(|peer| peer.info.sid.clone()) else {
+            return;
+        };
+        self.emit(
+            key,
+            PeerEvent::StreamStateChanged {
+                publisher,
+                track: sid,
+                is_paused,
+            },
+        );
     }
 }
 
@@ -149,21 +209,37 @@ fn demand(
     is_reduced: bool,
     now: Instant,
 ) -> (Vec<Step>, VideoDemand) {
-    let wanted = track.wanted_layer(settings).map(|wanted| if is_reduced { 0 } else { wanted });
+    let wanted = track
+        .wanted_layer(settings)
+        .map(|wanted| if is_reduced { 0 } else { wanted });
     let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     let steps = steps(track, layers, now);
-    let rate = |step: &Step| track.is_live(step.layer, now).then(|| step_rate(track, *step));
+    let rate = |step: &Step| {
+        track
+            .is_live(step.layer, now)
+            .then(|| step_rate(track, *step))
+    };
     let rates = steps.iter().map(rate).collect();
     let priority = priority(track, settings);
-    let sent = track.subscription_of(key).map(|subscription| subscription.choice);
+    let sent = track
+        .subscription_of(key)
+        .map(|subscription| subscription.choice);
     let is_sent = |step: &Step| {
         sent.is_some_and(|sent| {
-            sent.current == Some(step.layer) && (step.temporal.is_none() || step.temporal == sent.temporal)
+            sent.current == Some(step.layer)
+                && (step.temporal.is_none() || step.temporal == sent.temporal)
         })
     };
     let current = steps.iter().position(is_sent);
-    (steps, VideoDemand { layers: rates, priority, current })
+    (
+        steps,
+        VideoDemand {
+            layers: rates,
+            priority,
+            current,
+        },
+    )
 }
 
 /// Returns the steps of so many layers: the temporal ones of the lowest that is live, and then one layer after another.
@@ -172,11 +248,21 @@ fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
     let mut steps = Vec::new();
     for layer in 0..layers {
         if Some(layer) == lowest && !track.is_muted {
-            let measured = track.layers.get(layer).map_or(0, PublishedLayer::measured_temporal_layers);
-            let lower = (0..measured.saturating_sub(1)).filter_map(|temporal| u8::try_from(temporal).ok());
-            steps.extend(lower.map(|temporal| Step { layer, temporal: Some(temporal) }));
+            let measured = track
+                .layers
+                .get(layer)
+                .map_or(0, PublishedLayer::measured_temporal_layers);
+            let lower =
+                (0..measured.saturating_sub(1)).filter_map(|temporal| u8::try_from(temporal).ok());
+            steps.extend(lower.map(|temporal| Step {
+                layer,
+                temporal: Some(temporal),
+            }));
         }
-        steps.push(Step { layer, temporal: None });
+        steps.push(Step {
+            layer,
+            temporal: None,
+        });
     }
     steps
 }
@@ -190,7 +276,11 @@ fn priority(track: &PublishedTrack, settings: TrackSettings) -> u32 {
 }
 
 /// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
-pub(super) fn best_live_layer(track: &PublishedTrack, wanted: usize, now: Instant) -> Option<usize> {
+pub(super) fn best_live_layer(
+    track: &PublishedTrack,
+    wanted: usize,
+    now: Instant,
+) -> Option<usize> {
     let is_live = |layer: &usize| track.is_live(*layer, now);
     let below = (0..=wanted).rev().find(is_live);
     below.or_else(|| (wanted..track.layers.len()).find(is_live))
@@ -199,11 +289,21 @@ pub(super) fn best_live_layer(track: &PublishedTrack, wanted: usize, now: Instan
 /// Returns what a step takes.
 fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
     let rate = layer_rate(track, step.layer);
-    let Some((temporal, layer)) = step.temporal.zip(track.layers.get(step.layer)) else { return rate };
-    let share = |rates: &[RateMeter]| rates.iter().map(|rate| rate.mean_bits_per_second).sum::<u64>();
+    let Some((temporal, layer)) = step.temporal.zip(track.layers.get(step.layer)) else {
+        return rate;
+    };
+    let share = |rates: &[RateMeter]| {
+        rates
+            .iter()
+            .map(|rate| rate.mean_bits_per_second)
+            .sum::<u64>()
+    };
     let (part, all) = (share(layer.up_to(temporal)), share(&layer.temporal_rates));
     let of_part = |bits: u64| bits.saturating_mul(part) / all.max(1);
-    LayerRate { mean: of_part(rate.mean), peak: of_part(rate.peak) }
+    LayerRate {
+        mean: of_part(rate.mean),
+        peak: of_part(rate.peak),
+    }
 }
 
 /// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual. Of a stream with layers,
@@ -222,15 +322,32 @@ fn layer_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
 
 /// Returns what the packets of a layer take.
 fn own_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
-    let measured = track.layers.get(layer).map(|layer| &layer.rate).filter(|rate| rate.mean_bits_per_second > 0);
+    let measured = track
+        .layers
+        .get(layer)
+        .map(|layer| &layer.rate)
+        .filter(|rate| rate.mean_bits_per_second > 0);
     if let Some(rate) = measured {
-        return LayerRate { mean: rate.mean_bits_per_second, peak: rate.peak_bits_per_second };
+        return LayerRate {
+            mean: rate.mean_bits_per_second,
+            peak: rate.peak_bits_per_second,
+        };
     }
-    let announced = track.layer_info(layer).map(|info| u64::from(info.bitrate)).filter(|rate| *rate > 0);
-    let mean = announced.or(USUAL_BITRATES.get(layer).copied()).unwrap_or_default();
+    let announced = track
+        .layer_info(layer)
+        .map(|info| u64::from(info.bitrate))
+        .filter(|rate| *rate > 0);
+    let mean = announced
+        .or(USUAL_BITRATES.get(layer).copied())
+        .unwrap_or_default();
     LayerRate { mean, peak: mean }
 }
 
 fn audio_rate(track: &PublishedTrack) -> u64 {
-    track.layers.first().map(|layer| layer.rate.bits_per_second).filter(|rate| *rate > 0).unwrap_or(USUAL_AUDIO)
+    track
+        .layers
+        .first()
+        .map(|layer| layer.rate.bits_per_second)
+        .filter(|rate| *rate > 0)
+        .unwrap_or(USUAL_AUDIO)
 }

@@ -11,10 +11,18 @@ use crate::transport::{HeldPacket, HeldPackets, PeerKey, TransportKey};
 impl Worker {
     /// Lets a sender wait for a receiver of its message, if too much waits for that.
     pub(super) fn await_receiver(&mut self, sender: TransportKey, receiver: TransportKey) {
-        if !self.transports.get(receiver).is_some_and(|transport| transport.backlog.is_awaited()) {
+        if !self
+            .transports
+            .get(receiver)
+            .is_some_and(|transport| transport.backlog.is_awaited())
+        {
             return;
         }
-        if let Some(sender) = self.transports.get_mut(sender).filter(|sender| !sender.awaited.contains(&receiver)) {
+        if let Some(sender) = self
+            .transports
+            .get_mut(sender)
+            .filter(|sender| !sender.awaited.contains(&receiver))
+        {
             sender.awaited.push(receiver);
         }
     }
@@ -24,7 +32,13 @@ impl Worker {
         if !HeldPackets::concern(packet.contents) {
             return false;
         }
-        let Some(transport) = self.transports.get(key).filter(|transport| transport.is_connected) else { return false };
+        let Some(transport) = self
+            .transports
+            .get(key)
+            .filter(|transport| transport.is_connected)
+        else {
+            return false;
+        };
         // What comes later waits behind what is held.
         let has_held = !transport.held.is_empty();
         if !has_held && !self.has_to_wait(key) {
@@ -33,18 +47,34 @@ impl Worker {
         if !has_held {
             self.held.push(key);
         }
-        let Some(transport) = self.transports.get_mut(key) else { return false };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return false;
+        };
         transport.last_packet = Some(self.now);
-        let Datagram { source, destination, contents } = *packet;
-        transport.held.push(HeldPacket { source, destination, contents: contents.to_vec() });
+        let Datagram {
+            source,
+            destination,
+            contents,
+        } = *packet;
+        transport.held.push(HeldPacket {
+            source,
+            destination,
+            contents: contents.to_vec(),
+        });
         true
     }
 
     /// Returns whether a receiver of a sender's messages has to catch up.
     fn has_to_wait(&mut self, key: TransportKey) -> bool {
-        let Some(sender) = self.transports.get_mut(key) else { return false };
+        let Some(sender) = self.transports.get_mut(key) else {
+            return false;
+        };
         let mut awaited = std::mem::take(&mut sender.awaited);
-        awaited.retain(|key| self.transports.get(*key).is_some_and(|receiver| receiver.backlog.is_awaited()));
+        awaited.retain(|key| {
+            self.transports
+                .get(*key)
+                .is_some_and(|receiver| receiver.backlog.is_awaited())
+        });
         let has_to_wait = !awaited.is_empty();
         if let Some(sender) = self.transports.get_mut(key) {
             sender.awaited = awaited;
@@ -64,13 +94,32 @@ impl Worker {
                 self.held.push(key);
                 continue;
             }
-            let Some(packet) = self.transports.get_mut(key).and_then(|transport| transport.held.pop()) else {
+            let Some(packet) = self
+                .transports
+                .get_mut(key)
+                .and_then(|transport| transport.held.pop())
+            else {
                 continue;
             };
-            let HeldPacket { source, destination, contents } = &packet;
-            self.receive(key, Datagram { source: *source, destination: *destination, contents });
+            let HeldPacket {
+                source,
+                destination,
+                contents,
+            } = &packet;
+            self.receive(
+                key,
+                Datagram {
+                    source: *source,
+                    destination: *destination,
+                    contents,
+                },
+            );
             has_released = true;
-            if self.transports.get(key).is_some_and(|transport| !transport.held.is_empty()) {
+            if self
+                .transports
+                .get(key)
+                .is_some_and(|transport| !transport.held.is_empty())
+            {
                 self.held.push(key);
             }
         }
@@ -81,10 +130,16 @@ impl Worker {
     /// Judges whether a participant takes its messages fast enough to be waited for.
     pub(super) fn judge_backlog(&mut self, key: PeerKey) {
         let subscriber = self.peers.get(key).map(|peer| peer.subscriber);
-        let Some(transport) = subscriber.and_then(|key| self.transports.get_mut(key)) else { return };
+        let Some(transport) = subscriber.and_then(|key| self.transports.get_mut(key)) else {
+            return;
+        };
         if transport.backlog.judge(self.now) {
             self.has_backlog_shrunk = true;
-            self.warn(key, "a client takes its reliable messages too slowly", &"it loses some");
+            self.warn(
+                key,
+                "a client takes its reliable messages too slowly",
+                &"it loses some",
+            );
         }
     }
 }

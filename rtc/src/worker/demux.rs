@@ -41,7 +41,9 @@ impl Demux {
 
     /// Binds an address to a transport. Returns the one that it was bound to before, if another.
     pub fn bind(&mut self, source: Source, transport: TransportKey) -> Option<TransportKey> {
-        self.by_source.insert(source, transport).filter(|before| *before != transport)
+        self.by_source
+            .insert(source, transport)
+            .filter(|before| *before != transport)
     }
 
     /// Unbinds an address, if it is bound to this transport.
@@ -68,7 +70,10 @@ mod tests {
     fn an_address_that_moves_to_another_transport_is_not_unbound_by_the_old_one() {
         let mut keys = SlotMap::with_key();
         let (old, new) = (keys.insert(()), keys.insert(()));
-        let address = Source { is_tcp: false, address: "192.0.2.1:5000".parse().unwrap() };
+        let address = Source {
+            is_tcp: false,
+            address: "192.0.2.1:5000".parse().unwrap(),
+        };
         let mut demux = Demux::default();
         assert_eq!(demux.bind(address, old), None);
         assert_eq!(demux.bind(address, new), Some(old));

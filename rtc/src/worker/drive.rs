@@ -49,7 +49,11 @@ impl Worker {
     /// Handles a datagram.
     pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.advance_clock(now);
-        let Some(key) = self.demux.by_source(datagram.source).or_else(|| self.bind_source(&datagram)) else {
+        let Some(key) = self
+            .demux
+            .by_source(datagram.source)
+            .or_else(|| self.bind_source(&datagram))
+        else {
             return self.note_drop(None, DropReason::Stranger);
         };
         if !self.hold_packet(key, &datagram) {
@@ -59,12 +63,22 @@ impl Worker {
 
     /// Hands a datagram to the connection that it belongs to.
     pub(super) fn receive(&mut self, key: TransportKey, datagram: Datagram<'_>) {
-        let protocol = if datagram.source.is_tcp { Protocol::Tcp } else { Protocol::Udp };
-        let Ok(packet) = Receive::new(protocol, datagram.source.address, datagram.destination, datagram.contents)
-        else {
+        let protocol = if datagram.source.is_tcp {
+            Protocol::Tcp
+        } else {
+            Protocol::Udp
+        };
+        let Ok(packet) = Receive::new(
+            protocol,
+            datagram.source.address,
+            datagram.destination,
+            datagram.contents,
+        ) else {
             return self.note_drop(Some(key), DropReason::Malformed);
         };
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         match transport.receive(packet, self.now) {
             Ok(()) => self.drain(key),
             Err(error) => self.fail_transport(key, &error),
@@ -78,7 +92,9 @@ impl Worker {
 
     /// Forgets a source whose TCP connection has ended.
     pub fn forget_source(&mut self, source: Source) {
-        let Some(key) = self.demux.by_source(source) else { return };
+        let Some(key) = self.demux.by_source(source) else {
+            return;
+        };
         self.demux.unbind(source, key);
         if let Some(transport) = self.transports.get_mut(key) {
             transport.sources.retain(|bound| *bound != source);
@@ -89,11 +105,15 @@ impl Worker {
     fn bind_source(&mut self, datagram: &Datagram<'_>) -> Option<TransportKey> {
         // STUN begins with 0 or 1; the check spares the parser most of what strangers send.
         datagram.contents.first().filter(|byte| **byte < 2)?;
-        let message = StunMessage::parse(datagram.contents).ok().filter(StunMessage::is_binding_request)?;
+        let message = StunMessage::parse(datagram.contents)
+            .ok()
+            .filter(StunMessage::is_binding_request)?;
         let (ufrag, _) = message.split_username()?;
         let key = self.demux.by_ufrag(ufrag)?;
         let password = self.transports.get_mut(key)?.password_of(ufrag)?;
-        if !message.verify(password.as_bytes(), |secret, parts| self.settings.stun_hmac(secret, parts)) {
+        if !message.verify(password.as_bytes(), |secret, parts| {
+            self.settings.stun_hmac(secret, parts)
+        }) {
             return None;
         }
         self.count_handshake(key, datagram.source)?;
@@ -117,10 +137,16 @@ impl Worker {
     }
 
     fn bind(&mut self, source: Source, key: TransportKey) {
-        if let Some(before) = self.demux.bind(source, key).and_then(|before| self.transports.get_mut(before)) {
+        if let Some(before) = self
+            .demux
+            .bind(source, key)
+            .and_then(|before| self.transports.get_mut(before))
+        {
             before.sources.retain(|bound| *bound != source);
         }
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         transport.sources.push_back(source);
         if transport.sources.len() > SOURCES
             && let Some(oldest) = transport.sources.pop_front()
@@ -131,7 +157,9 @@ impl Worker {
 
     /// Lets time pass for a touched connection and handles what it puts out.
     pub(super) fn drive(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         transport.is_touched = false;
         match transport.advance(self.now) {
             Ok(()) => self.drain(key),
@@ -141,12 +169,22 @@ impl Worker {
 
     /// Drives a connection whose deadline was reached, or puts the deadline off if it has moved.
     pub(super) fn handle_deadline(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         // An entry that a nearer deadline has replaced is not the armed one.
-        if transport.timeout.take_if(|armed| *armed <= self.now).is_none() {
+        if transport
+            .timeout
+            .take_if(|armed| *armed <= self.now)
+            .is_none()
+        {
             return;
         }
-        if transport.due.is_some_and(|due| due > self.now) { self.arm(key) } else { self.drive(key) }
+        if transport.due.is_some_and(|due| due > self.now) {
+            self.arm(key);
+        } else {
+            self.drive(key);
+        }
     }
 
     /// Handles all that a connection puts out. str0m sends one packet for each moment that passes, and is due again in the next:
@@ -179,7 +217,9 @@ impl Worker {
 
     /// Makes sure that a timer fires when the connection is due, or earlier.
     fn arm(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         let Some(due) = transport.due else { return };
         if transport.timeout.is_none_or(|armed| due < armed) {
             transport.timeout = Some(due);
@@ -214,20 +254,32 @@ impl Worker {
 
     /// Takes an estimate of the bandwidth to a client. One that does not say how it receives is not limited.
     pub(super) fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         let bitrate = match estimate {
-            BweKind::Twcc { estimate, can_probe } => can_probe.then_some(*estimate),
+            BweKind::Twcc {
+                estimate,
+                can_probe,
+            } => can_probe.then_some(*estimate),
             BweKind::Remb { estimate, .. } => Some(*estimate),
             _ => return,
         };
         let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer);
-        if counts && self.peers.get(peer).is_some_and(|peer| peer.subscriber == key) {
+        if counts
+            && self
+                .peers
+                .get(peer)
+                .is_some_and(|peer| peer.subscriber == key)
+        {
             self.allocate(peer);
         }
     }
 
     fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         transport.open_channels.insert(id);
         let name = label.len() + transport.channel_protocol(id);
         if transport.open_channels.len() > CHANNELS || name > CHANNEL_NAME {
@@ -236,18 +288,23 @@ impl Worker {
         }
         if data::kind_of_channel(&label).is_some() || label == data::DATA_TRACK {
             transport.channels.insert(label, id);
-        } else if data::is_plain_channel(&label) && transport.plain_channels.len() < PLAIN_CHANNELS {
+        } else if data::is_plain_channel(&label) && transport.plain_channels.len() < PLAIN_CHANNELS
+        {
             transport.plain_channels.push(id);
         }
         self.send_backlog(key);
     }
 
     fn handle_connected(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         transport.is_connected = true;
         let peer_key = transport.peer;
         self.end_handshake(key);
-        let Some(peer) = self.peers.get_mut(peer_key) else { return };
+        let Some(peer) = self.peers.get_mut(peer_key) else {
+            return;
+        };
         if peer.primary() == key && !peer.is_active {
             peer.is_active = true;
             self.emit(peer_key, PeerEvent::Connected);
@@ -257,7 +314,10 @@ impl Worker {
 
     /// Ends the count of a connection's handshake.
     pub(super) fn end_handshake(&mut self, key: TransportKey) {
-        let client = self.transports.get_mut(key).and_then(|transport| transport.handshake_with.take());
+        let client = self
+            .transports
+            .get_mut(key)
+            .and_then(|transport| transport.handshake_with.take());
         if let Some(client) = client {
             self.demux.handshakes.subtract(&client);
         }
@@ -270,7 +330,9 @@ impl Worker {
     }
 
     pub(super) fn fail_transport(&mut self, key: TransportKey, error: &TransportError) {
-        let Some(transport) = self.transports.get(key) else { return };
+        let Some(transport) = self.transports.get(key) else {
+            return;
+        };
         let peer = transport.peer;
         self.warn(peer, "a media connection failed", error);
         self.fail_peer(peer, FailureReason::Closed);

@@ -8,23 +8,39 @@ use super::peer::Peer;
 use super::track::{PublishedLayer, PublishedTrack};
 use crate::forward::kilobits;
 use crate::snapshot::{
-    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
+    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot,
+    TransportSnapshot,
 };
 use crate::track::Quality;
 use crate::transport::{PeerKey, Transport, TransportRole};
 
 impl Worker {
     /// Returns the state of those participants that are in a room.
-    pub(super) fn snapshots(&self, room: &NamespacedRoom, sids: &[ParticipantSid]) -> Vec<PeerSnapshot> {
-        let Some(room) = self.room_by_name.get(room) else { return Vec::new() };
-        let keys = sids.iter().filter_map(|sid| self.peer_by_sid.get(sid).copied());
-        let peers = keys.filter_map(|key| Some((key, self.peers.get(key).filter(|peer| peer.room == *room)?)));
-        peers.map(|(key, peer)| self.peer_snapshot(key, peer)).collect()
+    pub(super) fn snapshots(
+        &self,
+        room: &NamespacedRoom,
+        sids: &[ParticipantSid],
+    ) -> Vec<PeerSnapshot> {
+        let Some(room) = self.room_by_name.get(room) else {
+            return Vec::new();
+        };
+        let keys = sids
+            .iter()
+            .filter_map(|sid| self.peer_by_sid.get(sid).copied());
+        let peers = keys
+            .filter_map(|key| Some((key, self.peers.get(key).filter(|peer| peer.room == *room)?)));
+        peers
+            .map(|(key, peer)| self.peer_snapshot(key, peer))
+            .collect()
     }
 
     /// Counts the mean losses of the connections.
     pub(super) fn measure_losses(&mut self) {
-        let stats = || self.transports.values().filter_map(|transport| transport.stats.as_ref());
+        let stats = || {
+            self.transports
+                .values()
+                .filter_map(|transport| transport.stats.as_ref())
+        };
         let received = mean_in_millionths(stats().filter_map(|stats| stats.ingress_loss_fraction));
         let sent = mean_in_millionths(stats().filter_map(|stats| stats.egress_loss_fraction));
         (self.counters.received_loss, self.counters.sent_loss) = (received, sent);
@@ -32,11 +48,18 @@ impl Worker {
 
     fn peer_snapshot(&self, key: PeerKey, peer: &Peer) -> PeerSnapshot {
         let transports = peer.transports().filter_map(|key| self.transports.get(key));
-        let published = peer.published.iter().filter_map(|track| self.tracks.get(*track));
+        let published = peer
+            .published
+            .iter()
+            .filter_map(|track| self.tracks.get(*track));
         PeerSnapshot {
             sid: peer.info.sid.clone(),
-            transports: transports.map(|transport| self.transport_snapshot(transport)).collect(),
-            published: published.map(|track| self.published_snapshot(track)).collect(),
+            transports: transports
+                .map(|transport| self.transport_snapshot(transport))
+                .collect(),
+            published: published
+                .map(|track| self.published_snapshot(track))
+                .collect(),
             subscribed: self.subscribed(key, peer),
         }
     }
@@ -56,11 +79,15 @@ impl Worker {
                 local: pair.local.addr,
                 remote: pair.remote.addr,
             }),
-            silent_for: transport.last_packet.map(|last| self.now.saturating_duration_since(last)),
+            silent_for: transport
+                .last_packet
+                .map(|last| self.now.saturating_duration_since(last)),
             round_trip: transport.quality.round_trip,
             egress_loss: stats.and_then(|stats| stats.egress_loss_fraction),
             ingress_loss: stats.and_then(|stats| stats.ingress_loss_fraction),
-            estimate_kbps: transport.estimate.map(|estimate| kilobits(estimate.as_u64())),
+            estimate_kbps: transport
+                .estimate
+                .map(|estimate| kilobits(estimate.as_u64())),
             wanted_kbps: Some(kilobits(transport.bitrates.0)).filter(|wanted| *wanted > 0),
             media_sections: transport.media_sections,
             dropped: transport.dropped,
@@ -68,12 +95,18 @@ impl Worker {
     }
 
     fn published_snapshot(&self, track: &PublishedTrack) -> PublishedSnapshot {
-        let seen = track.layers.iter().zip(Quality::ALL).filter(|(layer, _)| layer.last_packet.is_some());
+        let seen = track
+            .layers
+            .iter()
+            .zip(Quality::ALL)
+            .filter(|(layer, _)| layer.last_packet.is_some());
         PublishedSnapshot {
             sid: track.sid.clone(),
             codec: Some(track.codec),
             is_muted: track.is_muted,
-            layers: seen.map(|(layer, quality)| self.layer_snapshot(layer, quality)).collect(),
+            layers: seen
+                .map(|(layer, quality)| self.layer_snapshot(layer, quality))
+                .collect(),
             subscribers: track.subscriptions.len(),
         }
     }
@@ -85,23 +118,28 @@ impl Worker {
             kbps: layer.rate.kbps(),
             packets: layer.rate.packets,
             key_frame_requests: layer.key_frames.count,
-            last_key_frame: layer.last_key_frame.map(|at| self.now.saturating_duration_since(at)),
+            last_key_frame: layer
+                .last_key_frame
+                .map(|at| self.now.saturating_duration_since(at)),
         }
     }
 
     fn subscribed(&self, key: PeerKey, peer: &Peer) -> Vec<SubscribedSnapshot> {
-        let carried = peer
-            .sections
-            .iter()
-            .filter_map(|section| Some((section, self.tracks.get(section.sent.or(section.track)?)?)));
+        let carried = peer.sections.iter().filter_map(|section| {
+            Some((section, self.tracks.get(section.sent.or(section.track)?)?))
+        });
         let quality = |layer: usize| Quality::ALL.get(layer).copied();
         let snapshots = carried.map(|(section, track)| {
-            let subscription = track.subscriptions.iter().find(|subscription| subscription.peer == key);
+            let subscription = track
+                .subscriptions
+                .iter()
+                .find(|subscription| subscription.peer == key);
             SubscribedSnapshot {
                 sid: track.sid.clone(),
                 codec: section.sent.map(|_| track.codec),
                 mid: section.mid.map(|mid| mid.to_string()),
-                current: subscription.and_then(|subscription| quality(subscription.choice.current?)),
+                current: subscription
+                    .and_then(|subscription| quality(subscription.choice.current?)),
                 target: subscription.and_then(|subscription| quality(subscription.choice.target?)),
                 kbps: subscription.map_or(0, |subscription| subscription.rate.kbps()),
                 packets: subscription.map_or(0, |subscription| subscription.rate.packets),
@@ -114,6 +152,8 @@ impl Worker {
 /// Returns the mean of fractions in millionths; 0 if there are none.
 fn mean_in_millionths(fractions: impl Iterator<Item = f32>) -> usize {
     let millionths = |fraction: f32| (f64::from(fraction.clamp(0., 1.)) * 1e6).round() as usize;
-    let (sum, count) = fractions.fold((0, 0), |(sum, count), fraction| (sum + millionths(fraction), count + 1));
+    let (sum, count) = fractions.fold((0, 0), |(sum, count), fraction| {
+        (sum + millionths(fraction), count + 1)
+    });
     sum.checked_div(count).unwrap_or_default()
 }

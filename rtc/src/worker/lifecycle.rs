@@ -40,13 +40,22 @@ impl Worker {
 
     fn open_room(&mut self, name: &NamespacedRoom) -> RoomKey {
         let rooms = &mut self.rooms;
-        *self.room_by_name.entry(name.clone()).or_insert_with(|| rooms.insert(Room::new(name.clone())))
+        *self
+            .room_by_name
+            .entry(name.clone())
+            .or_insert_with(|| rooms.insert(Room::new(name.clone())))
     }
 
     fn create_first_transport(&mut self, key: PeerKey, single: bool) {
-        let role = if single { TransportRole::Single } else { TransportRole::Subscriber };
+        let role = if single {
+            TransportRole::Single
+        } else {
+            TransportRole::Subscriber
+        };
         let transport = self.create_transport(key, role);
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         peer.subscriber = transport;
         if single {
             peer.publisher = transport;
@@ -69,9 +78,22 @@ impl Worker {
     }
 
     fn create_transport(&mut self, peer: PeerKey, role: TransportRole) -> TransportKey {
-        let full_ice = self.peers.get(peer).is_some_and(|peer| peer.info.needs_full_ice);
-        let transport = Box::new(Transport::new(&self.settings, peer, role, full_ice, self.now));
-        let ufrags: Vec<_> = transport.credentials.iter().map(|credentials| credentials.ufrag.clone()).collect();
+        let full_ice = self
+            .peers
+            .get(peer)
+            .is_some_and(|peer| peer.info.needs_full_ice);
+        let transport = Box::new(Transport::new(
+            &self.settings,
+            peer,
+            role,
+            full_ice,
+            self.now,
+        ));
+        let ufrags: Vec<_> = transport
+            .credentials
+            .iter()
+            .map(|credentials| credentials.ufrag.clone())
+            .collect();
         let key = self.transports.insert(transport);
         for ufrag in ufrags {
             self.demux.add_ufrag(ufrag, key);
@@ -83,8 +105,12 @@ impl Worker {
     /// since the client uses them until it has the new ones.
     pub(super) fn register_credentials(&mut self, key: TransportKey) {
         const KNOWN: usize = 3;
-        let Some(transport) = self.transports.get_mut(key) else { return };
-        let Some(credentials) = transport.new_credentials() else { return };
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
+        let Some(credentials) = transport.new_credentials() else {
+            return;
+        };
         self.demux.add_ufrag(credentials.ufrag.clone(), key);
         transport.credentials.push_back(credentials);
         if transport.credentials.len() > KNOWN
@@ -97,7 +123,9 @@ impl Worker {
     /// Closes a participant's connections, ends its tracks and forgets it.
     pub(super) fn remove_peer(&mut self, key: PeerKey) {
         self.disconnect_peer(key);
-        let Some(peer) = self.peers.remove(key) else { return };
+        let Some(peer) = self.peers.remove(key) else {
+            return;
+        };
         self.peer_by_sid.remove(&peer.info.sid);
         if let Some(room) = self.rooms.get_mut(peer.room) {
             room.peers.retain(|other| *other != key);
@@ -107,7 +135,9 @@ impl Worker {
 
     /// Closes a participant's connections and ends its tracks, and says why. It stays known until it is removed.
     pub(super) fn fail_peer(&mut self, key: PeerKey, reason: FailureReason) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+            return;
+        };
         peer.has_failed = true;
         self.disconnect_peer(key);
         self.emit(key, PeerEvent::Failed(reason));
@@ -122,7 +152,9 @@ impl Worker {
     }
 
     fn disconnect_peer(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         let tracks = std::mem::take(&mut peer.published);
         peer.announced.clear();
         peer.wanted.clear();
@@ -138,7 +170,9 @@ impl Worker {
 
     fn remove_transport(&mut self, key: TransportKey) {
         self.end_handshake(key);
-        let Some(mut transport) = self.transports.remove(key) else { return };
+        let Some(mut transport) = self.transports.remove(key) else {
+            return;
+        };
         self.has_backlog_shrunk = true;
         for credentials in &transport.credentials {
             self.demux.remove_ufrag(&credentials.ufrag);
@@ -158,8 +192,14 @@ impl Worker {
 
     /// Removes the participants of a room and forgets it.
     pub(super) fn close_room(&mut self, name: &NamespacedRoom) {
-        let Some(key) = self.room_by_name.remove(name) else { return };
-        let peers = self.rooms.get_mut(key).map(|room| std::mem::take(&mut room.peers)).unwrap_or_default();
+        let Some(key) = self.room_by_name.remove(name) else {
+            return;
+        };
+        let peers = self
+            .rooms
+            .get_mut(key)
+            .map(|room| std::mem::take(&mut room.peers))
+            .unwrap_or_default();
         for peer in peers {
             self.remove_peer(peer);
         }
@@ -176,7 +216,9 @@ impl Worker {
 
     /// Prepares a participant that resumes.
     pub(super) fn resume_peer(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+            return;
+        };
         let single = peer.is_single();
         // The offer that was outstanding, or was asked for, may have been lost with the signalling.
         let lacks_channels = peer.discard_offer();

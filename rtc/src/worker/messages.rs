@@ -15,8 +15,15 @@ use crate::transport::{PeerKey, TransportKey};
 
 impl Worker {
     /// Handles a message of a client.
-    pub(super) fn handle_message(&mut self, from: TransportKey, channel: ChannelId, bytes: Vec<u8>) {
-        let Some(transport) = self.transports.get(from) else { return };
+    pub(super) fn handle_message(
+        &mut self,
+        from: TransportKey,
+        channel: ChannelId,
+        bytes: Vec<u8>,
+    ) {
+        let Some(transport) = self.transports.get(from) else {
+            return;
+        };
         let key = transport.peer;
         let label = transport.channel_label(channel);
         if label == Some(data::DATA_TRACK) {
@@ -27,12 +34,22 @@ impl Worker {
             return;
         }
         let kind = labelled.unwrap_or(DataKind::Reliable);
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.info.permissions.can_publish_data) else { return };
+        let Some(peer) = self
+            .peers
+            .get_mut(key)
+            .filter(|peer| peer.info.permissions.can_publish_data)
+        else {
+            return;
+        };
         let info = &peer.info;
         let is_hidden = info.permissions.is_hidden;
         let tracks = self.rooms.get(peer.room).map(|room| &room.tracks);
         let is_track_of_other = |sid: &str| {
-            let track = sid.parse::<TrackSid>().ok().zip(tracks).and_then(|(sid, tracks)| tracks.get(&sid));
+            let track = sid
+                .parse::<TrackSid>()
+                .ok()
+                .zip(tracks)
+                .and_then(|(sid, tracks)| tracks.get(&sid));
             track.is_some_and(|track| !peer.published.contains(track))
         };
         let sender = Sender {
@@ -55,21 +72,40 @@ impl Worker {
         }
         let room = peer.room;
         let sid = peer.info.sid.to_string();
-        let receivers = self.rooms.get(room).map(|room| room.peers.clone()).unwrap_or_default();
-        self.deliver(receivers.into_iter().filter(|receiver| *receiver != key), kind, &routed, Some(from));
-        if self.rooms.get(room).is_some_and(|room| room.reports_messages)
+        let receivers = self
+            .rooms
+            .get(room)
+            .map(|room| room.peers.clone())
+            .unwrap_or_default();
+        self.deliver(
+            receivers.into_iter().filter(|receiver| *receiver != key),
+            kind,
+            &routed,
+            Some(from),
+        );
+        if self
+            .rooms
+            .get(room)
+            .is_some_and(|room| room.reports_messages)
             && let Some(sent) = data::sent_message(kind, &routed)
         {
             self.emit(key, PeerEvent::MessageSent(sent));
         }
-        if let Some(room) = self.rooms.get_mut(room).filter(|_| kind == DataKind::Reliable && routed.sequence > 0) {
+        if let Some(room) = self
+            .rooms
+            .get_mut(room)
+            .filter(|_| kind == DataKind::Reliable && routed.sequence > 0)
+        {
             room.recent.push(sid, routed, self.now);
         }
     }
 
     /// Sets whether user messages in a room are reported.
     pub(super) fn report_messages(&mut self, room: &NamespacedRoom, enabled: bool) {
-        let room = self.room_by_name.get(room).and_then(|key| self.rooms.get_mut(*key));
+        let room = self
+            .room_by_name
+            .get(room)
+            .and_then(|key| self.rooms.get_mut(*key));
         if let Some(room) = room {
             room.reports_messages = enabled;
         }
@@ -79,7 +115,10 @@ impl Worker {
     pub(super) fn send_server_message(&mut self, room: &NamespacedRoom, message: ServerMessage) {
         let kind = message.kind;
         let routed = data::server_packet(message);
-        let room = self.room_by_name.get(room).and_then(|key| self.rooms.get(*key));
+        let room = self
+            .room_by_name
+            .get(room)
+            .and_then(|key| self.rooms.get(*key));
         let receivers = room.map(|room| room.peers.clone()).unwrap_or_default();
         self.deliver(receivers.into_iter(), kind, &routed, None);
     }
@@ -94,8 +133,17 @@ impl Worker {
         from: Option<TransportKey>,
     ) {
         for key in receivers {
-            let Some(peer) = self.peers.get(key).filter(|peer| peer.info.permissions.can_subscribe) else { continue };
-            if routed.to.include(peer.info.identity.as_str(), peer.info.sid.as_str()) {
+            let Some(peer) = self
+                .peers
+                .get(key)
+                .filter(|peer| peer.info.permissions.can_subscribe)
+            else {
+                continue;
+            };
+            if routed
+                .to
+                .include(peer.info.identity.as_str(), peer.info.sid.as_str())
+            {
                 let subscriber = peer.subscriber;
                 self.send_message(key, kind, &routed.message);
                 if let Some(from) = from {
@@ -106,14 +154,21 @@ impl Worker {
     }
 
     fn send_message(&mut self, key: PeerKey, kind: DataKind, message: &Message) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+            return;
+        };
         let subscriber = peer.subscriber;
-        let Some(transport) = self.transports.get_mut(subscriber) else { return };
+        let Some(transport) = self.transports.get_mut(subscriber) else {
+            return;
+        };
         if kind == DataKind::Lossy {
             // What does not fit is lost.
             transport.write_message(data::channel_of_kind(kind), message);
         } else {
-            if !transport.backlog.push(message.clone(), self.limits.data_backlog_bytes, self.now) {
+            if !transport
+                .backlog
+                .push(message.clone(), self.limits.data_backlog_bytes, self.now)
+            {
                 return self.note_drop(Some(subscriber), DropReason::DataBacklog);
             }
             self.send_backlog(subscriber);
@@ -123,7 +178,11 @@ impl Worker {
 
     /// Sends as many of the waiting reliable messages as the channel takes.
     pub(super) fn send_backlog(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key).filter(|transport| !transport.backlog.is_empty()) else {
+        let Some(transport) = self
+            .transports
+            .get_mut(key)
+            .filter(|transport| !transport.backlog.is_empty())
+        else {
             return;
         };
         let channel = data::channel_of_kind(DataKind::Reliable);
@@ -147,17 +206,29 @@ impl Worker {
     /// Sends a resumed participant the reliable messages that it has missed. However often it names a sender, each message is looked at
     /// once, so that the work is bounded by what the room keeps.
     pub(super) fn replay_messages(&mut self, key: PeerKey, received: &[(ParticipantSid, u32)]) {
-        let Some(peer) = self.peers.get(key).filter(|peer| peer.info.permissions.can_subscribe) else { return };
-        let Some(room) = self.rooms.get(peer.room) else { return };
+        let Some(peer) = self
+            .peers
+            .get(key)
+            .filter(|peer| peer.info.permissions.can_subscribe)
+        else {
+            return;
+        };
+        let Some(room) = self.rooms.get(peer.room) else {
+            return;
+        };
         let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
         let mut last_by_sender = HashMap::new();
         for (sender, last) in received.iter().filter(|(sender, _)| sender.as_str() != sid) {
             let known = last_by_sender.entry(sender.as_str()).or_insert(*last);
             *known = (*known).max(*last);
         }
-        let missed = room.recent.missed(&last_by_sender, peer.joined_at, self.now);
-        let missed: Vec<_> =
-            missed.filter(|routed| routed.to.include(identity, sid)).map(|routed| routed.message.clone()).collect();
+        let missed = room
+            .recent
+            .missed(&last_by_sender, peer.joined_at, self.now);
+        let missed: Vec<_> = missed
+            .filter(|routed| routed.to.include(identity, sid))
+            .map(|routed| routed.message.clone())
+            .collect();
         for message in missed {
             self.send_message(key, DataKind::Reliable, &message);
         }

@@ -164,7 +164,11 @@ impl Worker {
         match command {
             PeerCommand::Remove => self.remove_peer(key),
             PeerCommand::Fail(reason) => {
-                self.warn(key, "a client sends more than it may", &format_args!("{reason:?}"));
+                self.warn(
+                    key,
+                    "a client sends more than it may",
+                    &format_args!("{reason:?}"),
+                );
                 self.refuse_client(key, reason);
             }
             PeerCommand::Offer { offer_id, sdp } => self.handle_offer(key, offer_id, &sdp),
@@ -173,19 +177,35 @@ impl Worker {
             PeerCommand::ReplayData { received } => self.replay_messages(key, &received),
             PeerCommand::PublishTrack(track) => self.announce_track(key, track),
             PeerCommand::UnpublishTrack(track) => self.unpublish_track(key, &track),
-            PeerCommand::UnpublishBackup { track, codec } => self.unpublish_backup(key, &track, codec),
+            PeerCommand::UnpublishBackup { track, codec } => {
+                self.unpublish_backup(key, &track, codec);
+            }
             PeerCommand::SetMuted { track, muted } => self.set_muted(key, &track, muted),
             PeerCommand::Subscribe(track) => self.subscribe(key, track),
             PeerCommand::Unsubscribe(track) => self.unsubscribe(key, &track),
-            PeerCommand::SetTrackSettings { track, settings } => self.set_track_settings(key, &track, settings),
+            PeerCommand::SetTrackSettings { track, settings } => {
+                self.set_track_settings(key, &track, settings);
+            }
             PeerCommand::Packets { track, packets } => self.forward_source(key, &track, packets),
-            PeerCommand::AttachRecorder { track, recorder } => self.attach_recorder(key, &track, recorder),
-            PeerCommand::DetachRecorder { track, egress } => self.detach_recorder(key, &track, &egress),
-            PeerCommand::RequestKeyFrame { track, egress } => self.request_recorded_key_frame(key, &track, &egress),
+            PeerCommand::AttachRecorder { track, recorder } => {
+                self.attach_recorder(key, &track, recorder);
+            }
+            PeerCommand::DetachRecorder { track, egress } => {
+                self.detach_recorder(key, &track, &egress);
+            }
+            PeerCommand::RequestKeyFrame { track, egress } => {
+                self.request_recorded_key_frame(key, &track, &egress);
+            }
             PeerCommand::SetPermissions(permissions) => self.set_permissions(key, permissions),
-            PeerCommand::PublishDataTrack { track, handle } => self.publish_data_track(key, track, handle),
+            PeerCommand::PublishDataTrack { track, handle } => {
+                self.publish_data_track(key, track, handle);
+            }
             PeerCommand::UnpublishDataTrack(track) => self.unpublish_data_track(key, &track),
-            PeerCommand::SubscribeDataTrack { publisher, track, handle } => {
+            PeerCommand::SubscribeDataTrack {
+                publisher,
+                track,
+                handle,
+            } => {
                 self.subscribe_data_track(key, &publisher, &track, handle);
             }
             PeerCommand::UnsubscribeDataTrack { publisher, track } => {
@@ -229,7 +249,10 @@ impl Worker {
     pub fn next_timeout(&self) -> Option<Instant> {
         let tick = (!self.peers.is_empty()).then(|| self.ticks.next());
         let negotiation = self.renegotiate.first().map(|(at, _)| *at);
-        [self.timers.next(), tick, negotiation].into_iter().flatten().min()
+        [self.timers.next(), tick, negotiation]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Returns what has been forwarded.
@@ -255,8 +278,10 @@ impl Worker {
     /// Returns whether nothing is kept of any room.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let has_objects = !self.rooms.is_empty() || !self.transports.is_empty() || !self.tracks.is_empty();
-        let has_names = !self.room_by_name.is_empty() || !self.peer_by_sid.is_empty() || !self.peers.is_empty();
+        let has_objects =
+            !self.rooms.is_empty() || !self.transports.is_empty() || !self.tracks.is_empty();
+        let has_names =
+            !self.room_by_name.is_empty() || !self.peer_by_sid.is_empty() || !self.peers.is_empty();
         !has_objects && !has_names && self.demux.is_empty()
     }
 
@@ -276,9 +301,17 @@ impl Worker {
 
     /// Reports something of a participant.
     fn emit(&mut self, peer: PeerKey, event: PeerEvent) {
-        let Some(peer) = self.peers.get(peer) else { return };
-        let Some(room) = self.rooms.get(peer.room) else { return };
-        self.events.push(Event::Peer { room: room.name.clone(), peer: peer.info.sid.clone(), event });
+        let Some(peer) = self.peers.get(peer) else {
+            return;
+        };
+        let Some(room) = self.rooms.get(peer.room) else {
+            return;
+        };
+        self.events.push(Event::Peer {
+            room: room.name.clone(),
+            peer: peer.info.sid.clone(),
+            event,
+        });
     }
 
     /// Notes that a connection has been changed and must be driven.
@@ -293,7 +326,10 @@ fn touch(
     touched: &mut VecDeque<TransportKey>,
     key: TransportKey,
 ) {
-    if let Some(transport) = transports.get_mut(key).filter(|transport| !transport.is_touched) {
+    if let Some(transport) = transports
+        .get_mut(key)
+        .filter(|transport| !transport.is_touched)
+    {
         transport.is_touched = true;
         touched.push_back(key);
     }

@@ -30,9 +30,16 @@ impl Worker {
     /// Notes that a participant's sections may have changed. They are negotiated at the end of the batch of inputs in single mode, where
     /// the client decides when it makes an offer, and together with other changes in dual mode.
     pub(super) fn request_negotiation(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
-        let last = peer.negotiation.last_offer_at.filter(|_| !peer.is_single() && !peer.negotiation.wants_ice_restart);
-        let at = last.map_or(self.now, |last| (self.now + SETTLE).max(last + BETWEEN_OFFERS));
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+            return;
+        };
+        let last = peer
+            .negotiation
+            .last_offer_at
+            .filter(|_| !peer.is_single() && !peer.negotiation.wants_ice_restart);
+        let at = last.map_or(self.now, |last| {
+            (self.now + SETTLE).max(last + BETWEEN_OFFERS)
+        });
         if peer.negotiation.needed_at.is_none_or(|needed| at < needed) {
             peer.negotiation.needed_at = Some(at);
             self.renegotiate.insert((at, key));
@@ -42,7 +49,12 @@ impl Worker {
     /// Tells the participants whose turn it is of their changed sections. Returns whether there were any.
     pub(super) fn run_negotiations(&mut self) -> bool {
         let mut has_any = false;
-        while let Some((at, key)) = self.renegotiate.first().copied().filter(|(at, _)| *at <= self.now) {
+        while let Some((at, key)) = self
+            .renegotiate
+            .first()
+            .copied()
+            .filter(|(at, _)| *at <= self.now)
+        {
             self.renegotiate.remove(&(at, key));
             self.negotiate(key, at);
             has_any = true;
@@ -52,43 +64,74 @@ impl Worker {
 
     /// Tells a participant of its changed sections, unless an earlier change is still being negotiated.
     fn negotiate(&mut self, key: PeerKey, at: Instant) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         // Otherwise it was brought forward.
-        let is_needed = peer.negotiation.needed_at.take_if(|needed| *needed == at).is_some();
+        let is_needed = peer
+            .negotiation
+            .needed_at
+            .take_if(|needed| *needed == at)
+            .is_some();
         if !is_needed || peer.has_failed || peer.negotiation.outstanding.is_some() {
             return;
         }
-        if peer.is_single() { self.ask_for_offer(key) } else { self.make_offer(key) }
+        if peer.is_single() {
+            self.ask_for_offer(key);
+        } else {
+            self.make_offer(key);
+        }
     }
 
     /// Single mode: asks the client for an offer if there is something to tell it.
     pub(super) fn ask_for_offer(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key).filter(|peer| peer.is_single()) else { return };
-        let is_pending = peer.negotiation.asked_at.is_some_and(|at| self.now < at + ASK_AGAIN);
+        let Some(peer) = self.peers.get(key).filter(|peer| peer.is_single()) else {
+            return;
+        };
+        let is_pending = peer
+            .negotiation
+            .asked_at
+            .is_some_and(|at| self.now < at + ASK_AGAIN);
         if !peer.negotiation.has_offer || is_pending {
             return;
         }
         let missing = self.assign_sections(key, false);
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         let ([num_audios, num_videos], bytes) = sections_to_ask_for(peer, missing, &self.limits);
         if num_audios + num_videos == 0 && !peer.has_news() {
             return;
         }
         let room = self.rooms.get_mut(peer.room);
-        if !room.is_some_and(|room| room.asked.add(key, bytes, self.limits.asked_bytes, self.now)) {
+        if !room.is_some_and(|room| {
+            room.asked
+                .add(key, bytes, self.limits.asked_bytes, self.now)
+        }) {
             // Its turn comes again within a second.
             return;
         }
         peer.negotiation.asked_at = Some(self.now);
-        self.emit(key, PeerEvent::MediaSectionsRequired { num_audios, num_videos });
+        self.emit(
+            key,
+            PeerEvent::MediaSectionsRequired {
+                num_audios,
+                num_videos,
+            },
+        );
     }
 
     /// Creates the data channels on a connection that the server offers.
     pub(super) fn create_channels(&mut self, key: TransportKey) {
         let lossy = Reliability::MaxRetransmits { retransmits: 0 };
-        let kinds =
-            [("_reliable", true, Reliability::Reliable), ("_lossy", false, lossy), ("_data_track", false, lossy)];
-        let Some(transport) = self.transports.get_mut(key) else { return };
+        let kinds = [
+            ("_reliable", true, Reliability::Reliable),
+            ("_lossy", false, lossy),
+            ("_data_track", false, lossy),
+        ];
+        let Some(transport) = self.transports.get_mut(key) else {
+            return;
+        };
         transport.new_channels = kinds
             .into_iter()
             .map(|(label, ordered, reliability)| ChannelConfig {
@@ -103,22 +146,36 @@ impl Worker {
     /// Dual mode: offers the sections as they are to be, if the client does not know them so.
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         let transport_key = peer.subscriber;
-        let Some(transport) = self.transports.get_mut(transport_key) else { return };
-        let Some((text, offer)) = change_sections(peer, transport, self.now) else { return };
+        let Some(transport) = self.transports.get_mut(transport_key) else {
+            return;
+        };
+        let Some((text, offer)) = change_sections(peer, transport, self.now) else {
+            return;
+        };
         let offer_id = offer.offer_id;
         peer.negotiation.outstanding = Some(offer);
         peer.negotiation.last_offer_at = Some(self.now);
         if let Some(credentials) = transport.credentials.back() {
             // They are new if ICE restarts.
-            self.demux.add_ufrag(credentials.ufrag.clone(), transport_key);
+            self.demux
+                .add_ufrag(credentials.ufrag.clone(), transport_key);
         }
         self.touch(transport_key);
         self.count_sections(transport_key, &text);
         let sdp = sdp::rewrite(&text, |mid| self.offered_section(key, mid));
         let mid_to_track_id = self.signal_sections(key);
-        self.emit(key, PeerEvent::Offered { offer_id, sdp, mid_to_track_id });
+        self.emit(
+            key,
+            PeerEvent::Offered {
+                offer_id,
+                sdp,
+                mid_to_track_id,
+            },
+        );
     }
 
     /// Keeps the number of a connection's sections, for inspection.
@@ -131,19 +188,35 @@ impl Worker {
     /// Returns what our offer says of a section; nothing of the data section.
     fn offered_section(&self, key: PeerKey, mid: &str) -> Option<sdp::SectionChange> {
         let peer = self.peers.get(key)?;
-        let is_known = peer.sections.iter().any(|section| section.mid.is_some_and(|known| &*known == mid));
+        let is_known = peer
+            .sections
+            .iter()
+            .any(|section| section.mid.is_some_and(|known| &*known == mid));
         is_known.then(|| self.sending_section(key, mid))
     }
 
     /// Dual mode: handles the client's answer, and offers what has changed meanwhile.
     pub(super) fn handle_answer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.is_single() && !peer.has_failed) else { return };
+        let Some(peer) = self
+            .peers
+            .get_mut(key)
+            .filter(|peer| !peer.is_single() && !peer.has_failed)
+        else {
+            return;
+        };
         let is_current = |offer: &mut OutstandingOffer| offer_id == 0 || offer.offer_id == offer_id;
-        let Some(outstanding) = peer.negotiation.outstanding.take_if(is_current) else { return };
+        let Some(outstanding) = peer.negotiation.outstanding.take_if(is_current) else {
+            return;
+        };
         let transport_key = peer.subscriber;
-        let Some(transport) = self.transports.get_mut(transport_key) else { return };
+        let Some(transport) = self.transports.get_mut(transport_key) else {
+            return;
+        };
         let lines = (transport.media_sections + 1) * self.limits.answer_lines;
-        let limits = Limits { sdp_lines: lines.min(self.limits.sdp_lines), ..self.limits.clone() };
+        let limits = Limits {
+            sdp_lines: lines.min(self.limits.sdp_lines),
+            ..self.limits.clone()
+        };
         if sdp::check(text, &limits).is_err() {
             return self.refuse_client(key, FailureReason::Negotiation);
         }
@@ -167,23 +240,48 @@ struct Size {
 
 /// The most that a browser takes for a section with sound, for one with a video, and besides: Chromium 156 takes 1 kB and 23 lines,
 /// 5.2 kB and 86 lines, and 1 kB and 20 lines.
-const SOUND: Size = Size { bytes: 1_100, lines: 26 };
-const VIDEO: Size = Size { bytes: 5_500, lines: 120 };
-const OTHER: Size = Size { bytes: 4_000, lines: 100 };
+const SOUND: Size = Size {
+    bytes: 1_100,
+    lines: 26,
+};
+const VIDEO: Size = Size {
+    bytes: 5_500,
+    lines: 120,
+};
+const OTHER: Size = Size {
+    bytes: 4_000,
+    lines: 100,
+};
 
 /// Returns how many of the missing sections for sound and videos a client can be asked for, so that its offer is not too large, and
 /// the bytes that this has.
 fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32; 2], usize) {
-    let Size { mut bytes, mut lines } = OTHER;
-    let size_of = |section: &Section| if section.medium == TrackMedium::Audio { SOUND } else { VIDEO };
-    for size in peer.sections.iter().map(size_of).chain(peer.published.iter().map(|_| VIDEO)) {
+    let Size {
+        mut bytes,
+        mut lines,
+    } = OTHER;
+    let size_of = |section: &Section| {
+        if section.medium == TrackMedium::Audio {
+            SOUND
+        } else {
+            VIDEO
+        }
+    };
+    for size in peer
+        .sections
+        .iter()
+        .map(size_of)
+        .chain(peer.published.iter().map(|_| VIDEO))
+    {
         (bytes, lines) = (bytes + size.bytes, lines + size.lines);
     }
     let mut sections = peer.published.len() + peer.sections.len();
     let asked = [(missing[0], SOUND), (missing[1], VIDEO)].map(|(missing, size)| {
         let by_bytes = limits.sdp_bytes.saturating_sub(bytes) / size.bytes;
         let by_lines = limits.offer_lines.saturating_sub(lines) / size.lines;
-        let most = by_bytes.min(by_lines).min(limits.media_sections.saturating_sub(sections));
+        let most = by_bytes
+            .min(by_lines)
+            .min(limits.media_sections.saturating_sub(sections));
         let count = most.min(usize::try_from(missing).unwrap_or(most));
         (bytes, lines) = (bytes + count * size.bytes, lines + count * size.lines);
         sections += count;
@@ -194,11 +292,20 @@ fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32
 
 /// Makes an offer of the sections of a participant that differ from what was signalled, of new data channels, and of an ICE
 /// restart if one is due. `None` if there is nothing to offer.
-fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> Option<(String, OutstandingOffer)> {
-    let restarts = std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
+fn change_sections(
+    peer: &mut Peer,
+    transport: &mut Transport,
+    now: Instant,
+) -> Option<(String, OutstandingOffer)> {
+    let restarts =
+        std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
     let channels = std::mem::take(&mut transport.new_channels);
     let (has_channels, mut new_sections) = (!channels.is_empty(), Vec::new());
-    for section in peer.sections.iter().filter(|section| section.track.is_some()) {
+    for section in peer
+        .sections
+        .iter()
+        .filter(|section| section.track.is_some())
+    {
         if let Some(mid) = section.mid {
             transport.add_sources(mid, section.has_retransmissions);
         }
@@ -210,11 +317,21 @@ fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> 
         }
         let sections = peer.sections.iter_mut().enumerate();
         for (index, section) in sections.filter(|(_, section)| section.track != section.signalled) {
-            let direction = if section.track.is_some() { Direction::SendOnly } else { Direction::Inactive };
+            let direction = if section.track.is_some() {
+                Direction::SendOnly
+            } else {
+                Direction::Inactive
+            };
             if let Some(mid) = section.mid {
                 changes.set_direction(mid, direction);
             } else {
-                section.mid = Some(changes.add_media(media_kind(section.medium), direction, None, None, None));
+                section.mid = Some(changes.add_media(
+                    media_kind(section.medium),
+                    direction,
+                    None,
+                    None,
+                    None,
+                ));
                 new_sections.push(index);
             }
         }
@@ -223,7 +340,16 @@ fn change_sections(peer: &mut Peer, transport: &mut Transport, now: Instant) -> 
     transport.credentials.extend(credentials);
     peer.negotiation.last_offer_id += 1;
     let offer_id = peer.negotiation.last_offer_id;
-    Some((offer.to_sdp_string(), OutstandingOffer { pending, offer_id, at: now, new_sections, has_channels }))
+    Some((
+        offer.to_sdp_string(),
+        OutstandingOffer {
+            pending,
+            offer_id,
+            at: now,
+            new_sections,
+            has_channels,
+        },
+    ))
 }
 
 const fn media_kind(medium: TrackMedium) -> MediaKind {

@@ -182,7 +182,11 @@ impl Peer {
 
     /// Returns the connection whose coming up makes the participant ACTIVE.
     pub fn primary(&self) -> TransportKey {
-        if self.is_single() || !self.info.is_subscriber_primary { self.publisher } else { self.subscriber }
+        if self.is_single() || !self.info.is_subscriber_primary {
+            self.publisher
+        } else {
+            self.subscriber
+        }
     }
 
     /// Returns the connections: two, one, or none of a source.
@@ -194,7 +198,9 @@ impl Peer {
 
     /// Forgets an offer that was not answered: what it adds does not exist. Returns whether the data channels are among it.
     pub fn discard_offer(&mut self) -> bool {
-        let Some(offer) = self.negotiation.outstanding.take() else { return false };
+        let Some(offer) = self.negotiation.outstanding.take() else {
+            return false;
+        };
         for index in offer.new_sections {
             if let Some(section) = self.sections.get_mut(index) {
                 (section.mid, section.signalled) = (None, None);
@@ -205,11 +211,15 @@ impl Peer {
 
     /// Returns whether a section differs from what was signalled to the client.
     pub fn has_news(&self) -> bool {
-        self.sections.iter().any(|section| section.track != section.signalled)
+        self.sections
+            .iter()
+            .any(|section| section.track != section.signalled)
     }
 
     /// Returns the index of the section that carries a track.
     pub fn section_of(&self, track: TrackKey) -> Option<usize> {
-        self.sections.iter().position(|section| section.track == Some(track))
+        self.sections
+            .iter()
+            .position(|section| section.track == Some(track))
     }
 }

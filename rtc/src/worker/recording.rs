@@ -19,9 +19,17 @@ use crate::transport::{PeerKey, TrackKey};
 impl Worker {
     /// Gives a track a recorder, or changes the layer that its recorder wants.
     pub(super) fn attach_recorder(&mut self, key: PeerKey, sid: &TrackSid, new: NewRecorder) {
-        let Some(track_key) = self.track_of(key, sid) else { return };
-        let Some(track) = self.tracks.get_mut(track_key) else { return };
-        match track.recorders.iter_mut().find(|recorder| recorder.egress == new.egress) {
+        let Some(track_key) = self.track_of(key, sid) else {
+            return;
+        };
+        let Some(track) = self.tracks.get_mut(track_key) else {
+            return;
+        };
+        match track
+            .recorders
+            .iter_mut()
+            .find(|recorder| recorder.egress == new.egress)
+        {
             Some(known) => known.settings = new.settings,
             None => track.recorders.push(Recorder {
                 egress: new.egress,
@@ -37,19 +45,37 @@ impl Worker {
 
     /// Takes a recorder from a track.
     pub(super) fn detach_recorder(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
-        let Some(track_key) = self.track_of(key, sid) else { return };
+        let Some(track_key) = self.track_of(key, sid) else {
+            return;
+        };
         if let Some(track) = self.tracks.get_mut(track_key) {
-            track.recorders.retain(|recorder| recorder.egress != *egress);
+            track
+                .recorders
+                .retain(|recorder| recorder.egress != *egress);
         }
         self.report_quality_use(track_key);
     }
 
     /// Handles a recorder's need for a key frame.
-    pub(super) fn request_recorded_key_frame(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
-        let Some(track_key) = self.track_of(key, sid) else { return };
-        let Some(track) = self.tracks.get_mut(track_key) else { return };
-        let recorder = track.recorders.iter().find(|recorder| recorder.egress == *egress);
-        let Some(layer) = recorder.and_then(|recorder| recorder.choice.current.or(recorder.choice.target)) else {
+    pub(super) fn request_recorded_key_frame(
+        &mut self,
+        key: PeerKey,
+        sid: &TrackSid,
+        egress: &EgressId,
+    ) {
+        let Some(track_key) = self.track_of(key, sid) else {
+            return;
+        };
+        let Some(track) = self.tracks.get_mut(track_key) else {
+            return;
+        };
+        let recorder = track
+            .recorders
+            .iter()
+            .find(|recorder| recorder.egress == *egress);
+        let Some(layer) =
+            recorder.and_then(|recorder| recorder.choice.current.or(recorder.choice.target))
+        else {
             return;
         };
         let layer = track.key_frame_layer(layer);
@@ -62,7 +88,13 @@ impl Worker {
     /// Chooses the layers that the recorders of a track get, and requests the key frames with which they begin.
     pub(super) fn choose_recorded_layers(&mut self, key: TrackKey) {
         let now = self.now;
-        let Some(track) = self.tracks.get_mut(key).filter(|track| !track.recorders.is_empty()) else { return };
+        let Some(track) = self
+            .tracks
+            .get_mut(key)
+            .filter(|track| !track.recorders.is_empty())
+        else {
+            return;
+        };
         for index in 0..track.recorders.len() {
             let wanted = track.wanted_layer(track.recorders[index].settings);
             let target = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
@@ -90,7 +122,11 @@ impl Recorder {
             self.numbers.insert();
             self.numbers.switch(media.sequence);
         }
-        Some((0, self.numbers.rewrite(media.sequence)?, packet.is_last || ends_picture))
+        Some((
+            0,
+            self.numbers.rewrite(media.sequence)?,
+            packet.is_last || ends_picture,
+        ))
     }
 }
 
@@ -100,11 +136,19 @@ pub fn record(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, dro
         return;
     }
     let media = &packet.media;
-    let payload = if packet.incoming.is_red { media.primary.as_ref() } else { Some(&media.payload) };
-    let Some(payload) = payload else { return dropped.count(DropReason::MalformedRedundancy) };
+    let payload = if packet.incoming.is_red {
+        media.primary.as_ref()
+    } else {
+        Some(&media.payload)
+    };
+    let Some(payload) = payload else {
+        return dropped.count(DropReason::MalformedRedundancy);
+    };
     let is_audio = track.info.medium == TrackMedium::Audio;
     for recorder in &mut track.recorders {
-        let Some((layer, sequence, is_marked)) = recorder.accept(layer, packet) else { continue };
+        let Some((layer, sequence, is_marked)) = recorder.accept(layer, packet) else {
+            continue;
+        };
         let recorded = RecordedPacket {
             track: track.sid.clone(),
             layer,

@@ -19,7 +19,9 @@ impl Worker {
         let peer = self.peers.get_mut(key)?;
         let mut level: f32 = 0.0;
         for track in &peer.published {
-            let Some(track) = self.tracks.get_mut(*track) else { continue };
+            let Some(track) = self.tracks.get_mut(*track) else {
+                continue;
+            };
             let heard = track.speech.level(self.now);
             if track.source != TrackSource::ScreenShareAudio && !track.is_muted {
                 level = level.max(heard);
@@ -29,7 +31,11 @@ impl Worker {
             return None;
         }
         peer.speaking_level = level;
-        Some(Speaker { peer: peer.info.sid.clone(), level, is_active: level > 0.0 })
+        Some(Speaker {
+            peer: peer.info.sid.clone(),
+            level,
+            is_active: level > 0.0,
+        })
     }
 
     /// Reports the connection qualities that have changed.
@@ -39,15 +45,27 @@ impl Worker {
 
     fn connection_quality(&mut self, key: PeerKey) -> Option<PeerQuality> {
         let peer = self.peers.get_mut(key).filter(|peer| peer.is_active)?;
-        let connected =
-            peer.transports().filter_map(|key| self.transports.get(key)).filter(|transport| transport.is_connected);
-        let score = connected.map(|transport| transport.quality.score()).min_by(f32::total_cmp)?;
+        let connected = peer
+            .transports()
+            .filter_map(|key| self.transports.get(key))
+            .filter(|transport| transport.is_connected);
+        let score = connected
+            .map(|transport| transport.quality.score())
+            .min_by(f32::total_cmp)?;
         let is_lost = peer.silence != Silence::None || peer.has_failed;
-        let quality = if is_lost { ConnectionQuality::Lost } else { LinkQuality::class(score) };
+        let quality = if is_lost {
+            ConnectionQuality::Lost
+        } else {
+            LinkQuality::class(score)
+        };
         if peer.reported_quality.replace(quality) == Some(quality) {
             return None;
         }
-        Some(PeerQuality { peer: peer.info.sid.clone(), quality, score })
+        Some(PeerQuality {
+            peer: peer.info.sid.clone(),
+            quality,
+            score,
+        })
     }
 
     /// Reports what the participants' publications have sent.
@@ -57,11 +75,20 @@ impl Worker {
 
     fn publish_rate(&mut self, key: PeerKey) -> Option<PublishRate> {
         let peer = self.peers.get_mut(key)?;
-        let tracks = peer.published.iter().filter_map(|track| self.tracks.get(*track));
-        let bits: u64 = tracks.flat_map(|track| &track.layers).map(|layer| layer.rate.bits_per_second).sum();
+        let tracks = peer
+            .published
+            .iter()
+            .filter_map(|track| self.tracks.get(*track));
+        let bits: u64 = tracks
+            .flat_map(|track| &track.layers)
+            .map(|layer| layer.rate.bits_per_second)
+            .sum();
         let kbps = kilobits(bits);
         let before = std::mem::replace(&mut peer.reported_kbps, kbps);
-        (before > 0 || kbps > 0).then(|| PublishRate { peer: peer.info.sid.clone(), kbps })
+        (before > 0 || kbps > 0).then(|| PublishRate {
+            peer: peer.info.sid.clone(),
+            kbps,
+        })
     }
 
     /// Asks something of every participant and reports the answers of each room.
@@ -72,12 +99,22 @@ impl Worker {
     ) {
         let rooms: Vec<RoomKey> = self.rooms.keys().collect();
         for room in rooms {
-            let Some((name, peers)) = self.rooms.get(room).map(|room| (room.name.clone(), room.peers.clone())) else {
+            let Some((name, peers)) = self
+                .rooms
+                .get(room)
+                .map(|room| (room.name.clone(), room.peers.clone()))
+            else {
                 continue;
             };
-            let answers: Vec<_> = peers.into_iter().filter_map(|peer| ask(self, peer)).collect();
+            let answers: Vec<_> = peers
+                .into_iter()
+                .filter_map(|peer| ask(self, peer))
+                .collect();
             if !answers.is_empty() {
-                self.events.push(Event::Room { room: name, event: event(answers) });
+                self.events.push(Event::Room {
+                    room: name,
+                    event: event(answers),
+                });
             }
         }
     }

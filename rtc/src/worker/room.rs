@@ -55,7 +55,8 @@ impl AskedOffers {
     pub fn add(&mut self, peer: PeerKey, bytes: usize, most: usize, now: Instant) -> bool {
         self.remove(peer);
         if self.bytes + bytes > most {
-            self.offers.retain(|_, (at, _)| now.saturating_duration_since(*at) < EXPECTED);
+            self.offers
+                .retain(|_, (at, _)| now.saturating_duration_since(*at) < EXPECTED);
             self.bytes = self.offers.values().map(|(_, bytes)| bytes).sum();
         }
         let fits = self.offers.is_empty() || self.bytes + bytes <= most;

@@ -14,16 +14,26 @@ use crate::transport::{PeerKey, TrackKey};
 impl Worker {
     /// Notes that a participant is to receive a track, now or as soon as it is published.
     pub(super) fn subscribe(&mut self, key: PeerKey, sid: TrackSid) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+            return;
+        };
         peer.wanted.entry(sid).or_default();
         self.request_negotiation(key);
     }
 
     /// Ends the forwarding of a track to a participant at once.
     pub(super) fn unsubscribe(&mut self, key: PeerKey, sid: &TrackSid) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
         peer.wanted.remove(sid);
-        let Some(track) = self.rooms.get(peer.room).and_then(|room| room.tracks.get(sid).copied()) else { return };
+        let Some(track) = self
+            .rooms
+            .get(peer.room)
+            .and_then(|room| room.tracks.get(sid).copied())
+        else {
+            return;
+        };
         if let Some(section) = peer.section_of(track) {
             self.clear_section(key, section);
             self.request_negotiation(key);
@@ -31,20 +41,43 @@ impl Worker {
     }
 
     /// Applies what a subscriber asks of a track.
-    pub(super) fn set_track_settings(&mut self, key: PeerKey, sid: &TrackSid, settings: TrackSettings) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(wanted) = peer.wanted.get_mut(sid) else { return };
+    pub(super) fn set_track_settings(
+        &mut self,
+        key: PeerKey,
+        sid: &TrackSid,
+        settings: TrackSettings,
+    ) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Some(wanted) = peer.wanted.get_mut(sid) else {
+            return;
+        };
         *wanted = settings;
         self.allocate(key);
-        if let Some(track) = self.peers.get(key).and_then(|peer| self.rooms.get(peer.room)?.tracks.get(sid).copied()) {
+        if let Some(track) = self
+            .peers
+            .get(key)
+            .and_then(|peer| self.rooms.get(peer.room)?.tracks.get(sid).copied())
+        {
             self.report_quality_use(track);
         }
     }
 
     /// Negotiates with the participants that wait for a track which has just been published.
     pub(super) fn offer_to_waiting(&mut self, publisher: PeerKey, sid: &TrackSid) {
-        let Some(room) = self.peers.get(publisher).and_then(|peer| self.rooms.get(peer.room)) else { return };
-        let waits = |key: &PeerKey| self.peers.get(*key).is_some_and(|peer| peer.wanted.contains_key(sid));
+        let Some(room) = self
+            .peers
+            .get(publisher)
+            .and_then(|peer| self.rooms.get(peer.room))
+        else {
+            return;
+        };
+        let waits = |key: &PeerKey| {
+            self.peers
+                .get(*key)
+                .is_some_and(|peer| peer.wanted.contains_key(sid))
+        };
         let waiting: Vec<_> = room.peers.iter().copied().filter(waits).collect();
         for key in waiting {
             self.request_negotiation(key);
@@ -53,13 +86,23 @@ impl Worker {
 
     /// Takes a track that ends from all who receive it or want to.
     pub(super) fn withdraw_track(&mut self, track: TrackKey, sid: &TrackSid) {
-        let Some(room) = self.tracks.get(track).and_then(|track| self.peers.get(track.peer)).map(|peer| peer.room)
+        let Some(room) = self
+            .tracks
+            .get(track)
+            .and_then(|track| self.peers.get(track.peer))
+            .map(|peer| peer.room)
         else {
             return;
         };
-        let peers = self.rooms.get(room).map(|room| room.peers.clone()).unwrap_or_default();
+        let peers = self
+            .rooms
+            .get(room)
+            .map(|room| room.peers.clone())
+            .unwrap_or_default();
         for key in peers {
-            let Some(peer) = self.peers.get_mut(key) else { continue };
+            let Some(peer) = self.peers.get_mut(key) else {
+                continue;
+            };
             peer.wanted.remove(sid);
             if let Some(section) = peer.section_of(track) {
                 self.clear_section(key, section);
@@ -70,10 +113,18 @@ impl Worker {
 
     /// Takes the track from a section; nothing more is sent on it.
     pub(super) fn clear_section(&mut self, key: PeerKey, index: usize) {
-        let Some(section) = self.peers.get_mut(key).and_then(|peer| peer.sections.get_mut(index)) else { return };
+        let Some(section) = self
+            .peers
+            .get_mut(key)
+            .and_then(|peer| peer.sections.get_mut(index))
+        else {
+            return;
+        };
         let subscription = take_subscription(&mut self.tracks, section, key);
         section.track = None;
-        let Some(subscription) = subscription else { return };
+        let Some(subscription) = subscription else {
+            return;
+        };
         if let Some(transport) = self.transports.get_mut(subscription.transport)
             && let Some(has_retransmissions) = transport.remove_sources(subscription.mid)
         {
@@ -84,10 +135,20 @@ impl Worker {
 
     /// Takes the sources from the sections that carry nothing, so that no padding is sent on them. A negotiation has given them some.
     pub(super) fn silence_free_sections(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
-        for section in peer.sections.iter_mut().filter(|section| section.track.is_none()) {
-            if let Some(has_retransmissions) = section.mid.and_then(|mid| transport.remove_sources(mid)) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Some(transport) = self.transports.get_mut(peer.subscriber) else {
+            return;
+        };
+        for section in peer
+            .sections
+            .iter_mut()
+            .filter(|section| section.track.is_none())
+        {
+            if let Some(has_retransmissions) =
+                section.mid.and_then(|mid| transport.remove_sources(mid))
+            {
                 section.has_retransmissions = has_retransmissions;
             }
         }
@@ -100,11 +161,17 @@ impl Worker {
     pub(super) fn assign_sections(&mut self, key: PeerKey, may_create: bool) -> [u32; 2] {
         let mut missing = [0, 0];
         for (track, medium) in self.unassigned(key) {
-            let Some(peer) = self.peers.get_mut(key) else { break };
+            let Some(peer) = self.peers.get_mut(key) else {
+                break;
+            };
             if !peer.sections.iter().any(|section| section.is_free(medium)) && may_create {
                 peer.sections.push(Section::new(None, medium));
             }
-            match peer.sections.iter_mut().find(|section| section.is_free(medium)) {
+            match peer
+                .sections
+                .iter_mut()
+                .find(|section| section.is_free(medium))
+            {
                 Some(section) => {
                     section.track = Some(track);
                     section.waits_since = Some(self.now);
@@ -117,17 +184,29 @@ impl Worker {
 
     /// Returns the tracks that a participant wants, that are published, and that are on none of its sections.
     fn unassigned(&self, key: PeerKey) -> Vec<(TrackKey, TrackMedium)> {
-        let Some(peer) = self.peers.get(key) else { return Vec::new() };
-        let Some(room) = self.rooms.get(peer.room) else { return Vec::new() };
-        let published = peer.wanted.keys().filter_map(|sid| room.tracks.get(sid).copied());
+        let Some(peer) = self.peers.get(key) else {
+            return Vec::new();
+        };
+        let Some(room) = self.rooms.get(peer.room) else {
+            return Vec::new();
+        };
+        let published = peer
+            .wanted
+            .keys()
+            .filter_map(|sid| room.tracks.get(sid).copied());
         let missing = published.filter(|track| peer.section_of(*track).is_none());
         let tracks = missing.filter_map(|key| self.tracks.get(key).map(|track| (key, track)));
-        tracks.filter(|(_, track)| track.peer != key).map(|(key, track)| (key, track.medium())).collect()
+        tracks
+            .filter(|(_, track)| track.peer != key)
+            .map(|(key, track)| (key, track.medium()))
+            .collect()
     }
 
     /// Single mode: learns from an offer on which sections the client receives, and puts wanted tracks onto them.
     pub(super) fn prepare_answer(&mut self, key: PeerKey, offered: &[OfferedSection]) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.is_single()) else { return };
+        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.is_single()) else {
+            return;
+        };
         peer.negotiation.has_offer = true;
         peer.negotiation.asked_at = None;
         if let Some(room) = self.rooms.get_mut(peer.room) {
@@ -137,7 +216,11 @@ impl Worker {
         for offer in offered {
             let mid = Mid::from(offer.mid.as_str());
             let is_usable = offer.receives && !offer.sends;
-            match peer.sections.iter_mut().position(|section| section.mid == Some(mid)) {
+            match peer
+                .sections
+                .iter_mut()
+                .position(|section| section.mid == Some(mid))
+            {
                 Some(index) => {
                     peer.sections[index].is_usable = is_usable;
                     lost.extend((!is_usable).then_some(index));
@@ -171,7 +254,9 @@ impl Worker {
 
     /// Notes that all sections are being signalled to the client as they are. Returns which of them carries which track.
     pub(super) fn signal_sections(&mut self, key: PeerKey) -> Vec<(String, TrackSid)> {
-        let Some(peer) = self.peers.get_mut(key) else { return Vec::new() };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Vec::new();
+        };
         let mut signalled = Vec::new();
         for section in &mut peer.sections {
             section.signalled = section.track;
@@ -185,10 +270,18 @@ impl Worker {
 
     /// Starts to send on every section whose track the client knows.
     pub(super) fn attach_signalled(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key) else { return };
-        let is_ready = |section: &&Section| section.track.is_some() && section.signalled == section.track;
-        let ready: Vec<_> =
-            peer.sections.iter().enumerate().filter(|(_, section)| is_ready(section)).map(|(index, _)| index).collect();
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        let is_ready =
+            |section: &&Section| section.track.is_some() && section.signalled == section.track;
+        let ready: Vec<_> = peer
+            .sections
+            .iter()
+            .enumerate()
+            .filter(|(_, section)| is_ready(section))
+            .map(|(index, _)| index)
+            .collect();
         for index in ready {
             self.attach(key, index);
         }

@@ -6,7 +6,9 @@ use str0m::media::{Mid, Pt};
 
 use super::packet::Packet;
 use crate::dropped::DropReason;
-use crate::forward::{LayerFilter, LayerLimit, LayeredPacket, MediaPacket, RateMeter, Rewriter, Rewritten};
+use crate::forward::{
+    LayerFilter, LayerLimit, LayeredPacket, MediaPacket, RateMeter, Rewriter, Rewritten,
+};
 use crate::transport::{PeerKey, TransportKey};
 
 /// Which layer of a track a receiver gets.
@@ -67,7 +69,11 @@ pub struct Outgoing {
 impl Subscription {
     /// Continues the stream with the track in another codec, at the next packet with which the receiver can start.
     pub fn in_another_codec(self) -> Self {
-        Self { payload: None, choice: LayerChoice::default(), ..self }
+        Self {
+            payload: None,
+            choice: LayerChoice::default(),
+            ..self
+        }
     }
 
     /// Returns what this receiver gets of a packet, or why nothing.
@@ -97,7 +103,10 @@ impl Subscription {
     /// Accepts a packet of a stream of its own. Until the receiver shows anything, a lower layer will do.
     fn accept_whole(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
-        if before.is_none() && media.is_entry_point && self.choice.target.is_some_and(|target| layer < target) {
+        if before.is_none()
+            && media.is_entry_point
+            && self.choice.target.is_some_and(|target| layer < target)
+        {
             self.choice.current = Some(layer);
         }
         if !self.choice.admit(layer, media.is_entry_point) {
@@ -125,7 +134,10 @@ impl Subscription {
 
     /// Leaves out a packet of the source that is sent, for a reason.
     fn skip(&mut self, packet: &MediaPacket, reason: DropReason) -> Result<Passed, DropReason> {
-        self.rewriter.skip(packet).map(|numbers| Passed::Empty(numbers, reason)).ok_or(reason)
+        self.rewriter
+            .skip(packet)
+            .map(|numbers| Passed::Empty(numbers, reason))
+            .ok_or(reason)
     }
 }
 
@@ -148,8 +160,13 @@ impl LayerChoice {
             self.filter.stop();
         }
         let target = self.target.and_then(|target| u8::try_from(target).ok())?;
-        let sent =
-            self.filter.admit(packet, LayerLimit { spatial: target, temporal: self.temporal.unwrap_or(u8::MAX) });
+        let sent = self.filter.admit(
+            packet,
+            LayerLimit {
+                spatial: target,
+                temporal: self.temporal.unwrap_or(u8::MAX),
+            },
+        );
         self.current = self.filter.current().map(|current| current.spatial.into());
         sent
     }
@@ -157,11 +174,16 @@ impl LayerChoice {
     /// Returns whether the temporal layer of a packet of a stream of its own is sent. An encoder can begin to name layers between two
     /// key frames: until the next one, all are sent.
     fn admit_temporal(&mut self, packet: &MediaPacket) -> bool {
-        let Some(layered) = packet.layered() else { return true };
+        let Some(layered) = packet.layered() else {
+            return true;
+        };
         if !layered.is_key && self.filter.current().is_none() {
             return true;
         }
-        let limit = LayerLimit { spatial: u8::MAX, temporal: self.temporal.unwrap_or(u8::MAX) };
+        let limit = LayerLimit {
+            spatial: u8::MAX,
+            temporal: self.temporal.unwrap_or(u8::MAX),
+        };
         self.filter.admit(&layered, limit).is_some()
     }
 
@@ -169,7 +191,9 @@ impl LayerChoice {
     fn refusal(&self, layer: usize) -> DropReason {
         match self.target {
             None => DropReason::NotWanted,
-            Some(target) if layer == target || (self.current.is_none() && layer < target) => DropReason::AwaitsKeyFrame,
+            Some(target) if layer == target || (self.current.is_none() && layer < target) => {
+                DropReason::AwaitsKeyFrame
+            }
             Some(_) => DropReason::OtherLayer,
         }
     }
@@ -185,9 +209,14 @@ impl LayerChoice {
 
     /// Returns the layer of which the receiver needs a key frame. To get less of a stream with layers, it mostly needs none.
     pub fn waits_for(&self, is_layered: bool) -> Option<usize> {
-        let lacks = |target: &usize| u8::try_from(*target).is_ok_and(|target| self.filter.lacks(target));
+        let lacks =
+            |target: &usize| u8::try_from(*target).is_ok_and(|target| self.filter.lacks(target));
         let waits = |target: &usize| {
-            if is_layered { self.current < Some(*target) || lacks(target) } else { self.current != self.target }
+            if is_layered {
+                self.current < Some(*target) || lacks(target)
+            } else {
+                self.current != self.target
+            }
         };
         self.target.filter(waits)
     }

@@ -43,12 +43,21 @@ const FAILED: Duration = Duration::from_secs(15);
 impl Ticks {
     /// Arms all timers from `now` on.
     pub fn new(now: Instant) -> Self {
-        Self { fast: now + FAST, group: 0, speech: now + SPEECH, second: now + SECOND, quality: now + QUALITY }
+        Self {
+            fast: now + FAST,
+            group: 0,
+            speech: now + SPEECH,
+            second: now + SECOND,
+            quality: now + QUALITY,
+        }
     }
 
     /// Returns when something is due next.
     pub fn next(&self) -> Instant {
-        self.fast.min(self.speech).min(self.second).min(self.quality)
+        self.fast
+            .min(self.speech)
+            .min(self.second)
+            .min(self.quality)
     }
 }
 
@@ -58,7 +67,9 @@ impl Worker {
         if self.now >= self.ticks.fast {
             self.ticks.fast = self.now + FAST;
             let tracks: Vec<_> = self.tracks.keys().collect();
-            tracks.into_iter().for_each(|track| self.request_key_frames(track));
+            tracks
+                .into_iter()
+                .for_each(|track| self.request_key_frames(track));
             self.check_group();
             self.relieve();
         }
@@ -128,7 +139,10 @@ impl Worker {
 
     /// Returns the participants of groups.
     fn peers_of(&self, groups: Range<u64>) -> Vec<PeerKey> {
-        self.peers.keys().filter(|key| groups.contains(&group_of(*key))).collect()
+        self.peers
+            .keys()
+            .filter(|key| groups.contains(&group_of(*key)))
+            .collect()
     }
 
     /// Returns whether a participant gets the lowest layers, because the thread has too much to do.
@@ -137,7 +151,10 @@ impl Worker {
     }
 
     fn check_answer(&mut self, key: PeerKey) {
-        let outstanding = self.peers.get(key).and_then(|peer| peer.negotiation.outstanding.as_ref());
+        let outstanding = self
+            .peers
+            .get(key)
+            .and_then(|peer| peer.negotiation.outstanding.as_ref());
         if outstanding.is_some_and(|offer| self.now >= offer.at + ANSWER_TIMEOUT) {
             self.fail_peer(key, FailureReason::AnswerTimeout);
         }
@@ -145,10 +162,23 @@ impl Worker {
 
     /// Compares the time of the last packet with what is too long.
     fn check_silence(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key).filter(|peer| peer.is_active && !peer.has_failed) else { return };
-        let connected =
-            peer.transports().filter_map(|key| self.transports.get(key)).filter(|transport| transport.is_connected);
-        let Some(oldest) = connected.filter_map(|transport| transport.last_packet).min() else { return };
+        let Some(peer) = self
+            .peers
+            .get(key)
+            .filter(|peer| peer.is_active && !peer.has_failed)
+        else {
+            return;
+        };
+        let connected = peer
+            .transports()
+            .filter_map(|key| self.transports.get(key))
+            .filter(|transport| transport.is_connected);
+        let Some(oldest) = connected
+            .filter_map(|transport| transport.last_packet)
+            .min()
+        else {
+            return;
+        };
         let silence = match self.now.saturating_duration_since(oldest) {
             silent if silent >= FAILED => Silence::Failed,
             silent if silent >= INTERRUPTED => Silence::Interrupted,
@@ -158,7 +188,13 @@ impl Worker {
     }
 
     fn change_silence(&mut self, key: PeerKey, silence: Silence) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.silence != silence) else { return };
+        let Some(peer) = self
+            .peers
+            .get_mut(key)
+            .filter(|peer| peer.silence != silence)
+        else {
+            return;
+        };
         peer.silence = silence;
         for transport in peer.transports() {
             if let Some(transport) = self.transports.get_mut(transport) {

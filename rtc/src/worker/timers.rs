@@ -27,7 +27,12 @@ impl Timers {
     /// Removes and returns the transports whose deadline was reached. A deadline may have moved since it was added.
     pub fn take_due(&mut self, now: Instant) -> Vec<TransportKey> {
         let mut due = Vec::new();
-        while let Some(Reverse((_, transport))) = self.queue.peek().copied().filter(|Reverse((at, _))| *at <= now) {
+        while let Some(Reverse((_, transport))) = self
+            .queue
+            .peek()
+            .copied()
+            .filter(|Reverse((at, _))| *at <= now)
+        {
             self.queue.pop();
             due.push(transport);
         }

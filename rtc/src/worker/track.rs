@@ -11,8 +11,8 @@ use super::packet::Incoming;
 use super::subscription::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
 use crate::forward::{
-    DependencyDescriptor, KeyFrameRequests, LayerReader, MediaPacket, QualityUse, RateMeter, SequenceNumbers,
-    SpeechDetector,
+    DependencyDescriptor, KeyFrameRequests, LayerReader, MediaPacket, QualityUse, RateMeter,
+    SequenceNumbers, SpeechDetector,
 };
 use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
@@ -127,9 +127,22 @@ const LIVE: Duration = Duration::from_secs(1);
 
 impl PublishedTrack {
     /// Creates a track whose section has been negotiated.
-    pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, transport: TransportKey, mid: Mid, now: Instant) -> Self {
+    pub fn new(
+        info: NewTrack,
+        codec: Codec,
+        peer: PeerKey,
+        transport: TransportKey,
+        mid: Mid,
+        now: Instant,
+    ) -> Self {
         let others = info.backup_codecs.iter().filter(|backup| **backup != codec);
-        let backups = others.map(|codec| BackupCodec { codec: *codec, streams: None, is_requested: false }).collect();
+        let backups = others
+            .map(|codec| BackupCodec {
+                codec: *codec,
+                streams: None,
+                is_requested: false,
+            })
+            .collect();
         Self {
             sid: info.sid.clone(),
             peer,
@@ -165,7 +178,11 @@ impl PublishedTrack {
         if ordered.is_empty() && !self.layers.is_empty() {
             return;
         }
-        let ids = if ordered.is_empty() { vec![None] } else { ordered.into_iter().map(Some).collect() };
+        let ids = if ordered.is_empty() {
+            vec![None]
+        } else {
+            ordered.into_iter().map(Some).collect()
+        };
         for (index, rid) in ids.into_iter().enumerate() {
             match self.layers.get_mut(index) {
                 Some(layer) => layer.rid = rid,
@@ -190,7 +207,9 @@ impl PublishedTrack {
     pub fn note_stream(&mut self, layer: usize, media: &MediaPacket) {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
             Some(2..) => self.layered_stream = Some(layer),
-            Some(_) if self.layered_stream.is_some_and(|stream| stream != layer) => self.layered_stream = None,
+            Some(_) if self.layered_stream.is_some_and(|stream| stream != layer) => {
+                self.layered_stream = None;
+            }
             _ => {}
         }
     }
@@ -212,25 +231,38 @@ impl PublishedTrack {
         let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
         let layer = spatial.min(Quality::ALL.len() - 1);
         while self.layers.len() <= layer {
-            self.layers.push(PublishedLayer::new(None, self.layers.len(), now));
+            self.layers
+                .push(PublishedLayer::new(None, self.layers.len(), now));
         }
         layer
     }
 
     /// Returns the index of the layer whose key frames are those of a layer: in one stream, all have them together.
     pub fn key_frame_layer(&self, layer: usize) -> usize {
-        if self.is_layered() { self.layered_stream.unwrap_or(0) } else { layer }
+        if self.is_layered() {
+            self.layered_stream.unwrap_or(0)
+        } else {
+            layer
+        }
     }
 
     /// Returns the receiver's entry.
     pub fn subscription_of(&mut self, peer: PeerKey) -> Option<&mut Subscription> {
-        self.subscriptions.iter_mut().find(|subscription| subscription.peer == peer)
+        self.subscriptions
+            .iter_mut()
+            .find(|subscription| subscription.peer == peer)
     }
 
     /// Returns the layers that receivers and recorders get.
     pub fn choices(&mut self) -> impl Iterator<Item = &mut LayerChoice> {
-        let recorded = self.recorders.iter_mut().map(|recorder| &mut recorder.choice);
-        self.subscriptions.iter_mut().map(|subscription| &mut subscription.choice).chain(recorded)
+        let recorded = self
+            .recorders
+            .iter_mut()
+            .map(|recorder| &mut recorder.choice);
+        self.subscriptions
+            .iter_mut()
+            .map(|subscription| &mut subscription.choice)
+            .chain(recorded)
     }
 
     /// Returns the lowest live layer if a receiver that shows nothing yet should start with it: the key frames that may be requested
@@ -241,21 +273,37 @@ impl PublishedTrack {
         }
         let lowest = self.layers.iter().position(|layer| layer.is_live(now))?;
         let waits_long = |target: usize| {
-            target > lowest && self.layers.get(target).is_some_and(|layer| layer.key_frames.is_exhausted(now))
+            target > lowest
+                && self
+                    .layers
+                    .get(target)
+                    .is_some_and(|layer| layer.key_frames.is_exhausted(now))
         };
-        let starts = |choice: &LayerChoice| choice.current.is_none() && choice.target.is_some_and(waits_long);
-        self.subscriptions.iter().any(|subscription| starts(&subscription.choice)).then_some(lowest)
+        let starts = |choice: &LayerChoice| {
+            choice.current.is_none() && choice.target.is_some_and(waits_long)
+        };
+        self.subscriptions
+            .iter()
+            .any(|subscription| starts(&subscription.choice))
+            .then_some(lowest)
     }
 
     /// Returns whether a layer has sent recently. Before any has, all count as live.
     pub fn is_live(&self, layer: usize, now: Instant) -> bool {
         let has_started = self.layers.iter().any(|layer| layer.last_packet.is_some());
-        !has_started || self.layers.get(layer).is_some_and(|layer| layer.is_live(now))
+        !has_started
+            || self
+                .layers
+                .get(layer)
+                .is_some_and(|layer| layer.is_live(now))
     }
 
     /// Returns what the publisher announced of a layer.
     pub fn layer_info(&self, layer: usize) -> Option<&LayerInfo> {
-        self.info.layers.iter().find(|info| info.quality.index() == layer)
+        self.info
+            .layers
+            .iter()
+            .find(|info| info.quality.index() == layer)
     }
 
     /// Returns the qualities of the layers.
@@ -280,11 +328,18 @@ impl PublishedTrack {
     fn layer_for_size(&self, settings: TrackSettings) -> Option<usize> {
         let largest = self.info.layers.iter().max_by_key(|info| info.height)?;
         let is_portrait = largest.width < largest.height;
-        let wanted = if is_portrait { settings.width } else { settings.height };
+        let wanted = if is_portrait {
+            settings.width
+        } else {
+            settings.height
+        };
         let needed = wanted.saturating_mul(SIZE_TOLERANCE_TENTHS) / 10;
-        let short_side =
-            |layer: usize| self.layer_info(layer).map(|info| if is_portrait { info.width } else { info.height });
-        let fitting = (0..self.layers.len()).find(|layer| short_side(*layer).is_some_and(|side| side >= needed));
+        let short_side = |layer: usize| {
+            self.layer_info(layer)
+                .map(|info| if is_portrait { info.width } else { info.height })
+        };
+        let fitting = (0..self.layers.len())
+            .find(|layer| short_side(*layer).is_some_and(|side| side >= needed));
         fitting.or(self.layers.len().checked_sub(1))
     }
 
@@ -304,12 +359,19 @@ fn order_rids(rids: &[String]) -> Vec<Rid> {
     if let Some(names) = KNOWN_RIDS.iter().find(is_of) {
         ordered.sort_by_key(|rid| names.iter().position(|name| name == rid));
     }
-    ordered.into_iter().map(|rid| Rid::from(rid.as_str())).collect()
+    ordered
+        .into_iter()
+        .map(|rid| Rid::from(rid.as_str()))
+        .collect()
 }
 
 impl PublishedLayer {
     fn new(rid: Option<Rid>, index: usize, now: Instant) -> Self {
-        let interval = if index == 0 { Duration::from_millis(500) } else { Duration::from_secs(1) };
+        let interval = if index == 0 {
+            Duration::from_millis(500)
+        } else {
+            Duration::from_secs(1)
+        };
         Self {
             rid,
             rate: RateMeter::new(now),
@@ -322,7 +384,8 @@ impl PublishedLayer {
 
     /// Returns whether the layer has sent recently.
     pub fn is_live(&self, now: Instant) -> bool {
-        self.last_packet.is_some_and(|last| now.saturating_duration_since(last) < LIVE)
+        self.last_packet
+            .is_some_and(|last| now.saturating_duration_since(last) < LIVE)
     }
 
     /// Counts a packet. Returns whether the layer was not live before.
@@ -343,8 +406,15 @@ impl PublishedLayer {
 
     /// Returns the number of temporal layers, if all of them were measured; 0 otherwise.
     pub fn measured_temporal_layers(&self) -> usize {
-        let are_measured = self.temporal_rates.iter().all(|rate| rate.mean_bits_per_second > 0);
-        if are_measured { self.temporal_rates.len() } else { 0 }
+        let are_measured = self
+            .temporal_rates
+            .iter()
+            .all(|rate| rate.mean_bits_per_second > 0);
+        if are_measured {
+            self.temporal_rates.len()
+        } else {
+            0
+        }
     }
 
     /// Returns the measurements of the temporal layers up to one.
@@ -356,7 +426,9 @@ impl PublishedLayer {
     /// Ends a period of the measurement.
     pub fn roll(&mut self, now: Instant) {
         self.rate.roll(now);
-        self.temporal_rates.iter_mut().for_each(|rate| rate.roll(now));
+        self.temporal_rates
+            .iter_mut()
+            .for_each(|rate| rate.roll(now));
     }
 
     /// Notes that a key frame begins.
@@ -378,7 +450,10 @@ mod tests {
             (["0", "1", "2"], ["2", "1", "0"]),
             (["b", "a", "c"], ["b", "a", "c"]),
         ] {
-            let ordered: Vec<_> = order_rids(&offered.map(str::to_owned)).iter().map(ToString::to_string).collect();
+            let ordered: Vec<_> = order_rids(&offered.map(str::to_owned))
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             assert_eq!(ordered, expected);
         }
     }

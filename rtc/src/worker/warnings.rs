@@ -23,9 +23,16 @@ pub fn new() -> Warnings {
 impl Worker {
     /// Logs what a participant's client does wrong.
     pub(super) fn warn(&self, key: PeerKey, what: &str, details: &dyn std::fmt::Display) {
-        let Some(peer) = self.peers.get(key) else { return };
-        let Some(room) = self.rooms.get(peer.room) else { return };
-        if self.warnings.allow_key((room.name.clone(), peer.info.identity.clone()), self.now) {
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        let Some(room) = self.rooms.get(peer.room) else {
+            return;
+        };
+        if self
+            .warnings
+            .allow_key((room.name.clone(), peer.info.identity.clone()), self.now)
+        {
             log::warn!(participant = peer.info.sid.as_str(), details:%; "{what}");
         }
     }
@@ -41,12 +48,21 @@ mod tests {
     fn a_participant_is_named_once_a_minute() {
         let (warnings, begin) = (new(), Instant::now());
         let count = |identity: &str, seconds: std::ops::Range<u64>| {
-            let name = || ("prj_0123456789ab.room".parse().unwrap(), identity.parse().unwrap());
-            seconds.filter(|at| warnings.allow_key(name(), begin + Duration::from_secs(*at))).count()
+            let name = || {
+                (
+                    "prj_0123456789ab.room".parse().unwrap(),
+                    identity.parse().unwrap(),
+                )
+            };
+            seconds
+                .filter(|at| warnings.allow_key(name(), begin + Duration::from_secs(*at)))
+                .count()
         };
         assert_eq!(count("mallory", 0..90), 2);
         assert_eq!(count("alice", 90..91), 1);
-        let named = (0..200).map(|number| count(&format!("m{number}"), 90..91)).sum::<usize>();
+        let named = (0..200)
+            .map(|number| count(&format!("m{number}"), 90..91))
+            .sum::<usize>();
         assert_eq!(named, MOST - 2);
     }
 }

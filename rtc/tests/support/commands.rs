@@ -28,8 +28,16 @@ pub fn new_track(sid: &str, cid: &str, kind: MediaKind) -> NewTrack {
     NewTrack {
         sid: sid.parse().unwrap(),
         cid: cid.to_owned(),
-        medium: if kind.is_audio() { TrackMedium::Audio } else { TrackMedium::Video },
-        source: if kind.is_audio() { TrackSource::Microphone } else { TrackSource::Camera },
+        medium: if kind.is_audio() {
+            TrackMedium::Audio
+        } else {
+            TrackMedium::Video
+        },
+        source: if kind.is_audio() {
+            TrackSource::Microphone
+        } else {
+            TrackSource::Camera
+        },
         codec: None,
         allowed_codecs: Codec::ALL.to_vec(),
         is_stereo: false,

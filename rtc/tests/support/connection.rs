@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
 use str0m::channel::{ChannelConfig, ChannelId, Reliability};
 use str0m::format::{Codec, FormatParams};
-use str0m::media::{Direction, Frequency, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
+use str0m::media::{
+    Direction, Frequency, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer,
+};
 use str0m::net::{Protocol, Receive, Transmit};
 use str0m::rtp::{Extension, ExtensionMap, ExtensionSerializer, ExtensionValues, RtpWrite};
 use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
@@ -47,7 +49,8 @@ pub struct Outgoing<'a> {
 }
 
 /// The name of the dependency descriptor.
-const DEPENDENCIES: &str = "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+const DEPENDENCIES: &str =
+    "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 
 /// How a test client differs from the simplest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,7 +87,9 @@ struct DescriptorSerializer;
 
 impl ExtensionSerializer for DescriptorSerializer {
     fn write_to(&self, buffer: &mut [u8], values: &ExtensionValues) -> usize {
-        let Some(RawDescriptor(bytes)) = values.user_values.get() else { return 0 };
+        let Some(RawDescriptor(bytes)) = values.user_values.get() else {
+            return 0;
+        };
         buffer[..bytes.len()].copy_from_slice(bytes);
         bytes.len()
     }
@@ -103,7 +108,10 @@ impl ExtensionSerializer for DescriptorSerializer {
     }
 
     fn requires_two_byte_form(&self, values: &ExtensionValues) -> bool {
-        values.user_values.get().is_some_and(|RawDescriptor(bytes)| bytes.len() > 16)
+        values
+            .user_values
+            .get()
+            .is_some_and(|RawDescriptor(bytes)| bytes.len() > 16)
     }
 }
 
@@ -132,7 +140,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(address: SocketAddr, protocol: Protocol, abilities: Abilities, now: Instant) -> Self {
+    pub fn new(
+        address: SocketAddr,
+        protocol: Protocol,
+        abilities: Abilities,
+        now: Instant,
+    ) -> Self {
         let mut config = RtcConfig::new()
             .set_rtp_mode(true)
             .clear_codecs()
@@ -146,7 +159,9 @@ impl Connection {
             .set_rtcp_report_interval_audio(Duration::from_secs(1));
         if abilities.retransmissions == NamedBy::Nothing {
             let (rate, format) = (Frequency::NINETY_KHZ, FormatParams::default());
-            config.codec_config().add_config(96.into(), None, Codec::Vp8, rate, None, format);
+            config
+                .codec_config()
+                .add_config(96.into(), None, Codec::Vp8, rate, None, format);
         }
         let mut extensions = if abilities.estimates {
             ExtensionMap::standard()
@@ -154,13 +169,19 @@ impl Connection {
             extensions_without_feedback(abilities.retransmissions)
         };
         if abilities.all_codecs {
-            extensions.set(14, Extension::with_serializer(DEPENDENCIES, DescriptorSerializer));
+            extensions.set(
+                14,
+                Extension::with_serializer(DEPENDENCIES, DescriptorSerializer),
+            );
         }
         let mut rtc = config.set_extension_map(extensions).build(now);
         let candidate = match protocol {
-            Protocol::Tcp => {
-                Candidate::builder().tcp().host(address).tcptype(str0m::net::TcpType::Active).build().unwrap()
-            }
+            Protocol::Tcp => Candidate::builder()
+                .tcp()
+                .host(address)
+                .tcptype(str0m::net::TcpType::Active)
+                .build()
+                .unwrap(),
             _ => Candidate::host(address, "udp").unwrap(),
         };
         rtc.add_local_candidate(candidate).unwrap();
@@ -185,20 +206,36 @@ impl Connection {
     }
 
     /// Makes an offer: with channels at first, with a new sending section if one is wanted, and more receiving ones.
-    pub fn offer(&mut self, send: Option<NewSection<'_>>, receive: [u32; 2], restart: bool) -> (String, Option<Mid>) {
+    pub fn offer(
+        &mut self,
+        send: Option<NewSection<'_>>,
+        receive: [u32; 2],
+        restart: bool,
+    ) -> (String, Option<Mid>) {
         let is_first = !std::mem::replace(&mut self.has_offered, true);
         let mut api = self.rtc.sdp_api();
         if is_first {
             let lossy = Reliability::MaxRetransmits { retransmits: 0 };
-            for (label, ordered, reliability) in [("_reliable", true, Reliability::Reliable), ("_lossy", false, lossy)]
-            {
+            for (label, ordered, reliability) in [
+                ("_reliable", true, Reliability::Reliable),
+                ("_lossy", false, lossy),
+            ] {
                 let label = label.to_owned();
-                api.add_channel_with_config(ChannelConfig { label, ordered, reliability, ..ChannelConfig::default() });
+                api.add_channel_with_config(ChannelConfig {
+                    label,
+                    ordered,
+                    reliability,
+                    ..ChannelConfig::default()
+                });
             }
         }
-        for (kind, count) in [MediaKind::Audio, MediaKind::Video].into_iter().zip(receive) {
+        for (kind, count) in [MediaKind::Audio, MediaKind::Video]
+            .into_iter()
+            .zip(receive)
+        {
             for _ in 0..count {
-                self.receiving.push(api.add_media(kind, Direction::RecvOnly, None, None, None));
+                self.receiving
+                    .push(api.add_media(kind, Direction::RecvOnly, None, None, None));
             }
         }
         // A browser keeps wanting to receive on sections that the server has answered inactive.
@@ -226,13 +263,20 @@ impl Connection {
     pub fn accept_answer(&mut self, sdp: &str) {
         let answer = SdpAnswer::from_sdp_string(sdp).expect("the server's answer is SDP");
         let pending = self.pending.take().expect("an offer is outstanding");
-        self.rtc.sdp_api().accept_answer(pending, answer).expect("the server's answer fits");
+        self.rtc
+            .sdp_api()
+            .accept_answer(pending, answer)
+            .expect("the server's answer fits");
         self.learn_tracks(sdp);
     }
 
     pub fn accept_offer(&mut self, sdp: &str) -> String {
         let offer = SdpOffer::from_sdp_string(sdp).expect("the server's offer is SDP");
-        let answer = self.rtc.sdp_api().accept_offer(offer).expect("the server's offer is acceptable");
+        let answer = self
+            .rtc
+            .sdp_api()
+            .accept_offer(offer)
+            .expect("the server's offer is acceptable");
         self.learn_tracks(sdp);
         answer.to_sdp_string()
     }
@@ -240,8 +284,17 @@ impl Connection {
     fn learn_tracks(&mut self, sdp: &str) {
         self.tracks.clear();
         for section in sdp.split("\nm=").skip(1) {
-            let value = |name: &str| section.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-            if let (Some(mid), Some(msid), true) = (value("a=mid:"), value("a=msid:"), section.contains("a=sendonly")) {
+            let value = |name: &str| {
+                section
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name))
+                    .map(str::trim)
+            };
+            if let (Some(mid), Some(msid), true) = (
+                value("a=mid:"),
+                value("a=msid:"),
+                section.contains("a=sendonly"),
+            ) {
                 let track = msid.split(' ').nth(1).expect("a stream and a track");
                 self.tracks.insert(mid.to_owned(), track.to_owned());
             }
@@ -249,8 +302,16 @@ impl Connection {
     }
 
     pub fn send_media(&mut self, packet: &Outgoing<'_>, now: Instant) {
-        let params = *self.rtc.codec_config().find(|params| params.spec().codec == packet.codec).unwrap();
-        let payload_type = if packet.is_red { params.red().expect("redundancy is negotiated") } else { params.pt() };
+        let params = *self
+            .rtc
+            .codec_config()
+            .find(|params| params.spec().codec == packet.codec)
+            .unwrap();
+        let payload_type = if packet.is_red {
+            params.red().expect("redundancy is negotiated")
+        } else {
+            params.pt()
+        };
         let mut extensions = ExtensionValues {
             audio_level: packet.audio_level,
             voice_activity: Some(packet.audio_level.is_some()),
@@ -260,44 +321,67 @@ impl Connection {
             extensions.user_values.set(descriptor.clone());
         }
         let mut direct = self.rtc.direct_api();
-        let Some(stream) = direct.stream_tx_by_mid(packet.mid, packet.rid) else { return };
-        let write = RtpWrite::new(payload_type, packet.sequence.into(), packet.timestamp, now, packet.payload)
-            .ext_vals(extensions)
-            .marker(packet.is_last)
-            .nackable(packet.codec != Codec::Opus);
+        let Some(stream) = direct.stream_tx_by_mid(packet.mid, packet.rid) else {
+            return;
+        };
+        let write = RtpWrite::new(
+            payload_type,
+            packet.sequence.into(),
+            packet.timestamp,
+            now,
+            packet.payload,
+        )
+        .ext_vals(extensions)
+        .marker(packet.is_last)
+        .nackable(packet.codec != Codec::Opus);
         stream.write_rtp(write);
         self.advance(now);
     }
 
     pub fn request_key_frame(&mut self, mid: Mid, now: Instant) {
         let mut direct = self.rtc.direct_api();
-        direct.stream_rx_by_mid(mid, None).expect("media has arrived").request_keyframe(KeyframeRequestKind::Pli);
+        direct
+            .stream_rx_by_mid(mid, None)
+            .expect("media has arrived")
+            .request_keyframe(KeyframeRequestKind::Pli);
         self.advance(now);
     }
 
     /// Opens a further data channel.
     pub fn open_channel(&mut self, label: &str) {
-        let config = ChannelConfig { label: label.to_owned(), ..ChannelConfig::default() };
+        let config = ChannelConfig {
+            label: label.to_owned(),
+            ..ChannelConfig::default()
+        };
         self.rtc.direct_api().create_data_channel(config);
     }
 
     /// Sends a data message; returns whether the channel took it.
     pub fn send_message(&mut self, label: &str, bytes: &[u8], now: Instant) -> bool {
-        let Some(id) = self.channels.get(label).copied() else { return false };
-        let sent = self.rtc.channel(id).is_some_and(|mut channel| channel.write(true, bytes).expect("an open channel"));
+        let Some(id) = self.channels.get(label).copied() else {
+            return false;
+        };
+        let sent = self
+            .rtc
+            .channel(id)
+            .is_some_and(|mut channel| channel.write(true, bytes).expect("an open channel"));
         self.advance(now);
         sent
     }
 
     pub fn receive(&mut self, source: SocketAddr, contents: &[u8], now: Instant) {
         if let Ok(packet) = Receive::new(self.protocol, source, self.address, contents) {
-            self.rtc.handle_input(Input::Receive(now, packet)).expect("the client's connection works");
+            self.rtc
+                .handle_input(Input::Receive(now, packet))
+                .expect("the client's connection works");
         }
         self.drain();
     }
 
     pub fn advance(&mut self, now: Instant) {
-        self.rtc.handle_input(Input::Timeout(now)).expect("the client's connection works");
+        self.rtc
+            .handle_input(Input::Timeout(now))
+            .expect("the client's connection works");
         self.drain();
     }
 
@@ -326,14 +410,25 @@ impl Connection {
                 self.channels.insert(label, id);
             }
             Event::ChannelData(data) => {
-                let label = self.channels.iter().find(|(_, id)| **id == data.id).map(|(label, _)| label.clone());
+                let label = self
+                    .channels
+                    .iter()
+                    .find(|(_, id)| **id == data.id)
+                    .map(|(label, _)| label.clone());
                 self.messages.push((label.unwrap_or_default(), data.data));
             }
-            Event::MediaEgressStats(stats) => self.requested_packets = self.requested_packets.max(stats.nacks),
-            Event::KeyframeRequest(request) => self.key_frame_requests.push((request.mid, request.rid)),
+            Event::MediaEgressStats(stats) => {
+                self.requested_packets = self.requested_packets.max(stats.nacks);
+            }
+            Event::KeyframeRequest(request) => {
+                self.key_frame_requests.push((request.mid, request.rid));
+            }
             Event::RtpPacket(packet) => {
                 let mut direct = self.rtc.direct_api();
-                let mid = direct.stream_rx(&packet.header.ssrc).expect("a known source").mid();
+                let mid = direct
+                    .stream_rx(&packet.header.ssrc)
+                    .expect("a known source")
+                    .mid();
                 let track = self.tracks.get(&*mid).cloned().unwrap_or_default();
                 self.received.push(Received {
                     track,
@@ -345,7 +440,12 @@ impl Connection {
                     payload_type: *packet.header.payload_type,
                     audio_level: packet.header.ext_vals.audio_level,
                     is_last: packet.header.marker,
-                    descriptor: packet.header.ext_vals.user_values.get::<RawDescriptor>().cloned(),
+                    descriptor: packet
+                        .header
+                        .ext_vals
+                        .user_values
+                        .get::<RawDescriptor>()
+                        .cloned(),
                 });
             }
             _ => {}
@@ -356,8 +456,15 @@ impl Connection {
 /// The extensions of clients without the one that numbers all packets.
 fn extensions_without_feedback(retransmissions: NamedBy) -> ExtensionMap {
     let mut extensions = ExtensionMap::empty();
-    let known = [Extension::AudioLevel, Extension::RtpMid, Extension::RtpStreamId, Extension::RepairedRtpStreamId];
-    for (id, extension) in (1..).zip(&known[..known.len() - usize::from(retransmissions == NamedBy::Offer)]) {
+    let known = [
+        Extension::AudioLevel,
+        Extension::RtpMid,
+        Extension::RtpStreamId,
+        Extension::RepairedRtpStreamId,
+    ];
+    for (id, extension) in
+        (1..).zip(&known[..known.len() - usize::from(retransmissions == NamedBy::Offer)])
+    {
         extensions.set(id, extension.clone());
     }
     extensions
@@ -375,7 +482,9 @@ impl NewSection<'_> {
     pub fn add(self, api: &mut str0m::change::SdpApi<'_>) -> Mid {
         let simulcast = (!self.rids.is_empty()).then(|| {
             let mut simulcast = Simulcast::new();
-            self.rids.iter().for_each(|rid| simulcast.add_send_layer(SimulcastLayer::new(rid)));
+            self.rids
+                .iter()
+                .for_each(|rid| simulcast.add_send_layer(SimulcastLayer::new(rid)));
             simulcast
         });
         let (stream, track) = (Some("stream".to_owned()), Some(self.cid.to_owned()));

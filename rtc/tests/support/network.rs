@@ -21,16 +21,30 @@ impl World {
     pub fn run_until(&mut self, what: &str, mut is_true: impl FnMut(&Self) -> bool) {
         let end = self.now + Duration::from_secs(30);
         while !is_true(self) {
-            assert!(self.now < end, "{what}; events: {:?}", self.clients.iter().map(|c| &c.events).collect::<Vec<_>>());
+            assert!(
+                self.now < end,
+                "{what}; events: {:?}",
+                self.clients.iter().map(|c| &c.events).collect::<Vec<_>>()
+            );
             self.step();
         }
     }
 
     fn step(&mut self) {
         // A timer that fires late makes a probe of the bandwidth look slow.
-        let (shortest, longest) = (self.now + Duration::from_micros(200), self.now + Duration::from_millis(5));
-        let timeouts = self.connections().map(|connection| connection.timeout).min();
-        let next = timeouts.into_iter().chain(self.worker.next_timeout()).min().unwrap_or(longest);
+        let (shortest, longest) = (
+            self.now + Duration::from_micros(200),
+            self.now + Duration::from_millis(5),
+        );
+        let timeouts = self
+            .connections()
+            .map(|connection| connection.timeout)
+            .min();
+        let next = timeouts
+            .into_iter()
+            .chain(self.worker.next_timeout())
+            .min()
+            .unwrap_or(longest);
         self.now = next.clamp(shortest, longest);
         let now = self.now;
         for connection in self.connections() {
@@ -42,7 +56,9 @@ impl World {
 
     pub fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
         let present = self.clients.iter_mut().filter(|client| !client.is_gone);
-        present.flat_map(|client| std::iter::once(&mut client.publisher).chain(client.subscriber.as_mut()))
+        present.flat_map(|client| {
+            std::iter::once(&mut client.publisher).chain(client.subscriber.as_mut())
+        })
     }
 
     /// Delivers packets and events until there are none.
@@ -65,7 +81,10 @@ impl World {
             if (self.loses)(false, packet.contents.len(), now) {
                 continue;
             }
-            if let Some(to) = self.connections().find(|connection| connection.address == packet.destination) {
+            if let Some(to) = self
+                .connections()
+                .find(|connection| connection.address == packet.destination)
+            {
                 to.receive(packet.source, &packet.contents, now);
             }
         }
@@ -81,8 +100,15 @@ impl World {
             if (self.loses)(true, packet.contents.len(), self.now) {
                 continue;
             }
-            let source = Source { is_tcp: packet.proto == Protocol::Tcp, address: packet.source };
-            let datagram = Datagram { source, destination: packet.destination, contents: &packet.contents };
+            let source = Source {
+                is_tcp: packet.proto == Protocol::Tcp,
+                address: packet.source,
+            };
+            let datagram = Datagram {
+                source,
+                destination: packet.destination,
+                contents: &packet.contents,
+            };
             self.worker.handle_datagram(datagram, self.now);
         }
         !packets.is_empty()

@@ -30,8 +30,12 @@ pub struct SocketClient {
 }
 
 /// What a client with a real socket can do if nothing else is said.
-pub const ESTIMATES: Abilities =
-    Abilities { estimates: true, red: false, retransmissions: NamedBy::Packet, all_codecs: false };
+pub const ESTIMATES: Abilities = Abilities {
+    estimates: true,
+    red: false,
+    retransmissions: NamedBy::Packet,
+    all_codecs: false,
+};
 
 /// How long one exchange waits for packets.
 const WAIT: Duration = Duration::from_millis(2);
@@ -57,7 +61,10 @@ impl SocketClient {
         stream.set_read_timeout(Some(WAIT)).unwrap();
         let address = stream.local_addr().unwrap();
         let connection = Connection::new(address, Protocol::Tcp, ESTIMATES, Instant::now());
-        Self { connection, socket: Socket::Tcp(stream, Vec::new()) }
+        Self {
+            connection,
+            socket: Socket::Tcp(stream, Vec::new()),
+        }
     }
 
     /// Sends and receives another way from now on.
@@ -105,7 +112,11 @@ impl SocketClient {
                 }
                 match stream.read(&mut buffer) {
                     Ok(length) => bytes.extend(&buffer[..length]),
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                    {
+                        return None;
+                    }
                     Err(error) => panic!("{error}"),
                 }
             },

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use conclave_model::NamespacedRoom;
 use conclave_rtc::machine::Worker;
 use conclave_rtc::{
-    Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerCommand, PeerEvent,
-    PeerSnapshot, Reply, RoomEvent,
+    Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerCommand,
+    PeerEvent, PeerSnapshot, Reply, RoomEvent,
 };
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
@@ -83,7 +83,17 @@ pub struct Publication {
 impl Publication {
     pub fn new(client: usize, sid: &str, mid: Mid, codec: RtcCodec) -> Self {
         let sid = sid.to_owned();
-        Self { client, sid, mid, codec, sequence: 1000, timestamp: 5000, picture: 1, is_red: false, rid: None }
+        Self {
+            client,
+            sid,
+            mid,
+            codec,
+            sequence: 1000,
+            timestamp: 5000,
+            picture: 1,
+            is_red: false,
+            rid: None,
+        }
     }
 
     /// Returns how the next frame of VP8 begins: a descriptor with all counters, then the first byte of a key frame or of another.
@@ -103,7 +113,14 @@ impl World {
         let now = Instant::now();
         let candidate = Candidate::host(SERVER.parse().unwrap(), "udp").unwrap();
         Self {
-            worker: Worker::new(vec![candidate], &Config { limits, ..Config::default() }, now),
+            worker: Worker::new(
+                vec![candidate],
+                &Config {
+                    limits,
+                    ..Config::default()
+                },
+                now,
+            ),
             now,
             begun: now,
             clients: Vec::new(),
@@ -120,7 +137,8 @@ impl World {
     }
 
     pub fn command(&mut self, command: Command) {
-        self.worker.handle_command(&self.room.clone(), command, self.now);
+        self.worker
+            .handle_command(&self.room.clone(), command, self.now);
         self.settle();
     }
 
@@ -150,7 +168,9 @@ impl World {
 
     pub fn join_connected(&mut self, name: &'static str, mode: ConnectionMode) -> usize {
         let client = self.join(name, mode);
-        self.run_until("the client is connected", |world| world.clients[client].events.contains(&PeerEvent::Connected));
+        self.run_until("the client is connected", |world| {
+            world.clients[client].events.contains(&PeerEvent::Connected)
+        });
         client
     }
 
@@ -161,7 +181,12 @@ impl World {
 
     fn connection(&mut self) -> Connection {
         self.next_port += 1;
-        Connection::new(SocketAddr::from(([198, 51, 100, 7], self.next_port)), Protocol::Udp, self.abilities, self.now)
+        Connection::new(
+            SocketAddr::from(([198, 51, 100, 7], self.next_port)),
+            Protocol::Udp,
+            self.abilities,
+            self.now,
+        )
     }
 
     pub fn leave(&mut self, client: usize) {
@@ -180,7 +205,10 @@ impl World {
     ) -> Option<Mid> {
         let now = self.now;
         let client = &mut self.clients[client];
-        assert!(!std::mem::replace(&mut client.is_negotiating, true), "one offer at a time");
+        assert!(
+            !std::mem::replace(&mut client.is_negotiating, true),
+            "one offer at a time"
+        );
         client.next_offer += 1;
         let (sdp, mid) = client.publisher.offer(send, receive, restart);
         client.last_offer.clone_from(&sdp);
@@ -190,17 +218,40 @@ impl World {
         mid
     }
 
-    pub fn publish(&mut self, client: usize, sid: &str, codec: RtcCodec, rids: &[&str]) -> Publication {
+    pub fn publish(
+        &mut self,
+        client: usize,
+        sid: &str,
+        codec: RtcCodec,
+        rids: &[&str],
+    ) -> Publication {
         let name = self.clients[client].name.parse().unwrap();
-        let kind = if codec == RtcCodec::Opus { MediaKind::Audio } else { MediaKind::Video };
+        let kind = if codec == RtcCodec::Opus {
+            MediaKind::Audio
+        } else {
+            MediaKind::Video
+        };
         let cid = format!("cid-{sid}");
         let mut track = new_track(sid, &cid, kind);
         track.codec = Codec::from_mime_type(&codec.to_string());
         track.layers.clone_from(&self.layers);
         track.uses_red = true;
         self.command(PeerCommand::PublishTrack(track).for_peer(name));
-        let mid = self.offer(client, Some(NewSection { kind, cid: &cid, rids }), [0, 0], false).expect("a section");
-        self.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
+        let mid = self
+            .offer(
+                client,
+                Some(NewSection {
+                    kind,
+                    cid: &cid,
+                    rids,
+                }),
+                [0, 0],
+                false,
+            )
+            .expect("a section");
+        self.run_until("the publisher is connected", |world| {
+            world.clients[client].publisher.is_connected
+        });
         Publication::new(client, sid, mid, codec)
     }
 
@@ -241,12 +292,21 @@ impl World {
 
     /// Lets the client of a track put a packet with this payload into its outbox.
     pub fn write(&mut self, track: &mut Publication, rid: Option<&str>, payload: &[u8]) {
-        track.timestamp += if track.codec == RtcCodec::Opus { 960 } else { 3000 };
+        track.timestamp += if track.codec == RtcCodec::Opus {
+            960
+        } else {
+            3000
+        };
         self.write_part(track, rid, payload, (true, None));
     }
 
     /// Sends a packet of the picture that the last one was of, as the last one of it or not, with a dependency descriptor.
-    pub fn send_part(&mut self, track: &mut Publication, payload: &[u8], end: (bool, Option<RawDescriptor>)) {
+    pub fn send_part(
+        &mut self,
+        track: &mut Publication,
+        payload: &[u8],
+        end: (bool, Option<RawDescriptor>),
+    ) {
         let rid = track.rid;
         self.write_part(track, rid, payload, end);
         self.settle();
@@ -273,7 +333,9 @@ impl World {
             is_last,
             descriptor,
         };
-        self.clients[track.client].publisher.send_media(&packet, self.now);
+        self.clients[track.client]
+            .publisher
+            .send_media(&packet, self.now);
     }
 
     /// Sends a frame of VP8 in one packet: a descriptor with all counters, then a key frame or not.
@@ -285,7 +347,11 @@ impl World {
     /// Sends a frame of one of three layers. Larger layers have larger frames; the byte behind the frame's header says which.
     pub fn send_layer(&mut self, track: &mut Publication, layer: usize, is_key: bool) {
         const BYTES: [usize; 3] = [300, 900, 1150];
-        let mut frame = [&track.next_vp8_header(is_key)[..], &layer.to_le_bytes()[..1]].concat();
+        let mut frame = [
+            &track.next_vp8_header(is_key)[..],
+            &layer.to_le_bytes()[..1],
+        ]
+        .concat();
         frame.resize(BYTES[layer], 0);
         self.send(track, Some(["q", "h", "f"][layer]), &frame);
     }
@@ -294,7 +360,12 @@ impl World {
     pub fn received(&self, client: usize, track: &Publication) -> Vec<Received> {
         let client = &self.clients[client];
         let connection = client.subscriber.as_ref().unwrap_or(&client.publisher);
-        connection.received.iter().filter(|packet| packet.track == track.sid).cloned().collect()
+        connection
+            .received
+            .iter()
+            .filter(|packet| packet.track == track.sid)
+            .cloned()
+            .collect()
     }
 
     /// The state of those of these participants that are in the room.
@@ -315,7 +386,13 @@ impl World {
     pub fn failures(&self, name: &str) -> Vec<FailureReason> {
         let events = self.others.iter().filter(|(of, _)| of == name);
         events
-            .filter_map(|(_, event)| if let PeerEvent::Failed(reason) = event { Some(*reason) } else { None })
+            .filter_map(|(_, event)| {
+                if let PeerEvent::Failed(reason) = event {
+                    Some(*reason)
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 
@@ -326,7 +403,11 @@ impl World {
         for event in events {
             match event {
                 Event::Peer { peer, event, .. } => {
-                    match self.clients.iter().rposition(|client| client.name == peer.as_str()) {
+                    match self
+                        .clients
+                        .iter()
+                        .rposition(|client| client.name == peer.as_str())
+                    {
                         Some(client) => self.handle_peer_event(client, event),
                         None => self.others.push((peer.to_string(), event)),
                     }
@@ -339,10 +420,13 @@ impl World {
 
     /// Lets a client answer the last offer that it has not answered when it came.
     pub fn answer_late(&mut self, client: usize) {
-        let mut offers = self.clients[client].events.iter().filter_map(|event| match event {
-            PeerEvent::Offered { offer_id, sdp, .. } => Some((*offer_id, sdp.clone())),
-            _ => None,
-        });
+        let mut offers = self.clients[client]
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                PeerEvent::Offered { offer_id, sdp, .. } => Some((*offer_id, sdp.clone())),
+                _ => None,
+            });
         let (offer_id, sdp) = offers.next_back().expect("an offer");
         self.answer(client, offer_id, &sdp);
         self.settle();
@@ -354,7 +438,11 @@ impl World {
         let sdp = subscriber.accept_offer(sdp);
         subscriber.advance(self.now);
         let peer = client.name.parse().unwrap();
-        self.worker.handle_command(&self.room, PeerCommand::Answer { offer_id, sdp }.for_peer(peer), self.now);
+        self.worker.handle_command(
+            &self.room,
+            PeerCommand::Answer { offer_id, sdp }.for_peer(peer),
+            self.now,
+        );
     }
 
     fn handle_peer_event(&mut self, index: usize, event: PeerEvent) {
@@ -362,7 +450,9 @@ impl World {
         let client = &mut self.clients[index];
         client.events.push(event.clone());
         match event {
-            PeerEvent::Offered { offer_id, sdp, .. } if client.answers => self.answer(index, offer_id, &sdp),
+            PeerEvent::Offered { offer_id, sdp, .. } if client.answers => {
+                self.answer(index, offer_id, &sdp);
+            }
             PeerEvent::Answered { offer_id, sdp, .. } if offer_id == client.next_offer => {
                 client.publisher.accept_answer(&sdp);
                 client.publisher.advance(now);
@@ -371,7 +461,10 @@ impl World {
                     self.offer(index, None, receive, false);
                 }
             }
-            PeerEvent::MediaSectionsRequired { num_audios, num_videos } => {
+            PeerEvent::MediaSectionsRequired {
+                num_audios,
+                num_videos,
+            } => {
                 let receive = [num_audios, num_videos];
                 if client.is_negotiating {
                     client.required = Some(receive);

@@ -9,7 +9,8 @@ pub(super) fn judge(summary: &str, health: &PostgresHealth) -> Verdict {
     let tls = if health.is_encrypted { "TLS" } else { "no TLS" };
     let milliseconds = health.round_trip.as_secs_f64() * 1_000.0;
     let version = &health.version;
-    let summary = format!("{summary}: PostgreSQL {version}, {tls}, round trip {milliseconds:.1} ms");
+    let summary =
+        format!("{summary}: PostgreSQL {version}, {tls}, round trip {milliseconds:.1} ms");
     let risks = risks(health);
     if risks.is_empty() {
         return Verdict::Ok(format!("{summary}, synchronous standby"));
@@ -19,7 +20,12 @@ pub(super) fn judge(summary: &str, health: &PostgresHealth) -> Verdict {
 
 /// Returns what can make PostgreSQL lose changes that it has acknowledged.
 fn risks(health: &PostgresHealth) -> Vec<String> {
-    let PostgresHealth { has_synchronous_standby, synchronous_commit, asynchronous_standbys, .. } = health;
+    let PostgresHealth {
+        has_synchronous_standby,
+        synchronous_commit,
+        asynchronous_standbys,
+        ..
+    } = health;
     let mut risks = Vec::new();
     match synchronous_commit.as_str() {
         "on" | "remote_apply" => {}
@@ -46,7 +52,11 @@ mod tests {
 
     use super::*;
 
-    fn health(has_synchronous_standby: bool, synchronous_commit: &str, asynchronous_standbys: &str) -> PostgresHealth {
+    fn health(
+        has_synchronous_standby: bool,
+        synchronous_commit: &str,
+        asynchronous_standbys: &str,
+    ) -> PostgresHealth {
         PostgresHealth {
             version: "17.1".into(),
             is_encrypted: true,
@@ -66,11 +76,19 @@ mod tests {
             (health(false, "off", ""), "synchronous_commit = off"),
             (health(true, "off", ""), "synchronous_commit = off"),
             (health(true, "local", ""), "synchronous_commit = local"),
-            (health(true, "remote_write", ""), "synchronous_commit = remote_write"),
+            (
+                health(true, "remote_write", ""),
+                "synchronous_commit = remote_write",
+            ),
             (health(true, "on", "db2, db3"), "db2, db3: asynchronous"),
         ] {
-            let Verdict::Warning(text) = judge("schema 1", &health) else { panic!("{health:?}") };
-            assert!(text.contains(named) && text.contains("round trip 0.5 ms"), "{text}");
+            let Verdict::Warning(text) = judge("schema 1", &health) else {
+                panic!("{health:?}")
+            };
+            assert!(
+                text.contains(named) && text.contains("round trip 0.5 ms"),
+                "{text}"
+            );
         }
     }
 }

@@ -56,17 +56,30 @@ pub(super) fn run(args: &TriggerArgs, config: &Config, data: &Path) -> Result<()
 }
 
 fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), CliError> {
-    let secret = args.secret.as_deref().map_or_else(generate_secret, Secret::new);
+    let secret = args
+        .secret
+        .as_deref()
+        .map_or_else(generate_secret, Secret::new);
     if args.secret.is_none() {
         eprintln!("conclave: signed with {}", secret.reveal());
     }
-    let event = example::example(args.event).ok_or_else(|| CliError::failed("the example is not valid"))?;
+    let event =
+        example::example(args.event).ok_or_else(|| CliError::failed("the example is not valid"))?;
     let payload = serde_json::to_string(&event)?;
-    let forwarder = Forwarder::new("--sample", url, &event.project_id, secret, config.webhooks.timeout)?;
+    let forwarder = Forwarder::new(
+        "--sample",
+        url,
+        &event.project_id,
+        secret,
+        config.webhooks.timeout,
+    )?;
     print(&format!("{payload}\n"))?;
     let outcome = forwarder.post(DeliveryId::new(), args.event.as_str(), &payload);
     if outcome.error.is_some() {
-        return Err(CliError::failed(format!("the receiver did not accept it: {}", shown(&outcome))));
+        return Err(CliError::failed(format!(
+            "the receiver did not accept it: {}",
+            shown(&outcome)
+        )));
     }
     eprintln!("conclave: accepted with {}", shown(&outcome));
     Ok(())
@@ -77,16 +90,26 @@ fn make_happen(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), C
     let project = server.project()?;
     match (variable("CONCLAVE_URL"), variable("CONCLAVE_KEY")) {
         (url, Some(key)) => {
-            let url = url.map(|url| checked_url("CONCLAVE_URL", &url)).transpose()?;
+            let url = url
+                .map(|url| checked_url("CONCLAVE_URL", &url))
+                .transpose()?;
             let missing = "CONCLAVE_URL is needed: the url of the API";
-            let url =
-                url.map_or_else(|| server.api(), |url| Ok(Some(url)))?.ok_or_else(|| CliError::failed(missing))?;
-            in_new_room(args.event, &server, &project, Api::new(url, Secret::new(key)))
+            let url = url
+                .map_or_else(|| server.api(), |url| Ok(Some(url)))?
+                .ok_or_else(|| CliError::failed(missing))?;
+            in_new_room(
+                args.event,
+                &server,
+                &project,
+                Api::new(url, Secret::new(key)),
+            )
         }
         (_, None) => {
             let missing = "CONCLAVE_URL and CONCLAVE_KEY are needed: the url of the API and a key of the project";
             let url = server.api()?.ok_or_else(|| CliError::failed(missing))?;
-            with_new_key(config, data, &project, |key| in_new_room(args.event, &server, &project, Api::new(url, key)))
+            with_new_key(config, data, &project, |key| {
+                in_new_room(args.event, &server, &project, Api::new(url, key))
+            })
         }
     }
 }
@@ -103,14 +126,24 @@ fn with_new_key(
     project: &ProjectId,
     with: impl FnOnce(Secret) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let created =
-        with_store(config, data, async |store| store.create_api_key(project.clone(), KEY_LABEL.into()).await)?;
+    let created = with_store(config, data, async |store| {
+        store
+            .create_api_key(project.clone(), KEY_LABEL.into())
+            .await
+    })?;
     let done = with(Secret::new(created.key.reveal()));
-    let revoked = with_store(config, data, async |store| store.revoke_api_key(created.record.prefix).await);
+    let revoked = with_store(config, data, async |store| {
+        store.revoke_api_key(created.record.prefix).await
+    });
     done.and(revoked.map(drop))
 }
 
-fn in_new_room(event: EventType, server: &AdminClient, project: &ProjectId, api: Api) -> Result<(), CliError> {
+fn in_new_room(
+    event: EventType,
+    server: &AdminClient,
+    project: &ProjectId,
+    api: Api,
+) -> Result<(), CliError> {
     let follower = Follower::new(server, project, None)?;
     let mut room = TriggerRoom::create(api, server, follower)?;
     eprintln!("conclave: in the room {}", room.name());

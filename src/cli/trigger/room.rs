@@ -38,11 +38,20 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(url: String, key: Secret) -> Self {
-        Self { client: JsonClient::new(TIMEOUT), url, key }
+        Self {
+            client: JsonClient::new(TIMEOUT),
+            url,
+            key,
+        }
     }
 
     fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
-        self.client.call(method, &format!("{}/v1{path}", self.url), Some(&self.key), body)
+        self.client.call(
+            method,
+            &format!("{}/v1{path}", self.url),
+            Some(&self.key),
+            body,
+        )
     }
 
     /// Returns the id of the command's template, which is created if there is none.
@@ -53,7 +62,11 @@ impl Api {
             return Ok(known["id"].clone());
         }
         let roles = json!({LIMITED: {"publish": {"max_kbps": LIMIT_KBPS}}, OTHER: {}});
-        let created = self.call(Method::POST, "/templates", Some(&json!({"name": TEMPLATE, "roles": roles})))?;
+        let created = self.call(
+            Method::POST,
+            "/templates",
+            Some(&json!({"name": TEMPLATE, "roles": roles})),
+        )?;
         Ok(created["id"].clone())
     }
 }
@@ -70,11 +83,21 @@ pub(super) struct TriggerRoom<'a> {
 
 impl<'a> TriggerRoom<'a> {
     /// Creates a room. `follower` has not read any of its events yet.
-    pub(super) fn create(api: Api, server: &'a AdminClient, follower: Follower<'a>) -> Result<Self, CallError> {
+    pub(super) fn create(
+        api: Api,
+        server: &'a AdminClient,
+        follower: Follower<'a>,
+    ) -> Result<Self, CallError> {
         let name = format!("trigger-{}", random_text(NAME_CHARACTERS, UNAMBIGUOUS));
         let body = json!({"name": name, "template_id": api.template()?, "metadata": {"created_by": TEMPLATE}});
         api.call(Method::POST, "/rooms", Some(&body))?;
-        Ok(Self { api, server, follower, name, happened: Vec::new() })
+        Ok(Self {
+            api,
+            server,
+            follower,
+            name,
+            happened: Vec::new(),
+        })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -91,7 +114,9 @@ impl<'a> TriggerRoom<'a> {
     pub(super) fn end(&self) -> Result<(), CallError> {
         match self.of_room(Method::DELETE, "", None) {
             // It has ended already.
-            Err(CallError::Refused { status: 404 | 409, .. }) => Ok(()),
+            Err(CallError::Refused {
+                status: 404 | 409, ..
+            }) => Ok(()),
             ended => ended.map(drop),
         }
     }
@@ -119,7 +144,11 @@ impl<'a> TriggerRoom<'a> {
             E::IngressStarted => drop(self.connect_encoder()?),
             E::IngressEnded => {
                 let stream_key = self.connect_encoder()?;
-                self.sandbox(Method::POST, &format!("/ingress/{stream_key}/disconnect"), None)?;
+                self.sandbox(
+                    Method::POST,
+                    &format!("/ingress/{stream_key}/disconnect"),
+                    None,
+                )?;
             }
         }
         Ok(())
@@ -129,47 +158,91 @@ impl<'a> TriggerRoom<'a> {
     fn wait_for(&mut self, event: EventType) -> Result<String, CliError> {
         let begun = Instant::now();
         loop {
-            if let Some(found) = self.happened.iter().find(|happened| happened.event_type == event.as_str()) {
+            if let Some(found) = self
+                .happened
+                .iter()
+                .find(|happened| happened.event_type == event.as_str())
+            {
                 return Ok(found.payload.clone());
             }
             if begun.elapsed() > LONGEST {
-                return Err(CliError::failed(format!("{event} did not happen within {} s", LONGEST.as_secs())));
+                return Err(CliError::failed(format!(
+                    "{event} did not happen within {} s",
+                    LONGEST.as_secs()
+                )));
             }
             let page = self.follower.read()?;
-            self.happened.extend(page.events.into_iter().filter(|event| event.room == self.name));
+            self.happened.extend(
+                page.events
+                    .into_iter()
+                    .filter(|event| event.room == self.name),
+            );
         }
     }
 
-    fn of_room(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
-        self.api.call(method, &format!("/rooms/{}{path}", self.name), body)
+    fn of_room(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CallError> {
+        self.api
+            .call(method, &format!("/rooms/{}{path}", self.name), body)
     }
 
-    fn sandbox(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
-        self.server.call(method, &format!("/sandbox{path}"), body).map_err(|error| match error {
-            CallError::Refused { status: 404, message } if message.starts_with("no such route") => {
-                let message = "the server has no sandbox: media.sandbox is off".to_owned();
-                CallError::Refused { status: 404, message }
-            }
-            error => error,
-        })
+    fn sandbox(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CallError> {
+        self.server
+            .call(method, &format!("/sandbox{path}"), body)
+            .map_err(|error| match error {
+                CallError::Refused {
+                    status: 404,
+                    message,
+                } if message.starts_with("no such route") => {
+                    let message = "the server has no sandbox: media.sandbox is off".to_owned();
+                    CallError::Refused {
+                        status: 404,
+                        message,
+                    }
+                }
+                error => error,
+            })
     }
 
     /// Lets a participant join, and returns its path in the sandbox.
     fn join(&self) -> Result<String, CallError> {
         let token = json!({"room": self.name, "identity": "alice", "role": LIMITED});
         let token = self.api.call(Method::POST, "/tokens", Some(&token))?;
-        let joined = self.sandbox(Method::POST, "/join", Some(&json!({"token": token["token"]})))?;
+        let joined = self.sandbox(
+            Method::POST,
+            "/join",
+            Some(&json!({"token": token["token"]})),
+        )?;
         Ok(format!("/participants/{}", text(&joined, "sid")))
     }
 
     fn leave(&self, clean: bool) -> Result<(), CallError> {
         let participant = self.join()?;
-        self.sandbox(Method::POST, &format!("{participant}/leave"), Some(&json!({"clean": clean}))).map(drop)
+        self.sandbox(
+            Method::POST,
+            &format!("{participant}/leave"),
+            Some(&json!({"clean": clean})),
+        )
+        .map(drop)
     }
 
     fn change_role(&self) -> Result<(), CallError> {
         self.join()?;
-        self.of_room(Method::POST, "/participants/alice/role", Some(&json!({"role": OTHER}))).map(drop)
+        self.of_room(
+            Method::POST,
+            "/participants/alice/role",
+            Some(&json!({"role": OTHER})),
+        )
+        .map(drop)
     }
 
     /// Lets a participant publish a track, and returns the path of the track in the sandbox.
@@ -199,33 +272,58 @@ impl<'a> TriggerRoom<'a> {
     }
 
     fn set_bitrate(&self, participant: &str, kbps: u32) -> Result<(), CallError> {
-        self.sandbox(Method::POST, &format!("{participant}/bitrate"), Some(&json!({"kbps": kbps}))).map(drop)
+        self.sandbox(
+            Method::POST,
+            &format!("{participant}/bitrate"),
+            Some(&json!({"kbps": kbps})),
+        )
+        .map(drop)
     }
 
     /// Starts a recording and returns its egress id.
     fn record(&self) -> Result<String, CallError> {
-        let started = self.of_room(Method::POST, "/recordings", Some(&json!({"type": "room_composite"})))?;
+        let started = self.of_room(
+            Method::POST,
+            "/recordings",
+            Some(&json!({"type": "room_composite"})),
+        )?;
         Ok(text(&started, "egress_id"))
     }
 
     /// Starts a broadcast and returns its egress id.
     fn broadcast(&self) -> Result<String, CallError> {
-        let started = self.of_room(Method::POST, "/broadcasts", Some(&json!({"urls": [BROADCAST_URL]})))?;
+        let started = self.of_room(
+            Method::POST,
+            "/broadcasts",
+            Some(&json!({"urls": [BROADCAST_URL]})),
+        )?;
         Ok(text(&started, "egress_id"))
     }
 
     /// Lets a recording or a broadcast have one status after the other.
     fn drive(&self, egress: &str, statuses: &[&str]) -> Result<(), CallError> {
-        let to =
-            |status: &&str| self.sandbox(Method::POST, &format!("/egress/{egress}"), Some(&json!({"status": status})));
+        let to = |status: &&str| {
+            self.sandbox(
+                Method::POST,
+                &format!("/egress/{egress}"),
+                Some(&json!({"status": status})),
+            )
+        };
         statuses.iter().try_for_each(|status| to(status).map(drop))
     }
 
     /// Connects an encoder, and returns its stream key.
     fn connect_encoder(&self) -> Result<String, CallError> {
         let endpoint = json!({"input_type": "rtmp", "participant_identity": "encoder"});
-        let stream_key = text(&self.of_room(Method::POST, "/ingress", Some(&endpoint))?, "stream_key");
-        self.sandbox(Method::POST, &format!("/ingress/{stream_key}/connect"), None)?;
+        let stream_key = text(
+            &self.of_room(Method::POST, "/ingress", Some(&endpoint))?,
+            "stream_key",
+        );
+        self.sandbox(
+            Method::POST,
+            &format!("/ingress/{stream_key}/connect"),
+            None,
+        )?;
         Ok(stream_key)
     }
 }

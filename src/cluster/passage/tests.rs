@@ -27,7 +27,10 @@ fn a_request_is_held_for_ten_seconds_and_sent_when_a_node_is_active() {
     assert_eq!(held.step(at(9_999), Some(1)), Step::Send);
     let mut given_up = passage(Repeat::Always);
     assert_eq!(given_up.step(at(0), None), Step::WaitUntil(at(10_000)));
-    assert_eq!(given_up.step(at(10_000), Some(1)), Step::GiveUp(Failure::NotTaken));
+    assert_eq!(
+        given_up.step(at(10_000), Some(1)),
+        Step::GiveUp(Failure::NotTaken)
+    );
 }
 
 #[test]
@@ -86,14 +89,20 @@ fn a_node_that_breaks_off_each_attempt_is_tried_until_another_is_active_or_the_h
         }
         match successor {
             Some(_) => assert_eq!(sent.step(now, successor), Step::Send),
-            None => assert_eq!(sent.step(at(10_000), successor), Step::GiveUp(Failure::BrokeOff)),
+            None => assert_eq!(
+                sent.step(at(10_000), successor),
+                Step::GiveUp(Failure::BrokeOff)
+            ),
         }
     }
 }
 
 #[test]
 fn a_request_that_was_not_kept_is_not_sent_again() {
-    for (outcome, failure) in [(Outcome::Refused, Failure::NotTaken), (Outcome::Broken, Failure::BrokeOff)] {
+    for (outcome, failure) in [
+        (Outcome::Refused, Failure::NotTaken),
+        (Outcome::Broken, Failure::BrokeOff),
+    ] {
         let mut large = passage(Repeat::Always);
         assert_eq!(large.step(at(0), Some(1)), Step::Send);
         large.failed(at(1), outcome, false);
@@ -112,8 +121,13 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         prop_oneof![Just(None), (1..5_i64).prop_map(Some)].prop_map(Event::Active),
-        prop_oneof![Just(Outcome::NotReached), Just(Outcome::Refused), Just(Outcome::Stopping), Just(Outcome::Broken)]
-            .prop_map(Event::Ends),
+        prop_oneof![
+            Just(Outcome::NotReached),
+            Just(Outcome::Refused),
+            Just(Outcome::Stopping),
+            Just(Outcome::Broken)
+        ]
+        .prop_map(Event::Ends),
         (0..4_000_u64).prop_map(Event::Passes),
     ]
 }
@@ -136,26 +150,41 @@ impl Run {
     fn new(repeat: Repeat) -> Self {
         let (now, active) = (Duration::ZERO, None);
         let passage = passage(repeat);
-        Self { passage, now, active, waits_since: None, sent_to: None, breaks: 0, broken_in: None }
+        Self {
+            passage,
+            now,
+            active,
+            waits_since: None,
+            sent_to: None,
+            breaks: 0,
+            broken_in: None,
+        }
     }
 
     /// Whether it has waited for as long as it is held.
     fn has_waited(&self) -> bool {
-        self.waits_since.is_some_and(|since| self.now >= since + HOLD)
+        self.waits_since
+            .is_some_and(|since| self.now >= since + HOLD)
     }
 
     /// Makes one step, and checks what every step has to keep. Returns whether it is with a node, and why it was given up.
     fn step(&mut self) -> (bool, Option<Failure>) {
         match self.passage.step(self.now, self.active) {
             Step::Send => {
-                assert!(self.active.is_some(), "nothing is sent while no node is active");
+                assert!(
+                    self.active.is_some(),
+                    "nothing is sent while no node is active"
+                );
                 self.sent_to = self.active;
                 (true, None)
             }
             Step::WaitUntil(until) => {
                 assert!(until > self.now, "a wait has an end in the future");
                 let since = *self.waits_since.get_or_insert(self.now);
-                assert!(until <= since + HOLD, "no request waits for longer than the hold");
+                assert!(
+                    until <= since + HOLD,
+                    "no request waits for longer than the hold"
+                );
                 (false, None)
             }
             Step::GiveUp(failure) => (false, Some(failure)),

@@ -32,7 +32,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let one_state = Arc::clone(state);
     let one = web::get().to(move |request: HttpRequest| one(Arc::clone(&one_state), request));
     // An id reads as a path, slashes included.
-    config.service(single_method_resource("/debug/actors/{id:.+}", Method::Get, one));
+    config.service(single_method_resource(
+        "/debug/actors/{id:.+}",
+        Method::Get,
+        one,
+    ));
     if let Some(lease) = state.lease.clone() {
         let shown = web::get().to(move || {
             let shown = HttpResponse::Ok().json(lease.to_json());
@@ -41,17 +45,25 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         config.service(single_method_resource("/debug/lease", Method::Get, shown));
     }
     let events_state = Arc::clone(state);
-    let events = web::get().to(move |request: HttpRequest| events(Arc::clone(&events_state), request));
+    let events =
+        web::get().to(move |request: HttpRequest| events(Arc::clone(&events_state), request));
     config.service(single_method_resource("/debug/events", Method::Get, events));
 }
 
 /// Whether a client prefers the tree to JSON: it accepts `text/plain`, and JSON with a lower quality or later.
 fn wants_text(request: &HttpRequest) -> bool {
-    let Ok(Accept(ranges)) = Accept::parse(request) else { return false };
+    let Ok(Accept(ranges)) = Accept::parse(request) else {
+        return false;
+    };
     // The order breaks a tie; a range that covers everything only says how much the rest is wanted.
     let wanted = |names: &[&str]| {
-        let named = ranges.iter().enumerate().filter(|(_, range)| names.contains(&range.item.essence_str()));
-        named.map(|(place, range)| (range.quality, Reverse(place))).max()
+        let named = ranges
+            .iter()
+            .enumerate()
+            .filter(|(_, range)| names.contains(&range.item.essence_str()));
+        named
+            .map(|(place, range)| (range.quality, Reverse(place)))
+            .max()
     };
     let text = wanted(&["text/plain"]).filter(|(quality, _)| *quality > Quality::ZERO);
     let rest = wanted(&["*/*"]).map(|(quality, _)| (quality, Reverse(usize::MAX)));
@@ -85,17 +97,29 @@ struct EventQuery {
 
 fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ActorKind>, D::Error> {
     let word = String::deserialize(deserializer)?;
-    let found = ActorKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    let found = ActorKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == word);
     let message = "must be one of system, project, room, egress, ingress, webhook_endpoint";
     found.map(Some).ok_or_else(|| D::Error::custom(message))
 }
 
 async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let Paged { page, filter: ActorQuery { kind, project, q } } = Paged::from_query(request.query_string())?;
-    let filter = ActorFilter { kind, project, q, failed: false };
+    let Paged {
+        page,
+        filter: ActorQuery { kind, project, q },
+    } = Paged::from_query(request.query_string())?;
+    let filter = ActorFilter {
+        kind,
+        project,
+        q,
+        failed: false,
+    };
     let list = state.tree.actors(&filter, page).await;
     if wants_text(&request) {
-        return Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(tree(&list)));
+        return Ok(HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .body(tree(&list)));
     }
     let ActorList { page, totals } = list;
     Ok(HttpResponse::Ok().json(json!({
@@ -110,13 +134,21 @@ async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse,
     let actor = actor.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no actor by that id"))?;
     if wants_text(&request) {
         let mut text = line(&actor);
-        for participant in actor.media.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        for participant in actor
+            .media
+            .as_ref()
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let _ = writeln!(text, "  media  {participant}");
         }
         for step in actor.history.iter().flatten() {
             let _ = writeln!(text, "  {}  {}", step.at, step.message);
         }
-        return Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(text));
+        return Ok(HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .body(text));
     }
     Ok(HttpResponse::Ok().json(actor))
 }
@@ -129,9 +161,18 @@ fn line(actor: &ActorView) -> String {
         ActorKind::Room | ActorKind::Egress | ActorKind::Ingress | ActorKind::WebhookEndpoint => 2,
     };
     let indent = "  ".repeat(depth);
-    let mut line = format!("{indent}{} {} [{}]", actor.kind.as_str(), actor.name, actor.status);
+    let mut line = format!(
+        "{indent}{} {} [{}]",
+        actor.kind.as_str(),
+        actor.name,
+        actor.status
+    );
     // Writing into a String cannot fail.
-    let _ = write!(line, " mailbox={} handled={} restarts={}", actor.mailbox, actor.handled, actor.restarts);
+    let _ = write!(
+        line,
+        " mailbox={} handled={} restarts={}",
+        actor.mailbox, actor.handled, actor.restarts
+    );
     for timer in &actor.timers {
         let _ = write!(line, " {}@{}", timer.name, timer.fires_at);
     }
@@ -147,16 +188,36 @@ fn line(actor: &ActorView) -> String {
 
 fn tree(list: &ActorList) -> String {
     let mut text: String = list.page.items.iter().map(line).collect();
-    let totals: Vec<_> = list.totals.iter().map(|(kind, count)| format!("{}={count}", kind.as_str())).collect();
-    let _ = writeln!(text, "-- {}{}", totals.join(" "), if list.page.has_more { " (more: see offset)" } else { "" });
+    let totals: Vec<_> = list
+        .totals
+        .iter()
+        .map(|(kind, count)| format!("{}={count}", kind.as_str()))
+        .collect();
+    let _ = writeln!(
+        text,
+        "-- {}{}",
+        totals.join(" "),
+        if list.page.has_more {
+            " (more: see offset)"
+        } else {
+            ""
+        }
+    );
     text
 }
 
 /// Server-sent events, from now on. A comment tells a client that is too slow how many events it missed.
 async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let EventQuery { project } = EventQuery::from_query(request.query_string())?;
-    let watch = Watch { events: state.admin.relay.watch(), project };
-    Ok(event_stream::open(&state, &request, stream::unfold(watch, next_event)))
+    let watch = Watch {
+        events: state.admin.relay.watch(),
+        project,
+    };
+    Ok(event_stream::open(
+        &state,
+        &request,
+        stream::unfold(watch, next_event),
+    ))
 }
 
 /// A stream of events.
@@ -168,8 +229,18 @@ struct Watch {
 async fn next_event(mut watch: Watch) -> Option<(String, Watch)> {
     loop {
         let text = match watch.events.recv().await {
-            Ok(event) if watch.project.as_ref().is_some_and(|project| *project != event.project_id) => continue,
-            Ok(event) => format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.event_type, event.payload),
+            Ok(event)
+                if watch
+                    .project
+                    .as_ref()
+                    .is_some_and(|project| *project != event.project_id) =>
+            {
+                continue;
+            }
+            Ok(event) => format!(
+                "id: {}\nevent: {}\ndata: {}\n\n",
+                event.id, event.event_type, event.payload
+            ),
             Err(RecvError::Lagged(missed)) => format!(": {missed} events were missed\n\n"),
             Err(RecvError::Closed) => return None,
         };

@@ -46,7 +46,12 @@ struct Rendered {
 impl Rendered {
     fn get(&self, path: &str) -> Option<Bytes> {
         let content = self.contents.get(path)?;
-        let render = || self.site.content(path).map(|content| Bytes::from(content.into_owned())).unwrap_or_default();
+        let render = || {
+            self.site
+                .content(path)
+                .map(|content| Bytes::from(content.into_owned()))
+                .unwrap_or_default()
+        };
         Some(content.get_or_init(render).clone())
     }
 }
@@ -56,7 +61,10 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     describe(config);
     let moved = web::get().to(async || {
         let mut response = HttpResponse::TemporaryRedirect();
-        response.insert_header((LOCATION, ROOT)).insert_header((CACHE_CONTROL, "no-cache")).finish()
+        response
+            .insert_header((LOCATION, ROOT))
+            .insert_header((CACHE_CONTROL, "no-cache"))
+            .finish()
     });
     config.service(single_method_resource("/docs", Method::Get, moved));
     let index = web::get().to(async || shown("/llms.txt", pages::index()));
@@ -67,7 +75,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }
     try_out::configure(config, state);
     let in_folder = web::get().to(async |path: web::Path<String>| file(&path));
-    config.service(single_method_resource("/docs/{path:.*}", Method::Get, in_folder));
+    config.service(single_method_resource(
+        "/docs/{path:.*}",
+        Method::Get,
+        in_folder,
+    ));
     // What is not in these folders is not found, rather than guarded by the admin token.
     for folder in ["/config", "/deploy"] {
         let missing = web::to(async || ApiError::from(no_such_route()).to_http());
@@ -104,11 +116,15 @@ fn file(path: &str) -> HttpResponse {
     if let Some(content) = FILES.get(path) {
         return response.body(content);
     }
-    let Some(found) = viewer::file(path) else { return ApiError::from(no_such_route()).to_http() };
+    let Some(found) = viewer::file(path) else {
+        return ApiError::from(no_such_route()).to_http();
+    };
     if found.is_gzip {
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
     let length: usize = found.parts.iter().map(|part| part.len()).sum();
-    let parts = found.parts.map(|part| Ok::<_, Infallible>(Bytes::from_static(part)));
+    let parts = found
+        .parts
+        .map(|part| Ok::<_, Infallible>(Bytes::from_static(part)));
     response.body(SizedStream::new(length as u64, stream::iter(parts)))
 }

@@ -13,14 +13,23 @@ use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// Adds `/healthz` and `/readyz`.
-pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readiness: &Arc<Readiness>) {
+pub fn configure(
+    config: &mut web::ServiceConfig,
+    state: &Arc<AppState>,
+    readiness: &Arc<Readiness>,
+) {
     health(config);
     let (state, readiness) = (Arc::clone(state), Arc::clone(readiness));
-    let ready = web::get().to(move |request: HttpRequest| ready(Arc::clone(&state), Arc::clone(&readiness), request));
+    let ready = web::get()
+        .to(move |request: HttpRequest| ready(Arc::clone(&state), Arc::clone(&readiness), request));
     config.service(single_method_resource("/readyz", Method::Get, ready));
 }
 
-async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>, request: HttpRequest) -> HttpResponse {
+async fn ready(
+    state: Arc<AppState>,
+    readiness: Arc<Readiness>,
+    request: HttpRequest,
+) -> HttpResponse {
     let asked = match asked_role(&request) {
         Ok(asked) => asked,
         Err(problem) => return ApiError::from(problem).to_http(),
@@ -35,7 +44,8 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>, request: HttpReq
     if let Some(plane) = &state.planes.signalling
         && let Some(ffmpeg) = plane.ffmpeg().await
     {
-        shown["egress"] = json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
+        shown["egress"] =
+            json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
     }
     // Nor is this: the database and the media plane show whether it matters.
     if let Some(lease) = &state.lease {
@@ -49,10 +59,17 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>, request: HttpReq
     if let Some(backups) = &state.admin.backups {
         shown["backup"] = json!(backups.to_string());
     }
-    let stops = state.passed_on.as_ref().is_some_and(|gate| gate.is_closed());
+    let stops = state
+        .passed_on
+        .as_ref()
+        .is_some_and(|gate| gate.is_closed());
     let ready = parts.are_ready() && !stops && asked.is_none_or(|asked| asked == role);
     let body = json!({"ready": ready, "role": role.as_str(), "parts": shown});
-    if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+    if ready {
+        HttpResponse::Ok().json(body)
+    } else {
+        HttpResponse::ServiceUnavailable().json(body)
+    }
 }
 
 pub(super) const fn word(answers: bool) -> &'static str {

@@ -26,8 +26,14 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 
 fn show(state: &AppState) -> HttpResponse {
     state.metrics.actors.update_gauges(state.tree.registry());
-    state.metrics.actors.update_report_gauge(state.tree.reports());
-    state.metrics.actors.update_upload_gauges(state.tree.uploads());
+    state
+        .metrics
+        .actors
+        .update_report_gauge(state.tree.reports());
+    state
+        .metrics
+        .actors
+        .update_upload_gauges(state.tree.uploads());
     state.metrics.set_admitted(state.checks.admission.counts());
     if let Some(expires) = state.api.tls.as_ref().and_then(TlsStatus::expires) {
         state.metrics.set_certificate_expiry(expires);

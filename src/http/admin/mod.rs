@@ -47,15 +47,17 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let readiness = Arc::new(Readiness::new(state));
     health::configure(config, state, &readiness);
     // Programs come before the pages and the console, whose many paths would be tried first.
-    let programs = guarded(state.admin.token.clone()).guard(fn_guard(is_of_a_program)).configure(|config| {
-        debug::configure(config, state);
-        metrics::configure(config, state);
-        if let Some(plane) = &state.planes.sandbox {
-            sandbox::configure(config, plane, &state.checks.bodies);
-        }
-        project_events::configure(config, state);
-        step_down::configure(config, state);
-    });
+    let programs = guarded(state.admin.token.clone())
+        .guard(fn_guard(is_of_a_program))
+        .configure(|config| {
+            debug::configure(config, state);
+            metrics::configure(config, state);
+            if let Some(plane) = &state.planes.sandbox {
+                sandbox::configure(config, plane, &state.checks.bodies);
+            }
+            project_events::configure(config, state);
+            step_down::configure(config, state);
+        });
     config.service(programs);
     docs::configure(config, state);
     sdk::configure(config, state);
@@ -66,7 +68,9 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 /// Whether a path is for programs, which carry the admin token.
 fn is_of_a_program(context: &GuardContext<'_>) -> bool {
     let path = context.head().uri.path();
-    ["/debug", "/metrics", "/sandbox", "/step-down"].iter().any(|prefix| path.starts_with(prefix))
+    ["/debug", "/metrics", "/sandbox", "/step-down"]
+        .iter()
+        .any(|prefix| path.starts_with(prefix))
 }
 
 /// Returns a scope of requests that must carry the admin token, in which nothing is found.
@@ -83,7 +87,9 @@ fn guarded(
 > {
     web::scope("")
         .default_service(web::to(async || ApiError::from(no_such_route()).to_http()))
-        .wrap(from_fn(move |request, next| guard(token.clone(), request, next)))
+        .wrap(from_fn(move |request, next| {
+            guard(token.clone(), request, next)
+        }))
 }
 
 /// Refuses a request to another host than the allowed ones.
@@ -93,8 +99,13 @@ async fn require_host(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     match hosts.check(request.request()) {
-        Ok(()) => next.call(request).await.map(ServiceResponse::map_into_left_body),
-        Err(refused) => Ok(request.into_response(ApiError::from(refused).to_http()).map_into_right_body()),
+        Ok(()) => next
+            .call(request)
+            .await
+            .map(ServiceResponse::map_into_left_body),
+        Err(refused) => Ok(request
+            .into_response(ApiError::from(refused).to_http())
+            .map_into_right_body()),
     }
 }
 
@@ -105,17 +116,30 @@ async fn guard(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     match token.map_or(Ok(()), |token| check(&request, &token)) {
-        Ok(()) => next.call(request).await.map(ServiceResponse::map_into_left_body),
-        Err(refused) => Ok(request.into_response(ApiError::from(refused).to_http()).map_into_right_body()),
+        Ok(()) => next
+            .call(request)
+            .await
+            .map(ServiceResponse::map_into_left_body),
+        Err(refused) => Ok(request
+            .into_response(ApiError::from(refused).to_http())
+            .map_into_right_body()),
     }
 }
 
 fn check(request: &ServiceRequest, token: &AdminToken) -> Result<(), Problem> {
-    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let sent = header.and_then(|value| value.split_once(' ')).map_or("", |(_, token)| token.trim());
+    let header = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let sent = header
+        .and_then(|value| value.split_once(' '))
+        .map_or("", |(_, token)| token.trim());
     if sent.is_empty() {
         // Nothing was guessed: a browser that opens the page of another listener sends no token.
-        return Err(Problem::new(ErrorCode::Unauthorized, "the admin token is missing"));
+        return Err(Problem::new(
+            ErrorCode::Unauthorized,
+            "the admin token is missing",
+        ));
     }
     token.check(request.request(), sent)
 }

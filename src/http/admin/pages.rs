@@ -94,11 +94,18 @@ pub(super) const README: &str = include_str!("../../../README.md");
 
 /// Returns what `/llms.txt` shows: what Conclave is, and the pages with what they are about, as <https://llmstxt.org> proposes.
 pub(super) fn index() -> String {
-    let about = README.split("\n\n").nth(1).unwrap_or_default().replace('\n', " ");
-    let pages: String =
-        described().map(|(title, name, about)| format!("- [{title}](/docs/{name}): {about}\n")).collect();
+    let about = README
+        .split("\n\n")
+        .nth(1)
+        .unwrap_or_default()
+        .replace('\n', " ");
+    let pages: String = described()
+        .map(|(title, name, about)| format!("- [{title}](/docs/{name}): {about}\n"))
+        .collect();
     let sdks = FILES.iter().filter(|file| file.path.starts_with("/sdk/"));
-    let sdks: String = sdks.map(|file| listed_sdk(file.path, &String::from_utf8_lossy(file.content))).collect();
+    let sdks: String = sdks
+        .map(|file| listed_sdk(file.path, &String::from_utf8_lossy(file.content)))
+        .collect();
     format!(
         "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}- [Packages](/sdk/): for npm, pip and Go, with the commands that install them\n\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
     )
@@ -106,10 +113,20 @@ pub(super) fn index() -> String {
 
 /// Returns the line of an SDK: the heading of its page, and the first sentence.
 fn listed_sdk(path: &str, text: &str) -> String {
-    let title = text.lines().next().unwrap_or_default().trim_start_matches("# ");
-    let about = text.split("\n\n").nth(1).unwrap_or_default().replace("[Conclave](../../README.md)", "Conclave");
+    let title = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("# ");
+    let about = text
+        .split("\n\n")
+        .nth(1)
+        .unwrap_or_default()
+        .replace("[Conclave](../../README.md)", "Conclave");
     let about = about.replace('\n', " ");
-    let sentence = about.split_once(". ").map_or(&*about, |(sentence, _)| sentence);
+    let sentence = about
+        .split_once(". ")
+        .map_or(&*about, |(sentence, _)| sentence);
     format!("- [{title}]({path}): {sentence}\n")
 }
 
@@ -133,10 +150,17 @@ mod tests {
     #[test]
     fn every_page_is_in_the_program_and_in_the_table_of_the_readme() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let written: BTreeSet<_> = names.filter(|name| name.ends_with(".md")).collect();
-        let in_docs = FILES.iter().filter_map(|file| file.path.strip_prefix("/docs/"));
-        let embedded: BTreeSet<_> = in_docs.filter(|name| name.ends_with(".md")).map(str::to_owned).collect();
+        let in_docs = FILES
+            .iter()
+            .filter_map(|file| file.path.strip_prefix("/docs/"));
+        let embedded: BTreeSet<_> = in_docs
+            .filter(|name| name.ends_with(".md"))
+            .map(str::to_owned)
+            .collect();
         let listed: BTreeSet<_> = described().map(|(_, name, _)| name.to_owned()).collect();
         assert_eq!(embedded, written, "list each page in FILES");
         assert_eq!(listed, written, "list each page in README.md");
@@ -144,7 +168,8 @@ mod tests {
 
     #[test]
     fn an_sdk_is_listed_by_its_heading_and_first_sentence() {
-        let text = "# Conclave for A\n\nCalls [Conclave](../../README.md)\nfrom a server. Typed.\n\nMore.";
+        let text =
+            "# Conclave for A\n\nCalls [Conclave](../../README.md)\nfrom a server. Typed.\n\nMore.";
         assert_eq!(
             listed_sdk("/sdk/a/README.md", text),
             "- [Conclave for A](/sdk/a/README.md): Calls Conclave from a server\n"

@@ -33,11 +33,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// Routes the endpoints.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let events_state = Arc::clone(state);
-    let events = web::get().to(move |request: HttpRequest| events(Arc::clone(&events_state), request));
-    config.service(single_method_resource("/debug/projects/{project}/events", Method::Get, events));
+    let events =
+        web::get().to(move |request: HttpRequest| events(Arc::clone(&events_state), request));
+    config.service(single_method_resource(
+        "/debug/projects/{project}/events",
+        Method::Get,
+        events,
+    ));
     let secret_state = Arc::clone(state);
-    let secret = web::get().to(move |request: HttpRequest| secret(Arc::clone(&secret_state), request));
-    config.service(single_method_resource("/debug/projects/{project}/signing-secret", Method::Get, secret));
+    let secret =
+        web::get().to(move |request: HttpRequest| secret(Arc::clone(&secret_state), request));
+    config.service(single_method_resource(
+        "/debug/projects/{project}/signing-secret",
+        Method::Get,
+        secret,
+    ));
 }
 
 /// Where to read from.
@@ -70,13 +80,31 @@ struct PageJson {
 
 impl From<EventPage> for PageJson {
     fn from(page: EventPage) -> Self {
-        let EventPage { events, position, gap } = page;
-        let to_json = |StoredEvent { id, event_type, room, payload }| EventJson { id, event_type, room, payload };
+        let EventPage {
+            events,
+            position,
+            gap,
+        } = page;
+        let to_json = |StoredEvent {
+                           id,
+                           event_type,
+                           room,
+                           payload,
+                       }| EventJson {
+            id,
+            event_type,
+            room,
+            payload,
+        };
         let gap = gap.map(|gap| match gap {
             EventGap::Deleted => "deleted",
             EventGap::Restored => "restored",
         });
-        Self { events: events.into_iter().map(to_json).collect(), position, gap }
+        Self {
+            events: events.into_iter().map(to_json).collect(),
+            position,
+            gap,
+        }
     }
 }
 
@@ -91,15 +119,24 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let PositionQuery { after } = PositionQuery::from_query(request.query_string())?;
     let Some(after) = after else {
         let position = state.store.newest_event(project).await?;
-        return Ok(respond(EventPage { events: Vec::new(), position, gap: None }));
+        return Ok(respond(EventPage {
+            events: Vec::new(),
+            position,
+            gap: None,
+        }));
     };
-    let Some(_place) = event_stream::place(&state) else { return Ok(event_stream::too_many(&state)) };
+    let Some(_place) = event_stream::place(&state) else {
+        return Ok(event_stream::too_many(&state));
+    };
     let _handling = Handling::begin(&request);
     // Before the first look, so that no event is committed between a look and the wait.
     let mut committed = state.admin.relay.watch();
     let news = async {
         loop {
-            let page = state.store.events_after(project.clone(), after.into(), PAGE).await?;
+            let page = state
+                .store
+                .events_after(project.clone(), after.into(), PAGE)
+                .await?;
             if has_news(&page, after.into()) || !next_of(&mut committed, &project).await {
                 return Ok(page);
             }
@@ -107,7 +144,11 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     };
     match timeout(LONGEST_WAIT, news).await {
         Ok(page) => page.map(respond),
-        Err(_) => Ok(respond(EventPage { events: Vec::new(), position: after.into(), gap: None })),
+        Err(_) => Ok(respond(EventPage {
+            events: Vec::new(),
+            position: after.into(),
+            gap: None,
+        })),
     }
 }
 
@@ -129,7 +170,9 @@ async fn next_of(committed: &mut Receiver<CommittedEvent>, project: &ProjectId) 
 }
 
 fn respond(page: EventPage) -> HttpResponse {
-    HttpResponse::Ok().insert_header((CACHE_CONTROL, "no-store")).json(PageJson::from(page))
+    HttpResponse::Ok()
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .json(PageJson::from(page))
 }
 
 /// Responds with the secret that signs the events of a project where they are forwarded.
@@ -137,5 +180,7 @@ async fn secret(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let project = project(&request)?;
     state.store.newest_event(project.clone()).await?;
     let secret = state.keys.signing_secret(&project);
-    Ok(HttpResponse::Ok().insert_header((CACHE_CONTROL, "no-store")).json(json!({"secret": secret.reveal()})))
+    Ok(HttpResponse::Ok()
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .json(json!({"secret": secret.reveal()})))
 }

@@ -26,12 +26,17 @@ type Plane = web::Data<EmbeddedPlane>;
 
 /// Routes the sandbox.
 pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies: &BodyReader) {
-    let post = |path: &str, route: actix_web::Route| single_method_resource(path, Method::Post, route);
+    let post =
+        |path: &str, route: actix_web::Route| single_method_resource(path, Method::Post, route);
     let sandbox = web::scope("/sandbox")
         .app_data(web::Data::new(plane.clone()))
         .app_data(bodies.clone())
         .service(post("/join", web::post().to(join)))
-        .service(single_method_resource("/participants/{sid}", Method::Get, web::get().to(view)))
+        .service(single_method_resource(
+            "/participants/{sid}",
+            Method::Get,
+            web::get().to(view),
+        ))
         .service(post("/participants/{sid}/tracks", web::post().to(publish)))
         .service(single_method_resource(
             "/participants/{sid}/tracks/{track_sid}",
@@ -42,8 +47,16 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies:
         .service(post("/participants/{sid}/data", web::post().to(data)))
         .service(post("/participants/{sid}/bitrate", web::post().to(bitrate)))
         .service(post("/participants/{sid}/leave", web::post().to(leave)))
-        .service(post("/ingress/{stream_key}/connect", web::post().to(connect)).app_data(SecretPath))
-        .service(post("/ingress/{stream_key}/disconnect", web::post().to(disconnect)).app_data(SecretPath))
+        .service(
+            post("/ingress/{stream_key}/connect", web::post().to(connect)).app_data(SecretPath),
+        )
+        .service(
+            post(
+                "/ingress/{stream_key}/disconnect",
+                web::post().to(disconnect),
+            )
+            .app_data(SecretPath),
+        )
         .service(post("/egress/{egress_id}", web::post().to(egress)))
         .service(post("/outage", web::post().to(outage)))
         .service(post("/drop_reports", web::post().to(drop_reports)))
@@ -62,20 +75,31 @@ impl actix_web::FromRequest for SandboxRequest {
     type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self, ApiError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut actix_web::dev::Payload) -> Self::Future {
-        let (request, payload) = (request.clone(), web::Payload::from_request(request, payload));
+        let (request, payload) = (
+            request.clone(),
+            web::Payload::from_request(request, payload),
+        );
         Box::pin(async move {
             let payload = payload.await.map_err(ApiError::internal)?;
             let bodies = request.app_data::<BodyReader>().cloned();
-            let bodies = bodies.ok_or_else(|| ApiError::internal("the sandbox has no reader of bodies"))?;
+            let bodies =
+                bodies.ok_or_else(|| ApiError::internal("the sandbox has no reader of bodies"))?;
             let body = bodies.collect(&request, payload).await?;
-            Ok(Self { http: request, body })
+            Ok(Self {
+                http: request,
+                body,
+            })
         })
     }
 }
 
 impl SandboxRequest {
     fn sid(&self) -> Result<ParticipantSid, ApiError> {
-        self.http.match_info().query("sid").parse().map_err(|_| SandboxError::NoSuchParticipant.into())
+        self.http
+            .match_info()
+            .query("sid")
+            .parse()
+            .map_err(|_| SandboxError::NoSuchParticipant.into())
     }
 
     fn stream_key(&self) -> &str {
@@ -83,7 +107,11 @@ impl SandboxRequest {
     }
 
     fn track(&self) -> Result<TrackSid, ApiError> {
-        self.http.match_info().query("track_sid").parse().map_err(|_| SandboxError::NoSuchTrack.into())
+        self.http
+            .match_info()
+            .query("track_sid")
+            .parse()
+            .map_err(|_| SandboxError::NoSuchTrack.into())
     }
 }
 
@@ -122,8 +150,23 @@ struct Publish {
 }
 
 async fn publish(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
-    let Publish { kind, source, name, muted } = body::read(&request.body)?;
-    let track = plane.publish(&request.sid()?, NewTrack { kind, source, name, muted }).await;
+    let Publish {
+        kind,
+        source,
+        name,
+        muted,
+    } = body::read(&request.body)?;
+    let track = plane
+        .publish(
+            &request.sid()?,
+            NewTrack {
+                kind,
+                source,
+                name,
+                muted,
+            },
+        )
+        .await;
     Ok(HttpResponse::Created().json(track?))
 }
 
@@ -140,7 +183,9 @@ struct Mute {
 
 async fn mute(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let mute: Mute = body::read(&request.body)?;
-    ok(plane.mute(&request.sid()?, &mute.track_sid, mute.muted).await)
+    ok(plane
+        .mute(&request.sid()?, &mute.track_sid, mute.muted)
+        .await)
 }
 
 #[derive(Deserialize)]
@@ -153,7 +198,9 @@ struct Data {
 
 async fn data(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Data { data, topic } = body::read(&request.body)?;
-    let result = plane.send_data(&request.sid()?, data.into(), topic.as_deref()).await;
+    let result = plane
+        .send_data(&request.sid()?, data.into(), topic.as_deref())
+        .await;
     ok(result.map(|()| json!({"sent": true})))
 }
 
@@ -165,7 +212,10 @@ struct Bitrate {
 
 async fn bitrate(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Bitrate { kbps } = body::read(&request.body)?;
-    ok(plane.set_bitrate(&request.sid()?, kbps).await.map(|()| json!({"kbps": kbps})))
+    ok(plane
+        .set_bitrate(&request.sid()?, kbps)
+        .await
+        .map(|()| json!({"kbps": kbps})))
 }
 
 #[derive(Deserialize)]
@@ -176,16 +226,26 @@ struct Leave {
 
 async fn leave(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Leave { clean } = body::read(&request.body)?;
-    let departure = if clean { Departure::Left } else { Departure::Lost };
+    let departure = if clean {
+        Departure::Left
+    } else {
+        Departure::Lost
+    };
     done(plane.leave(&request.sid()?, departure).await)
 }
 
 async fn connect(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
-    ok(plane.connect_encoder(request.stream_key()).await.map(|state| endpoint(&state)))
+    ok(plane
+        .connect_encoder(request.stream_key())
+        .await
+        .map(|state| endpoint(&state)))
 }
 
 async fn disconnect(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
-    ok(plane.disconnect_encoder(request.stream_key()).await.map(|state| endpoint(&state)))
+    ok(plane
+        .disconnect_encoder(request.stream_key())
+        .await
+        .map(|state| endpoint(&state)))
 }
 
 #[derive(Deserialize)]
@@ -201,12 +261,19 @@ struct Drive {
 fn driven_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EgressStatus, D::Error> {
     let status: Option<EgressStatus> = String::deserialize(deserializer)?.parse().ok();
     let driven = status.filter(|status| *status == EgressStatus::Active || status.is_final());
-    driven.ok_or_else(|| D::Error::custom("must be one of active, complete, failed, aborted, limit_reached"))
+    driven.ok_or_else(|| {
+        D::Error::custom("must be one of active, complete, failed, aborted, limit_reached")
+    })
 }
 
 async fn egress(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Drive { status, error } = body::read(&request.body)?;
-    let id = request.http.match_info().query("egress_id").parse().map_err(|_| SandboxError::NoSuchEgress)?;
+    let id = request
+        .http
+        .match_info()
+        .query("egress_id")
+        .parse()
+        .map_err(|_| SandboxError::NoSuchEgress)?;
     let driven = plane.set_egress_status(&id, status, error).await?;
     let mut answer = json!({"egress_id": driven.egress_id, "status": driven.status});
     if let Some(error) = driven.error {

@@ -30,14 +30,19 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         });
         config.service(single_method_resource(path, Method::Get, page));
     }
-    config.service(single_method_resource(&format!("{FOLDER}{{path:.*}}"), Method::Get, web::get().to(file)));
+    config.service(single_method_resource(
+        &format!("{FOLDER}{{path:.*}}"),
+        Method::Get,
+        web::get().to(file),
+    ));
 }
 
 async fn file(request: HttpRequest, path: web::Path<String>) -> HttpResponse {
     let Some(file) = PackageFile::find(&path) else {
         // Go asks its next proxy then.
-        let message =
-            format!("there is no such package; {FOLDER} lists the packages of this server's version, {VERSION}");
+        let message = format!(
+            "there is no such package; {FOLDER} lists the packages of this server's version, {VERSION}"
+        );
         return ApiError::from(Problem::new(ErrorCode::NotFound, message)).to_http();
     };
     // Builds of a version that is not released yet can differ, so nothing is kept without asking.
@@ -48,5 +53,8 @@ async fn file(request: HttpRequest, path: web::Path<String>) -> HttpResponse {
             .insert_header((CACHE_CONTROL, "no-cache"))
             .finish();
     }
-    page_response(POLICY).insert_header(ETag(tag)).content_type(file.content_type).body(file.content.clone())
+    page_response(POLICY)
+        .insert_header(ETag(tag))
+        .content_type(file.content_type)
+        .body(file.content.clone())
 }

@@ -74,5 +74,9 @@ fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     if let Some(obstacle) = state.lease.obstacle() {
         body["obstacle"] = json!(obstacle);
     }
-    if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+    if ready {
+        HttpResponse::Ok().json(body)
+    } else {
+        HttpResponse::ServiceUnavailable().json(body)
+    }
 }

@@ -20,13 +20,19 @@ const SEARCH: Duration = Duration::from_secs(3);
 
 /// Adds the path, if servers share the database.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let Some(lease) = state.lease.clone() else { return };
+    let Some(lease) = state.lease.clone() else {
+        return;
+    };
     let asked = Arc::clone(&state.admin.step_down);
     let step_down = web::post().to(move || {
         let (lease, asked) = (Arc::clone(&lease), Arc::clone(&asked));
         async move { step_down(&lease, asked).await.unwrap_or_else(refuse) }
     });
-    config.service(single_method_resource("/step-down", Method::Post, step_down));
+    config.service(single_method_resource(
+        "/step-down",
+        Method::Post,
+        step_down,
+    ));
 }
 
 async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse, &'static str> {

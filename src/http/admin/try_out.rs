@@ -28,13 +28,29 @@ const FETCH_SITE: &str = "sec-fetch-site";
 const PAGES: [(&str, &str, &str); 13] = [
     ("rooms", "Rooms", "/docs/operations.html#rooms"),
     ("participants", "Roles", "/docs/operations.html#roles"),
-    ("tokens", "Identities and room tokens", "/docs/operations.html#identities-and-room-tokens"),
+    (
+        "tokens",
+        "Identities and room tokens",
+        "/docs/operations.html#identities-and-room-tokens",
+    ),
     ("templates", "Roles", "/docs/operations.html#roles"),
     ("roles", "Roles", "/docs/operations.html#roles"),
-    ("destinations", "Destinations", "/docs/recordings.html#destinations"),
+    (
+        "destinations",
+        "Destinations",
+        "/docs/recordings.html#destinations",
+    ),
     ("codes", "Room codes", "/docs/operations.html#room-codes"),
-    ("recordings", "Recordings", "/docs/recordings.html#recordings"),
-    ("broadcasts", "Broadcasts", "/docs/recordings.html#broadcasts"),
+    (
+        "recordings",
+        "Recordings",
+        "/docs/recordings.html#recordings",
+    ),
+    (
+        "broadcasts",
+        "Broadcasts",
+        "/docs/recordings.html#broadcasts",
+    ),
     ("ingress", "Encoders", "/docs/recordings.html#encoders"),
     ("sessions", "Clients", "/docs/clients.html"),
     ("usage", "Billing", "/docs/billing.html"),
@@ -66,7 +82,9 @@ pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) 
     let (of_page, of_settings) = (Arc::clone(state), Arc::clone(state));
     let page = web::get().to(move |request: HttpRequest| {
         let policy = policy(callable(&of_page, &request));
-        let response = page_response(&policy).content_type(ContentType::html()).body(PAGE);
+        let response = page_response(&policy)
+            .content_type(ContentType::html())
+            .body(PAGE);
         async { response }
     });
     config.service(single_method_resource("/docs/api", Method::Get, page));
@@ -74,13 +92,23 @@ pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) 
         let response = settings(&of_settings, &request);
         async { response }
     });
-    config.service(single_method_resource("/docs/api/settings.json", Method::Get, settings));
+    config.service(single_method_resource(
+        "/docs/api/settings.json",
+        Method::Get,
+        settings,
+    ));
     for (path, kind, content) in [
-        ("/docs/api/viewer.js", "text/javascript; charset=utf-8", SCRIPT),
+        (
+            "/docs/api/viewer.js",
+            "text/javascript; charset=utf-8",
+            SCRIPT,
+        ),
         ("/docs/api/viewer.css", "text/css; charset=utf-8", STYLE),
     ] {
         let file = web::get().to(move || {
-            let response = page_response(&policy(None)).content_type(kind).body(content);
+            let response = page_response(&policy(None))
+                .content_type(kind)
+                .body(content);
             async { response }
         });
         config.service(single_method_resource(path, Method::Get, file));
@@ -98,7 +126,11 @@ fn policy(api: Option<&str>) -> String {
 
 /// Returns the URL of the API, if it takes calls with a key from the origin of the page that was requested.
 fn callable<'a>(state: &'a AppState, request: &HttpRequest) -> Option<&'a str> {
-    state.checks.origins.admits_every_call(&state.admin.console.requested_origin(request)?).then_some(&*state.api.url)
+    state
+        .checks
+        .origins
+        .admits_every_call(&state.admin.console.requested_origin(request)?)
+        .then_some(&*state.api.url)
 }
 
 /// Returns the key of `dev`, for the viewer on this machine.
@@ -114,15 +146,35 @@ fn settings(state: &AppState, request: &HttpRequest) -> HttpResponse {
     let key = api.and_then(|_| key(state, request));
     let note = match (api, key) {
         (Some(api), Some(_)) => {
-            format!("“Try it out” calls {api} with the key of the project “dev”, which is filled in.")
+            format!(
+                "“Try it out” calls {api} with the key of the project “dev”, which is filled in."
+            )
         }
-        (Some(api), None) => format!("“Try it out” calls {api}. Click “Authorize” and enter an API key first."),
+        (Some(api), None) => {
+            format!("“Try it out” calls {api}. Click “Authorize” and enter an API key first.")
+        }
         (None, _) => {
-            let origin = state.admin.console.requested_origin(request).unwrap_or_default();
-            format!("To call operations from here, list {origin} in the setting http.console_origins.")
+            let origin = state
+                .admin
+                .console
+                .requested_origin(request)
+                .unwrap_or_default();
+            format!(
+                "To call operations from here, list {origin} in the setting http.console_origins."
+            )
         }
     };
-    let pages = PAGES.into_iter().map(|(group, title, url)| (group, Explained { title, url })).collect();
-    let settings = Settings { api, key: key.map(ApiKey::reveal), note, pages };
-    page_response(&policy(None)).insert_header((CACHE_CONTROL, "no-store")).json(settings)
+    let pages = PAGES
+        .into_iter()
+        .map(|(group, title, url)| (group, Explained { title, url }))
+        .collect();
+    let settings = Settings {
+        api,
+        key: key.map(ApiKey::reveal),
+        note,
+        pages,
+    };
+    page_response(&policy(None))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .json(settings)
 }

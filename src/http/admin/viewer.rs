@@ -27,10 +27,18 @@ pub fn file(name: &str) -> Option<File> {
     let end = ARCHIVE.windows(END.len()).rposition(|bytes| bytes == END)?;
     let mut entry = ARCHIVE.get(number::<4>(ARCHIVE, end + 16)?..end)?;
     while entry.starts_with(ENTRY) {
-        let [path, extra, comment] = [number::<2>(entry, 28)?, number::<2>(entry, 30)?, number::<2>(entry, 32)?];
+        let [path, extra, comment] = [
+            number::<2>(entry, 28)?,
+            number::<2>(entry, 30)?,
+            number::<2>(entry, 32)?,
+        ];
         let found = std::str::from_utf8(entry.get(ENTRY_LEN..ENTRY_LEN + path)?).ok()?;
         // All files are in one folder, whose name has the version.
-        if found.split_once('/').and_then(|(_, path)| path.strip_prefix("dist/")) == Some(name) {
+        if found
+            .split_once('/')
+            .and_then(|(_, path)| path.strip_prefix("dist/"))
+            == Some(name)
+        {
             return read(entry);
         }
         entry = entry.get(ENTRY_LEN + path + extra + comment..)?;
@@ -45,7 +53,11 @@ fn read(entry: &'static [u8]) -> Option<File> {
     let is_gzip = number::<2>(entry, 10)? == DEFLATE;
     // Both formats end with the checksum and the length of what was compressed.
     let (checksum, length) = (entry.get(16..20)?, entry.get(24..28)?);
-    let parts = if is_gzip { [&GZIP, content, checksum, length] } else { [content, &[], &[], &[]] };
+    let parts = if is_gzip {
+        [&GZIP, content, checksum, length]
+    } else {
+        [content, &[], &[], &[]]
+    };
     Some(File { parts, is_gzip })
 }
 

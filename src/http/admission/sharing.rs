@@ -19,7 +19,11 @@ pub(super) struct Sharing {
 impl Sharing {
     /// No project has sent a request yet.
     pub fn new() -> Self {
-        Self { start: Instant::now(), latest: AtomicU64::new(0), changed: AtomicU64::new(0) }
+        Self {
+            start: Instant::now(),
+            latest: AtomicU64::new(0),
+            changed: AtomicU64::new(0),
+        }
     }
 
     /// Returns the milliseconds since the start.
@@ -37,7 +41,8 @@ impl Sharing {
 
     /// Returns whether another project than that of the latest request has sent one lately.
     pub fn is_shared(&self, now: u64) -> bool {
-        u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed))) < SHARED_FOR.as_millis()
+        u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed)))
+            < SHARED_FOR.as_millis()
     }
 }
 
@@ -48,12 +53,20 @@ mod tests {
     #[test]
     fn a_server_is_shared_for_a_second_after_a_request_of_another_project() {
         let sharing = Sharing::new();
-        let seen = [(1, 0), (1, 999), (1, 1_000), (1, 5_000), (2, 5_001), (1, 5_500), (1, 6_499), (1, 6_500)].map(
-            |(project, now)| {
-                sharing.note(project, now);
-                sharing.is_shared(now)
-            },
-        );
+        let seen = [
+            (1, 0),
+            (1, 999),
+            (1, 1_000),
+            (1, 5_000),
+            (2, 5_001),
+            (1, 5_500),
+            (1, 6_499),
+            (1, 6_500),
+        ]
+        .map(|(project, now)| {
+            sharing.note(project, now);
+            sharing.is_shared(now)
+        });
         assert_eq!(seen, [true, true, false, false, true, true, true, false]);
     }
 }

@@ -24,7 +24,11 @@ impl<'a> Turn<'a> {
     /// Handles the request. If it is slow, it lets others of its project pass: as many as if no other project sent any.
     pub async fn handle<F: Future>(mut self, request: F) -> F::Output {
         let mut request = pin!(request);
-        if self.permit.as_ref().is_some_and(|permit| permit.num_permits() > 1) {
+        if self
+            .permit
+            .as_ref()
+            .is_some_and(|permit| permit.num_permits() > 1)
+        {
             if let Ok(output) = timeout(SLOW, request.as_mut()).await {
                 return output;
             }
@@ -56,7 +60,10 @@ mod tests {
         for turns in 1..=100 {
             for at_once in 1..=turns {
                 let running = turns / weight(turns, at_once) as usize;
-                assert!((1..=at_once).contains(&running), "{running} of {turns}, at most {at_once}");
+                assert!(
+                    (1..=at_once).contains(&running),
+                    "{running} of {turns}, at most {at_once}"
+                );
             }
             assert_eq!(weight(turns, turns), 1);
         }

@@ -23,7 +23,8 @@ use super::resource::fixed_resource;
 use super::state::{AppState, CallPage};
 
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
-const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Routes the page, its files and its endpoints.
@@ -32,8 +33,16 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
     show(config, state, page, Arc::clone(&policy));
     for (name, content) in FILES {
         let policy = Arc::clone(&policy);
-        let file = move |_: &HttpRequest| page_response(&policy).content_type(content_type(name)).body(content);
-        config.service(fixed_resource(&format!("/call/{name}"), &state.checks.fixed, file));
+        let file = move |_: &HttpRequest| {
+            page_response(&policy)
+                .content_type(content_type(name))
+                .body(content)
+        };
+        config.service(fixed_resource(
+            &format!("/call/{name}"),
+            &state.checks.fixed,
+            file,
+        ));
     }
     role::configure(config, state);
     if !page.embed_origins.is_empty() {
@@ -49,13 +58,25 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
     let (media_url, embed_origins) = (state.media_url.clone(), page.embed_origins.clone());
     let parents = page.embed_origins.join(" ");
     let is_dev = page.dev_project.is_some();
-    let text: web::Bytes = PAGE.replace("{dev}", &is_dev.to_string()).replace("{parents}", &parents).into();
+    let text: web::Bytes = PAGE
+        .replace("{dev}", &is_dev.to_string())
+        .replace("{parents}", &parents)
+        .into();
     let shown = move |request: &HttpRequest| {
         // The page connects to the url that its token names, which may depend on the request.
-        let derived = media_url.derived(request).map(|url| policy(&url, &embed_origins));
+        let derived = media_url
+            .derived(request)
+            .map(|url| policy(&url, &embed_origins));
         let policy = derived.as_deref().unwrap_or(&fixed);
-        let mut response = if parents.is_empty() { page_response(policy) } else { framed_page_response(policy) };
-        response.insert_header((PERMISSIONS_POLICY, DEVICES)).content_type(ContentType::html()).body(text.clone())
+        let mut response = if parents.is_empty() {
+            page_response(policy)
+        } else {
+            framed_page_response(policy)
+        };
+        response
+            .insert_header((PERMISSIONS_POLICY, DEVICES))
+            .content_type(ContentType::html())
+            .body(text.clone())
     };
     config.service(fixed_resource("/call", &state.checks.fixed, shown));
 }

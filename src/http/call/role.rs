@@ -31,7 +31,11 @@ pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) 
     let (state, fixed) = (Arc::clone(state), Arc::clone(&state.checks.fixed));
     let route = web::get().to(move |request: HttpRequest| {
         let state = Arc::clone(&state);
-        async move { answer(&state, &request).await.unwrap_or_else(|error| error.to_http()) }
+        async move {
+            answer(&state, &request)
+                .await
+                .unwrap_or_else(|error| error.to_http())
+        }
     });
     config.service(public_resource("/call/role", Method::Get, route, &fixed));
 }
@@ -42,7 +46,11 @@ async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse,
     let claims = credential::room_token(state, request, None)
         .ok_or_else(|| Problem::new(ErrorCode::Unauthorized, "invalid room token"))?;
     let admitted = state.checks.admission.admit(Some(claims.room.split().0))?;
-    let abilities = admitted.turn().await?.handle(abilities(state, *claims)).await?;
+    let abilities = admitted
+        .turn()
+        .await?
+        .handle(abilities(state, *claims))
+        .await?;
     Ok(HttpResponse::Ok().json(abilities))
 }
 
@@ -51,7 +59,12 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
     let permissions = acting_role::permissions(state, &claims).await?;
     let roles = if permissions.change_role {
         let template = state.store.room(project.clone(), name).await?.template_id;
-        state.store.room_roles(project, template).await?.into_keys().collect()
+        state
+            .store
+            .room_roles(project, template)
+            .await?
+            .into_keys()
+            .collect()
     } else {
         Vec::new()
     };

@@ -38,11 +38,23 @@ struct OpenRoom {
 }
 
 /// Routes the endpoint.
-pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, project: &ProjectId) {
-    let (state, project, fixed) = (Arc::clone(state), project.clone(), Arc::clone(&state.checks.fixed));
+pub(super) fn configure(
+    config: &mut web::ServiceConfig,
+    state: &Arc<AppState>,
+    project: &ProjectId,
+) {
+    let (state, project, fixed) = (
+        Arc::clone(state),
+        project.clone(),
+        Arc::clone(&state.checks.fixed),
+    );
     let route = web::post().to(move |request: HttpRequest, payload: Payload| {
         let (state, project) = (Arc::clone(&state), project.clone());
-        async move { open(&state, project, &request, payload).await.unwrap_or_else(|error| error.to_http()) }
+        async move {
+            open(&state, project, &request, payload)
+                .await
+                .unwrap_or_else(|error| error.to_http())
+        }
     });
     config.service(public_resource("/call/rooms", Method::Post, route, &fixed));
 }
@@ -75,19 +87,32 @@ async fn open(
 
 /// Returns the newest open room that was opened without a name, or else a new name.
 async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, ApiError> {
-    let page = PageRequest { limit: PageRequest::MAX_LIMIT, offset: 0 };
+    let page = PageRequest {
+        limit: PageRequest::MAX_LIMIT,
+        offset: 0,
+    };
     let open = state.store.live_rooms(project.clone(), page).await?.items;
-    let newest =
-        open.into_iter().filter(|room| room.name.as_str().starts_with(PREFIX)).max_by_key(|room| room.created_at);
+    let newest = open
+        .into_iter()
+        .filter(|room| room.name.as_str().starts_with(PREFIX))
+        .max_by_key(|room| room.created_at);
     if let Some(room) = newest {
         return Ok(room.name);
     }
-    let random: String = iter::repeat_with(|| fastrand::char('a'..='z')).take(6).collect();
-    format!("{PREFIX}{random}").parse().map_err(ApiError::internal)
+    let random: String = iter::repeat_with(|| fastrand::char('a'..='z'))
+        .take(6)
+        .collect();
+    format!("{PREFIX}{random}")
+        .parse()
+        .map_err(ApiError::internal)
 }
 
 /// Creates the room, unless the name was used: then the room is open, or the code is refused.
-async fn ensure_room(state: &AppState, project: &ProjectId, name: &RoomName) -> Result<(), ApiError> {
+async fn ensure_room(
+    state: &AppState,
+    project: &ProjectId,
+    name: &RoomName,
+) -> Result<(), ApiError> {
     let new = NewRoom {
         project_id: project.clone(),
         name: name.clone(),

@@ -67,8 +67,18 @@ impl ConsoleAccess {
     ///
     /// # Errors
     /// The operating system has no random numbers.
-    pub fn new(gate: Gate, clock: Clock, proxies: TrustedProxies) -> Result<Self, getrandom::Error> {
-        Ok(Self { gate, clock, proxies, key: random()?, sessions: Mutex::default() })
+    pub fn new(
+        gate: Gate,
+        clock: Clock,
+        proxies: TrustedProxies,
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            gate,
+            clock,
+            proxies,
+            key: random()?,
+            sessions: Mutex::default(),
+        })
     }
 
     /// Returns how operators get in.
@@ -80,12 +90,18 @@ impl ConsoleAccess {
     pub fn operator(&self, request: &HttpRequest) -> Option<Operator> {
         match &self.gate {
             Gate::Closed => None,
-            Gate::Open => Some(Operator { csrf: self.form_token(b"open"), has_session: false }),
+            Gate::Open => Some(Operator {
+                csrf: self.form_token(b"open"),
+                has_session: false,
+            }),
             Gate::Token(_) => {
                 let value = cookie(request)?;
                 let ends = self.sessions.lock().get(&hash(&value)).copied()?;
                 let is_open = ends > self.clock.monotonic();
-                is_open.then(|| Operator { csrf: self.form_token(value.as_bytes()), has_session: true })
+                is_open.then(|| Operator {
+                    csrf: self.form_token(value.as_bytes()),
+                    has_session: true,
+                })
             }
         }
     }
@@ -101,7 +117,10 @@ impl ConsoleAccess {
     /// 401 for a wrong token, 429 after five wrong ones within a minute from this address.
     pub fn sign_in(&self, request: &HttpRequest, token: &str) -> Result<String, Problem> {
         let Gate::Token(expected) = &self.gate else {
-            return Err(Problem::new(ErrorCode::NotFound, "there is nothing to sign in to"));
+            return Err(Problem::new(
+                ErrorCode::NotFound,
+                "there is nothing to sign in to",
+            ));
         };
         expected.check(request, token.trim())?;
         let value = hex(&random().map_err(|_| Problem::internal())?);
@@ -122,14 +141,25 @@ impl ConsoleAccess {
 
     /// Whether a browser sent the request over TLS, as far as a trusted proxy says.
     pub fn is_secure(&self, request: &HttpRequest) -> bool {
-        let scheme = request.headers().get("x-forwarded-proto").and_then(|value| value.to_str().ok());
-        request.app_config().secure() || (self.proxies.have_sent(request) && scheme == Some("https"))
+        let scheme = request
+            .headers()
+            .get("x-forwarded-proto")
+            .and_then(|value| value.to_str().ok());
+        request.app_config().secure()
+            || (self.proxies.have_sent(request) && scheme == Some("https"))
     }
 
     /// Returns the origin that the client has sent the request to, such as `http://127.0.0.1:8081`, if it names a host.
     pub fn requested_origin(&self, request: &HttpRequest) -> Option<String> {
-        let scheme = if self.is_secure(request) { "https" } else { "http" };
-        Some(format!("{scheme}://{}", requested_authority(request.headers())?))
+        let scheme = if self.is_secure(request) {
+            "https"
+        } else {
+            "http"
+        };
+        Some(format!(
+            "{scheme}://{}",
+            requested_authority(request.headers())?
+        ))
     }
 
     fn form_token(&self, of: &[u8]) -> String {
@@ -140,7 +170,10 @@ impl ConsoleAccess {
 /// Makes room for one more session.
 fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
     if sessions.len() >= MOST_KEPT
-        && let Some(oldest) = sessions.iter().min_by_key(|(_, ends)| **ends).map(|(hash, _)| *hash)
+        && let Some(oldest) = sessions
+            .iter()
+            .min_by_key(|(_, ends)| **ends)
+            .map(|(hash, _)| *hash)
     {
         sessions.remove(&oldest);
     }
@@ -148,9 +181,16 @@ fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
 
 /// The value of the session's cookie.
 fn cookie(request: &HttpRequest) -> Option<String> {
-    let headers = request.headers().get_all(COOKIE).filter_map(|value| value.to_str().ok());
-    let mut pairs = headers.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value.to_owned())
+    let headers = request
+        .headers()
+        .get_all(COOKIE)
+        .filter_map(|value| value.to_str().ok());
+    let mut pairs = headers
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(name, _)| *name == COOKIE_NAME)
+        .map(|(_, value)| value.to_owned())
 }
 
 fn hash(value: &str) -> [u8; 32] {
@@ -175,19 +215,33 @@ mod tests {
     use super::*;
 
     fn access(gate: Gate) -> ConsoleAccess {
-        ConsoleAccess::new(gate, Clock::manual(Timestamp::from_millis(0)), TrustedProxies::default()).unwrap()
+        ConsoleAccess::new(
+            gate,
+            Clock::manual(Timestamp::from_millis(0)),
+            TrustedProxies::default(),
+        )
+        .unwrap()
     }
 
     fn request(peer: &str, cookie: &str) -> HttpRequest {
         let peer = peer.parse().unwrap();
-        TestRequest::default().peer_addr(peer).insert_header((COOKIE, cookie)).to_http_request()
+        TestRequest::default()
+            .peer_addr(peer)
+            .insert_header((COOKIE, cookie))
+            .to_http_request()
     }
 
     #[test]
     fn a_console_without_a_token_accepts_no_sign_in() {
-        let (closed, request) = (access(Gate::Closed), request("127.0.0.1:1", "conclave_session="));
+        let (closed, request) = (
+            access(Gate::Closed),
+            request("127.0.0.1:1", "conclave_session="),
+        );
         assert!(closed.operator(&request).is_none());
-        assert_eq!(closed.sign_in(&request, "").unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(
+            closed.sign_in(&request, "").unwrap_err().code,
+            ErrorCode::NotFound
+        );
     }
 
     #[test]
@@ -196,13 +250,23 @@ mod tests {
         let token = AdminToken::new(Secret::new("token"), clock, TrustedProxies::default());
         let access = access(Gate::Token(Arc::new(token)));
         let open = request("127.0.0.1:1", "");
-        let cookies: Vec<String> = (0..=MOST_KEPT).map(|_| access.sign_in(&open, "token").unwrap()).collect();
+        let cookies: Vec<String> = (0..=MOST_KEPT)
+            .map(|_| access.sign_in(&open, "token").unwrap())
+            .collect();
         let kept = access.sessions.lock();
         assert_eq!(kept.len(), MOST_KEPT);
         assert!(kept.contains_key(&hash(cookies.last().unwrap())));
         drop(kept);
         let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MOST_KEPT]);
-        assert!(access.operator(&request("127.0.0.1:1", &cookie)).is_some_and(|operator| operator.has_session));
-        assert!(access.operator(&request("127.0.0.1:1", &format!("{COOKIE_NAME}=0"))).is_none());
+        assert!(
+            access
+                .operator(&request("127.0.0.1:1", &cookie))
+                .is_some_and(|operator| operator.has_session)
+        );
+        assert!(
+            access
+                .operator(&request("127.0.0.1:1", &format!("{COOKIE_NAME}=0")))
+                .is_none()
+        );
     }
 }

@@ -8,7 +8,8 @@ use maud::{Markup, html};
 
 use super::layout::{self, Place};
 use super::parts::{
-    ROWS, badge, countdown, empty, facts, field, grouped, live, nothing, or_nothing, pager, select, table, time,
+    ROWS, badge, countdown, empty, facts, field, grouped, live, nothing, or_nothing, pager, select,
+    table, time,
 };
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
@@ -22,13 +23,28 @@ const MANY: usize = 10_000;
 
 /// The routes of the pages.
 pub fn routes() -> Vec<Route> {
-    vec![route::page("/actors", tree), route::page("/actors/{id:.+}", one)]
+    vec![
+        route::page("/actors", tree),
+        route::page("/actors/{id:.+}", one),
+    ]
 }
 
 /// Returns the actors that have failed, or are being rebuilt.
 pub async fn failing_actors(tree: &Tree) -> Vec<ActorView> {
-    let filter = ActorFilter { failed: true, ..ActorFilter::default() };
-    tree.actors(&filter, PageRequest { limit: SHOWN, offset: 0 }).await.page.items
+    let filter = ActorFilter {
+        failed: true,
+        ..ActorFilter::default()
+    };
+    tree.actors(
+        &filter,
+        PageRequest {
+            limit: SHOWN,
+            offset: 0,
+        },
+    )
+    .await
+    .page
+    .items
 }
 
 /// A table of actors that have failed.
@@ -44,21 +60,34 @@ pub fn failures(actors: &[ActorView]) -> Markup {
         ]
     };
     let rows: Vec<_> = actors.iter().map(row).collect();
-    table("Actors that failed", &["Actor", "Status", "Restarts", "Last failure", "Reason"], &rows)
+    table(
+        "Actors that failed",
+        &["Actor", "Status", "Restarts", "Last failure", "Reason"],
+        &rows,
+    )
 }
 
 async fn tree(visit: Visit) -> Answer {
     let kind = visit.query("kind");
     let filter = ActorFilter {
-        kind: ActorKind::ALL.into_iter().find(|known| Some(known.as_str()) == kind.as_deref()),
+        kind: ActorKind::ALL
+            .into_iter()
+            .find(|known| Some(known.as_str()) == kind.as_deref()),
         project: None,
         q: visit.query("q"),
         failed: false,
     };
-    let page = PageRequest { limit: ROWS, offset: visit.offset() };
+    let page = PageRequest {
+        limit: ROWS,
+        offset: visit.offset(),
+    };
     let list = visit.state.tree.actors(&filter, page).await;
     let failed = failing_actors(&visit.state.tree).await;
-    let every = if list.totals.values().sum::<usize>() < MANY { EVERY } else { EVERY_OF_MANY };
+    let every = if list.totals.values().sum::<usize>() < MANY {
+        EVERY
+    } else {
+        EVERY_OF_MANY
+    };
     let content = html! {
         h1 { "Actors" }
         (filters(&filter))
@@ -74,7 +103,12 @@ async fn tree(visit: Visit) -> Answer {
             (pager(&visit, page.offset, list.page.has_more))
         }))
     };
-    Ok(visit.show(layout::page(&visit, Place::Server("/actors"), "Actors", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Server("/actors"),
+        "Actors",
+        &content,
+    )))
 }
 
 fn filters(filter: &ActorFilter) -> Markup {
@@ -139,14 +173,24 @@ fn timers(actor: &ActorView) -> Markup {
 
 async fn one(visit: Visit) -> Answer {
     let id = visit.param("id");
-    let not_found = || Problem::new(ErrorCode::NotFound, "no actor by that path; it may have ended");
+    let not_found = || {
+        Problem::new(
+            ErrorCode::NotFound,
+            "no actor by that path; it may have ended",
+        )
+    };
     let actor = visit.state.tree.actor(&id).await.ok_or_else(not_found)?;
     let content = html! {
         p { a href="/actors" { "Actors" } }
         h1 { (actor.id) }
         (live(&visit, "actor", EVERY, &details(&actor)))
     };
-    Ok(visit.show(layout::page(&visit, Place::Server("/actors"), &actor.id, &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Server("/actors"),
+        &actor.id,
+        &content,
+    )))
 }
 
 fn details(actor: &ActorView) -> Markup {
@@ -179,10 +223,14 @@ fn details(actor: &ActorView) -> Markup {
 fn messages(actor: &ActorView) -> Markup {
     let history = actor.history.as_deref().unwrap_or_default();
     if history.is_empty() {
-        return empty("It has handled no message yet.", "The last 16 are shown here.");
+        return empty(
+            "It has handled no message yet.",
+            "The last 16 are shown here.",
+        );
     }
-    let row =
-        |handled: &conclave_actors::info::HandledMessage| vec![time(handled.at), html! { code { (handled.message) } }];
+    let row = |handled: &conclave_actors::info::HandledMessage| {
+        vec![time(handled.at), html! { code { (handled.message) } }]
+    };
     let rows: Vec<_> = history.iter().rev().map(row).collect();
     table("Recent messages", &["Handled", "Message"], &rows)
 }

@@ -19,16 +19,26 @@ const FILES: [(&str, &str, &str); 6] = [
     ("console.js", SCRIPT, include_str!("console.js")),
     ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
     ("htmx.min.js", SCRIPT, include_str!("vendor/htmx.min.js")),
-    ("htmx-ext-sse.min.js", SCRIPT, include_str!("vendor/htmx-ext-sse.min.js")),
+    (
+        "htmx-ext-sse.min.js",
+        SCRIPT,
+        include_str!("vendor/htmx-ext-sse.min.js"),
+    ),
 ];
 
 /// Routes the files. They say nothing about the server, so they need no session.
 pub fn configure(config: &mut web::ServiceConfig) {
     for (name, content_type, content) in FILES {
         let file = web::get().to(move || {
-            let response = page_response(POLICY).content_type(content_type).body(content);
+            let response = page_response(POLICY)
+                .content_type(content_type)
+                .body(content);
             async { response }
         });
-        config.service(single_method_resource(&format!("/assets/{name}"), Method::Get, file));
+        config.service(single_method_resource(
+            &format!("/assets/{name}"),
+            Method::Get,
+            file,
+        ));
     }
 }

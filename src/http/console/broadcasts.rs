@@ -13,7 +13,10 @@ use crate::http::v1::broadcasts::Broadcast;
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/broadcasts", list),
-        route::action("/projects/{project}/broadcasts/{id}/stop", stop::<Broadcast>),
+        route::action(
+            "/projects/{project}/broadcasts/{id}/stop",
+            stop::<Broadcast>,
+        ),
     ]
 }
 
@@ -29,7 +32,12 @@ async fn list(visit: Visit) -> Answer {
 }
 
 fn row(visit: &Visit, _: &Project, broadcast: &Broadcast) -> Vec<Markup> {
-    let Broadcast { head, urls, status, tail } = broadcast;
+    let Broadcast {
+        head,
+        urls,
+        status,
+        tail,
+    } = broadcast;
     vec![
         html! { (head.room) },
         badge(status.as_str()),

@@ -10,7 +10,11 @@ use crate::http::lease::LeaseView;
 pub fn section(lease: &LeaseView) -> Markup {
     let cluster = lease.cluster();
     let active = cluster.as_ref().and_then(ClusterState::active);
-    let rows: Vec<_> = cluster.iter().flat_map(|cluster| &cluster.nodes).map(row).collect();
+    let rows: Vec<_> = cluster
+        .iter()
+        .flat_map(|cluster| &cluster.nodes)
+        .map(row)
+        .collect();
     html! {
         h2 { "Servers of the database" }
         (facts(&[

@@ -42,9 +42,19 @@ impl<J: EgressJson> List<J> {
     pub async fn show(self, visit: Visit) -> Answer {
         let project = visit.project().await?;
         let (room, status) = (visit.query("room"), visit.query("status"));
-        let call = visit.call(egress::list::<J>, &project.id).page(ROWS, visit.offset());
-        let listed = call.query("room", room.as_deref()).query("status", status.as_deref()).send().await?;
-        let rows: Vec<_> = listed.items.iter().map(|one| (self.row)(&visit, &project, one)).collect();
+        let call = visit
+            .call(egress::list::<J>, &project.id)
+            .page(ROWS, visit.offset());
+        let listed = call
+            .query("room", room.as_deref())
+            .query("status", status.as_deref())
+            .send()
+            .await?;
+        let rows: Vec<_> = listed
+            .items
+            .iter()
+            .map(|one| (self.row)(&visit, &project, one))
+            .collect();
         let content = html! {
             h1 { (self.title) }
             (filters(&format!("/projects/{}{}", project.id, self.path), room.as_deref(), status.as_deref()))
@@ -57,7 +67,12 @@ impl<J: EgressJson> List<J> {
                 (pager(&visit, visit.offset(), listed.has_more))
             }))
         };
-        Ok(visit.show(layout::page(&visit, Place::Project(&project, self.path), self.title, &content)))
+        Ok(visit.show(layout::page(
+            &visit,
+            Place::Project(&project, self.path),
+            self.title,
+            &content,
+        )))
     }
 }
 
@@ -72,7 +87,11 @@ fn filters(path: &str, room: Option<&str>, status: Option<&str>) -> Markup {
 }
 
 /// The button that stops a recording or a broadcast which runs.
-pub fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressStatus) -> Markup {
+pub fn stop_button<J: EgressJson>(
+    visit: &Visit,
+    head: &EgressHead,
+    status: EgressStatus,
+) -> Markup {
     if !is_stoppable(status) {
         return Markup::default();
     }
@@ -87,13 +106,22 @@ pub fn is_stoppable(status: EgressStatus) -> bool {
 
 /// The path of the action that stops a recording or a broadcast.
 pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
-    format!("/projects/{}/{}/{}/stop", head.project_id, J::COLLECTION, head.egress_id)
+    format!(
+        "/projects/{}/{}/{}/stop",
+        head.project_id,
+        J::COLLECTION,
+        head.egress_id
+    )
 }
 
 /// The action that stops a recording or a broadcast.
 pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call(egress::stop::<J>, &project).path("egress_id", &visit.param("id")).send().await?;
+    visit
+        .call(egress::stop::<J>, &project)
+        .path("egress_id", &visit.param("id"))
+        .send()
+        .await?;
     let note = match J::KIND {
         EgressKind::Recording => "recording-stopped",
         EgressKind::Broadcast => "broadcast-stopped",

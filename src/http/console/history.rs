@@ -49,9 +49,15 @@ mod tests {
     fn a_day_of_samples_is_kept() {
         let history = History::default();
         for at in 0..400 {
-            history.add(Sample { at: Timestamp::from_millis(at), totals: Totals::default() });
+            history.add(Sample {
+                at: Timestamp::from_millis(at),
+                totals: Totals::default(),
+            });
         }
         let samples = history.samples();
-        assert_eq!((samples.len(), samples[0].at), (SAMPLES, Timestamp::from_millis(112)));
+        assert_eq!(
+            (samples.len(), samples[0].at),
+            (SAMPLES, Timestamp::from_millis(112))
+        );
     }
 }

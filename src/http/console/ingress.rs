@@ -22,9 +22,17 @@ pub fn routes() -> Vec<Route> {
 
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let listed = visit.call(ingress::list, &project.id).page(ROWS, visit.offset()).send().await?;
+    let listed = visit
+        .call(ingress::list, &project.id)
+        .page(ROWS, visit.offset())
+        .send()
+        .await?;
     let path = format!("/projects/{}/ingress", project.id);
-    let rows: Vec<_> = listed.items.iter().map(|one| row(&visit, &path, one)).collect();
+    let rows: Vec<_> = listed
+        .items
+        .iter()
+        .map(|one| row(&visit, &path, one))
+        .collect();
     let content = html! {
         h1 { "Ingress" }
         (live(&visit, "ingress", EVERY, &html! {
@@ -36,7 +44,12 @@ async fn list(visit: Visit) -> Answer {
             (pager(&visit, visit.offset(), listed.has_more))
         }))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/ingress"), "Ingress", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/ingress"),
+        "Ingress",
+        &content,
+    )))
 }
 
 fn row(visit: &Visit, path: &str, ingress: &IngressJson) -> Vec<Markup> {
@@ -60,6 +73,10 @@ fn row(visit: &Visit, path: &str, ingress: &IngressJson) -> Vec<Markup> {
 
 async fn delete(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call(ingress::delete, &project).path("ingress_id", &visit.param("id")).send().await?;
+    visit
+        .call(ingress::delete, &project)
+        .path("ingress_id", &visit.param("id"))
+        .send()
+        .await?;
     Ok(visit.done(&format!("/projects/{project}/ingress"), "ingress-deleted"))
 }

@@ -43,13 +43,25 @@ const EXPLAINED: [(&str, &str, &str); 11] = [
     ("/actors", "Actors", "/docs/architecture.html#actors"),
     ("/server", "Configuration", "/docs/configuration.html"),
     ("", "Rooms", "/docs/operations.html#rooms"),
-    ("/recordings", "Recordings", "/docs/recordings.html#recordings"),
-    ("/broadcasts", "Broadcasts", "/docs/recordings.html#broadcasts"),
+    (
+        "/recordings",
+        "Recordings",
+        "/docs/recordings.html#recordings",
+    ),
+    (
+        "/broadcasts",
+        "Broadcasts",
+        "/docs/recordings.html#broadcasts",
+    ),
     ("/ingress", "Encoders", "/docs/recordings.html#encoders"),
     ("/templates", "Roles", "/docs/operations.html#roles"),
     ("/webhooks", "Webhooks", "/docs/webhooks.html"),
     ("/usage", "Billing", "/docs/billing.html"),
-    ("/settings", "Credentials", "/docs/operations.html#credentials"),
+    (
+        "/settings",
+        "Credentials",
+        "/docs/operations.html#credentials",
+    ),
 ];
 
 /// Where a page is.
@@ -206,7 +218,11 @@ pub fn problem(problem: &Problem) -> Markup {
 
 /// The page of a request that failed.
 pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Markup {
-    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "That did not work" };
+    let title = if status == StatusCode::NOT_FOUND {
+        "Not found"
+    } else {
+        "That did not work"
+    };
     framed(
         operator,
         Place::Server("none"),

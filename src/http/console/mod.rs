@@ -44,7 +44,11 @@ use super::state::AppState;
 pub use standby::configure_standby;
 
 /// Routes the console.
-pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readiness: &Arc<Readiness>) {
+pub fn configure(
+    config: &mut web::ServiceConfig,
+    state: &Arc<AppState>,
+    readiness: &Arc<Readiness>,
+) {
     config.app_data(web::Data::from(Arc::clone(readiness)));
     assets::configure(config);
     sign_in::configure(config, state);

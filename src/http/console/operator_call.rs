@@ -30,7 +30,11 @@ pub struct OperatorCall<S: 'static> {
 
 impl Visit {
     /// Begins a call of the operation with a handler, for a project.
-    pub fn call<H: Handler<I>, I: FromRequest>(&self, _: H, project: &ProjectId) -> OperatorCall<H::Success> {
+    pub fn call<H: Handler<I>, I: FromRequest>(
+        &self,
+        _: H,
+        project: &ProjectId,
+    ) -> OperatorCall<H::Success> {
         let mut operations = v1::operations().iter();
         OperatorCall {
             state: Arc::clone(&self.state),
@@ -61,7 +65,8 @@ impl<S: 'static> OperatorCall<S> {
 
     /// Sets `limit` and `offset`.
     pub fn page(self, limit: u32, offset: u64) -> Self {
-        self.query("limit", Some(&limit.to_string())).query("offset", Some(&offset.to_string()))
+        self.query("limit", Some(&limit.to_string()))
+            .query("offset", Some(&offset.to_string()))
     }
 
     /// Sets the body.
@@ -82,8 +87,14 @@ impl<S: 'static> OperatorCall<S> {
             spec,
             state: self.state,
             caller: Caller::Operator(self.project.clone()),
-            source: RequestSource::Console { path: self.path, query: self.query.finish(), media_url: self.media_url },
-            body: self.body.map_or_else(Bytes::new, |body| body.to_string().into()),
+            source: RequestSource::Console {
+                path: self.path,
+                query: self.query.finish(),
+                media_url: self.media_url,
+            },
+            body: self
+                .body
+                .map_or_else(Bytes::new, |body| body.to_string().into()),
             record: None,
             owner: None,
         };

@@ -45,7 +45,12 @@ async fn show(visit: Visit) -> Answer {
         h1 { "Overview" }
         (live(&visit, "overview", EVERY, &content(&overview)))
     };
-    Ok(visit.show(layout::page(&visit, Place::Server("/"), "Overview", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Server("/"),
+        "Overview",
+        &content,
+    )))
 }
 
 async fn read(visit: &Visit) -> Result<Overview, ApiError> {
@@ -69,8 +74,12 @@ async fn read(visit: &Visit) -> Result<Overview, ApiError> {
 fn content(overview: &Overview) -> Markup {
     let totals = &overview.totals;
     let plot = |name: &str, value: fn(&Totals) -> u32| {
-        let values: Vec<u32> =
-            overview.history.iter().map(|sample| value(&sample.totals)).chain([value(totals)]).collect();
+        let values: Vec<u32> = overview
+            .history
+            .iter()
+            .map(|sample| value(&sample.totals))
+            .chain([value(totals)])
+            .collect();
         plots::line(name, &values, SAMPLES)
     };
     html! {
@@ -117,12 +126,26 @@ fn tile(name: &str, value: &str, below: &Markup) -> Markup {
 
 fn receivers(failing: &[FailingEndpoint]) -> Markup {
     if failing.is_empty() {
-        return empty("Every webhook receiver has accepted what it was sent last.", "One that has not is shown here.");
+        return empty(
+            "Every webhook receiver has accepted what it was sent last.",
+            "One that has not is shown here.",
+        );
     }
     let row = |endpoint: &FailingEndpoint| {
-        let path = format!("/projects/{}/webhooks?endpoint_id={}", endpoint.project_id, endpoint.id);
-        vec![html! { a href=(path) { (endpoint.url) } }, html! { code { (endpoint.project_id) } }, badge("failing")]
+        let path = format!(
+            "/projects/{}/webhooks?endpoint_id={}",
+            endpoint.project_id, endpoint.id
+        );
+        vec![
+            html! { a href=(path) { (endpoint.url) } },
+            html! { code { (endpoint.project_id) } },
+            badge("failing"),
+        ]
     };
     let rows: Vec<_> = failing.iter().map(row).collect();
-    table("Failing receivers", &["Receiver", "Project", "Status"], &rows)
+    table(
+        "Failing receivers",
+        &["Receiver", "Project", "Status"],
+        &rows,
+    )
 }

@@ -15,8 +15,8 @@ pub const ROWS: u32 = 50;
 /// A status as a word with the colour of its meaning.
 pub fn badge(word: &str) -> Markup {
     let meaning = match word {
-        "open" | "active" | "standby" | "ok" | "included" | "running" | "delivered" | "complete" | "publishing"
-        | "connected" | "live" | "good" | "excellent" => "good",
+        "open" | "active" | "standby" | "ok" | "included" | "running" | "delivered"
+        | "complete" | "publishing" | "connected" | "live" | "good" | "excellent" => "good",
         "pending"
         | "starting"
         | "ending"
@@ -30,8 +30,8 @@ pub fn badge(word: &str) -> Markup {
         | "limit_reached"
         | "old"
         | "waiting_for_upgrade" => "warn",
-        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor" | "failing"
-        | "wrong_keys" => "bad",
+        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor"
+        | "failing" | "wrong_keys" => "bad",
         _ => "idle",
     };
     html! { span class={ "badge " (meaning) } { (word.replace('_', " ")) } }
@@ -39,7 +39,9 @@ pub fn badge(word: &str) -> Markup {
 
 /// An instant, in a form that is read quickly.
 pub fn time(at: impl Into<Option<Timestamp>>) -> Markup {
-    let Some(at) = at.into() else { return nothing() };
+    let Some(at) = at.into() else {
+        return nothing();
+    };
     let text = at.to_string();
     let (day, rest) = text.split_once('T').unwrap_or((&text, ""));
     html! { time datetime=(text) { (day) " " (rest.get(..8).unwrap_or(rest)) } }
@@ -63,7 +65,9 @@ pub fn or_nothing(value: Option<impl Display>) -> Markup {
 /// JSON with a line for each value; as it is where it is nested too deep, or has numbers or characters that few parsers read.
 pub fn pretty(json: &RawValue) -> String {
     let value = serde_json::from_str::<Value>(json.get());
-    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.get().to_owned())
+    value
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| json.get().to_owned())
 }
 
 /// A table. Each row has a cell for each column; on narrow screens a row is a list of names and values.
@@ -97,7 +101,9 @@ pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
         let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
         let kept = query.filter(|(name, _)| name != "offset" && name != "note");
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(kept).append_pair("offset", &offset.to_string());
+        query
+            .extend_pairs(kept)
+            .append_pair("offset", &offset.to_string());
         format!("{}?{}", visit.request.path(), query.finish())
     };
     html! {
@@ -122,7 +128,11 @@ pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
 
 /// A button that runs an action. By its id it keeps the focus when it is read again. `about` says to those who hear the page what it is about.
 pub fn button(visit: &Visit, path: &str, label: &str, about: &str) -> Markup {
-    form(visit, path, &html! { button type="submit" id=(path) aria-label={ (label) ": " (about) } { (label) } })
+    form(
+        visit,
+        path,
+        &html! { button type="submit" id=(path) aria-label={ (label) ": " (about) } { (label) } },
+    )
 }
 
 /// A button that runs an action which cannot be undone, after a question.
@@ -160,7 +170,11 @@ pub fn select(id: &str, name: &str, options: &[(&str, &str)], chosen: &str) -> M
 pub fn live(visit: &Visit, id: &str, seconds: u32, content: &Markup) -> Markup {
     let query = visit.request.query_string();
     let path = visit.request.path();
-    let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    let path = if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
+    };
     html! {
         div id=(id) data-every=(seconds) hx-get=(path) hx-trigger="refresh" hx-select={ "#" (id) } hx-swap="outerHTML" {
             (content)
@@ -180,7 +194,11 @@ pub fn secret(label: &str, value: &str) -> Markup {
 
 /// A number of minutes, with as many digits as tell something.
 pub fn minutes(minutes: f64) -> String {
-    if minutes < 10.0 { format!("{minutes:.1}") } else { format!("{minutes:.0}") }
+    if minutes < 10.0 {
+        format!("{minutes:.1}")
+    } else {
+        format!("{minutes:.0}")
+    }
 }
 
 /// A whole number in groups of three digits.
@@ -193,7 +211,11 @@ pub fn grouped(number: i64) -> String {
         }
         text.push(digit);
     }
-    if number < 0 { format!("−{text}") } else { text }
+    if number < 0 {
+        format!("−{text}")
+    } else {
+        text
+    }
 }
 
 /// A length of time in seconds, as people say it.

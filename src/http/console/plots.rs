@@ -20,7 +20,10 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
         format!("{x:.1},{y:.1}")
     };
     let points: Vec<String> = (0u32..).zip(values.iter().rev()).map(point).collect();
-    let (now, highest) = (values.last().copied().unwrap_or(0), values.iter().copied().max().unwrap_or(0));
+    let (now, highest) = (
+        values.last().copied().unwrap_or(0),
+        values.iter().copied().max().unwrap_or(0),
+    );
     let said = format!("{name}, the last day: now {now}, at most {highest}");
     if points.len() < FEWEST {
         return html! { p.help { "A plot of the last day comes here, with a point every five minutes." } };
@@ -42,7 +45,13 @@ pub fn bars(name: &str, days: &[(String, f64)]) -> Markup {
     let top = days.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let count = f64::from(u32::try_from(days.len().max(1)).unwrap_or(u32::MAX));
     let step = width / count;
-    let bar = |value: f64| if top > 0.0 { value / top * (height - 4.0) } else { 0.0 };
+    let bar = |value: f64| {
+        if top > 0.0 {
+            value / top * (height - 4.0)
+        } else {
+            0.0
+        }
+    };
     html! {
         figure.plot.wide {
             svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label={ (name) ", by day; the table below has the numbers" }

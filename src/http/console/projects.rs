@@ -16,11 +16,17 @@ use crate::config::DEFAULT_PLAN;
 
 /// The routes of the page.
 pub fn routes() -> Vec<Route> {
-    vec![route::page("/projects", list), route::action("/projects", create)]
+    vec![
+        route::page("/projects", list),
+        route::action("/projects", create),
+    ]
 }
 
 async fn list(visit: Visit) -> Answer {
-    let page = PageRequest { limit: ROWS, offset: visit.offset() };
+    let page = PageRequest {
+        limit: ROWS,
+        offset: visit.offset(),
+    };
     let projects = visit.state.store.project_summaries(page).await?;
     let content = html! {
         h1 { "Projects" }
@@ -33,7 +39,12 @@ async fn list(visit: Visit) -> Answer {
         (pager(&visit, page.offset, projects.has_more))
         (create_form(&visit))
     };
-    Ok(visit.show(layout::page(&visit, Place::Server("/projects"), "Projects", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Server("/projects"),
+        "Projects",
+        &content,
+    )))
 }
 
 fn row(summary: &ProjectSummary) -> Vec<Markup> {
@@ -55,13 +66,25 @@ pub fn plans(visit: &Visit, id: &str, chosen: &str) -> Markup {
         .state
         .plans
         .ids()
-        .map(|id| (id, visit.state.plans.get(id).map_or(id, |plan| plan.display_name.as_str())))
+        .map(|id| {
+            (
+                id,
+                visit
+                    .state
+                    .plans
+                    .get(id)
+                    .map_or(id, |plan| plan.display_name.as_str()),
+            )
+        })
         .collect();
     select(id, "plan", &plans, chosen)
 }
 
 fn create_form(visit: &Visit) -> Markup {
-    let environments = [("live", "live: keys begin with vk_live_"), ("test", "test: keys begin with vk_test_")];
+    let environments = [
+        ("live", "live: keys begin with vk_live_"),
+        ("test", "test: keys begin with vk_test_"),
+    ];
     html! {
         section.card {
             h2 { "Create a project" }
@@ -80,11 +103,18 @@ fn create_form(visit: &Visit) -> Markup {
 async fn create(visit: Visit) -> Answer {
     let name = visit.field("name").to_owned();
     checked_label(&name, 1..=200).map_err(|allowed| Problem::invalid("name", allowed))?;
-    let env = if visit.field("env") == "test" { Environment::Test } else { Environment::Live };
+    let env = if visit.field("env") == "test" {
+        Environment::Test
+    } else {
+        Environment::Live
+    };
     let plan = existing_plan(&visit)?;
     let project = visit.state.store.create_project(name, env, plan).await?;
     log_change("create_project", &project.id);
-    Ok(visit.done(&format!("/projects/{}/settings", project.id), "project-created"))
+    Ok(visit.done(
+        &format!("/projects/{}/settings", project.id),
+        "project-created",
+    ))
 }
 
 /// The plan that a form names.
@@ -97,5 +127,9 @@ pub fn existing_plan(visit: &Visit) -> Result<String, Problem> {
         return Ok(plan.to_owned());
     }
     let known: Vec<_> = visit.state.plans.ids().collect();
-    Err(Problem::new(ErrorCode::InvalidRequest, format!("must be one of {}", known.join(", "))).at("plan"))
+    Err(Problem::new(
+        ErrorCode::InvalidRequest,
+        format!("must be one of {}", known.join(", ")),
+    )
+    .at("plan"))
 }

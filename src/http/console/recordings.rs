@@ -4,7 +4,8 @@ use std::path::Path;
 
 use actix_files::NamedFile;
 use actix_web::http::header::{
-    CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam, DispositionType, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam, DispositionType,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
@@ -27,7 +28,10 @@ pub fn routes() -> Vec<Route> {
         route::page("/projects/{project}/recordings", list),
         route::page("/projects/{project}/recordings/{id}", one),
         route::page("/projects/{project}/recordings/{id}/file", file),
-        route::action("/projects/{project}/recordings/{id}/stop", stop::<Recording>),
+        route::action(
+            "/projects/{project}/recordings/{id}/stop",
+            stop::<Recording>,
+        ),
     ]
 }
 
@@ -35,7 +39,9 @@ async fn list(visit: Visit) -> Answer {
     let list = List {
         title: "Recordings",
         none: "There is no recording here.",
-        columns: &["File", "Room", "Status", "Type", "Started", "Ended", "Actions"],
+        columns: &[
+            "File", "Room", "Status", "Type", "Started", "Ended", "Actions",
+        ],
         row,
         path: "/recordings",
     };
@@ -43,7 +49,13 @@ async fn list(visit: Visit) -> Answer {
 }
 
 fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
-    let Recording { head, recording_type, status, filepath, tail } = recording;
+    let Recording {
+        head,
+        recording_type,
+        status,
+        filepath,
+        tail,
+    } = recording;
     let path = format!("/projects/{}", project.id);
     vec![
         html! { a href={ (path) "/recordings/" (head.egress_id) } { (filepath) } },
@@ -58,7 +70,9 @@ fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
 
 /// Reads the recording that the path names, as it was recorded last.
 async fn read(visit: &Visit, project: &ProjectId) -> Result<Recording, ApiError> {
-    let call = visit.call(egress::get::<Recording>, project).path("egress_id", &visit.param("id"));
+    let call = visit
+        .call(egress::get::<Recording>, project)
+        .path("egress_id", &visit.param("id"));
     call.send().await.map(|Json(recording)| recording)
 }
 
@@ -69,12 +83,23 @@ async fn one(visit: Visit) -> Answer {
     let is_final = recording.tail.ended_at.is_some();
     let is_local = recording.tail.destination.is_none();
     let recordings = &visit.state.admin.recordings;
-    let found =
-        if is_final && is_local { local::open(recordings, &project.id, &recording.filepath).await.ok() } else { None };
+    let found = if is_final && is_local {
+        local::open(recordings, &project.id, &recording.filepath)
+            .await
+            .ok()
+    } else {
+        None
+    };
     let removed = removal(&visit, &recording).await?;
     let found = found.filter(|_| !matches!(removed, Some(Removal::Done(_))));
     let upload = upload(&visit, &recording).await;
-    let Recording { head, recording_type, status, filepath, tail } = &recording;
+    let Recording {
+        head,
+        recording_type,
+        status,
+        filepath,
+        tail,
+    } = &recording;
     let content = html! {
         h1 { (filepath) " " (badge(status.as_str())) }
         (facts(&[
@@ -96,7 +121,12 @@ async fn one(visit: Visit) -> Answer {
             (empty("The file is not on this machine.", "It was moved, deleted, or never written."))
         }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/recordings"), "Recording", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/recordings"),
+        "Recording",
+        &content,
+    )))
 }
 
 /// What `recordings.retention` does with a file.
@@ -116,9 +146,17 @@ impl Removal {
 }
 
 /// When the file of a recording on this machine was or will be removed; `None` if it stays.
-async fn removal(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Result<Option<Removal>, ApiError> {
+async fn removal(
+    visit: &Visit,
+    Recording { head, tail, .. }: &Recording,
+) -> Result<Option<Removal>, ApiError> {
     let (project, id) = (head.project_id.clone(), head.egress_id.clone());
-    if let Some(at) = visit.state.store.recording_file_removed(project, id).await? {
+    if let Some(at) = visit
+        .state
+        .store
+        .recording_file_removed(project, id)
+        .await?
+    {
         return Ok(Some(Removal::Done(at)));
     }
     let ended_at = tail.ended_at.filter(|_| tail.destination.is_none());
@@ -129,7 +167,13 @@ async fn removal(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Res
 /// A link for those who have no API key. It is made when the page is shown.
 fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
     let (keys, now) = (&visit.state.keys, visit.state.clock.now());
-    let (path, _) = link::make(keys, &head.project_id, &head.egress_id, now, link::DEFAULT_LIFE);
+    let (path, _) = link::make(
+        keys,
+        &head.project_id,
+        &head.egress_id,
+        now,
+        link::DEFAULT_LIFE,
+    );
     let url = format!("{}{path}", visit.state.api.url);
     html! { p { a href=(url) rel="noreferrer" { "Link for an hour" } " " small { "(for those without an API key)" } } }
 }
@@ -139,7 +183,12 @@ async fn upload(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Opti
     tail.destination.as_ref()?;
     let id = format!("{}/egress/{}", head.project_id, head.egress_id);
     let actor = visit.state.tree.actor(&id).await?;
-    let phase = actor.state.get("upload")?.get("phase")?.as_str()?.to_owned();
+    let phase = actor
+        .state
+        .get("upload")?
+        .get("phase")?
+        .as_str()?
+        .to_owned();
     let next = actor.timers.iter().find(|timer| timer.name == "upload");
     Some(html! {
         a href={ "/actors/" (head.project_id) "/egress/" (encoded(head.egress_id.as_str())) } { (phase) }
@@ -165,22 +214,43 @@ async fn file(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
     if recording.tail.destination.is_some() {
-        return Err(Problem::new(ErrorCode::NotFound, "the recording is not on this machine").into());
+        return Err(
+            Problem::new(ErrorCode::NotFound, "the recording is not on this machine").into(),
+        );
     }
-    let file = local::open(&visit.state.admin.recordings, &project.id, &recording.filepath).await?;
-    let is_shown = visit.query("download").is_none() && (is_media(&file, "video") || is_media(&file, "audio"));
+    let file = local::open(
+        &visit.state.admin.recordings,
+        &project.id,
+        &recording.filepath,
+    )
+    .await?;
+    let is_shown =
+        visit.query("download").is_none() && (is_media(&file, "video") || is_media(&file, "audio"));
     let name = Path::new(recording.filepath.as_str()).file_name();
     let name = name.map_or("recording".into(), |name| name.to_string_lossy());
     let disposition = ContentDisposition {
-        disposition: if is_shown { DispositionType::Inline } else { DispositionType::Attachment },
+        disposition: if is_shown {
+            DispositionType::Inline
+        } else {
+            DispositionType::Attachment
+        },
         parameters: vec![DispositionParam::Filename(name.into_owned())],
     };
     let file = file.set_content_disposition(disposition);
-    let file = if is_shown { file } else { file.set_content_type(actix_web::mime::APPLICATION_OCTET_STREAM) };
+    let file = if is_shown {
+        file
+    } else {
+        file.set_content_type(actix_web::mime::APPLICATION_OCTET_STREAM)
+    };
     let mut response = file.into_response(&visit.request);
-    for (name, value) in [(X_CONTENT_TYPE_OPTIONS, "nosniff"), (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")]
-    {
-        response.headers_mut().insert(name, actix_web::http::header::HeaderValue::from_static(value));
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+    ] {
+        response.headers_mut().insert(
+            name,
+            actix_web::http::header::HeaderValue::from_static(value),
+        );
     }
     Ok(response)
 }

@@ -25,12 +25,18 @@ const OF_ENDED: usize = 4;
 
 /// The routes of the page.
 pub fn routes() -> Vec<Route> {
-    vec![route::page("/projects/{project}", list), route::action("/projects/{project}/rooms", create)]
+    vec![
+        route::page("/projects/{project}", list),
+        route::action("/projects/{project}/rooms", create),
+    ]
 }
 
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let page = PageRequest { limit: ROWS, offset: visit.offset() };
+    let page = PageRequest {
+        limit: ROWS,
+        offset: visit.offset(),
+    };
     let rooms = match visit.query("q") {
         Some(prefix) => found(&visit, &project, prefix, page).await?,
         None => all(&visit, &project, page).await?,
@@ -42,7 +48,12 @@ async fn list(visit: Visit) -> Answer {
         (live(&visit, "rooms", EVERY, &rooms))
         (create_form(&visit, &project, &templates))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, ""), &format!("Rooms of {}", project.name), &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, ""),
+        &format!("Rooms of {}", project.name),
+        &content,
+    )))
 }
 
 fn search(visit: &Visit, project: &Project) -> Markup {
@@ -57,8 +68,17 @@ fn search(visit: &Visit, project: &Project) -> Markup {
     }
 }
 
-async fn found(visit: &Visit, project: &Project, prefix: String, page: PageRequest) -> Result<Markup, ApiError> {
-    let mut rooms = visit.state.store.rooms_with_prefix(project.id.clone(), prefix.clone(), page).await?;
+async fn found(
+    visit: &Visit,
+    project: &Project,
+    prefix: String,
+    page: PageRequest,
+) -> Result<Markup, ApiError> {
+    let mut rooms = visit
+        .state
+        .store
+        .rooms_with_prefix(project.id.clone(), prefix.clone(), page)
+        .await?;
     rooms.items.sort_by_key(|room| room.ended_at.is_some());
     Ok(html! {
         @if rooms.items.is_empty() {
@@ -72,8 +92,15 @@ async fn found(visit: &Visit, project: &Project, prefix: String, page: PageReque
 
 async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Markup, ApiError> {
     let store = &visit.state.store;
-    let first = PageRequest { limit: ROWS, offset: 0 };
-    let live = if page.offset == 0 { Some(store.live_rooms(project.id.clone(), first).await?) } else { None };
+    let first = PageRequest {
+        limit: ROWS,
+        offset: 0,
+    };
+    let live = if page.offset == 0 {
+        Some(store.live_rooms(project.id.clone(), first).await?)
+    } else {
+        None
+    };
     let rooms = store.rooms(project.id.clone(), page).await?;
     Ok(html! {
         @if let Some(live) = live {
@@ -95,7 +122,11 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
 
 /// Those of the rooms that have ended.
 fn ended(rooms: &[Room]) -> Vec<Room> {
-    rooms.iter().filter(|room| room.ended_at.is_some()).cloned().collect()
+    rooms
+        .iter()
+        .filter(|room| room.ended_at.is_some())
+        .cloned()
+        .collect()
 }
 
 /// A table with the first so many of the columns.
@@ -109,17 +140,30 @@ fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) ->
             badge(room.status.as_str()),
         ]
     };
-    table(caption, COLUMNS.get(..columns).unwrap_or(&COLUMNS), &rooms.items.iter().map(row).collect::<Vec<_>>())
+    table(
+        caption,
+        COLUMNS.get(..columns).unwrap_or(&COLUMNS),
+        &rooms.items.iter().map(row).collect::<Vec<_>>(),
+    )
 }
 
 /// The templates of a project, for a choice.
 pub async fn templates(visit: &Visit, project: &Project) -> Result<Vec<TemplateJson>, ApiError> {
-    Ok(visit.call(v1::templates::list, &project.id).page(200, 0).send().await?.items)
+    Ok(visit
+        .call(v1::templates::list, &project.id)
+        .page(200, 0)
+        .send()
+        .await?
+        .items)
 }
 
 fn create_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> Markup {
     let mut choices = vec![("", "the project's default")];
-    choices.extend(templates.iter().map(|template| (template.id.as_str(), template.name.as_str())));
+    choices.extend(
+        templates
+            .iter()
+            .map(|template| (template.id.as_str(), template.name.as_str())),
+    );
     html! {
         section.card {
             h2 { "Open a room" }
@@ -147,6 +191,13 @@ async fn create(visit: Visit) -> Answer {
     if let Some(seconds) = visit.number("empty_timeout_seconds")? {
         body["empty_timeout_seconds"] = json!(seconds);
     }
-    let Json(room) = visit.call(v1::rooms::create, &project).body(body).send().await?;
-    Ok(visit.done(&format!("/projects/{project}/rooms/{}", room.name), "room-created"))
+    let Json(room) = visit
+        .call(v1::rooms::create, &project)
+        .body(body)
+        .send()
+        .await?;
+    Ok(visit.done(
+        &format!("/projects/{project}/rooms/{}", room.name),
+        "room-created",
+    ))
 }

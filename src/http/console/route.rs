@@ -41,21 +41,44 @@ impl Route {
 }
 
 /// A page that is shown.
-pub fn page<F: Future<Output = Answer> + 'static>(path: &'static str, handler: fn(Visit) -> F) -> Route {
-    Route { path, method: Method::Get, handler: Rc::new(move |visit| Box::pin(handler(visit))) }
+pub fn page<F: Future<Output = Answer> + 'static>(
+    path: &'static str,
+    handler: fn(Visit) -> F,
+) -> Route {
+    Route {
+        path,
+        method: Method::Get,
+        handler: Rc::new(move |visit| Box::pin(handler(visit))),
+    }
 }
 
 /// An action that a form sends.
-pub fn action<F: Future<Output = Answer> + 'static>(path: &'static str, handler: fn(Visit) -> F) -> Route {
-    Route { path, method: Method::Post, handler: Rc::new(move |visit| Box::pin(handler(visit))) }
+pub fn action<F: Future<Output = Answer> + 'static>(
+    path: &'static str,
+    handler: fn(Visit) -> F,
+) -> Route {
+    Route {
+        path,
+        method: Method::Post,
+        handler: Rc::new(move |visit| Box::pin(handler(visit))),
+    }
 }
 
 /// Adds the routes, those of one path as one resource.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes: Vec<Route>) {
     let mut resources: Vec<(&'static str, Vec<&'static str>, actix_web::Resource)> = Vec::new();
-    for Route { path, method, handler } in routes {
+    for Route {
+        path,
+        method,
+        handler,
+    } in routes
+    {
         let state = Arc::clone(state);
-        let base = if method == Method::Get { web::get() } else { web::post() };
+        let base = if method == Method::Get {
+            web::get()
+        } else {
+            web::post()
+        };
         let route = base.to(move |request: HttpRequest, payload: web::Payload| {
             answer(Arc::clone(&state), Rc::clone(&handler), request, payload)
         });
@@ -65,7 +88,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes:
                 methods.push(method.as_str());
                 resources.insert(at, (path, methods, resource.route(route)));
             }
-            None => resources.push((path, vec![method.as_str()], web::resource(path).route(route))),
+            None => resources.push((
+                path,
+                vec![method.as_str()],
+                web::resource(path).route(route),
+            )),
         }
     }
     for (_, methods, resource) in resources {
@@ -78,14 +105,30 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes:
     }
 }
 
-async fn answer(state: Arc<AppState>, handler: Handler, request: HttpRequest, payload: web::Payload) -> HttpResponse {
-    let Some(operator) = state.admin.console.operator(&request) else { return turn_away(&*state, &request) };
-    let failed = Failed { request: request.clone(), operator: operator.clone() };
+async fn answer(
+    state: Arc<AppState>,
+    handler: Handler,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
+    let Some(operator) = state.admin.console.operator(&request) else {
+        return turn_away(&*state, &request);
+    };
+    let failed = Failed {
+        request: request.clone(),
+        operator: operator.clone(),
+    };
     let form = match form(&*state, &request, payload, &operator.csrf).await {
         Ok(form) => form,
         Err(error) => return failed.respond(&error),
     };
-    let answer = handler(Visit { state, request, operator, form }).await;
+    let answer = handler(Visit {
+        state,
+        request,
+        operator,
+        form,
+    })
+    .await;
     answer.unwrap_or_else(|error| failed.respond(&error))
 }
 
@@ -95,7 +138,10 @@ pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
         return visit::html(StatusCode::FORBIDDEN, layout::closed());
     }
     if request.method() != actix_web::http::Method::GET {
-        let problem = Problem::new(ErrorCode::Unauthorized, "the session has ended; sign in again");
+        let problem = Problem::new(
+            ErrorCode::Unauthorized,
+            "the session has ended; sign in again",
+        );
         let status = StatusCode::UNAUTHORIZED;
         return if visit::is_partial(request) {
             visit::notice(status, layout::problem(&problem))
@@ -103,7 +149,10 @@ pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
             visit::html(status, layout::signed_out(&problem))
         };
     }
-    visit::redirect(request, &format!("/sign-in?next={}", encoded(request.path())))
+    visit::redirect(
+        request,
+        &format!("/sign-in?next={}", encoded(request.path())),
+    )
 }
 
 /// Reads and checks the form of an action; a page has none.
@@ -120,9 +169,16 @@ pub async fn form(
         return Ok(Vec::new());
     }
     origins::check_same_origin(request)?;
-    let body = state.forms().within(payload::LIMIT, request, payload).await.map_err(Problem::from)?;
+    let body = state
+        .forms()
+        .within(payload::LIMIT, request, payload)
+        .await
+        .map_err(Problem::from)?;
     let form: Vec<(String, String)> = form_urlencoded::parse(&body).into_owned().collect();
-    let sent = form.iter().find(|(name, _)| name == CSRF_FIELD).map_or("", |(_, value)| value);
+    let sent = form
+        .iter()
+        .find(|(name, _)| name == CSRF_FIELD)
+        .map_or("", |(_, value)| value);
     if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {
         let message = "the form has expired, since its session has ended or the server was restarted; reload the page";
         return Err(Problem::new(ErrorCode::OriginRejected, message).into());
@@ -141,10 +197,14 @@ impl Failed {
         if error.status() >= 500 && !error.problem.is_logged {
             log::error!(path = self.request.match_pattern().unwrap_or_default().as_str(); "the console: {error}");
         }
-        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if visit::is_partial(&self.request) {
             return visit::notice(status, layout::problem(&error.problem));
         }
-        visit::html(status, layout::failed(&self.operator, status, &error.problem))
+        visit::html(
+            status,
+            layout::failed(&self.operator, status, &error.problem),
+        )
     }
 }

@@ -26,7 +26,11 @@ pub fn respond(state: &AppState, request: &HttpRequest) -> HttpResponse {
 /// something else to a shell, where the commands are pasted.
 fn origin(state: &AppState, request: &HttpRequest) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]/".contains(&byte);
-    state.admin.console.requested_origin(request).filter(|origin| origin.bytes().all(is_plain))
+    state
+        .admin
+        .console
+        .requested_origin(request)
+        .filter(|origin| origin.bytes().all(is_plain))
 }
 
 fn content(sdks: &[Sdk]) -> Markup {
@@ -43,8 +47,9 @@ fn content(sdks: &[Sdk]) -> Markup {
 fn card(sdk: &Sdk) -> Markup {
     let id = sdk.language.to_lowercase();
     let name = sdk.archive.rsplit('/').next().unwrap_or_default();
-    let kilobytes =
-        |archive: &PackageFile| grouped(i64::try_from(archive.content.len().div_ceil(1_000)).unwrap_or_default());
+    let kilobytes = |archive: &PackageFile| {
+        grouped(i64::try_from(archive.content.len().div_ceil(1_000)).unwrap_or_default())
+    };
     html! {
         section.card aria-labelledby={ "of-" (id) } {
             h2 id={ "of-" (id) } { (sdk.language) }

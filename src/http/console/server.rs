@@ -18,7 +18,12 @@ pub fn routes() -> Vec<Route> {
 
 async fn show(visit: Visit) -> Answer {
     let state = &visit.state;
-    let changed = state.admin.settings.iter().filter(|setting| setting.origin.is_some()).count();
+    let changed = state
+        .admin
+        .settings
+        .iter()
+        .filter(|setting| setting.origin.is_some())
+        .count();
     let content = html! {
         h1 { "Server" }
         (facts(&[
@@ -37,12 +42,21 @@ async fn show(visit: Visit) -> Answer {
         p.help { "Secrets are shown as ***. A later source overrides an earlier one: default, file, environment, option." }
         (table("Effective settings", &["Setting", "Value", "From"], &state.admin.settings.iter().map(row).collect::<Vec<_>>()))
     };
-    Ok(visit.show(layout::page(&visit, Place::Server("/server"), "Server", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Server("/server"),
+        "Server",
+        &content,
+    )))
 }
 
 fn turn(plane: Option<&EmbeddedPlane>) -> String {
     let urls = plane.map(EmbeddedPlane::own_turn_urls).unwrap_or_default();
-    if urls.is_empty() { "none: media.rtc.turn.server is off".to_owned() } else { urls.join(", ") }
+    if urls.is_empty() {
+        "none: media.rtc.turn.server is off".to_owned()
+    } else {
+        urls.join(", ")
+    }
 }
 
 fn backups(backups: Option<&Backups>) -> String {
@@ -56,9 +70,9 @@ fn row(setting: &SettingReport) -> Vec<Markup> {
     vec![
         html! { code { (setting.name) } },
         or_nothing(Some(&setting.value).filter(|value| !value.is_empty())),
-        setting
-            .origin
-            .as_deref()
-            .map_or_else(|| html! { span.none { "default" } }, |origin| html! { strong { (origin) } }),
+        setting.origin.as_deref().map_or_else(
+            || html! { span.none { "default" } },
+            |origin| html! { strong { (origin) } },
+        ),
     ]
 }

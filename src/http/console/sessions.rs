@@ -5,7 +5,9 @@ use conclave_model::{ProjectId, Timestamp};
 use maud::{Markup, html};
 
 use super::layout::{self, Place};
-use super::parts::{ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time};
+use super::parts::{
+    ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time,
+};
 use super::route::{self, Route};
 use super::timeline::{Bar, Row, timeline};
 use super::visit::{Answer, Visit};
@@ -15,19 +17,38 @@ use crate::http::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJs
 
 /// The routes of the pages.
 pub fn routes() -> Vec<Route> {
-    vec![route::page("/projects/{project}/sessions", list), route::page("/projects/{project}/sessions/{id}", one)]
+    vec![
+        route::page("/projects/{project}/sessions", list),
+        route::page("/projects/{project}/sessions/{id}", one),
+    ]
 }
 
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let (room, identity, active) = (visit.query("room"), visit.query("identity"), visit.query("active"));
-    let call = visit.call(sessions::list, &project.id).page(ROWS, visit.offset());
-    let call = call.query("room", room.as_deref()).query("identity", identity.as_deref());
+    let (room, identity, active) = (
+        visit.query("room"),
+        visit.query("identity"),
+        visit.query("active"),
+    );
+    let call = visit
+        .call(sessions::list, &project.id)
+        .page(ROWS, visit.offset());
+    let call = call
+        .query("room", room.as_deref())
+        .query("identity", identity.as_deref());
     let listed = call.query("active", active.as_deref()).send().await?;
     let path = format!("/projects/{}/sessions", project.id);
-    let rows: Vec<_> = listed.items.iter().map(|session| row(&path, session)).collect();
+    let rows: Vec<_> = listed
+        .items
+        .iter()
+        .map(|session| row(&path, session))
+        .collect();
     // Only the sessions of one room are beside each other in time.
-    let plotted = if room.is_some() { rows_of_timeline(&visit, &project.id, &listed.items).await? } else { Vec::new() };
+    let plotted = if room.is_some() {
+        rows_of_timeline(&visit, &project.id, &listed.items).await?
+    } else {
+        Vec::new()
+    };
     let content = html! {
         h1 { "Sessions" }
         (filters(&path, room.as_deref(), identity.as_deref(), active.as_deref()))
@@ -43,11 +64,20 @@ async fn list(visit: Visit) -> Answer {
         }
         (pager(&visit, visit.offset(), listed.has_more))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/sessions"), "Sessions", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/sessions"),
+        "Sessions",
+        &content,
+    )))
 }
 
 fn filters(path: &str, room: Option<&str>, identity: Option<&str>, active: Option<&str>) -> Markup {
-    let states = [("", "open and closed"), ("true", "open"), ("false", "closed")];
+    let states = [
+        ("", "open and closed"),
+        ("true", "open"),
+        ("false", "closed"),
+    ];
     html! {
         form.filters method="get" action=(path) {
             (field("room", "Room", &html! { input #room name="room" value=(room.unwrap_or_default()); }, ""))
@@ -75,11 +105,19 @@ fn left(session: &SessionJson) -> Markup {
 }
 
 /// The sessions with their tracks, the earliest first.
-async fn rows_of_timeline(visit: &Visit, project: &ProjectId, listed: &[SessionJson]) -> Result<Vec<Row>, ApiError> {
+async fn rows_of_timeline(
+    visit: &Visit,
+    project: &ProjectId,
+    listed: &[SessionJson],
+) -> Result<Vec<Row>, ApiError> {
     let now = visit.state.clock.now();
     let mut rows = Vec::new();
     for session in listed.iter().rev() {
-        let Json(detail) = visit.call(sessions::get, project).path("id", &session.id.to_string()).send().await?;
+        let Json(detail) = visit
+            .call(sessions::get, project)
+            .path("id", &session.id.to_string())
+            .send()
+            .await?;
         rows.push(timeline_row(&detail, now));
     }
     Ok(rows)
@@ -107,7 +145,11 @@ fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestam
 
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let Json(detail) = visit.call(sessions::get, &project.id).path("id", &visit.param("id")).send().await?;
+    let Json(detail) = visit
+        .call(sessions::get, &project.id)
+        .path("id", &visit.param("id"))
+        .send()
+        .await?;
     let plotted = timeline_row(&detail, visit.state.clock.now());
     let path = format!("/projects/{}", project.id);
     let session = &detail.session;
@@ -127,7 +169,12 @@ async fn one(visit: Visit) -> Answer {
         h2 { "Tracks" }
         (tracks(&detail.tracks))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/sessions"), "Session", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/sessions"),
+        "Session",
+        &content,
+    )))
 }
 
 fn tracks(tracks: &[SessionTrackJson]) -> Markup {
@@ -142,7 +189,14 @@ fn tracks(tracks: &[SessionTrackJson]) -> Markup {
     };
     let rows: Vec<_> = tracks.iter().map(row).collect();
     if rows.is_empty() {
-        return empty("The participant published no track.", "It has listened only.");
+        return empty(
+            "The participant published no track.",
+            "It has listened only.",
+        );
     }
-    table("Tracks", &["Source", "Kind", "Track sid", "Started", "Ended"], &rows)
+    table(
+        "Tracks",
+        &["Source", "Kind", "Track sid", "Started", "Ended"],
+        &rows,
+    )
 }

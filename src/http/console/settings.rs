@@ -8,7 +8,9 @@ use maud::{Markup, html};
 
 use super::layout::{self, Place};
 use super::operator_call::log_change;
-use super::parts::{badge, danger, empty, facts, field, form, grouped, secret, select, table, time};
+use super::parts::{
+    badge, danger, empty, facts, field, form, grouped, secret, select, table, time,
+};
 use super::projects::{existing_plan, plans};
 use super::rooms::templates;
 use super::route::{self, Route};
@@ -53,17 +55,29 @@ async fn show(visit: Visit) -> Answer {
             (status_form(&visit, &project))
         }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/settings"), "Settings", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/settings"),
+        "Settings",
+        &content,
+    )))
 }
 
 fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Markup {
     let row = |key: &ApiKeyRecord| {
         let path = format!("/projects/{}/keys/{}/revoke", project.id, key.prefix);
-        let question = format!("Revoke the key {}…? Requests with it fail at once.", key.prefix);
+        let question = format!(
+            "Revoke the key {}…? Requests with it fail at once.",
+            key.prefix
+        );
         vec![
             html! { code { (key.prefix) "…" } },
             html! { (key.label) },
-            badge(if key.revoked_at.is_some() { "revoked" } else { "active" }),
+            badge(if key.revoked_at.is_some() {
+                "revoked"
+            } else {
+                "active"
+            }),
             time(key.created_at),
             time(key.revoked_at),
             html! { @if key.revoked_at.is_none() { (danger(visit, &path, "Revoke", &question)) } },
@@ -115,8 +129,14 @@ fn credit_form(visit: &Visit, project: &Project) -> Markup {
 }
 
 fn template_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> Markup {
-    let choices: Vec<_> = templates.iter().map(|template| (template.id.as_str(), template.name.as_str())).collect();
-    let chosen = project.default_template_id.as_ref().map_or("", |id| id.as_str());
+    let choices: Vec<_> = templates
+        .iter()
+        .map(|template| (template.id.as_str(), template.name.as_str()))
+        .collect();
+    let chosen = project
+        .default_template_id
+        .as_ref()
+        .map_or("", |id| id.as_str());
     html! {
         section.card {
             h2 { "Default template" }
@@ -160,7 +180,11 @@ fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> A
 
 async fn set_plan(visit: Visit) -> Answer {
     let (project, plan) = (visit.project().await?, existing_plan(&visit)?);
-    visit.state.store.set_project_plan(project.id.clone(), plan).await?;
+    visit
+        .state
+        .store
+        .set_project_plan(project.id.clone(), plan)
+        .await?;
     done(&visit, &project, "set_project_plan", "plan-changed")
 }
 
@@ -171,31 +195,58 @@ async fn set_status(visit: Visit) -> Answer {
         "active" => (ProjectStatus::Active, "project-resumed"),
         _ => return Err(Problem::invalid("status", "must be one of active, suspended").into()),
     };
-    visit.state.store.set_project_status(project.id.clone(), status).await?;
+    visit
+        .state
+        .store
+        .set_project_status(project.id.clone(), status)
+        .await?;
     done(&visit, &project, "set_project_status", note)
 }
 
 async fn credit(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let amount = visit.number("ugx")?.filter(|ugx| (1..=MOST_CREDIT_UGX).contains(ugx));
+    let amount = visit
+        .number("ugx")?
+        .filter(|ugx| (1..=MOST_CREDIT_UGX).contains(ugx));
     let message = || format!("must be an integer from 1 to {MOST_CREDIT_UGX}");
     let ugx = amount.ok_or_else(|| Problem::invalid("ugx", message()))?;
-    visit.state.store.credit_project(project.id.clone(), ugx).await?;
+    visit
+        .state
+        .store
+        .credit_project(project.id.clone(), ugx)
+        .await?;
     done(&visit, &project, "credit_project", "credited")
 }
 
 async fn set_default_template(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let template = visit.field("template").parse().map_err(|_| Problem::template_not_found().at("template"))?;
-    visit.state.store.set_default_template(project.id.clone(), template).await?;
-    done(&visit, &project, "set_default_template", "default-template-set")
+    let template = visit
+        .field("template")
+        .parse()
+        .map_err(|_| Problem::template_not_found().at("template"))?;
+    visit
+        .state
+        .store
+        .set_default_template(project.id.clone(), template)
+        .await?;
+    done(
+        &visit,
+        &project,
+        "set_default_template",
+        "default-template-set",
+    )
 }
 
 async fn create_key(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let label = visit.field("label").to_owned();
     checked_label(&label, 0..=200).map_err(|allowed| Problem::invalid("label", allowed))?;
-    let key = visit.state.store.create_api_key(project.id.clone(), label).await?.key;
+    let key = visit
+        .state
+        .store
+        .create_api_key(project.id.clone(), label)
+        .await?
+        .key;
     log_change("create_api_key", &project.id);
     let content = html! {
         h1 { "API key" }
@@ -203,15 +254,28 @@ async fn create_key(visit: Visit) -> Answer {
         p { "Your backend sends it as " code { "Authorization: Bearer " } "." }
         p { a href={ "/projects/" (project.id) "/settings" } { "Back to the settings" } }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/settings"), "API key", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/settings"),
+        "API key",
+        &content,
+    )))
 }
 
 async fn revoke_key(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let not_found = || ApiError::from(Problem::new(ErrorCode::NotFound, "no key with that prefix in this project"));
+    let not_found = || {
+        ApiError::from(Problem::new(
+            ErrorCode::NotFound,
+            "no key with that prefix in this project",
+        ))
+    };
     let keys = visit.state.store.api_keys(project.id.clone()).await?;
     let prefix = visit.param("prefix");
-    let key = keys.into_iter().find(|key| key.prefix.as_str() == prefix).ok_or_else(not_found)?;
+    let key = keys
+        .into_iter()
+        .find(|key| key.prefix.as_str() == prefix)
+        .ok_or_else(not_found)?;
     visit.state.store.revoke_api_key(key.prefix).await?;
     done(&visit, &project, "revoke_api_key", "key-revoked")
 }

@@ -37,7 +37,10 @@ fn show(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     match state.console().gate() {
         Gate::Closed => visit::html(StatusCode::FORBIDDEN, layout::closed()),
         _ if state.console().operator(request).is_some() => visit::redirect(request, &next),
-        _ => visit::html(StatusCode::OK, layout::sign_in(&state.console().sign_in_token(), &next, None)),
+        _ => visit::html(
+            StatusCode::OK,
+            layout::sign_in(&state.console().sign_in_token(), &next, None),
+        ),
     }
 }
 
@@ -48,7 +51,9 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
         let mut response = visit::html(status, layout::sign_in(&token, next, Some(problem)));
         if let Some(wait) = problem.retry_after {
             let seconds = wait.as_secs().saturating_add(1);
-            response.headers_mut().insert(actix_web::http::header::RETRY_AFTER, seconds.into());
+            response
+                .headers_mut()
+                .insert(actix_web::http::header::RETRY_AFTER, seconds.into());
         }
         response
     };
@@ -56,14 +61,24 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
         Ok(form) => form,
         Err(error) => return refuse("/", &error.problem),
     };
-    let field = |name: &str| form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
+    let field = |name: &str| {
+        form.iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value.as_str())
+    };
     let next = next(field("next"));
     match state.console().sign_in(request, field("token")) {
         Err(problem) => refuse(&next, &problem),
         Ok(value) => {
             log::info!(caller = "operator"; "an operator has signed in to the console");
             let mut response = visit::redirect(request, &next);
-            set_cookie(state, request, &mut response, &value, SESSION_LIFE.as_secs());
+            set_cookie(
+                state,
+                request,
+                &mut response,
+                &value,
+                SESSION_LIFE.as_secs(),
+            );
             response
         }
     }
@@ -81,9 +96,21 @@ pub fn end_session(state: &impl Guarded, request: &HttpRequest) -> HttpResponse 
     response
 }
 
-fn set_cookie(state: &impl Guarded, request: &HttpRequest, response: &mut HttpResponse, value: &str, seconds: u64) {
-    let secure = if state.console().is_secure(request) { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+fn set_cookie(
+    state: &impl Guarded,
+    request: &HttpRequest,
+    response: &mut HttpResponse,
+    value: &str,
+    seconds: u64,
+) {
+    let secure = if state.console().is_secure(request) {
+        "; Secure"
+    } else {
+        ""
+    };
+    let cookie = format!(
+        "{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+    );
     if let Ok(cookie) = cookie.parse() {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
@@ -91,20 +118,35 @@ fn set_cookie(state: &impl Guarded, request: &HttpRequest, response: &mut HttpRe
 
 fn query(request: &HttpRequest, name: &str) -> String {
     let mut pairs = url::form_urlencoded::parse(request.query_string().as_bytes());
-    pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+    pairs
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
 }
 
 /// The patterns of the console's pages.
-static PAGES: LazyLock<Vec<ResourceDef>> =
-    LazyLock::new(|| super::routes().iter().filter_map(Route::page_path).map(ResourceDef::new).collect());
+static PAGES: LazyLock<Vec<ResourceDef>> = LazyLock::new(|| {
+    super::routes()
+        .iter()
+        .filter_map(Route::page_path)
+        .map(ResourceDef::new)
+        .collect()
+});
 
 /// The page to show after signing in: one of the console. Browsers drop control characters of a url, and take a backslash for a
 /// slash; two slashes begin another host.
 fn next(asked: &str) -> String {
-    let is_plain = asked.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !asked.starts_with("//");
+    let is_plain = asked
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        && !asked.starts_with("//");
     let path = asked.split(['?', '#']).next().unwrap_or_default();
     let is_page = is_plain && PAGES.iter().any(|page| page.is_match(path));
-    if is_page { asked.to_owned() } else { "/".to_owned() }
+    if is_page {
+        asked.to_owned()
+    } else {
+        "/".to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -113,13 +155,37 @@ mod tests {
 
     #[test]
     fn signing_in_leads_to_a_page_of_the_console_only() {
-        for page in ["/", "/projects/prj_1?x=1", "/actors/prj_1/room/a%20b", "/server"] {
+        for page in [
+            "/",
+            "/projects/prj_1?x=1",
+            "/actors/prj_1/room/a%20b",
+            "/server",
+        ] {
             assert_eq!(next(page), page);
         }
-        let elsewhere = ["", "projects", "//example.org", "https://example.org", "/\\example.org", "/a\r\nb"];
-        let hidden =
-            ["/\t/example.org", "/\n/example.org", "/\u{b}/example.org", " //example.org", "/\u{7f}", "/\u{2028}/a"];
-        let no_pages = ["/metrics", "/sign-out", "/debug/events", "/%09/example.org", "/projects\t/a"];
+        let elsewhere = [
+            "",
+            "projects",
+            "//example.org",
+            "https://example.org",
+            "/\\example.org",
+            "/a\r\nb",
+        ];
+        let hidden = [
+            "/\t/example.org",
+            "/\n/example.org",
+            "/\u{b}/example.org",
+            " //example.org",
+            "/\u{7f}",
+            "/\u{2028}/a",
+        ];
+        let no_pages = [
+            "/metrics",
+            "/sign-out",
+            "/debug/events",
+            "/%09/example.org",
+            "/projects\t/a",
+        ];
         for other in elsewhere.into_iter().chain(hidden).chain(no_pages) {
             assert_eq!(next(other), "/", "{other:?}");
         }

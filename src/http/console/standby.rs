@@ -35,14 +35,20 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
 
 fn page(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     match state.console.operator(request) {
-        Some(operator) => visit::html(StatusCode::OK, layout::of_standby(&operator, &content(state))),
+        Some(operator) => visit::html(
+            StatusCode::OK,
+            layout::of_standby(&operator, &content(state)),
+        ),
         None => route::turn_away(state, request),
     }
 }
 
 fn content(state: &StandbyState) -> Markup {
     let cluster = state.lease.cluster();
-    let console = cluster.as_ref().and_then(ClusterState::active).and_then(|node| node.info.admin_url.as_ref());
+    let console = cluster
+        .as_ref()
+        .and_then(ClusterState::active)
+        .and_then(|node| node.info.admin_url.as_ref());
     html! {
         h1 { "Server" }
         p {
@@ -54,8 +60,14 @@ fn content(state: &StandbyState) -> Markup {
     }
 }
 
-async fn sign_out(state: &StandbyState, request: &HttpRequest, payload: web::Payload) -> HttpResponse {
-    let Some(operator) = state.console.operator(request) else { return route::turn_away(state, request) };
+async fn sign_out(
+    state: &StandbyState,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
+    let Some(operator) = state.console.operator(request) else {
+        return route::turn_away(state, request);
+    };
     match route::form(state, request, payload, &operator.csrf).await {
         Ok(_) => sign_in::end_session(state, request),
         Err(error) => ApiError::to_http(&error),

@@ -34,9 +34,21 @@ pub struct Row {
 
 /// A timeline with its legend.
 pub fn timeline(name: &str, rows: &[Row]) -> Markup {
-    let from = rows.iter().map(|row| row.whole.from).min().unwrap_or_default();
-    let to = rows.iter().map(|row| row.whole.to).max().unwrap_or_default().max(from + 1_000);
-    let scale = Scale { from, span: seconds(to - from) };
+    let from = rows
+        .iter()
+        .map(|row| row.whole.from)
+        .min()
+        .unwrap_or_default();
+    let to = rows
+        .iter()
+        .map(|row| row.whole.to)
+        .max()
+        .unwrap_or_default()
+        .max(from + 1_000);
+    let scale = Scale {
+        from,
+        span: seconds(to - from),
+    };
     html! {
         div.timeline role="group" aria-label={ (name) ", as a timeline; the table below has the times" } {
             @for row in rows { (scale.row(row)) }
@@ -126,10 +138,16 @@ mod tests {
     #[test]
     fn a_bar_is_within_the_picture_and_a_name_is_no_markup() {
         let bar = |from, to, kind| Bar { from, to, kind };
-        let row =
-            Row { name: "<b>&".into(), whole: bar(1_000, 5_000, "session"), tracks: vec![bar(0, 9_000, "video")] };
+        let row = Row {
+            name: "<b>&".into(),
+            whole: bar(1_000, 5_000, "session"),
+            tracks: vec![bar(0, 9_000, "video")],
+        };
         let text = timeline("Sessions", &[row]).into_string();
-        assert!(text.contains("&lt;b&gt;&amp;") && !text.contains("<b>"), "{text}");
+        assert!(
+            text.contains("&lt;b&gt;&amp;") && !text.contains("<b>"),
+            "{text}"
+        );
         assert_eq!(text.matches(r#"x="0.0" y"#).count(), 2, "{text}");
         assert_eq!(text.matches(r#"width="1000.0""#).count(), 2, "{text}");
         for end in ["1970-01-01 00:00:01", "00:00:05"] {
@@ -140,6 +158,9 @@ mod tests {
     #[test]
     fn the_end_has_its_day_if_that_is_another_one() {
         let day = 24 * 3_600_000;
-        assert_eq!((end(0, day - 1_000), end(0, day)), ("23:59:59".to_owned(), "1970-01-02 00:00:00".to_owned()));
+        assert_eq!(
+            (end(0, day - 1_000), end(0, day)),
+            ("23:59:59".to_owned(), "1970-01-02 00:00:00".to_owned())
+        );
     }
 }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, ContentType, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY};
+use actix_web::http::header::{
+    CACHE_CONTROL, ContentType, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
+};
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId};
@@ -45,7 +47,9 @@ pub struct Visit {
 impl Visit {
     /// Returns the websocket url by which the operator's browser reaches the media plane, if that depends on it.
     pub fn derived_media_url(&self) -> Option<String> {
-        self.state.media_url.derived_on_port(&self.request, self.state.api.port)
+        self.state
+            .media_url
+            .derived_on_port(&self.request, self.state.api.port)
     }
 
     /// Returns the websocket url by which the operator's browser reaches the media plane.
@@ -61,19 +65,27 @@ impl Visit {
     /// Returns a query parameter; `None` if it is absent or blank.
     pub fn query(&self, name: &str) -> Option<String> {
         let mut pairs = form_urlencoded::parse(self.request.query_string().as_bytes());
-        let found = pairs.find(|(key, _)| key == name).map(|(_, value)| value.trim().to_owned());
+        let found = pairs
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.trim().to_owned());
         found.filter(|value| !value.is_empty())
     }
 
     /// Returns the number of rows to skip.
     pub fn offset(&self) -> u64 {
-        let offset = self.query("offset").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let offset = self
+            .query("offset")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         u64::min(offset, conclave_model::page::PageRequest::MAX_OFFSET)
     }
 
     /// Returns a field of the form without white space around it; empty if it is absent.
     pub fn field(&self, name: &str) -> &str {
-        self.form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.trim())
+        self.form
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value.trim())
     }
 
     /// Returns a field of the form; `None` if it is absent or blank.
@@ -86,7 +98,10 @@ impl Visit {
     /// # Errors
     /// 400 for a text that is no whole number.
     pub fn number(&self, name: &'static str) -> Result<Option<i64>, Problem> {
-        let parse = |text: &str| text.parse().map_err(|_| Problem::invalid(name, "must be a whole number"));
+        let parse = |text: &str| {
+            text.parse()
+                .map_err(|_| Problem::invalid(name, "must be a whole number"))
+        };
         self.optional(name).map(parse).transpose()
     }
 
@@ -126,8 +141,14 @@ impl Visit {
     pub fn show(&self, page: Markup) -> HttpResponse {
         let mut response = html(StatusCode::OK, page);
         if self.is_partial() && self.request.method() == actix_web::http::Method::POST {
-            for (name, value) in [(HX_RETARGET, "#page"), (HX_RESELECT, "#page"), (HX_RESWAP, "outerHTML show:top")] {
-                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            for (name, value) in [
+                (HX_RETARGET, "#page"),
+                (HX_RESELECT, "#page"),
+                (HX_RESWAP, "outerHTML show:top"),
+            ] {
+                response
+                    .headers_mut()
+                    .insert(name, HeaderValue::from_static(value));
             }
         }
         response
@@ -148,13 +169,19 @@ pub fn redirect(request: &HttpRequest, to: &str) -> HttpResponse {
     if is_partial(request) {
         return HttpResponse::Ok().insert_header((HX_REDIRECT, to)).finish();
     }
-    HttpResponse::SeeOther().insert_header((LOCATION, to)).insert_header((CACHE_CONTROL, "no-store")).finish()
+    HttpResponse::SeeOther()
+        .insert_header((LOCATION, to))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .finish()
 }
 
 /// A page as a response. Nothing keeps it.
 pub fn html(status: StatusCode, page: Markup) -> HttpResponse {
     let mut response = page_response(POLICY);
-    response.status(status).content_type(ContentType::html()).insert_header((CACHE_CONTROL, "no-store"));
+    response
+        .status(status)
+        .content_type(ContentType::html())
+        .insert_header((CACHE_CONTROL, "no-store"));
     // With `no-referrer`, browsers send forms with the origin `null`.
     response.insert_header((REFERRER_POLICY, "same-origin"));
     response.body(page.into_string())
@@ -163,14 +190,23 @@ pub fn html(status: StatusCode, page: Markup) -> HttpResponse {
 /// What is wrong, shown above the page that is open.
 pub fn notice(status: StatusCode, notice: Markup) -> HttpResponse {
     let mut response = html(status, notice);
-    for (name, value) in [(HX_RETARGET, "#notice"), (HX_RESWAP, "innerHTML show:window:top")] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    for (name, value) in [
+        (HX_RETARGET, "#notice"),
+        (HX_RESWAP, "innerHTML show:window:top"),
+    ] {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
 
 /// The characters that a segment of a path does not have as they are.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Encodes a text as a segment of a path. Browsers resolve `.` and `..` as steps in the path, encoded or not, so these are encoded twice:
 /// the server finds nothing of that name.
@@ -196,6 +232,9 @@ mod tests {
             assert_eq!(sent.path(), path, "{segment}");
             assert_eq!(sent.path_segments().unwrap().count(), 5, "{segment}");
         }
-        assert_eq!((encoded("a.b"), encoded("a/b")), ("a.b".into(), "a%2Fb".into()));
+        assert_eq!(
+            (encoded("a.b"), encoded("a/b")),
+            ("a.b".into(), "a%2Fb".into())
+        );
     }
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::layout::{self, Place};
 use super::operator_call::log_change;
 use super::parts::{
-    ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, or_nothing, pager, pretty,
-    secret, select, table, time,
+    ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, or_nothing,
+    pager, pretty, secret, select, table, time,
 };
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
@@ -19,8 +19,12 @@ use crate::http::v1::webhook_endpoints::{self, WebhookEndpointJson};
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;
-const STATUSES: [(&str, &str); 4] =
-    [("", "every status"), ("pending", "pending"), ("delivered", "delivered"), ("failed", "failed")];
+const STATUSES: [(&str, &str); 4] = [
+    ("", "every status"),
+    ("pending", "pending"),
+    ("delivered", "delivered"),
+    ("failed", "failed"),
+];
 
 /// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
@@ -37,9 +41,18 @@ pub fn routes() -> Vec<Route> {
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
-    let endpoints = visit.call(webhook_endpoints::list, &project.id).page(200, 0).send().await?.items;
-    let call = visit.call(webhook_deliveries::list, &project.id).page(ROWS, visit.offset());
-    let call = call.query("status", status.as_deref()).query("endpoint_id", endpoint.as_deref());
+    let endpoints = visit
+        .call(webhook_endpoints::list, &project.id)
+        .page(200, 0)
+        .send()
+        .await?
+        .items;
+    let call = visit
+        .call(webhook_deliveries::list, &project.id)
+        .page(ROWS, visit.offset());
+    let call = call
+        .query("status", status.as_deref())
+        .query("endpoint_id", endpoint.as_deref());
     let deliveries = call.send().await?;
     let content = html! {
         h1 { "Webhooks" }
@@ -52,11 +65,21 @@ async fn list(visit: Visit) -> Answer {
             (pager(&visit, visit.offset(), deliveries.has_more))
         }))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Webhooks", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/webhooks"),
+        "Webhooks",
+        &content,
+    )))
 }
 
 fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpointJson]) -> Markup {
-    let row = |WebhookEndpointJson { id, url, created_at, .. }: &WebhookEndpointJson| {
+    let row = |WebhookEndpointJson {
+                   id,
+                   url,
+                   created_at,
+                   ..
+               }: &WebhookEndpointJson| {
         let path = format!("/projects/{project}/webhooks/{id}");
         vec![
             html! { (url) div { small { code { (id) } } } },
@@ -74,7 +97,11 @@ fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpoi
             "Add the url of a receiver: it gets every event of the project, signed.",
         );
     }
-    table("Webhook endpoints", &["Receiver", "Created", "Actions"], &endpoints.iter().map(row).collect::<Vec<_>>())
+    table(
+        "Webhook endpoints",
+        &["Receiver", "Created", "Actions"],
+        &endpoints.iter().map(row).collect::<Vec<_>>(),
+    )
 }
 
 fn create_form(visit: &Visit, project: &ProjectId) -> Markup {
@@ -96,7 +123,10 @@ fn filters(
     status: Option<&str>,
     endpoint: Option<&str>,
 ) -> Markup {
-    let known: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.id.to_string(), &endpoint.url)).collect();
+    let known: Vec<_> = endpoints
+        .iter()
+        .map(|endpoint| (endpoint.id.to_string(), &endpoint.url))
+        .collect();
     let mut receivers = vec![("", "every receiver")];
     receivers.extend(known.iter().map(|(id, url)| (id.as_str(), url.as_str())));
     html! {
@@ -127,7 +157,19 @@ fn delivery_table(project: &ProjectId, deliveries: &[WebhookDelivery]) -> Markup
         );
     }
     let rows: Vec<_> = deliveries.iter().map(row).collect();
-    table("Deliveries", &["Event", "Status", "Receiver", "Attempts", "Response", "Created", "Next attempt"], &rows)
+    table(
+        "Deliveries",
+        &[
+            "Event",
+            "Status",
+            "Receiver",
+            "Attempts",
+            "Response",
+            "Created",
+            "Next attempt",
+        ],
+        &rows,
+    )
 }
 
 /// What the receiver said, or why it said nothing.
@@ -169,11 +211,21 @@ async fn one(visit: Visit) -> Answer {
         h2 { "Payload" }
         pre tabindex="0" aria-label="Payload" { (delivery.payload.as_deref().map(pretty).unwrap_or_default()) }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Delivery", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/webhooks"),
+        "Delivery",
+        &content,
+    )))
 }
 
 fn delivery_id(visit: &Visit) -> Result<DeliveryId, Problem> {
-    let not_found = |_| Problem::new(ErrorCode::DeliveryNotFound, "no webhook delivery by that id in this project");
+    let not_found = |_| {
+        Problem::new(
+            ErrorCode::DeliveryNotFound,
+            "no webhook delivery by that id in this project",
+        )
+    };
     visit.param("id").parse().map_err(not_found)
 }
 
@@ -184,33 +236,59 @@ fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> Answer {
 async fn create(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let body = json!({"url": visit.field("url")});
-    let Json(created) = visit.call(webhook_endpoints::create, &project.id).body(body).send().await?;
+    let Json(created) = visit
+        .call(webhook_endpoints::create, &project.id)
+        .body(body)
+        .send()
+        .await?;
     let content = html! {
         h1 { "Webhook endpoint" }
         (secret("The signing secret", created.secret.reveal()))
         p { "Your receiver checks the signature of each delivery to " code { (created.url) } " with it." }
         p { a href={ "/projects/" (project.id) "/webhooks" } { "Back to the webhooks" } }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/webhooks"), "Webhook endpoint", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/webhooks"),
+        "Webhook endpoint",
+        &content,
+    )))
 }
 
 async fn delete(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call(webhook_endpoints::delete, &project).path("id", &visit.param("id")).send().await?;
+    visit
+        .call(webhook_endpoints::delete, &project)
+        .path("id", &visit.param("id"))
+        .send()
+        .await?;
     done(&visit, &project, "endpoint-deleted")
 }
 
 async fn send_test(visit: Visit) -> Answer {
     let project = visit.project().await?.id;
-    let not_found = |_| Problem::new(ErrorCode::EndpointNotFound, "no webhook endpoint by that id in this project");
+    let not_found = |_| {
+        Problem::new(
+            ErrorCode::EndpointNotFound,
+            "no webhook endpoint by that id in this project",
+        )
+    };
     let endpoint: EndpointId = visit.param("id").parse().map_err(not_found)?;
-    visit.state.store.send_test_event(project.clone(), endpoint).await?;
+    visit
+        .state
+        .store
+        .send_test_event(project.clone(), endpoint)
+        .await?;
     log_change("send_test_event", &project);
     done(&visit, &project, "test-sent")
 }
 
 async fn retry(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call(webhook_deliveries::retry, &project).path("id", &visit.param("id")).send().await?;
+    visit
+        .call(webhook_deliveries::retry, &project)
+        .path("id", &visit.param("id"))
+        .send()
+        .await?;
     done(&visit, &project, "delivery-retried")
 }

@@ -11,9 +11,9 @@ use actix_files::{HttpRange, NamedFile};
 use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, Charset, ContentDisposition,
-    DispositionParam, DispositionType, ETag, EntityTag, ExtendedValue, HttpDate, IF_RANGE, IfRange, LastModified,
-    RANGE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, Charset,
+    ContentDisposition, DispositionParam, DispositionType, ETag, EntityTag, ExtendedValue,
+    HttpDate, IF_RANGE, IfRange, LastModified, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
@@ -49,17 +49,30 @@ enum Wanted {
 }
 
 /// Responds to a request for a file, which is saved under `name`. The permit is held until all has been sent.
-pub fn respond(request: &HttpRequest, file: NamedFile, name: &str, permit: ProjectPermit) -> HttpResponse {
+pub fn respond(
+    request: &HttpRequest,
+    file: NamedFile,
+    name: &str,
+    permit: ProjectPermit,
+) -> HttpResponse {
     let (size, validators) = (file.metadata().len(), Validators::of(&file));
     if validators.is_known(request) {
         return head(StatusCode::NOT_MODIFIED, &validators).finish();
     }
     let (status, part) = match wanted(request, size, &validators) {
-        Wanted::Whole => (StatusCode::OK, Part { start: 0, length: size }),
+        Wanted::Whole => (
+            StatusCode::OK,
+            Part {
+                start: 0,
+                length: size,
+            },
+        ),
         Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
         Wanted::Unsatisfiable => {
             let range = (CONTENT_RANGE, format!("bytes */{size}"));
-            return head(StatusCode::RANGE_NOT_SATISFIABLE, &validators).insert_header(range).finish();
+            return head(StatusCode::RANGE_NOT_SATISFIABLE, &validators)
+                .insert_header(range)
+                .finish();
         }
     };
     let mut response = head(status, &validators);
@@ -69,21 +82,37 @@ pub fn respond(request: &HttpRequest, file: NamedFile, name: &str, permit: Proje
     }
     response
         .content_type(file.content_type().clone())
-        .insert_header(ContentDisposition { disposition: DispositionType::Attachment, parameters: file_name(name) });
+        .insert_header(ContentDisposition {
+            disposition: DispositionType::Attachment,
+            parameters: file_name(name),
+        });
     // The length is that of the file also where nothing is sent.
-    let read = if asks_for_head(request) { Part { length: 0, ..part } } else { part };
+    let read = if asks_for_head(request) {
+        Part { length: 0, ..part }
+    } else {
+        part
+    };
     response.body(SizedStream::new(part.length, pieces(file, read, permit)))
 }
 
 /// Returns the parameters with the name of a file. A name with other letters than those of ASCII is sent as RFC 8187 says, and in a form for
 /// clients that do not know it.
 fn file_name(name: &str) -> Vec<DispositionParam> {
-    let plain = name.chars().map(|letter| if letter.is_ascii() { letter } else { '_' }).collect();
+    let plain = name
+        .chars()
+        .map(|letter| if letter.is_ascii() { letter } else { '_' })
+        .collect();
     let extended = (!name.is_ascii()).then(|| {
         let charset = Charset::Ext("UTF-8".to_owned());
-        DispositionParam::FilenameExt(ExtendedValue { charset, language_tag: None, value: name.as_bytes().to_vec() })
+        DispositionParam::FilenameExt(ExtendedValue {
+            charset,
+            language_tag: None,
+            value: name.as_bytes().to_vec(),
+        })
     });
-    iter::once(DispositionParam::Filename(plain)).chain(extended).collect()
+    iter::once(DispositionParam::Filename(plain))
+        .chain(extended)
+        .collect()
 }
 
 /// Begins a response. A file that is no picture or sound must not become a page of this server.
@@ -102,12 +131,20 @@ fn head(status: StatusCode, validators: &Validators) -> HttpResponseBuilder {
 impl Validators {
     fn of(file: &NamedFile) -> Self {
         let metadata = file.metadata();
-        let tag =
-            format!("{:x}-{:x}-{:x}.{:x}", metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+        let tag = format!(
+            "{:x}-{:x}-{:x}.{:x}",
+            metadata.ino(),
+            metadata.len(),
+            metadata.mtime(),
+            metadata.mtime_nsec()
+        );
         // Dates of HTTP are whole seconds.
-        let modified =
-            SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or_default());
-        Self { tag: EntityTag::new_strong(tag), modified: modified.into() }
+        let modified = SystemTime::UNIX_EPOCH
+            + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or_default());
+        Self {
+            tag: EntityTag::new_strong(tag),
+            modified: modified.into(),
+        }
     }
 
     /// Whether the client has the file as it is.
@@ -130,7 +167,10 @@ impl Validators {
 
 /// Reads what part a request wants. Several ranges, other units than bytes and a file that has changed are answered with the whole file.
 fn wanted(request: &HttpRequest, size: u64, validators: &Validators) -> Wanted {
-    let header = request.headers().get(RANGE).and_then(|value| value.to_str().ok());
+    let header = request
+        .headers()
+        .get(RANGE)
+        .and_then(|value| value.to_str().ok());
     match header.filter(|_| !asks_for_head(request) && validators.permit_range(request)) {
         Some(header) => range(header, size),
         None => Wanted::Whole,
@@ -142,27 +182,43 @@ fn range(header: &str, size: u64) -> Wanted {
         return Wanted::Whole;
     }
     match HttpRange::parse(header, size).as_deref() {
-        Ok([HttpRange { start, length }, ..]) => Wanted::Part(Part { start: *start, length: *length }),
+        Ok([HttpRange { start, length }, ..]) => Wanted::Part(Part {
+            start: *start,
+            length: *length,
+        }),
         Ok([]) | Err(_) => Wanted::Unsatisfiable,
     }
 }
 
 /// Reads a part of a file, piece by piece, as the client takes it.
-fn pieces(file: NamedFile, part: Part, permit: ProjectPermit) -> impl Stream<Item = io::Result<Bytes>> {
-    stream::try_unfold((Arc::new(file), part, permit), async |(file, Part { start, length }, permit)| {
-        let size = PIECE.min(length);
-        if size == 0 {
-            return Ok::<_, io::Error>(None);
-        }
-        let reader = Arc::clone(&file);
-        let piece = web::block(move || {
-            let mut piece = vec![0; usize::try_from(size).unwrap_or_default()];
-            reader.file().read_exact_at(&mut piece, start).map(|()| Bytes::from(piece))
-        });
-        let piece = piece.await.map_err(io::Error::other)??;
-        let rest = Part { start: start + size, length: length - size };
-        Ok(Some((piece, (file, rest, permit))))
-    })
+fn pieces(
+    file: NamedFile,
+    part: Part,
+    permit: ProjectPermit,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold(
+        (Arc::new(file), part, permit),
+        async |(file, Part { start, length }, permit)| {
+            let size = PIECE.min(length);
+            if size == 0 {
+                return Ok::<_, io::Error>(None);
+            }
+            let reader = Arc::clone(&file);
+            let piece = web::block(move || {
+                let mut piece = vec![0; usize::try_from(size).unwrap_or_default()];
+                reader
+                    .file()
+                    .read_exact_at(&mut piece, start)
+                    .map(|()| Bytes::from(piece))
+            });
+            let piece = piece.await.map_err(io::Error::other)??;
+            let rest = Part {
+                start: start + size,
+                length: length - size,
+            };
+            Ok(Some((piece, (file, rest, permit))))
+        },
+    )
 }
 
 #[cfg(test)]

@@ -13,7 +13,11 @@ use crate::http::derived_keys::DerivedKeys;
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The longest time for which a link is valid.
 const LONGEST_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// The parameters of a link.
 #[derive(Deserialize, IntoParams)]
@@ -33,12 +37,21 @@ impl LinkQuery {
     ///
     /// # Errors
     /// 401 for a link that was not made here, or has expired.
-    pub(super) fn check(self, keys: &DerivedKeys, id: &EgressId, now: Timestamp) -> Result<ProjectId, Problem> {
-        let Self { project, expires, signature } = self;
+    pub(super) fn check(
+        self,
+        keys: &DerivedKeys,
+        id: &EgressId,
+        now: Timestamp,
+    ) -> Result<ProjectId, Problem> {
+        let Self {
+            project,
+            expires,
+            signature,
+        } = self;
         let refused = |message| Err(Problem::new(ErrorCode::Unauthorized, message));
         // `blake3::Hash` compares in constant time.
-        let is_ours =
-            blake3::Hash::from_hex(&signature).is_ok_and(|sent| sent == keys.of_recording(&project, id, expires));
+        let is_ours = blake3::Hash::from_hex(&signature)
+            .is_ok_and(|sent| sent == keys.of_recording(&project, id, expires));
         if !is_ours {
             return refused("the link is not valid");
         }
@@ -55,7 +68,11 @@ impl LinkQuery {
 /// What is allowed.
 pub fn checked_life(life: Duration) -> Result<Duration, &'static str> {
     let is_allowed = life >= Duration::from_secs(1) && life <= LONGEST_LIFE;
-    if is_allowed { Ok(life) } else { Err("must be 1 second to 7 days") }
+    if is_allowed {
+        Ok(life)
+    } else {
+        Err("must be 1 second to 7 days")
+    }
 }
 
 /// Makes a link to the file of a recording. Returns its path with the query, and when it expires.
@@ -67,9 +84,14 @@ pub fn make(
     life: Duration,
 ) -> (String, Timestamp) {
     let expires = u32::try_from(now.after(life).millis().div_euclid(1_000)).unwrap_or(u32::MAX);
-    let (segment, signature) = (utf8_percent_encode(id.as_str(), UNRESERVED), keys.of_recording(project, id, expires));
-    let path =
-        format!("/files/recordings/{segment}?project={project}&expires={expires}&signature={}", signature.to_hex());
+    let (segment, signature) = (
+        utf8_percent_encode(id.as_str(), UNRESERVED),
+        keys.of_recording(project, id, expires),
+    );
+    let path = format!(
+        "/files/recordings/{segment}?project={project}&expires={expires}&signature={}",
+        signature.to_hex()
+    );
     (path, Timestamp::from_millis(i64::from(expires) * 1_000))
 }
 
@@ -80,22 +102,39 @@ mod tests {
     use super::*;
     use crate::http::input::FromQuery;
 
-    fn checked(keys: &DerivedKeys, path: &str, id: &str, now: Timestamp) -> Result<ProjectId, Problem> {
+    fn checked(
+        keys: &DerivedKeys,
+        path: &str,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<ProjectId, Problem> {
         let query = path.split_once('?').unwrap().1;
-        LinkQuery::from_query(query).unwrap().check(keys, &id.parse().unwrap(), now)
+        LinkQuery::from_query(query)
+            .unwrap()
+            .check(keys, &id.parse().unwrap(), now)
     }
 
     #[test]
     fn a_link_is_for_one_recording_of_one_project_until_it_expires() {
         let (keys, project) = (DerivedKeys::new(&Secret::new("a")), ProjectId::new());
-        let (id, now) = ("EG_1".parse().unwrap(), Timestamp::from_millis(1_700_000_000_500));
+        let (id, now) = (
+            "EG_1".parse().unwrap(),
+            Timestamp::from_millis(1_700_000_000_500),
+        );
         let (path, expires_at) = make(&keys, &project, &id, now, Duration::from_secs(60));
         assert_eq!(expires_at, Timestamp::from_millis(1_700_000_060_000));
         assert_eq!(checked(&keys, &path, "EG_1", now).unwrap(), project);
         let last = Timestamp::from_millis(expires_at.millis() - 1);
         assert!(checked(&keys, &path, "EG_1", last).is_ok());
-        assert_eq!(checked(&keys, &path, "EG_1", expires_at).unwrap_err().message, "the link has expired");
-        let refused = |path: &str, id: &str, keys: &DerivedKeys| checked(keys, path, id, now).unwrap_err().message;
+        assert_eq!(
+            checked(&keys, &path, "EG_1", expires_at)
+                .unwrap_err()
+                .message,
+            "the link has expired"
+        );
+        let refused = |path: &str, id: &str, keys: &DerivedKeys| {
+            checked(keys, path, id, now).unwrap_err().message
+        };
         let other = path.replace(project.as_str(), ProjectId::new().as_str());
         let later = path.replace("expires=1700000060", "expires=1700000061");
         for (path, id, keys) in [
@@ -112,9 +151,21 @@ mod tests {
     #[test]
     fn an_id_is_one_segment_of_the_path() {
         let (keys, project) = (DerivedKeys::new(&Secret::new("a")), ProjectId::new());
-        let (path, _) = make(&keys, &project, &"a/b?c%".parse().unwrap(), Timestamp::from_millis(0), DEFAULT_LIFE);
-        assert!(path.starts_with("/files/recordings/a%2Fb%3Fc%25?project=prj_"), "{path}");
-        assert!(checked_life(Duration::ZERO).is_err() && checked_life(LONGEST_LIFE + DEFAULT_LIFE).is_err());
+        let (path, _) = make(
+            &keys,
+            &project,
+            &"a/b?c%".parse().unwrap(),
+            Timestamp::from_millis(0),
+            DEFAULT_LIFE,
+        );
+        assert!(
+            path.starts_with("/files/recordings/a%2Fb%3Fc%25?project=prj_"),
+            "{path}"
+        );
+        assert!(
+            checked_life(Duration::ZERO).is_err()
+                && checked_life(LONGEST_LIFE + DEFAULT_LIFE).is_err()
+        );
         assert!(checked_life(LONGEST_LIFE).is_ok());
     }
 }

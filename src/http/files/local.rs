@@ -14,12 +14,17 @@ use crate::http::error::ApiError;
 ///
 /// # Errors
 /// 404 if there is none, or it is not inside the project's directory.
-pub async fn open(recordings: &Path, project: &ProjectId, path: &FilePath) -> Result<NamedFile, ApiError> {
+pub async fn open(
+    recordings: &Path,
+    project: &ProjectId,
+    path: &FilePath,
+) -> Result<NamedFile, ApiError> {
     let directory = recordings.join(project.as_str());
     let name = PathBuf::from(path.as_str());
-    let opened = web::block(move || open_inside(&directory, &name)).await.map_err(ApiError::internal)?;
-    let message =
-        "the recording has no file on this machine: it was moved, deleted, never written, or is on another server";
+    let opened = web::block(move || open_inside(&directory, &name))
+        .await
+        .map_err(ApiError::internal)?;
+    let message = "the recording has no file on this machine: it was moved, deleted, never written, or is on another server";
     opened.map_err(|_| Problem::new(ErrorCode::RecordingNotFound, message).into())
 }
 
@@ -45,14 +50,25 @@ mod tests {
         for name in ["prj/a.mp4", "prj/sub/b.mp4", "outside.mp4"] {
             std::fs::write(folder.path().join(name), b"x").unwrap();
         }
-        std::os::unix::fs::symlink(folder.path().join("outside.mp4"), directory.join("link.mp4")).unwrap();
+        std::os::unix::fs::symlink(
+            folder.path().join("outside.mp4"),
+            directory.join("link.mp4"),
+        )
+        .unwrap();
         for inside in ["a.mp4", "sub/b.mp4"] {
-            assert!(open_inside(&directory, Path::new(inside)).is_ok(), "{inside}");
+            assert!(
+                open_inside(&directory, Path::new(inside)).is_ok(),
+                "{inside}"
+            );
         }
         let absolute = folder.path().join("outside.mp4");
-        for outside in
-            [Path::new("../outside.mp4"), Path::new("link.mp4"), Path::new("sub"), Path::new("none"), &absolute]
-        {
+        for outside in [
+            Path::new("../outside.mp4"),
+            Path::new("link.mp4"),
+            Path::new("sub"),
+            Path::new("none"),
+            &absolute,
+        ] {
             assert!(open_inside(&directory, outside).is_err(), "{outside:?}");
         }
     }

@@ -51,8 +51,18 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let link_state = Arc::clone(state);
     let link = move |request: HttpRequest| respond(Arc::clone(&link_state), request, link);
     let fixed = &state.checks.fixed;
-    config.service(public_resource("/files/recordings/{egress_id}", Method::Get, web::get().to(file), fixed));
-    config.service(public_resource("/files/recordings/{egress_id}/link", Method::Get, web::get().to(link), fixed));
+    config.service(public_resource(
+        "/files/recordings/{egress_id}",
+        Method::Get,
+        web::get().to(file),
+        fixed,
+    ));
+    config.service(public_resource(
+        "/files/recordings/{egress_id}/link",
+        Method::Get,
+        web::get().to(link),
+        fixed,
+    ));
 }
 
 async fn respond(
@@ -61,19 +71,29 @@ async fn respond(
     handle: impl AsyncFn(&Arc<AppState>, &HttpRequest) -> Result<HttpResponse, ApiError>,
 ) -> HttpResponse {
     let timed = state.metrics.time(NO_OPERATION);
-    let response = handle(&state, &request).await.unwrap_or_else(|error| error.to_http());
+    let response = handle(&state, &request)
+        .await
+        .unwrap_or_else(|error| error.to_http());
     timed.answered(response.status());
     response
 }
 
 fn egress_id(request: &HttpRequest) -> Result<EgressId, Problem> {
-    request.match_info().query("egress_id").parse().map_err(|_| EgressKind::Recording.not_found())
+    request
+        .match_info()
+        .query("egress_id")
+        .parse()
+        .map_err(|_| EgressKind::Recording.not_found())
 }
 
 /// Responds with the file of a recording.
 async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
     let (credential, project, id) = authorize(state, request).await?;
-    let Downloads { by_key, by_link, link_requests } = &state.checks.downloads;
+    let Downloads {
+        by_key,
+        by_link,
+        link_requests,
+    } = &state.checks.downloads;
     let (admission, permits, kind) = match credential {
         Credential::Key => (&state.checks.admission, by_key, "with an API key"),
         Credential::Link => (link_requests, by_link, "by link"),
@@ -81,14 +101,20 @@ async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
     let (file, name) = find_in_turn(state, admission, &project, &id).await?;
     let Some(permit) = permits.take_free(&project) else {
         let most = DOWNLOADS.of_project;
-        let message = format!("{most} downloads of the project {kind} are running, as many as may be");
-        return Err(Problem::new(ErrorCode::RateLimited, message).after(RETRY_AFTER).into());
+        let message =
+            format!("{most} downloads of the project {kind} are running, as many as may be");
+        return Err(Problem::new(ErrorCode::RateLimited, message)
+            .after(RETRY_AFTER)
+            .into());
     };
     Ok(download::respond(request, file, &name, permit))
 }
 
 /// Returns what a request has shown, the project that it is for, and the recording.
-async fn authorize(state: &AppState, request: &HttpRequest) -> Result<(Credential, ProjectId, EgressId), ApiError> {
+async fn authorize(
+    state: &AppState,
+    request: &HttpRequest,
+) -> Result<(Credential, ProjectId, EgressId), ApiError> {
     if request.query_string().is_empty() {
         let project = keyholder(state, request).await?;
         return Ok((Credential::Key, project, egress_id(request)?));
@@ -96,7 +122,11 @@ async fn authorize(state: &AppState, request: &HttpRequest) -> Result<(Credentia
     state.checks.limits.check_address(request)?;
     let id = egress_id(request)?;
     let link = LinkQuery::from_query(request.query_string())?;
-    Ok((Credential::Link, link.check(&state.keys, &id, state.clock.now())?, id))
+    Ok((
+        Credential::Link,
+        link.check(&state.keys, &id, state.clock.now())?,
+        id,
+    ))
 }
 
 /// Returns the project of the API key that a request has.
@@ -115,18 +145,41 @@ async fn find_in_turn(
     id: &EgressId,
 ) -> Result<(NamedFile, String), ApiError> {
     let admitted = admission.admit(Some(project.clone()))?;
-    admitted.turn().await?.handle(find(state, project, id)).await
+    admitted
+        .turn()
+        .await?
+        .handle(find(state, project, id))
+        .await
 }
 
 /// Finds the file of a recording of the project, and its name.
-async fn find(state: &AppState, project: &ProjectId, id: &EgressId) -> Result<(NamedFile, String), ApiError> {
-    let recording = state.store.egress(project.clone(), EgressKind::Recording, id.clone()).await?;
+async fn find(
+    state: &AppState,
+    project: &ProjectId,
+    id: &EgressId,
+) -> Result<(NamedFile, String), ApiError> {
+    let recording = state
+        .store
+        .egress(project.clone(), EgressKind::Recording, id.clone())
+        .await?;
     let path = path_of(&recording)?.clone();
-    if let Some(at) = state.store.recording_file_removed(project.clone(), id.clone()).await? {
-        return Err(without_file(format!("its file was removed at {at}: recordings.retention")).into());
+    if let Some(at) = state
+        .store
+        .recording_file_removed(project.clone(), id.clone())
+        .await?
+    {
+        return Err(without_file(format!(
+            "its file was removed at {at}: recordings.retention"
+        ))
+        .into());
     }
     let file = local::open(&state.admin.recordings, project, &path).await?;
-    let name = path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+    let name = path
+        .as_str()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     Ok((file, name))
 }
 
@@ -136,10 +189,16 @@ fn path_of(recording: &Egress) -> Result<&FilePath, Problem> {
         return Err(EgressKind::Recording.not_found());
     };
     if !recording.status.is_final() {
-        return Err(without_file(format!("it is {}: its file is there once it has ended", recording.status)));
+        return Err(without_file(format!(
+            "it is {}: its file is there once it has ended",
+            recording.status
+        )));
     }
     if let Some(destination) = &recording.destination {
-        return Err(without_file(format!("its file is at the destination {}", destination.name)));
+        return Err(without_file(format!(
+            "its file is at the destination {}",
+            destination.name
+        )));
     }
     Ok(filepath)
 }
@@ -169,8 +228,10 @@ async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
     let project = keyholder(state, request).await?;
     let id = egress_id(request)?;
     let LifeQuery { expires_in_seconds } = LifeQuery::from_query(request.query_string())?;
-    let life = expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
-    let life = checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
+    let life =
+        expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
+    let life =
+        checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
     find_in_turn(state, &state.checks.admission, &project, &id).await?;
     let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
     Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))

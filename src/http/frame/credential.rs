@@ -21,16 +21,29 @@ pub const ROOM_TOKEN: &str = "x-svc-room-token";
 ///
 /// # Errors
 /// 401, or 429 when the address is over its rate.
-pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequest) -> Result<Caller, ApiError> {
+pub async fn identify(
+    spec: &OperationSpec,
+    state: &AppState,
+    request: &HttpRequest,
+) -> Result<Caller, ApiError> {
     if let Access::Open(open) = spec.access {
-        state.checks.limits.check_open_address(open.rates, request)?;
+        state
+            .checks
+            .limits
+            .check_open_address(open.rates, request)?;
         return Ok(Caller::Anonymous);
     }
     match sent_key(state, request).await? {
         Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
         found => {
-            let token = if spec.permissions().is_empty() { None } else { room_token(state, request, bearer(request)) };
-            token.map(Caller::RoomToken).ok_or_else(|| refusal(found.as_ref()).into())
+            let token = if spec.permissions().is_empty() {
+                None
+            } else {
+                room_token(state, request, bearer(request))
+            };
+            token
+                .map(Caller::RoomToken)
+                .ok_or_else(|| refusal(found.as_ref()).into())
         }
     }
 }
@@ -59,7 +72,11 @@ async fn sent_key(state: &AppState, request: &HttpRequest) -> Result<Option<Cred
 }
 
 /// Looks up a key, and counts the request by its address if the key is not valid.
-async fn look_up(state: &AppState, request: &HttpRequest, key: &ApiKey) -> Result<Option<Credential>, ApiError> {
+async fn look_up(
+    state: &AppState,
+    request: &HttpRequest,
+    key: &ApiKey,
+) -> Result<Option<Credential>, ApiError> {
     state.checks.limits.check_lookup(key, request)?;
     let found = state.store.authenticate(key.clone()).await?;
     if found.as_ref().is_some_and(|credential| !credential.revoked) {
@@ -72,21 +89,37 @@ async fn look_up(state: &AppState, request: &HttpRequest, key: &ApiKey) -> Resul
 
 /// Missing, malformed and unknown keys are refused alike; the message for a revoked one says that it is revoked.
 fn refusal(found: Option<&Credential>) -> Problem {
-    let message = if found.is_some() { "api key revoked" } else { "invalid api key" };
+    let message = if found.is_some() {
+        "api key revoked"
+    } else {
+        "invalid api key"
+    };
     Problem::new(ErrorCode::Unauthorized, message)
 }
 
 fn bearer(request: &HttpRequest) -> Option<&str> {
     let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
 }
 
 /// The claims of a room token for the very room that the path names. Where the path names no room, the handler looks for what is
 /// asked for in the token's room alone.
-pub fn room_token(state: &AppState, request: &HttpRequest, bearer: Option<&str>) -> Option<Box<Claims>> {
-    let header = request.headers().get(ROOM_TOKEN).and_then(|value| value.to_str().ok());
-    let claims = state.signer.verify(header.or(bearer)?, state.clock.now()).ok()?;
+pub fn room_token(
+    state: &AppState,
+    request: &HttpRequest,
+    bearer: Option<&str>,
+) -> Option<Box<Claims>> {
+    let header = request
+        .headers()
+        .get(ROOM_TOKEN)
+        .and_then(|value| value.to_str().ok());
+    let claims = state
+        .signer
+        .verify(header.or(bearer)?, state.clock.now())
+        .ok()?;
     let (project, _) = claims.room.split();
     let matches_path = match request.match_info().get("name") {
         Some(name) => claims.room == NamespacedRoom::new(&project, &name.parse().ok()?),

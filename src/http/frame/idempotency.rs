@@ -15,7 +15,9 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use conclave_db::{StoreError, StoredResponse};
-use conclave_model::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencySlot, ParticipantCaller};
+use conclave_model::idempotency::{
+    IdempotencyKey, IdempotencyRecord, IdempotencySlot, ParticipantCaller,
+};
 use conclave_model::{ErrorCode, Problem};
 
 use crate::http::context::{Caller, RequestContext};
@@ -44,11 +46,17 @@ pub struct Answer {
 
 impl Answer {
     const fn new(response: Response) -> Self {
-        Self { response, is_replay: false }
+        Self {
+            response,
+            is_replay: false,
+        }
     }
 
     const fn replay(response: Response) -> Self {
-        Self { response, is_replay: true }
+        Self {
+            response,
+            is_replay: true,
+        }
     }
 }
 
@@ -56,13 +64,21 @@ impl Answer {
 ///
 /// # Errors
 /// The operation's own, and 409 `idempotency_key_reuse`.
-pub async fn run_idempotent(operation: &'static Operation, mut context: RequestContext) -> Result<Answer, ApiError> {
-    let Some(slot) = slot(&context)? else { return operation.run(context).await.map(Answer::new) };
+pub async fn run_idempotent(
+    operation: &'static Operation,
+    mut context: RequestContext,
+) -> Result<Answer, ApiError> {
+    let Some(slot) = slot(&context)? else {
+        return operation.run(context).await.map(Answer::new);
+    };
     let state = Arc::clone(&context.state);
     let fingerprint = fingerprint(&context);
     let _held = state.checks.key_locks.lock(slot.clone()).await;
     let participant = participant(&context.caller);
-    let own = participant.clone().map(|refused| IdempotencySlot { refused: Some(refused), ..slot.clone() });
+    let own = participant.clone().map(|refused| IdempotencySlot {
+        refused: Some(refused),
+        ..slot.clone()
+    });
     if let Some(refusals) = &own
         && let Some(refused) = stored(&state, refusals, fingerprint).await?
     {
@@ -74,7 +90,8 @@ pub async fn run_idempotent(operation: &'static Operation, mut context: RequestC
         }
         return Ok(Answer::replay(stored.response));
     }
-    let record = IdempotencyRecord::new(slot, fingerprint, operation.spec.secret_response).made_by(participant);
+    let record = IdempotencyRecord::new(slot, fingerprint, operation.spec.secret_response)
+        .made_by(participant);
     context.record = Some(record.clone());
     let acts = operation.spec.acts_on_media_plane();
     if acts {
@@ -82,8 +99,14 @@ pub async fn run_idempotent(operation: &'static Operation, mut context: RequestC
     }
     let result = operation.run(context).await;
     if let Some(response) = storable(&result).filter(|_| !record.is_stored()) {
-        let refused = own.filter(|_| result.is_err()).map(|own| IdempotencyRecord::new(own, fingerprint, false));
-        if let Err(error) = state.store.store_response(refused.unwrap_or(record), response).await {
+        let refused = own
+            .filter(|_| result.is_err())
+            .map(|own| IdempotencyRecord::new(own, fingerprint, false));
+        if let Err(error) = state
+            .store
+            .store_response(refused.unwrap_or(record), response)
+            .await
+        {
             return without_stored_response(operation, result, error);
         }
     }
@@ -101,8 +124,14 @@ fn without_stored_response(
     if is_done {
         log::error!(operation = operation.spec.id; "a response was not stored, so its Idempotency-Key will run again: {error}");
     }
-    let is_malformed = result.as_ref().is_err_and(|refusal| refusal.status() == 400);
-    if is_done || is_malformed { result.map(Answer::new) } else { Err(error.into()) }
+    let is_malformed = result
+        .as_ref()
+        .is_err_and(|refusal| refusal.status() == 400);
+    if is_done || is_malformed {
+        result.map(Answer::new)
+    } else {
+        Err(error.into())
+    }
 }
 
 /// The response stored in a slot for a body like this one.
@@ -122,28 +151,53 @@ async fn stored(
 
 /// The participant that calls with a room token.
 fn participant(caller: &Caller) -> Option<ParticipantCaller> {
-    let Caller::RoomToken(claims) = caller else { return None };
-    Some(ParticipantCaller::new(&claims.room.split().1, &claims.identity).with_exchange(claims.exchange()))
+    let Caller::RoomToken(claims) = caller else {
+        return None;
+    };
+    Some(
+        ParticipantCaller::new(&claims.room.split().1, &claims.identity)
+            .with_exchange(claims.exchange()),
+    )
 }
 
 /// The slot of the request's stored response; `None` when it sent no key or the operation takes none.
 fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
-    let Some(request) = context.source.http() else { return Ok(None) };
-    let mut headers = request.headers().get_all(KEY).filter(|_| context.spec.idempotent);
-    let Some(header) = headers.next() else { return Ok(None) };
+    let Some(request) = context.source.http() else {
+        return Ok(None);
+    };
+    let mut headers = request
+        .headers()
+        .get_all(KEY)
+        .filter(|_| context.spec.idempotent);
+    let Some(header) = headers.next() else {
+        return Ok(None);
+    };
     let invalid = |reason: String| Problem::invalid("Idempotency-Key", reason);
     if headers.next().is_some() {
         return Err(invalid("must be sent once".into()));
     }
-    let text = header.to_str().map_err(|_| invalid("must be printable ASCII".into()))?;
+    let text = header
+        .to_str()
+        .map_err(|_| invalid("must be printable ASCII".into()))?;
     let key: IdempotencyKey = text.parse().map_err(|error| invalid(format!("{error}")))?;
-    Ok(Some(IdempotencySlot { project_id: context.project(), operation: context.spec.id, key, refused: None }))
+    Ok(Some(IdempotencySlot {
+        project_id: context.project(),
+        operation: context.spec.id,
+        key,
+        refused: None,
+    }))
 }
 
 /// BLAKE3 of path and body: the same key with the same body means the same path, too.
 fn fingerprint(context: &RequestContext) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(context.source.http().map_or("", HttpRequest::path).as_bytes());
+    hasher.update(
+        context
+            .source
+            .http()
+            .map_or("", HttpRequest::path)
+            .as_bytes(),
+    );
     hasher.update(&[0]);
     hasher.update(&context.body);
     hasher.finalize().into()

@@ -50,10 +50,14 @@ pub async fn handle(
     payload: web::Payload,
 ) -> HttpResponse {
     let mut http = match run_checks(operation, &state, &request, payload).await {
-        Ok(Answer { response, is_replay }) => {
+        Ok(Answer {
+            response,
+            is_replay,
+        }) => {
             let mut http = response::send(response);
             if is_replay {
-                http.headers_mut().insert(idempotency::REPLAYED, idempotency::replayed());
+                http.headers_mut()
+                    .insert(idempotency::REPLAYED, idempotency::replayed());
             }
             http
         }
@@ -62,7 +66,10 @@ pub async fn handle(
             without_faults_of_deposed(&state, error).to_http()
         }
     };
-    state.checks.origins.admit_response(&operation.spec, &request, http.headers_mut());
+    state
+        .checks
+        .origins
+        .admit_response(&operation.spec, &request, http.headers_mut());
     http
 }
 
@@ -81,7 +88,10 @@ async fn run_checks(
     match (&caller, spec.access) {
         (Caller::Key(credential), _) => state.checks.limits.check_key(&credential.prefix)?,
         (Caller::Anonymous, Access::Open(open)) => {
-            state.checks.limits.check_open_secret(open.rates, &segment(request, open.secret))?;
+            state
+                .checks
+                .limits
+                .check_open_secret(open.rates, &segment(request, open.secret))?;
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
@@ -109,18 +119,27 @@ async fn run_in_turn(
     operation: &'static Operation,
     context: RequestContext,
 ) -> Result<Answer, ApiError> {
-    admitted.turn().await?.handle(idempotency::run_idempotent(operation, context)).await
+    admitted
+        .turn()
+        .await?
+        .handle(idempotency::run_idempotent(operation, context))
+        .await
 }
 
 /// Replaces a 500 of a server whose lease is not confirmed. It is about to end, since another server has taken over, or about to find
 /// out: what fails then is no fault, and a repetition succeeds.
 fn without_faults_of_deposed(state: &AppState, error: ApiError) -> ApiError {
-    let is_confirmed = state.lease.as_ref().is_none_or(|lease| lease.is_confirmed());
+    let is_confirmed = state
+        .lease
+        .as_ref()
+        .is_none_or(|lease| lease.is_confirmed());
     if is_confirmed || error.status() != 500 {
         return error;
     }
     let message = "this server may not be the active one any more; retry with backoff";
-    Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER).into()
+    Problem::new(ErrorCode::DatabaseUnavailable, message)
+        .after(RETRY_AFTER)
+        .into()
 }
 
 /// Logs a 5xx, once, with the request's id.
@@ -128,9 +147,14 @@ fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
     if error.status() < 500 || error.problem.is_logged {
         return;
     }
-    let id = request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.to_string());
+    let id = request
+        .extensions()
+        .get::<RequestId>()
+        .map_or_else(String::new, |id| id.0.to_string());
     match &error.problem.cause {
-        Some(cause) => log::error!(request_id = id.as_str(), operation = spec.id; "{error}; cause: {cause}"),
+        Some(cause) => {
+            log::error!(request_id = id.as_str(), operation = spec.id; "{error}; cause: {cause}");
+        }
         // Without a cause the message says it all, as for a circuit that is open, which is logged where it opens.
         None => log::warn!(request_id = id.as_str(), operation = spec.id; "{error}"),
     }

@@ -43,18 +43,26 @@ pub enum BodyError {
 impl From<BodyError> for Problem {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::TooLarge(limit) => {
-                Self::new(ErrorCode::PayloadTooLarge, format!("the body exceeds {limit} bytes"))
-            }
+            BodyError::TooLarge(limit) => Self::new(
+                ErrorCode::PayloadTooLarge,
+                format!("the body exceeds {limit} bytes"),
+            ),
             BodyError::Late(timeout) => {
-                let message = format!("the body did not arrive within {}", humantime::format_duration(timeout));
+                let message = format!(
+                    "the body did not arrive within {}",
+                    humantime::format_duration(timeout)
+                );
                 Self::new(ErrorCode::RequestTimeout, message)
             }
-            BodyError::Incomplete => Self::new(ErrorCode::InvalidRequest, "the body could not be read to its end"),
-            BodyError::NoMemory => {
-                Self::new(ErrorCode::RateLimited, "too many bodies are being received; see Retry-After")
-                    .after(RETRY_AFTER)
-            }
+            BodyError::Incomplete => Self::new(
+                ErrorCode::InvalidRequest,
+                "the body could not be read to its end",
+            ),
+            BodyError::NoMemory => Self::new(
+                ErrorCode::RateLimited,
+                "too many bodies are being received; see Retry-After",
+            )
+            .after(RETRY_AFTER),
         }
     }
 }
@@ -74,7 +82,10 @@ impl AsRef<[u8]> for Held {
 impl BodyReader {
     /// A reader for bodies of `memory` bytes together, each of which must arrive within `timeout`.
     pub fn new(timeout: Duration, memory: usize) -> Self {
-        Self { timeout, memory: Arc::new(Semaphore::new(memory)) }
+        Self {
+            timeout,
+            memory: Arc::new(Semaphore::new(memory)),
+        }
     }
 
     /// Collects the body of a request of the API.
@@ -105,7 +116,10 @@ impl BodyReader {
         request: &HttpRequest,
         payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Bytes, BodyError> {
-        let announced = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        let announced = request
+            .headers()
+            .get(CONTENT_LENGTH)
+            .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(BodyError::TooLarge(limit));
         }
@@ -129,7 +143,12 @@ impl BodyReader {
             let memory = self.reserve(chunk.len())?;
             match &mut held {
                 Some(held) => held.append(&chunk, memory),
-                None => held = Some(Held { body: chunk.into(), memory }),
+                None => {
+                    held = Some(Held {
+                        body: chunk.into(),
+                        memory,
+                    });
+                }
             }
         }
         Ok(held.map_or_else(Bytes::new, Bytes::from_owner))
@@ -137,7 +156,9 @@ impl BodyReader {
 
     fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
         let bytes = u32::try_from(bytes).map_err(|_| BodyError::NoMemory)?;
-        Arc::clone(&self.memory).try_acquire_many_owned(bytes).map_err(|_| BodyError::NoMemory)
+        Arc::clone(&self.memory)
+            .try_acquire_many_owned(bytes)
+            .map_err(|_| BodyError::NoMemory)
     }
 }
 
@@ -149,8 +170,13 @@ impl Held {
 }
 
 fn is_json(request: &HttpRequest) -> bool {
-    let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = value.and_then(|value| value.split(';').next()).map(str::trim);
+    let value = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = value
+        .and_then(|value| value.split(';').next())
+        .map(str::trim);
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
@@ -168,8 +194,15 @@ mod tests {
     }
 
     async fn read(reader: &BodyReader, chunks: &[usize]) -> Result<Bytes, BodyError> {
-        let chunks = stream::iter(chunks.iter().map(|length| chunk(*length)).collect::<Vec<_>>());
-        reader.within(100, &TestRequest::default().to_http_request(), chunks).await
+        let chunks = stream::iter(
+            chunks
+                .iter()
+                .map(|length| chunk(*length))
+                .collect::<Vec<_>>(),
+        );
+        reader
+            .within(100, &TestRequest::default().to_http_request(), chunks)
+            .await
     }
 
     #[tokio::test]
@@ -178,11 +211,19 @@ mod tests {
         let first = read(&reader, &[30, 30]).await.unwrap();
         assert_eq!((first.len(), reader.memory.available_permits()), (60, 40));
         assert_eq!(read(&reader, &[20, 21]).await, Err(BodyError::NoMemory));
-        assert_eq!(reader.memory.available_permits(), 40, "what is not read to its end holds nothing");
+        assert_eq!(
+            reader.memory.available_permits(),
+            40,
+            "what is not read to its end holds nothing"
+        );
         assert_eq!(read(&reader, &[40]).await.unwrap().len(), 40);
         let part = first.slice(..1);
         drop(first);
-        assert_eq!(reader.memory.available_permits(), 40, "a part keeps the whole in memory");
+        assert_eq!(
+            reader.memory.available_permits(),
+            40,
+            "a part keeps the whole in memory"
+        );
         drop(part);
         assert_eq!(reader.memory.available_permits(), 100);
     }
@@ -191,7 +232,9 @@ mod tests {
     async fn a_body_that_does_not_end_is_late_and_holds_nothing() {
         let reader = BodyReader::new(Duration::from_millis(10), 100);
         let endless = stream::iter([chunk(30)]).chain(pending());
-        let late = reader.within(100, &TestRequest::default().to_http_request(), endless).await;
+        let late = reader
+            .within(100, &TestRequest::default().to_http_request(), endless)
+            .await;
         assert_eq!(late, Err(BodyError::Late(Duration::from_millis(10))));
         assert_eq!(reader.memory.available_permits(), 100);
     }
@@ -200,9 +243,14 @@ mod tests {
     async fn a_body_over_the_limit_or_that_breaks_off_is_refused() {
         let reader = BodyReader::new(Duration::from_secs(5), 1_000);
         assert_eq!(read(&reader, &[100]).await.unwrap().len(), 100);
-        assert_eq!(read(&reader, &[60, 41]).await, Err(BodyError::TooLarge(100)));
+        assert_eq!(
+            read(&reader, &[60, 41]).await,
+            Err(BodyError::TooLarge(100))
+        );
         let broken = stream::iter([chunk(30), Err(())]);
-        let incomplete = reader.within(100, &TestRequest::default().to_http_request(), broken).await;
+        let incomplete = reader
+            .within(100, &TestRequest::default().to_http_request(), broken)
+            .await;
         assert_eq!(incomplete, Err(BodyError::Incomplete));
         assert!(read(&reader, &[]).await.unwrap().is_empty());
     }

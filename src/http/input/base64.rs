@@ -22,14 +22,21 @@ impl From<Base64Bytes> for Vec<u8> {
 impl<'de> Deserialize<'de> for Base64Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map(Self).map_err(|_| D::Error::custom("must be standard base64"))
+        STANDARD
+            .decode(text)
+            .map(Self)
+            .map_err(|_| D::Error::custom("must be standard base64"))
     }
 }
 
 impl PartialSchema for Base64Bytes {
     fn schema() -> RefOr<Schema> {
-        let pattern = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
-        let schema = ObjectBuilder::new().schema_type(Type::String).content_encoding("base64").pattern(Some(pattern));
+        let pattern =
+            "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .content_encoding("base64")
+            .pattern(Some(pattern));
         schema.examples([json!("aGVsbG8=")]).build().into()
     }
 }

@@ -41,7 +41,11 @@ impl FromBody for NoBody {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Empty {}
-        if is_blank(bytes) { Ok(Self) } else { read::<Empty>(bytes).map(|_| Self) }
+        if is_blank(bytes) {
+            Ok(Self)
+        } else {
+            read::<Empty>(bytes).map(|_| Self)
+        }
     }
 
     fn describe() -> Option<BodyDoc> {
@@ -69,7 +73,11 @@ pub struct OptionalBody<T>(pub T);
 
 impl<T: DeserializeOwned + ToSchema + Default> FromBody for OptionalBody<T> {
     fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
-        if is_blank(bytes) { Ok(Self(T::default())) } else { read(bytes).map(Self) }
+        if is_blank(bytes) {
+            Ok(Self(T::default()))
+        } else {
+            read(bytes).map(Self)
+        }
     }
 
     fn describe() -> Option<BodyDoc> {
@@ -113,10 +121,14 @@ fn is_blank(bytes: &[u8]) -> bool {
 /// 400, `field` a dotted path to what is wrong.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if is_blank(bytes) {
-        return Err(Problem::new(ErrorCode::InvalidRequest, "a JSON object is required as the body"));
+        return Err(Problem::new(
+            ErrorCode::InvalidRequest,
+            "a JSON object is required as the body",
+        ));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let Object(body) = serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;
+    let Object(body) =
+        serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(body)
 }
@@ -178,7 +190,9 @@ fn field_of(path: &str, text: &str) -> Option<String> {
 /// serde repeats the value it did not expect, which may be a secret in the wrong place.
 fn without_value(text: String) -> String {
     match text.rsplit_once(", expected ") {
-        Some((head, expected)) if head.starts_with("invalid ") || head.starts_with("unknown variant") => {
+        Some((head, expected))
+            if head.starts_with("invalid ") || head.starts_with("unknown variant") =>
+        {
             format!("must be {}", in_words(expected))
         }
         _ => text,
@@ -201,7 +215,9 @@ fn in_words(expected: &str) -> String {
 
 /// serde_json ends its messages with a position, which is of no use beside the path.
 fn without_position(text: &str) -> String {
-    text.rsplit_once(" at line ").map_or(text, |(message, _)| message).to_owned()
+    text.rsplit_once(" at line ")
+        .map_or(text, |(message, _)| message)
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -227,14 +243,20 @@ mod tests {
     }
 
     fn field(body: &str) -> Option<String> {
-        read::<Body>(body.as_bytes()).unwrap_err().field.map(Into::into)
+        read::<Body>(body.as_bytes())
+            .unwrap_err()
+            .field
+            .map(Into::into)
     }
 
     #[test]
     fn the_field_is_a_dotted_path() {
         assert_eq!(field(r#"{}"#).as_deref(), Some("name"));
         assert_eq!(field(r#"{"name":1}"#).as_deref(), Some("name"));
-        assert_eq!(field(r#"{"name":"a","colour":1}"#).as_deref(), Some("colour"));
+        assert_eq!(
+            field(r#"{"name":"a","colour":1}"#).as_deref(),
+            Some("colour")
+        );
         assert_eq!(
             field(r#"{"name":"a","roles":{"host":{"publish":{"video":{"width":1}}}}}"#).as_deref(),
             Some("roles.host.publish.video.width")
@@ -247,15 +269,23 @@ mod tests {
             field(r#"{"name":"a","one":{"publish":{"allowed":["audio","smell"]}}}"#).as_deref(),
             Some("one.publish.allowed[1]")
         );
-        assert_eq!(field(r#"{"name":"a","roles":{"host":[]}}"#).as_deref(), Some("roles.host"));
+        assert_eq!(
+            field(r#"{"name":"a","roles":{"host":[]}}"#).as_deref(),
+            Some("roles.host")
+        );
         assert_eq!(field(r#"{"name":"a","name":"b"}"#).as_deref(), Some("name"));
     }
 
     #[test]
     fn a_word_of_another_type_and_a_number_out_of_range_are_refused_where_they_stand() {
         for value in ["null", "7", "[]", "true"] {
-            let body = format!(r#"{{"name":"a","one":{{"publish":{{"video":{{"codec":{value}}}}}}}}}"#);
-            assert_eq!(field(&body).as_deref(), Some("one.publish.video.codec"), "{value}");
+            let body =
+                format!(r#"{{"name":"a","one":{{"publish":{{"video":{{"codec":{value}}}}}}}}}"#);
+            assert_eq!(
+                field(&body).as_deref(),
+                Some("one.publish.video.codec"),
+                "{value}"
+            );
         }
         let body = r#"{"name":"a","one":{"priority":1e999}}"#;
         assert_eq!(field(body).as_deref(), Some("one.priority"));
@@ -271,22 +301,38 @@ mod tests {
             r#""hush""#,
         ] {
             let refusal = read::<Body>(body.as_bytes()).unwrap_err();
-            assert!(refusal.message.starts_with("must be ") && !refusal.message.contains("hush"), "{refusal}");
+            assert!(
+                refusal.message.starts_with("must be ") && !refusal.message.contains("hush"),
+                "{refusal}"
+            );
         }
     }
 
     #[test]
     fn a_number_is_asked_for_in_words() {
         for cap in ["-1", "1.5", "\"1\"", "4294967296"] {
-            let refusal = read::<Body>(format!(r#"{{"name":"a","cap":{cap}}}"#).as_bytes()).unwrap_err();
-            assert_eq!(refusal.message, "must be a whole number from 0 to 4294967295", "{cap}");
+            let refusal =
+                read::<Body>(format!(r#"{{"name":"a","cap":{cap}}}"#).as_bytes()).unwrap_err();
+            assert_eq!(
+                refusal.message, "must be a whole number from 0 to 4294967295",
+                "{cap}"
+            );
             assert_eq!(refusal.field.as_deref(), Some("cap"), "{cap}");
         }
     }
 
     #[test]
     fn what_is_no_object_is_refused_without_a_field() {
-        for body in ["", "  ", "[]", "null", "1", "{", "{\"name\":\"a\"} x", "{\"name\":\"\u{1}\"}"] {
+        for body in [
+            "",
+            "  ",
+            "[]",
+            "null",
+            "1",
+            "{",
+            "{\"name\":\"a\"} x",
+            "{\"name\":\"\u{1}\"}",
+        ] {
             assert_eq!(field(body), None, "{body}");
         }
         assert!(read::<Body>(b"{\"name\":\"\xff\"}").is_err());

@@ -24,7 +24,12 @@ impl ParameterDocs {
     fn of<T: IntoParams>(place: ParameterIn) -> Self {
         let parameters = T::into_params(|| Some(place.clone()));
         // A parameter is data; writing it as JSON cannot fail.
-        Self(parameters.iter().map(|parameter| serde_json::to_value(parameter).unwrap_or_default()).collect())
+        Self(
+            parameters
+                .iter()
+                .map(|parameter| serde_json::to_value(parameter).unwrap_or_default())
+                .collect(),
+        )
     }
 
     /// The parameters, with `limit` and `offset` behind them.
@@ -59,19 +64,28 @@ impl BodyDoc {
         let mut schemas = Vec::new();
         T::schemas(&mut schemas);
         schemas.push((name.clone(), T::schema()));
-        Self { schema: json!({"$ref": format!("#/components/schemas/{name}")}), schemas, required: true }
+        Self {
+            schema: json!({"$ref": format!("#/components/schemas/{name}")}),
+            schemas,
+            required: true,
+        }
     }
 
     /// Adds a keyword of JSON Schema to the body's own schema.
     pub fn add_rule(&mut self, keyword: &str, rule: Value) {
         if let Some((_, RefOr::T(Schema::Object(body)))) = self.schemas.last_mut() {
-            body.extensions.get_or_insert_default().insert(keyword.to_owned(), rule);
+            body.extensions
+                .get_or_insert_default()
+                .insert(keyword.to_owned(), rule);
         }
     }
 
     /// The same body, which may be left out.
     #[must_use]
     pub fn optional(self) -> Self {
-        Self { required: false, ..self }
+        Self {
+            required: false,
+            ..self
+        }
     }
 }

@@ -9,9 +9,10 @@ use serde::de;
 /// The code with which a text outside a pattern is refused, wherever it is sent, and what is allowed.
 fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
     match pattern {
-        RoomName::PATTERN => {
-            Some((ErrorCode::InvalidRoomName, "a room name has 1 to 128 characters out of a-z, A-Z, 0-9, _ and -"))
-        }
+        RoomName::PATTERN => Some((
+            ErrorCode::InvalidRoomName,
+            "a room name has 1 to 128 characters out of a-z, A-Z, 0-9, _ and -",
+        )),
         Identity::PATTERN => Some((
             ErrorCode::InvalidIdentity,
             "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -, and is neither . nor ..",
@@ -29,7 +30,11 @@ pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
 /// which pattern it was.
 pub(super) fn refusal(message: String) -> Problem {
     let is_of = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
-    match [RoomName::PATTERN, Identity::PATTERN].into_iter().find(is_of).and_then(pattern_refusal) {
+    match [RoomName::PATTERN, Identity::PATTERN]
+        .into_iter()
+        .find(is_of)
+        .and_then(pattern_refusal)
+    {
         Some((code, allowed)) => Problem::new(code, allowed),
         None => Problem::new(ErrorCode::InvalidRequest, message),
     }
@@ -60,7 +65,10 @@ pub(super) enum Cause {
 
 impl ParameterError {
     fn new(message: String) -> Self {
-        Self { name: None, cause: Cause::Value(message) }
+        Self {
+            name: None,
+            cause: Cause::Value(message),
+        }
     }
 
     /// The error as one of the parameter `name`.
@@ -110,7 +118,10 @@ impl de::Error for ParameterError {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Self { name: Some(field.to_owned()), cause: Cause::Unknown(expected) }
+        Self {
+            name: Some(field.to_owned()),
+            cause: Cause::Unknown(expected),
+        }
     }
 
     fn missing_field(field: &'static str) -> Self {

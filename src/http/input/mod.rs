@@ -66,8 +66,13 @@ where
         body: &[u8],
         malformed_path: Option<fn() -> Problem>,
     ) -> Result<Self, Problem> {
-        let path = path::read(source).map_err(|problem| malformed_path.map_or(problem, |malformed| malformed()))?;
-        Ok(Self { path, query: Q::from_query(source.query_string())?, body: B::from_body(body)? })
+        let path = path::read(source)
+            .map_err(|problem| malformed_path.map_or(problem, |malformed| malformed()))?;
+        Ok(Self {
+            path,
+            query: Q::from_query(source.query_string())?,
+            body: B::from_body(body)?,
+        })
     }
 
     fn describe() -> (ParameterDocs, Option<BodyDoc>) {
@@ -86,6 +91,10 @@ pub struct NoParams {}
 ///
 /// # Errors
 /// The message of the type's own parser.
-pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(D::Error::custom)
 }

@@ -12,12 +12,14 @@ pub const MOST_LEVELS: usize = 64;
 ///
 /// # Errors
 /// It is null, or nests deeper.
-pub fn shallow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+pub fn shallow<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
     let json: Option<Box<RawValue>> = non_null(deserializer)?;
     match json {
-        Some(json) if levels(json.get()) > MOST_LEVELS => {
-            Err(D::Error::custom(format_args!("must nest at most {MOST_LEVELS} levels of arrays and objects")))
-        }
+        Some(json) if levels(json.get()) > MOST_LEVELS => Err(D::Error::custom(format_args!(
+            "must nest at most {MOST_LEVELS} levels of arrays and objects"
+        ))),
         json => Ok(json),
     }
 }
@@ -57,7 +59,10 @@ mod tests {
     }
 
     fn json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), "[\\[\\]{}\"\\\\a]{0,6}".prop_map(Value::from)];
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            "[\\[\\]{}\"\\\\a]{0,6}".prop_map(Value::from)
+        ];
         leaf.prop_recursive(8, 60, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

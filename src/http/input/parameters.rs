@@ -5,7 +5,9 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use super::error::ParameterError;
@@ -15,7 +17,10 @@ pub(super) type Parameter<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// Reads a type from parameters; each name occurs once.
 pub(super) fn read<T: DeserializeOwned>(given: &[Parameter<'_>]) -> Result<T, ParameterError> {
-    T::deserialize(Parameters { given: given.iter(), value: None })
+    T::deserialize(Parameters {
+        given: given.iter(),
+        value: None,
+    })
 }
 
 /// The parameters that are still to be read, and the one whose name was read last.
@@ -27,7 +32,10 @@ struct Parameters<'a> {
 impl<'de> MapAccess<'de> for Parameters<'_> {
     type Error = ParameterError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ParameterError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ParameterError> {
         self.value = self.given.next();
         match self.value {
             None => Ok(None),
@@ -35,10 +43,16 @@ impl<'de> MapAccess<'de> for Parameters<'_> {
         }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ParameterError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ParameterError> {
         // serde asks for a value after its key only.
-        let Some((name, text)) = self.value.take() else { return Err(serde::de::Error::custom("no value")) };
-        seed.deserialize(Value(text)).map_err(|error| error.at(name))
+        let Some((name, text)) = self.value.take() else {
+            return Err(serde::de::Error::custom("no value"));
+        };
+        seed.deserialize(Value(text))
+            .map_err(|error| error.at(name))
     }
 }
 
@@ -60,7 +74,9 @@ struct Value<'a>(&'a str);
 
 impl Value<'_> {
     fn parse<T: FromStr>(&self, allowed: impl Display) -> Result<T, ParameterError> {
-        self.0.parse().map_err(|_| serde::de::Error::custom(format_args!("must be {allowed}")))
+        self.0
+            .parse()
+            .map_err(|_| serde::de::Error::custom(format_args!("must be {allowed}")))
     }
 }
 

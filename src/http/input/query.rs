@@ -68,7 +68,8 @@ impl<F: DeserializeOwned + IntoParams> FromQuery for Paged<F> {
         let mut given = split(query)?;
         let page = page(&mut given)?;
         let given: Vec<_> = given.into_iter().collect();
-        let filter = parameters::read(&given).map_err(|error| error.into_problem(&PAGE_PARAMETERS))?;
+        let filter =
+            parameters::read(&given).map_err(|error| error.into_problem(&PAGE_PARAMETERS))?;
         Ok(Self { page, filter })
     }
 
@@ -85,7 +86,10 @@ fn split(query: &str) -> Result<Given<'_>, Problem> {
     let mut given = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if given.contains_key(&name) {
-            return Err(Problem::invalid(name.into_owned(), "the parameter is given twice"));
+            return Err(Problem::invalid(
+                name.into_owned(),
+                "the parameter is given twice",
+            ));
         }
         given.insert(name, value);
     }
@@ -94,20 +98,37 @@ fn split(query: &str) -> Result<Given<'_>, Problem> {
 
 /// Takes `limit` and `offset` out of the parameters.
 fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
-    let limit = whole_number(given, "limit", 1, Some(PageRequest::MAX_LIMIT), PageRequest::DEFAULT_LIMIT)?;
+    let limit = whole_number(
+        given,
+        "limit",
+        1,
+        Some(PageRequest::MAX_LIMIT),
+        PageRequest::DEFAULT_LIMIT,
+    )?;
     let offset = whole_number(given, "offset", 0, None, 0)?;
     let offset = Some(offset).filter(|offset| *offset <= PageRequest::MAX_OFFSET);
     let offset = offset.ok_or_else(|| Problem::invalid("offset", "is larger than any list"))?;
     Ok(PageRequest { limit, offset })
 }
 
-fn whole_number<N>(given: &mut Given<'_>, name: &'static str, from: N, to: Option<N>, default: N) -> Result<N, Problem>
+fn whole_number<N>(
+    given: &mut Given<'_>,
+    name: &'static str,
+    from: N,
+    to: Option<N>,
+    default: N,
+) -> Result<N, Problem>
 where
     N: FromStr + PartialOrd + Display + Copy,
 {
-    let Some(text) = given.remove(name) else { return Ok(default) };
+    let Some(text) = given.remove(name) else {
+        return Ok(default);
+    };
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let number = text.parse().ok().filter(|n| digits && *n >= from && to.is_none_or(|to| *n <= to));
+    let number = text
+        .parse()
+        .ok()
+        .filter(|n| digits && *n >= from && to.is_none_or(|to| *n <= to));
     let message = match to {
         None => format!("must be an integer from {from} on"),
         Some(to) => format!("must be an integer from {from} to {to}"),
@@ -137,8 +158,20 @@ mod tests {
     #[test]
     fn a_page_is_held_to_its_range_and_has_its_defaults() {
         let page = |query: &str| Paged::<NoParams>::from_query(query).map(|paged| paged.page);
-        assert_eq!(page(""), Ok(PageRequest { limit: 50, offset: 0 }));
-        assert_eq!(page("limit=200&offset=7"), Ok(PageRequest { limit: 200, offset: 7 }));
+        assert_eq!(
+            page(""),
+            Ok(PageRequest {
+                limit: 50,
+                offset: 0
+            })
+        );
+        assert_eq!(
+            page("limit=200&offset=7"),
+            Ok(PageRequest {
+                limit: 200,
+                offset: 7
+            })
+        );
         for (query, field) in [
             ("limit=0", "limit"),
             ("limit=201", "limit"),
@@ -148,7 +181,11 @@ mod tests {
             ("offset=99999999999999999999", "offset"),
             ("offset=9223372036854775808", "offset"),
         ] {
-            assert_eq!(page(query).unwrap_err().field.as_deref(), Some(field), "{query}");
+            assert_eq!(
+                page(query).unwrap_err().field.as_deref(),
+                Some(field),
+                "{query}"
+            );
         }
     }
 
@@ -156,21 +193,46 @@ mod tests {
     fn unknown_and_repeated_parameters_are_refused_by_name() {
         let unknown = refused::<Paged<NoParams>>("limit=1&colour=red");
         assert_eq!(unknown.field.as_deref(), Some("colour"));
-        assert_eq!(unknown.message, "unknown query parameter; known are limit, offset");
-        assert_eq!(refused::<Paged<NoParams>>("limit=1&limit=2").field.as_deref(), Some("limit"));
-        assert_eq!(refused::<NoParams>("a=1").message, "this call takes no query parameters");
+        assert_eq!(
+            unknown.message,
+            "unknown query parameter; known are limit, offset"
+        );
+        assert_eq!(
+            refused::<Paged<NoParams>>("limit=1&limit=2")
+                .field
+                .as_deref(),
+            Some("limit")
+        );
+        assert_eq!(
+            refused::<NoParams>("a=1").message,
+            "this call takes no query parameters"
+        );
         let unknown = refused::<Paged<Filter>>("colour=red");
-        assert_eq!(unknown.message, "unknown query parameter; known are limit, offset, room, active");
+        assert_eq!(
+            unknown.message,
+            "unknown query parameter; known are limit, offset, room, active"
+        );
     }
 
     #[test]
     fn a_filter_parses_as_its_type_and_says_what_is_allowed() {
-        let read = Paged::<Filter>::from_query("room=a%2Db&active=false").unwrap().filter;
-        assert_eq!((read.room.unwrap().as_str(), read.active), ("a-b", Some(false)));
+        let read = Paged::<Filter>::from_query("room=a%2Db&active=false")
+            .unwrap()
+            .filter;
+        assert_eq!(
+            (read.room.unwrap().as_str(), read.active),
+            ("a-b", Some(false))
+        );
         let refused = refused::<Paged<Filter>>("active=yes");
-        assert_eq!((refused.field.as_deref(), &*refused.message), (Some("active"), "must be one of true, false"));
+        assert_eq!(
+            (refused.field.as_deref(), &*refused.message),
+            (Some("active"), "must be one of true, false")
+        );
         let refused = self::refused::<Paged<Filter>>("room=a%20b");
-        assert_eq!((refused.field.as_deref(), refused.code.as_str()), (Some("room"), "invalid_room_name"));
+        assert_eq!(
+            (refused.field.as_deref(), refused.code.as_str()),
+            (Some("room"), "invalid_room_name")
+        );
     }
 
     proptest! {

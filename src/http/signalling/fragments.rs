@@ -24,7 +24,11 @@ pub enum FragmentError {
 impl Fragments {
     /// Returns no fragments of a message that may have this size.
     pub fn new(max_bytes: usize) -> Self {
-        Self { joined: Vec::new(), is_text: false, max_bytes }
+        Self {
+            joined: Vec::new(),
+            is_text: false,
+            max_bytes,
+        }
     }
 
     /// Adds a fragment, and returns the message if it was the last one.
@@ -39,7 +43,11 @@ impl Fragments {
             return Err(FragmentError::TooLarge);
         }
         self.joined.extend_from_slice(&bytes);
-        if is_last { self.complete().map(Some) } else { Ok(None) }
+        if is_last {
+            self.complete().map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     fn begin(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
@@ -51,7 +59,9 @@ impl Fragments {
     fn complete(&mut self) -> Result<SignalFrame, FragmentError> {
         let joined = std::mem::take(&mut self.joined);
         match self.is_text {
-            true => String::from_utf8(joined).map(SignalFrame::Text).map_err(|_| FragmentError::NotUtf8),
+            true => String::from_utf8(joined)
+                .map(SignalFrame::Text)
+                .map_err(|_| FragmentError::NotUtf8),
             false => Ok(SignalFrame::Binary(joined)),
         }
     }
@@ -64,21 +74,42 @@ mod tests {
     #[test]
     fn fragments_are_joined_to_a_message_of_bounded_size() {
         let mut fragments = Fragments::new(6);
-        assert!(fragments.add(Item::FirstBinary("ab".into())).unwrap().is_none());
-        assert!(fragments.add(Item::Continue("cd".into())).unwrap().is_none());
+        assert!(
+            fragments
+                .add(Item::FirstBinary("ab".into()))
+                .unwrap()
+                .is_none()
+        );
+        assert!(
+            fragments
+                .add(Item::Continue("cd".into()))
+                .unwrap()
+                .is_none()
+        );
         let message = fragments.add(Item::Last("ef".into())).unwrap().unwrap();
         assert_eq!(message, SignalFrame::Binary(b"abcdef".to_vec()));
 
         fragments.add(Item::FirstText("abcd".into())).unwrap();
-        assert_eq!(fragments.add(Item::Last("ef".into())).unwrap(), Some(SignalFrame::Text("abcdef".into())));
+        assert_eq!(
+            fragments.add(Item::Last("ef".into())).unwrap(),
+            Some(SignalFrame::Text("abcdef".into()))
+        );
         fragments.add(Item::FirstText("abcd".into())).unwrap();
-        assert_eq!(fragments.add(Item::Continue("efg".into())), Err(FragmentError::TooLarge));
+        assert_eq!(
+            fragments.add(Item::Continue("efg".into())),
+            Err(FragmentError::TooLarge)
+        );
     }
 
     #[test]
     fn a_text_that_is_not_utf_8_is_refused() {
         let mut fragments = Fragments::new(6);
-        fragments.add(Item::FirstText(Bytes::from_static(&[0xff]))).unwrap();
-        assert_eq!(fragments.add(Item::Last(Bytes::new())), Err(FragmentError::NotUtf8));
+        fragments
+            .add(Item::FirstText(Bytes::from_static(&[0xff])))
+            .unwrap();
+        assert_eq!(
+            fragments.add(Item::Last(Bytes::new())),
+            Err(FragmentError::NotUtf8)
+        );
     }
 }

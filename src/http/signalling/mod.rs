@@ -29,8 +29,10 @@ use response::{plain, preflight, refused};
 /// Its label in the metrics.
 const OPERATION: &str = "signalling";
 /// The paths, with the number of peer connections that their clients use if they send no join request.
-const PATHS: [(&str, &str, ConnectionMode); 2] =
-    [("/rtc", "/rtc/validate", ConnectionMode::Dual), ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single)];
+const PATHS: [(&str, &str, ConnectionMode); 2] = [
+    ("/rtc", "/rtc/validate", ConnectionMode::Dual),
+    ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single),
+];
 
 /// Routes the websocket, its dry run, and the probe that clients send when a network comes back.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
@@ -38,7 +40,14 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
         let (of_state, of_plane) = (Arc::clone(state), plane.clone());
         let connecting = web::get().to(move |request: HttpRequest, payload: Payload| {
             let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
-            async move { counted(&state, &request, connect(&state, &plane, mode, &request, payload)).await }
+            async move {
+                counted(
+                    &state,
+                    &request,
+                    connect(&state, &plane, mode, &request, payload),
+                )
+                .await
+            }
         });
         let (of_state, of_plane) = (Arc::clone(state), plane.clone());
         let validating = web::get().to(move |request: HttpRequest| {
@@ -46,25 +55,40 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
             async move { counted(&state, &request, validate(&state, &plane, mode, &request)).await }
         });
         let fixed = &state.checks.fixed;
-        config.service(resource(connect_path, connecting, fixed)).service(resource(validate_path, validating, fixed));
+        config
+            .service(resource(connect_path, connecting, fixed))
+            .service(resource(validate_path, validating, fixed));
     }
     let probe = fixed_handler(&state.checks.fixed, |request| {
         let is_probe = asks_for_head(request);
-        any_origin(if is_probe { HttpResponse::Ok().finish() } else { ApiError::from(no_such_route()).to_http() })
+        any_origin(if is_probe {
+            HttpResponse::Ok().finish()
+        } else {
+            ApiError::from(no_such_route()).to_http()
+        })
     });
     config.service(web::resource("/").default_service(web::to(probe)));
 }
 
 fn resource(path: &str, route: actix_web::Route, limits: &Arc<FixedLimits>) -> actix_web::Resource {
-    let other = fixed_handler(limits, |_| plain(StatusCode::METHOD_NOT_ALLOWED, "this path takes GET"));
+    let other = fixed_handler(limits, |_| {
+        plain(StatusCode::METHOD_NOT_ALLOWED, "this path takes GET")
+    });
     web::resource(path)
         .route(route)
-        .route(web::method(actix_web::http::Method::OPTIONS).to(fixed_handler(limits, |_| preflight())))
+        .route(
+            web::method(actix_web::http::Method::OPTIONS)
+                .to(fixed_handler(limits, |_| preflight())),
+        )
         .default_service(web::to(other))
 }
 
 /// Counts a request by the client's address, and handles it if that is not over its rate.
-async fn counted(state: &AppState, request: &HttpRequest, handled: impl Future<Output = HttpResponse>) -> HttpResponse {
+async fn counted(
+    state: &AppState,
+    request: &HttpRequest,
+    handled: impl Future<Output = HttpResponse>,
+) -> HttpResponse {
     let timed = state.metrics.time(OPERATION);
     let response = match state.checks.limits.check_signalling(request) {
         Ok(()) => handled.await,
@@ -100,7 +124,11 @@ async fn validate(
     mode: ConnectionMode,
     request: &HttpRequest,
 ) -> HttpResponse {
-    let validated = async { plane.validate(&connect_request(state, mode, request)?).await };
+    let validated = async {
+        plane
+            .validate(&connect_request(state, mode, request)?)
+            .await
+    };
     match validated.await {
         Ok(()) => plain(StatusCode::OK, "success"),
         Err(refusal) => refused(&refusal),
@@ -108,9 +136,19 @@ async fn validate(
 }
 
 /// Reads the token of a request. What else it asks for is read once that is verified.
-fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<ConnectRequest, Refusal> {
-    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let read = ConnectRequest::new(mode, request.query_string(), header(AUTHORIZATION)).map_err(Refusal::from)?;
+fn connect_request(
+    state: &AppState,
+    mode: ConnectionMode,
+    request: &HttpRequest,
+) -> Result<ConnectRequest, Refusal> {
+    let header = |name| {
+        request
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    let read = ConnectRequest::new(mode, request.query_string(), header(AUTHORIZATION))
+        .map_err(Refusal::from)?;
     let read = read.by_user_agent(header(USER_AGENT));
     Ok(read.from_address(state.checks.limits.client_address(request)))
 }

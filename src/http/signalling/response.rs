@@ -3,7 +3,8 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ContentType, HeaderValue,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ContentType, HeaderValue,
 };
 use conclave_media::embedded::Refusal;
 
@@ -11,13 +12,19 @@ use crate::http::error::DatabaseFailed;
 
 /// Lets pages of any origin read a response.
 pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
-    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+        .headers_mut()
+        .insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
 }
 
 /// Returns a response with a text.
 pub fn plain(status: StatusCode, text: impl Into<String>) -> HttpResponse {
-    any_origin(HttpResponse::build(status).content_type(ContentType::plaintext()).body(text.into()))
+    any_origin(
+        HttpResponse::build(status)
+            .content_type(ContentType::plaintext())
+            .body(text.into()),
+    )
 }
 
 /// Returns the response to a client that may not join.
@@ -41,7 +48,13 @@ pub fn refused(refusal: &Refusal) -> HttpResponse {
 pub fn preflight() -> HttpResponse {
     let mut response = any_origin(HttpResponse::NoContent().finish());
     let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Authorization"));
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD"),
+    );
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("Authorization"),
+    );
     response
 }

@@ -42,8 +42,14 @@ pub fn open(request: &HttpRequest, payload: Payload, connection: SignalConnectio
 /// Passes frames on until one side ends, and closes the websocket. All frames for the client have been sent then, unless it has
 /// closed the websocket.
 async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: MessageStream) {
-    let SignalConnection { frames, mut replies } = connection;
-    let mut incoming = Incoming { frames, fragments: Fragments::new(MAX_MESSAGE) };
+    let SignalConnection {
+        frames,
+        mut replies,
+    } = connection;
+    let mut incoming = Incoming {
+        frames,
+        fragments: Fragments::new(MAX_MESSAGE),
+    };
     let end = pass_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
     if end != End::Closed {
         pass_buffered(&mut incoming, &mut stream).await;
@@ -54,7 +60,11 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
             break;
         }
     }
-    let _ = timeout(WRITE_TIMEOUT, session.close(Some(close_reason(end, &replies)))).await;
+    let _ = timeout(
+        WRITE_TIMEOUT,
+        session.close(Some(close_reason(end, &replies))),
+    )
+    .await;
 }
 
 /// What has ended.
@@ -136,9 +146,11 @@ impl Incoming {
         let frame = match message {
             Message::Binary(frame) => SignalFrame::Binary(frame.to_vec()),
             Message::Text(frame) => SignalFrame::Text(frame.to_string()),
-            Message::Continuation(item) => {
-                self.fragments.add(item).map_err(End::from)?.unwrap_or_else(SignalFrame::sign_of_life)
-            }
+            Message::Continuation(item) => self
+                .fragments
+                .add(item)
+                .map_err(End::from)?
+                .unwrap_or_else(SignalFrame::sign_of_life),
             Message::Pong(_) | Message::Ping(_) | Message::Nop => SignalFrame::sign_of_life(),
             Message::Close(_) => return Err(End::Closed),
         };
@@ -148,7 +160,10 @@ impl Incoming {
 
 fn close_reason(end: End, replies: &Replies) -> CloseReason {
     match replies.excess() {
-        Some(excess) => CloseReason { code: CloseCode::Policy, description: Some(excess.to_string()) },
+        Some(excess) => CloseReason {
+            code: CloseCode::Policy,
+            description: Some(excess.to_string()),
+        },
         None if end == End::TooLarge => CloseReason::from(CloseCode::Size),
         None => CloseReason::from(CloseCode::Normal),
     }
@@ -162,5 +177,8 @@ async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), End> {
 }
 
 async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), End> {
-    timeout(WRITE_TIMEOUT, written).await.map_err(|_| End::Other)?.map_err(|_| End::Other)
+    timeout(WRITE_TIMEOUT, written)
+        .await
+        .map_err(|_| End::Other)?
+        .map_err(|_| End::Other)
 }

@@ -2,7 +2,8 @@
 
 use conclave_db::BroadcastDestination;
 use conclave_model::egress::{
-    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus,
+    Layout,
 };
 use conclave_model::non_null::non_null;
 use conclave_model::plan::Feature;
@@ -67,7 +68,12 @@ impl TryFrom<Egress> for Broadcast {
         let EgressDetail::Broadcast { urls } = detail else {
             return Err(ApiError::internal("a recording was read as a broadcast"));
         };
-        Ok(Self { head, urls, status, tail })
+        Ok(Self {
+            head,
+            urls,
+            status,
+            tail,
+        })
     }
 }
 
@@ -93,47 +99,76 @@ pub fn operations() -> Vec<Operation> {
     let mut stopped = example();
     stopped["status"] = json!("ending");
     vec![
-        operation(Method::Post, "/v1/rooms/{name}/broadcasts", "start_broadcast", start)
-            .about("broadcasts", "Start a broadcast")
-            .example(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
-            .body_rule("oneOf", json!([{"required": ["urls"]}, {"required": ["destination"]}]))
-            .responds(example())
-            .links(&["get_broadcast", "stop_broadcast"], &[("egress_id", "$response.body#/egress_id")])
-            .check(check_urls)
-            .room_token(&[Permission::Broadcast])
-            .idempotent()
-            .starts_work()
-            .feature(Feature::Streaming)
-            .errors(&[
-                ErrorCode::InvalidUrl,
-                ErrorCode::BlockedUrl,
-                ErrorCode::RoomNotFound,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::DestinationNotFound,
-                ErrorCode::RoomEnded,
-                ErrorCode::BroadcastExists,
-                ErrorCode::MediaUnavailable,
-                ErrorCode::DestinationUnusable,
-                ErrorCode::BillingUnavailable,
-            ])
-            .build(),
-        operation(Method::Get, "/v1/broadcasts", "list_broadcasts", egress::list::<Broadcast>)
-            .about("broadcasts", "List the project's broadcasts, newest first")
-            .responds(example())
-            .build(),
-        operation(Method::Get, "/v1/broadcasts/{egress_id}", "get_broadcast", egress::get::<Broadcast>)
-            .about("broadcasts", "Read a broadcast; while it runs, the media plane is asked for its status")
-            .responds(example())
-            .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
-            .build(),
-        operation(Method::Post, "/v1/broadcasts/{egress_id}/stop", "stop_broadcast", egress::stop::<Broadcast>)
-            .about("broadcasts", "Stop a broadcast")
-            .responds(stopped)
-            .room_token(&[Permission::Broadcast])
-            .replay_check(egress::check_stop_replay::<Broadcast>)
-            .idempotent()
-            .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
-            .build(),
+        operation(
+            Method::Post,
+            "/v1/rooms/{name}/broadcasts",
+            "start_broadcast",
+            start,
+        )
+        .about("broadcasts", "Start a broadcast")
+        .example(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
+        .body_rule(
+            "oneOf",
+            json!([{"required": ["urls"]}, {"required": ["destination"]}]),
+        )
+        .responds(example())
+        .links(
+            &["get_broadcast", "stop_broadcast"],
+            &[("egress_id", "$response.body#/egress_id")],
+        )
+        .check(check_urls)
+        .room_token(&[Permission::Broadcast])
+        .idempotent()
+        .starts_work()
+        .feature(Feature::Streaming)
+        .errors(&[
+            ErrorCode::InvalidUrl,
+            ErrorCode::BlockedUrl,
+            ErrorCode::RoomNotFound,
+            ErrorCode::TemplateNotFound,
+            ErrorCode::DestinationNotFound,
+            ErrorCode::RoomEnded,
+            ErrorCode::BroadcastExists,
+            ErrorCode::MediaUnavailable,
+            ErrorCode::DestinationUnusable,
+            ErrorCode::BillingUnavailable,
+        ])
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/broadcasts",
+            "list_broadcasts",
+            egress::list::<Broadcast>,
+        )
+        .about("broadcasts", "List the project's broadcasts, newest first")
+        .responds(example())
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/broadcasts/{egress_id}",
+            "get_broadcast",
+            egress::get::<Broadcast>,
+        )
+        .about(
+            "broadcasts",
+            "Read a broadcast; while it runs, the media plane is asked for its status",
+        )
+        .responds(example())
+        .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
+        .build(),
+        operation(
+            Method::Post,
+            "/v1/broadcasts/{egress_id}/stop",
+            "stop_broadcast",
+            egress::stop::<Broadcast>,
+        )
+        .about("broadcasts", "Stop a broadcast")
+        .responds(stopped)
+        .room_token(&[Permission::Broadcast])
+        .replay_check(egress::check_stop_replay::<Broadcast>)
+        .idempotent()
+        .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
+        .build(),
     ]
 }
 
@@ -151,17 +186,33 @@ impl Validate for StartBroadcast {
         let audio_only = self.audio_only.unwrap_or(false);
         let source = EgressSource::RoomComposite {
             layout: self.layout.unwrap_or(Layout::Grid),
-            media: if audio_only { CompositeMedia::AudioOnly } else { CompositeMedia::Both },
+            media: if audio_only {
+                CompositeMedia::AudioOnly
+            } else {
+                CompositeMedia::Both
+            },
         };
         let urls = match (&self.urls, &self.destination) {
             (Some(_), Some(_)) => {
-                return Err(Problem::invalid("destination", "urls and destination exclude each other"));
+                return Err(Problem::invalid(
+                    "destination",
+                    "urls and destination exclude each other",
+                ));
             }
-            (None, None) => return Err(Problem::invalid("urls", "is required unless destination is given")),
+            (None, None) => {
+                return Err(Problem::invalid(
+                    "urls",
+                    "is required unless destination is given",
+                ));
+            }
             (Some(urls), None) => parse_urls("urls", urls)?,
             (None, Some(_)) => Vec::new(),
         };
-        Ok(ValidBroadcast { source, urls, destination: self.destination })
+        Ok(ValidBroadcast {
+            source,
+            urls,
+            destination: self.destination,
+        })
     }
 }
 
@@ -170,14 +221,24 @@ fn check_urls<'a>(
     context: &'a RequestContext,
     input: &'a Input<RoomPath, NoParams, Checked<StartBroadcast>>,
 ) -> CheckResult<'a> {
-    Box::pin(async move { check_hosts(&context.state.egress_addresses, rtmp_hosts("urls", &input.body.0.urls)).await })
+    Box::pin(async move {
+        check_hosts(
+            &context.state.egress_addresses,
+            rtmp_hosts("urls", &input.body.0.urls),
+        )
+        .await
+    })
 }
 
 pub async fn start(
     context: RequestContext,
     input: Input<RoomPath, NoParams, Checked<StartBroadcast>>,
 ) -> Result<Created<Broadcast>> {
-    let Checked(ValidBroadcast { source, urls, destination }) = input.body;
+    let Checked(ValidBroadcast {
+        source,
+        urls,
+        destination,
+    }) = input.body;
     let (store, project) = (&context.state.store, context.project());
     let room = store.room(project.clone(), input.path.name).await?;
     let read = |template, name| store.broadcast_destination(project, template, name);
@@ -185,10 +246,19 @@ pub async fn start(
         None => (None, urls),
         Some(BroadcastDestination { used, urls }) => {
             // They were checked when they were stored, and may have other addresses by now.
-            let hosts = urls.iter().map(|url| ("destination".to_owned(), url.host().to_owned()));
+            let hosts = urls
+                .iter()
+                .map(|url| ("destination".to_owned(), url.host().to_owned()));
             check_hosts(&context.state.egress_addresses, hosts.collect()).await?;
             (Some(used), urls)
         }
     };
-    egress::start(&context, &room, source, EgressOutput::Streams(urls), destination).await
+    egress::start(
+        &context,
+        &room,
+        source,
+        EgressOutput::Streams(urls),
+        destination,
+    )
+    .await
 }

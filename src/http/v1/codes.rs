@@ -8,7 +8,9 @@ use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord,
 use conclave_model::non_null::non_null;
 use conclave_model::page::Page;
 use conclave_model::usage::{BillingVerdict, QuotaDecision};
-use conclave_model::{CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp};
+use conclave_model::{
+    CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -19,7 +21,9 @@ use crate::config::Plans;
 use crate::http::context::RequestContext;
 use crate::http::error::Result;
 use crate::http::input::path::RoomPath;
-use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, OptionalBody, Paged, from_text, refusal_at};
+use crate::http::input::{
+    AnyBody, AnyQuery, Input, NoBody, NoParams, OptionalBody, Paged, from_text, refusal_at,
+};
 use crate::http::operation::{Operation, operation};
 use crate::http::quota;
 use crate::http::response::{Created, Listed, NoContent};
@@ -148,62 +152,102 @@ fn both_lives() -> serde_json::Value {
 pub fn operations() -> Vec<Operation> {
     vec![
         operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
-            .about("codes", "List a room's codes, newest first, those that cannot be used any more too")
+            .about(
+                "codes",
+                "List a room's codes, newest first, those that cannot be used any more too",
+            )
             .responds(example("abcd-****-****"))
             .errors(&[ErrorCode::RoomNotFound])
             .build(),
-        operation(Method::Post, "/v1/rooms/{name}/codes", "create_code", create)
-            .about("codes", "Create a room code; the answer shows it whole, this once")
-            .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
-            .body_rule("not", both_lives())
-            .responds(example("abcd-efgh-jkmn"))
-            .links(&["exchange_code", "disable_code"], &[("code", "$response.body#/code")])
-            .idempotent()
-            .secret_response()
-            .errors(&[ErrorCode::RoomNotFound, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound])
-            .build(),
+        operation(
+            Method::Post,
+            "/v1/rooms/{name}/codes",
+            "create_code",
+            create,
+        )
+        .about(
+            "codes",
+            "Create a room code; the answer shows it whole, this once",
+        )
+        .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
+        .body_rule("not", both_lives())
+        .responds(example("abcd-efgh-jkmn"))
+        .links(
+            &["exchange_code", "disable_code"],
+            &[("code", "$response.body#/code")],
+        )
+        .idempotent()
+        .secret_response()
+        .errors(&[
+            ErrorCode::RoomNotFound,
+            ErrorCode::TemplateNotFound,
+            ErrorCode::RoleNotFound,
+        ])
+        .build(),
         operation(Method::Delete, "/v1/codes/{code}", "disable_code", disable)
-            .about("codes", "Disable a room code; tokens it has given stay valid")
+            .about(
+                "codes",
+                "Disable a room code; tokens it has given stay valid",
+            )
             .secret_path("code")
             .malformed_path(Problem::code_not_found)
             .errors(&[ErrorCode::CodeNotFound])
             .build(),
-        operation(Method::Post, "/v1/codes/{code}/exchange", "exchange_code", exchange)
-            .about("codes", "Exchange a room code for a room token")
-            .example(json!({"identity": "alice"}))
-            .responds(Token::example())
-            .open("code", OpenRates::Exchange)
-            .malformed_path(Problem::code_not_found)
-            .secret_response()
-            .errors(&[
-                ErrorCode::QuotaExceeded,
-                ErrorCode::InsufficientBalance,
-                ErrorCode::CodeNotFound,
-                ErrorCode::RoleNotFound,
-                ErrorCode::RoomEnded,
-                ErrorCode::RoleCapacityReached,
-                ErrorCode::IdentityTaken,
-                ErrorCode::BillingUnavailable,
-                ErrorCode::DatabaseUnavailable,
-            ])
-            .build(),
+        operation(
+            Method::Post,
+            "/v1/codes/{code}/exchange",
+            "exchange_code",
+            exchange,
+        )
+        .about("codes", "Exchange a room code for a room token")
+        .example(json!({"identity": "alice"}))
+        .responds(Token::example())
+        .open("code", OpenRates::Exchange)
+        .malformed_path(Problem::code_not_found)
+        .secret_response()
+        .errors(&[
+            ErrorCode::QuotaExceeded,
+            ErrorCode::InsufficientBalance,
+            ErrorCode::CodeNotFound,
+            ErrorCode::RoleNotFound,
+            ErrorCode::RoomEnded,
+            ErrorCode::RoleCapacityReached,
+            ErrorCode::IdentityTaken,
+            ErrorCode::BillingUnavailable,
+            ErrorCode::DatabaseUnavailable,
+        ])
+        .build(),
     ]
 }
 
 /// When a code created now expires. A life outside the range is refused whichever way it was given.
-fn expiry(now: Timestamp, expires_at: Option<Timestamp>, ttl_seconds: Option<u64>) -> Result<Timestamp, Problem> {
+fn expiry(
+    now: Timestamp,
+    expires_at: Option<Timestamp>,
+    ttl_seconds: Option<u64>,
+) -> Result<Timestamp, Problem> {
     let (shortest, longest) = (SHORTEST_LIFE.as_secs(), LONGEST_LIFE.as_secs());
     match (expires_at, ttl_seconds) {
-        (Some(_), Some(_)) => Err(Problem::invalid("expires_at", "must not be sent beside ttl_seconds")),
+        (Some(_), Some(_)) => Err(Problem::invalid(
+            "expires_at",
+            "must not be sent beside ttl_seconds",
+        )),
         (None, None) => Ok(now.after(DEFAULT_LIFE)),
-        (None, Some(seconds)) if (shortest..=longest).contains(&seconds) => Ok(now.after(Duration::from_secs(seconds))),
-        (None, Some(_)) => {
-            Err(Problem::invalid("ttl_seconds", format!("must be an integer from {shortest} to {longest}")))
+        (None, Some(seconds)) if (shortest..=longest).contains(&seconds) => {
+            Ok(now.after(Duration::from_secs(seconds)))
         }
+        (None, Some(_)) => Err(Problem::invalid(
+            "ttl_seconds",
+            format!("must be an integer from {shortest} to {longest}"),
+        )),
         (Some(at), None) => {
             let allowed = now.after(SHORTEST_LIFE)..=now.after(LONGEST_LIFE);
             let message = "must be from 60 seconds to 30 days from now";
-            if allowed.contains(&at) { Ok(at) } else { Err(Problem::invalid("expires_at", message)) }
+            if allowed.contains(&at) {
+                Ok(at)
+            } else {
+                Err(Problem::invalid("expires_at", message))
+            }
         }
     }
 }
@@ -212,7 +256,11 @@ pub async fn list(
     context: RequestContext,
     input: Input<RoomPath, Paged<NoParams>, NoBody>,
 ) -> Result<Page<RoomCodeJson>> {
-    let codes = context.state.store.codes(context.project(), input.path.name, input.query.page).await?;
+    let codes = context
+        .state
+        .store
+        .codes(context.project(), input.path.name, input.query.page)
+        .await?;
     Ok(codes.map(RoomCodeJson::from))
 }
 
@@ -232,11 +280,20 @@ pub async fn create(
         expires_at: expiry(context.state.clock.now(), body.expires_at, body.ttl_seconds)?,
         max_uses: body.max_uses,
     };
-    context.recorded(|recorder| context.state.store.create_code(new, recorder)).await
+    context
+        .recorded(|recorder| context.state.store.create_code(new, recorder))
+        .await
 }
 
-pub async fn disable(context: RequestContext, input: Input<CodePath, AnyQuery, AnyBody>) -> Result<NoContent> {
-    context.state.store.disable_code(context.project(), input.path.code.hash()).await?;
+pub async fn disable(
+    context: RequestContext,
+    input: Input<CodePath, AnyQuery, AnyBody>,
+) -> Result<NoContent> {
+    context
+        .state
+        .store
+        .disable_code(context.project(), input.path.code.hash())
+        .await?;
     Ok(NoContent)
 }
 
@@ -245,8 +302,14 @@ async fn exchange(
     input: Input<CodePath, NoParams, OptionalBody<ExchangeCode>>,
 ) -> Result<Created<Token>> {
     let (code, OptionalBody(body)) = (input.path.code, input.body);
-    let requested = body.identity.map(|text| text.parse().map_err(|error| refusal_at("identity", &error))).transpose();
-    let exchange = match (take_use(&context, &code, requested.clone()).await, &requested) {
+    let requested = body
+        .identity
+        .map(|text| text.parse().map_err(|error| refusal_at("identity", &error)))
+        .transpose();
+    let exchange = match (
+        take_use(&context, &code, requested.clone()).await,
+        &requested,
+    ) {
         (Err(error), Err(malformed)) if error.problem.code == ErrorCode::CodeNotFound => {
             return Err(malformed.clone().into());
         }
@@ -255,7 +318,11 @@ async fn exchange(
     let plan = quota::plan(&context.state.plans, &exchange.plan)?;
     let requested = requested.unwrap_or_default();
     let holder = TokenHolder {
-        identity: exchange.identity.clone().or(requested).unwrap_or_else(Identity::guest),
+        identity: exchange
+            .identity
+            .clone()
+            .or(requested)
+            .unwrap_or_else(Identity::guest),
         name: String::new(),
         metadata: String::new(),
         ttl: ttl(None),
@@ -282,7 +349,9 @@ async fn take_use(
         Ok(requested) => (requested, None),
         Err(malformed) => (None, Some(malformed)),
     };
-    let check = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
+    let check = move |exchange: &CodeExchange| match malformed
+        .filter(|_| exchange.identity.is_none())
+    {
         Some(malformed) => Err(malformed),
         None if exchange.identity.as_ref().is_some_and(is_refused_now) => {
             let message = "the code is locked to an identity that is not allowed any more; create another code";
@@ -290,7 +359,11 @@ async fn take_use(
         }
         None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
     };
-    Ok(context.state.store.exchange_code(&project, code.hash(), requested, check).await?)
+    Ok(context
+        .state
+        .store
+        .exchange_code(&project, code.hash(), requested, check)
+        .await?)
 }
 
 /// Returns whether an identity of a record would be refused in a request.
@@ -312,7 +385,11 @@ fn ensure_can_exchange(
         let message = "the room's template does not have the code's role any more";
         return Err(Problem::new(ErrorCode::RoleNotFound, message).into());
     }
-    if exchange.is_identity_taken { Err(Problem::identity_taken().into()) } else { Ok(()) }
+    if exchange.is_identity_taken {
+        Err(Problem::identity_taken().into())
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -333,7 +410,13 @@ mod tests {
             assert_eq!(refused(None, Some(seconds)).as_deref(), Some("ttl_seconds"));
             assert_eq!(refused(Some(at), None).as_deref(), Some("expires_at"));
         }
-        assert_eq!(expiry(now, None, None), Ok(now.after(Duration::from_secs(86_400))));
-        assert_eq!(refused(Some(now.after(DEFAULT_LIFE)), Some(60)).as_deref(), Some("expires_at"));
+        assert_eq!(
+            expiry(now, None, None),
+            Ok(now.after(Duration::from_secs(86_400)))
+        );
+        assert_eq!(
+            refused(Some(now.after(DEFAULT_LIFE)), Some(60)).as_deref(),
+            Some("expires_at")
+        );
     }
 }

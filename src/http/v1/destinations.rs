@@ -130,7 +130,11 @@ pub fn operations() -> Vec<Operation> {
             .example(create_example())
             .responds(example())
             .links(
-                &["get_destination", "update_destination", "delete_destination"],
+                &[
+                    "get_destination",
+                    "update_destination",
+                    "delete_destination",
+                ],
                 &[("id", "$request.path.id"), ("name", "$response.body#/name")],
             )
             .idempotent()
@@ -154,7 +158,10 @@ pub fn operations() -> Vec<Operation> {
             .errors(&[ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound])
             .build(),
         operation(Method::Patch, PATH, "update_destination", update)
-            .about("destinations", "Replace a destination's configuration; credentials left out are kept")
+            .about(
+                "destinations",
+                "Replace a destination's configuration; credentials left out are kept",
+            )
             .example(json!({"config": {"type": "s3", "bucket": "more-calls"}}))
             .body_rule("oneOf", shapes::configs_by_kind())
             .responds(example())
@@ -169,8 +176,15 @@ pub fn operations() -> Vec<Operation> {
             ])
             .build(),
         operation(Method::Delete, PATH, "delete_destination", delete)
-            .about("destinations", "Delete a destination that nothing runs against")
-            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound, ErrorCode::DestinationInUse])
+            .about(
+                "destinations",
+                "Delete a destination that nothing runs against",
+            )
+            .errors(&[
+                ErrorCode::TemplateNotFound,
+                ErrorCode::DestinationNotFound,
+                ErrorCode::DestinationInUse,
+            ])
             .build(),
     ]
 }
@@ -181,7 +195,9 @@ fn config(kind: DestinationKind, raw: &RawValue) -> Result<ConfigInput, Problem>
         DestinationKind::Recording => recording_config(raw).map(ConfigInput::Recording),
         DestinationKind::Rtmp => {
             let sent: RtmpUrls = read_at("config", raw)?;
-            Ok(ConfigInput::Rtmp(RtmpConfig { urls: parse_urls("config.urls", &sent.urls)? }))
+            Ok(ConfigInput::Rtmp(RtmpConfig {
+                urls: parse_urls("config.urls", &sent.urls)?,
+            }))
         }
     }
 }
@@ -207,8 +223,14 @@ fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
         urls: Option<serde::de::IgnoredAny>,
     }
     match serde_json::from_str(raw.get()) {
-        Ok(Shape { r#type: None, urls: Some(_) }) => Some(DestinationKind::Rtmp),
-        Ok(Shape { r#type: Some(_), urls: None }) => Some(DestinationKind::Recording),
+        Ok(Shape {
+            r#type: None,
+            urls: Some(_),
+        }) => Some(DestinationKind::Rtmp),
+        Ok(Shape {
+            r#type: Some(_),
+            urls: None,
+        }) => Some(DestinationKind::Recording),
         _ => None,
     }
 }
@@ -217,7 +239,10 @@ fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
 async fn check_addresses(context: &RequestContext, config: &ConfigInput) -> Result<()> {
     let hosts = match config {
         ConfigInput::Rtmp(config) => rtmp_hosts("config.urls", &config.urls),
-        ConfigInput::Recording(RecordingInput::S3(S3Input { endpoint: Some(endpoint), .. })) => {
+        ConfigInput::Recording(RecordingInput::S3(S3Input {
+            endpoint: Some(endpoint),
+            ..
+        })) => {
             vec![http_host("config.endpoint", endpoint)?]
         }
         ConfigInput::Recording(_) => Vec::new(),
@@ -239,15 +264,26 @@ pub async fn create(
         features: context.plan().await?.features,
     };
     check_addresses(&context, &new.config).await?;
-    context.recorded(|recorder| context.state.store.create_destination(new, recorder)).await
+    context
+        .recorded(|recorder| context.state.store.create_destination(new, recorder))
+        .await
 }
 
 pub async fn list(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, NoBody>,
 ) -> Result<Json<DestinationList>> {
-    let destinations = context.state.store.destinations(context.project(), input.path.id).await?;
-    Ok(Json(DestinationList { destinations: destinations.into_iter().map(DestinationJson::from).collect() }))
+    let destinations = context
+        .state
+        .store
+        .destinations(context.project(), input.path.id)
+        .await?;
+    Ok(Json(DestinationList {
+        destinations: destinations
+            .into_iter()
+            .map(DestinationJson::from)
+            .collect(),
+    }))
 }
 
 async fn get(
@@ -255,7 +291,11 @@ async fn get(
     input: Input<DestinationPath, NoParams, NoBody>,
 ) -> Result<Json<DestinationJson>> {
     let DestinationPath { id, name } = input.path;
-    let destination = context.state.store.destination(context.project(), id, name).await?;
+    let destination = context
+        .state
+        .store
+        .destination(context.project(), id, name)
+        .await?;
     Ok(Json(destination.into()))
 }
 
@@ -266,14 +306,20 @@ async fn kind_to_read(
     path: &DestinationPath,
     body: &UpdateDestination,
 ) -> Result<DestinationKind> {
-    let stored = context.state.store.destination(context.project(), path.id.clone(), path.name.clone()).await;
+    let stored = context
+        .state
+        .store
+        .destination(context.project(), path.id.clone(), path.name.clone())
+        .await;
     match (stored.map_err(ApiError::from), body.kind) {
-        (Ok(stored), Some(sent)) if sent != stored.kind => Err(stored.kind.immutable_kind("kind").into()),
+        (Ok(stored), Some(sent)) if sent != stored.kind => {
+            Err(stored.kind.immutable_kind("kind").into())
+        }
         (Ok(stored), Some(_)) => Ok(stored.kind),
         (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored.kind)),
-        (Err(error), sent) if error.status() == 404 => {
-            Ok(sent.or_else(|| kind_of(&body.config)).unwrap_or(DestinationKind::Recording))
-        }
+        (Err(error), sent) if error.status() == 404 => Ok(sent
+            .or_else(|| kind_of(&body.config))
+            .unwrap_or(DestinationKind::Recording)),
         (Err(error), _) => Err(error),
     }
 }
@@ -297,8 +343,15 @@ pub async fn update(
     Ok(Json(destination.into()))
 }
 
-pub async fn delete(context: RequestContext, input: Input<DestinationPath, NoParams, NoBody>) -> Result<NoContent> {
+pub async fn delete(
+    context: RequestContext,
+    input: Input<DestinationPath, NoParams, NoBody>,
+) -> Result<NoContent> {
     let DestinationPath { id, name } = input.path;
-    context.state.store.delete_destination(context.project(), id, name).await?;
+    context
+        .state
+        .store
+        .delete_destination(context.project(), id, name)
+        .await?;
     Ok(NoContent)
 }

@@ -2,13 +2,14 @@
 
 use conclave_db::{EgressFilter, StoreError};
 use conclave_model::egress::{
-    Egress, EgressDetail, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressStatus, UsedDestination,
+    Egress, EgressDetail, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressStatus,
+    UsedDestination,
 };
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{
-    DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, NamespacedRoom, Problem, ProjectId, RoomName,
-    TemplateId, Timestamp,
+    DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, NamespacedRoom, Problem,
+    ProjectId, RoomName, TemplateId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -48,8 +49,18 @@ pub struct EgressQuery {
 
 impl From<EgressQuery> for EgressFilter {
     fn from(query: EgressQuery) -> Self {
-        let EgressQuery { room, status, after, before } = query;
-        Self { room, status, after, before }
+        let EgressQuery {
+            room,
+            status,
+            after,
+            before,
+        } = query;
+        Self {
+            room,
+            status,
+            after,
+            before,
+        }
     }
 }
 
@@ -102,7 +113,8 @@ impl EgressHead {
             room: egress.room,
             egress_id: egress.egress_id,
         };
-        let (destination, destination_id) = egress.destination.map(|used| (used.name, used.id)).unzip();
+        let (destination, destination_id) =
+            egress.destination.map(|used| (used.name, used.id)).unzip();
         let tail = EgressTail {
             destination,
             destination_id,
@@ -131,10 +143,14 @@ where
 {
     let found = match (name, room.template_id.clone()) {
         (None, _) => Ok(None),
-        (Some(name), Some(template)) => read(template, name).await.map(Some).map_err(ApiError::from),
+        (Some(name), Some(template)) => {
+            read(template, name).await.map(Some).map_err(ApiError::from)
+        }
         (Some(_), None) => {
             let message = "the room resolves to no template, so it has no destinations";
-            Err(Problem::new(ErrorCode::TemplateNotFound, message).at("destination").into())
+            Err(Problem::new(ErrorCode::TemplateNotFound, message)
+                .at("destination")
+                .into())
         }
     };
     if found.as_ref().is_err_and(|error| error.status() == 404) {
@@ -160,15 +176,30 @@ pub async fn start<J: EgressJson>(
 ) -> Result<Created<J>> {
     let max_participants = context.plan().await?.effective_cap(room.max_participants);
     let (room_id, room) = (room.id, room.namespaced_name());
-    let plan = EgressPlan { room_id, room, max_participants, source, output, destination };
-    context.recorded(|recorder| context.state.tree.start_egress(plan, recorder)).await
+    let plan = EgressPlan {
+        room_id,
+        room,
+        max_participants,
+        source,
+        output,
+        destination,
+    };
+    context
+        .recorded(|recorder| context.state.tree.start_egress(plan, recorder))
+        .await
 }
 
 /// The record of an egress. A participant finds those of its own room.
 async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
-    let egress = context.state.store.egress(context.project(), J::KIND, id).await?;
+    let egress = context
+        .state
+        .store
+        .egress(context.project(), J::KIND, id)
+        .await?;
     match &context.caller {
-        Caller::RoomToken(claims) if claims.room != egress.namespaced_room() => Err(J::KIND.not_found().into()),
+        Caller::RoomToken(claims) if claims.room != egress.namespaced_room() => {
+            Err(J::KIND.not_found().into())
+        }
         _ => Ok(egress),
     }
 }
@@ -181,7 +212,13 @@ pub async fn get<J: EgressJson>(
     let egress = find::<J>(&context, input.path.egress_id).await?;
     let egress = match egress.status.is_final() {
         true => egress,
-        false => context.state.tree.refresh_egress(egress.project_id, egress.egress_id).await?,
+        false => {
+            context
+                .state
+                .tree
+                .refresh_egress(egress.project_id, egress.egress_id)
+                .await?
+        }
     };
     egress.try_into().map(Json)
 }
@@ -191,7 +228,11 @@ pub fn check_stop_replay<'a, J: EgressJson>(
     context: &'a RequestContext,
     input: &'a Input<EgressPath, NoParams, NoBody>,
 ) -> CheckResult<'a> {
-    Box::pin(async move { find::<J>(context, input.path.egress_id.clone()).await.map(drop) })
+    Box::pin(async move {
+        find::<J>(context, input.path.egress_id.clone())
+            .await
+            .map(drop)
+    })
 }
 
 /// Asks an egress to finish. One that is final is shown as it is.
@@ -203,7 +244,12 @@ pub async fn stop<J: EgressJson>(
     if egress.status.is_final() {
         return egress.try_into().map(Json);
     }
-    let stop = |recorder| context.state.tree.stop_egress(egress.project_id, egress.egress_id, recorder);
+    let stop = |recorder| {
+        context
+            .state
+            .tree
+            .stop_egress(egress.project_id, egress.egress_id, recorder)
+    };
     context.recorded(stop).await
 }
 
@@ -221,11 +267,27 @@ pub async fn list_of_room<J: EgressJson>(
     context: RequestContext,
     input: Input<RoomPath, Paged<NoParams>, NoBody>,
 ) -> Result<Page<J>> {
-    let room = context.state.store.room(context.project(), input.path.name).await?;
-    let filter = EgressFilter { room: Some(room.name), ..EgressFilter::default() };
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
+    let filter = EgressFilter {
+        room: Some(room.name),
+        ..EgressFilter::default()
+    };
     read(&context, filter, input.query.page).await
 }
 
-async fn read<J: EgressJson>(context: &RequestContext, filter: EgressFilter, page: PageRequest) -> Result<Page<J>> {
-    context.state.store.egresses(context.project(), J::KIND, filter, page).await?.try_map(J::try_from)
+async fn read<J: EgressJson>(
+    context: &RequestContext,
+    filter: EgressFilter,
+    page: PageRequest,
+) -> Result<Page<J>> {
+    context
+        .state
+        .store
+        .egresses(context.project(), J::KIND, filter, page)
+        .await?
+        .try_map(J::try_from)
 }

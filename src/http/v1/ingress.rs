@@ -10,7 +10,8 @@ use conclave_model::plan::Feature;
 use conclave_model::room::RoomStatus;
 use conclave_model::text::Text;
 use conclave_model::{
-    ErrorCode, Identity, IngressId, IngressRowId, NamespacedRoom, Problem, ProjectId, RoomName, Secret, Timestamp,
+    ErrorCode, Identity, IngressId, IngressRowId, NamespacedRoom, Problem, ProjectId, RoomName,
+    Secret, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -49,8 +50,16 @@ pub struct IngressQuery {
 
 impl From<IngressQuery> for IngressFilter {
     fn from(query: IngressQuery) -> Self {
-        let IngressQuery { room, status, input_type } = query;
-        Self { room, status, input_type }
+        let IngressQuery {
+            room,
+            status,
+            input_type,
+        } = query;
+        Self {
+            room,
+            status,
+            input_type,
+        }
     }
 }
 
@@ -196,7 +205,11 @@ pub async fn create(
     input: Input<RoomPath, NoParams, CreateIngress>,
 ) -> Result<Created<IngressCreated>> {
     let body = input.body;
-    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
     if room.status == RoomStatus::Ended {
         return Err(Problem::room_ended().into());
     }
@@ -210,9 +223,19 @@ pub async fn create(
         enable_transcoding: body.enable_transcoding,
         public_url: context.derived_media_url(),
     };
-    let request = CreateIngressRequest { room: room.id, ingress };
-    let created = context.state.tree.create_ingress(context.project(), request).await?;
-    Ok(Json(IngressCreated { ingress: created.ingress.into(), stream_key: created.stream_key }))
+    let request = CreateIngressRequest {
+        room: room.id,
+        ingress,
+    };
+    let created = context
+        .state
+        .tree
+        .create_ingress(context.project(), request)
+        .await?;
+    Ok(Json(IngressCreated {
+        ingress: created.ingress.into(),
+        stream_key: created.stream_key,
+    }))
 }
 
 pub async fn list(
@@ -220,23 +243,51 @@ pub async fn list(
     input: Input<NoParams, Paged<IngressQuery>, NoBody>,
 ) -> Result<Page<IngressJson>> {
     let Paged { page, filter } = input.query;
-    let ingresses = context.state.store.ingresses(context.project(), filter.into(), page).await?;
+    let ingresses = context
+        .state
+        .store
+        .ingresses(context.project(), filter.into(), page)
+        .await?;
     Ok(ingresses.map(IngressJson::from))
 }
 
-async fn get(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<Json<IngressJson>> {
-    let ingress = context.state.store.ingress(context.project(), input.path.ingress_id).await?;
+async fn get(
+    context: RequestContext,
+    input: Input<IngressPath, NoParams, NoBody>,
+) -> Result<Json<IngressJson>> {
+    let ingress = context
+        .state
+        .store
+        .ingress(context.project(), input.path.ingress_id)
+        .await?;
     let ingress = match ingress.status.is_final() {
         true => ingress,
-        false => context.state.tree.refresh_ingress(context.project(), ingress.ingress_id).await?,
+        false => {
+            context
+                .state
+                .tree
+                .refresh_ingress(context.project(), ingress.ingress_id)
+                .await?
+        }
     };
     Ok(Json(ingress.into()))
 }
 
-pub async fn delete(context: RequestContext, input: Input<IngressPath, NoParams, NoBody>) -> Result<NoContent> {
-    let ingress = context.state.store.ingress(context.project(), input.path.ingress_id).await?;
+pub async fn delete(
+    context: RequestContext,
+    input: Input<IngressPath, NoParams, NoBody>,
+) -> Result<NoContent> {
+    let ingress = context
+        .state
+        .store
+        .ingress(context.project(), input.path.ingress_id)
+        .await?;
     if ingress.status != IngressStatus::Deleted {
-        context.state.tree.delete_ingress(context.project(), ingress.ingress_id).await?;
+        context
+            .state
+            .tree
+            .delete_ingress(context.project(), ingress.ingress_id)
+            .await?;
     }
     Ok(NoContent)
 }

@@ -69,7 +69,9 @@ pub(super) struct TokenHolder {
 
 /// How long a token is valid. 0 takes the default; a value outside the range is clamped, not refused.
 pub(super) fn ttl(seconds: Option<u64>) -> Duration {
-    let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_TTL_SECONDS);
+    let seconds = seconds
+        .filter(|seconds| *seconds > 0)
+        .unwrap_or(DEFAULT_TTL_SECONDS);
     Duration::from_secs(seconds.clamp(SHORTEST_TTL_SECONDS, LONGEST_TTL_SECONDS))
 }
 
@@ -78,19 +80,31 @@ pub(super) fn ttl(seconds: Option<u64>) -> Duration {
 /// # Errors
 /// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
 pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
-    if let Some(cap) = plan.limits.participants_per_room.filter(|cap| context.participant_count >= *cap) {
+    if let Some(cap) = plan
+        .limits
+        .participants_per_room
+        .filter(|cap| context.participant_count >= *cap)
+    {
         let message = format!("the plan lets {cap} people be in a room, and they are");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
     }
     if context.room.status == RoomStatus::Ended {
         return Err(Problem::room_ended());
     }
-    let full = context.role.as_ref().is_some_and(|role| match u32::try_from(role.max_peer_count.get()) {
-        Err(_) => true,
-        Ok(0) => false,
-        Ok(cap) => context.holders >= cap,
-    });
-    if full { Err(Problem::role_capacity_reached()) } else { Ok(()) }
+    let full =
+        context
+            .role
+            .as_ref()
+            .is_some_and(|role| match u32::try_from(role.max_peer_count.get()) {
+                Err(_) => true,
+                Ok(0) => false,
+                Ok(cap) => context.holders >= cap,
+            });
+    if full {
+        Err(Problem::role_capacity_reached())
+    } else {
+        Ok(())
+    }
 }
 
 fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
@@ -117,7 +131,11 @@ pub(super) fn mint(
         identity: holder.identity,
         name: holder.name,
         metadata: holder.metadata,
-        attributes: context.role.as_ref().map(|role| role.attributes.clone().into()).unwrap_or_default(),
+        attributes: context
+            .role
+            .as_ref()
+            .map(|role| role.attributes.clone().into())
+            .unwrap_or_default(),
         role: context.role.as_ref().map(|role| role.name.clone()),
         role_change: context.role_change,
         exchange: holder.exchange,

@@ -110,13 +110,28 @@ fn muted_example() -> serde_json::Value {
 /// The room of a participant: no participant is in one that has ended.
 async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room> {
     let room = context.state.store.room(context.project(), name).await?;
-    if room.status == RoomStatus::Open { Ok(room) } else { Err(Problem::participant_not_found().into()) }
+    if room.status == RoomStatus::Open {
+        Ok(room)
+    } else {
+        Err(Problem::participant_not_found().into())
+    }
 }
 
-pub async fn remove(context: RequestContext, input: Input<ParticipantPath, NoParams, NoBody>) -> Result<NoContent> {
+pub async fn remove(
+    context: RequestContext,
+    input: Input<ParticipantPath, NoParams, NoBody>,
+) -> Result<NoContent> {
     let room = live_room(&context, input.path.name).await?;
-    let removed = context.state.tree.remove_participant(room.project_id, room.name, input.path.identity).await?;
-    if removed { Ok(NoContent) } else { Err(Problem::participant_not_found().into()) }
+    let removed = context
+        .state
+        .tree
+        .remove_participant(room.project_id, room.name, input.path.identity)
+        .await?;
+    if removed {
+        Ok(NoContent)
+    } else {
+        Err(Problem::participant_not_found().into())
+    }
 }
 
 pub async fn mute(
@@ -125,15 +140,27 @@ pub async fn mute(
 ) -> Result<Json<MutedTrack>> {
     let MuteTrack { track_sid, muted } = input.body;
     let room = live_room(&context, input.path.name).await?;
-    let request = MuteTrackRequest { identity: input.path.identity, track: track_sid, muted };
-    match context.state.tree.mute_track(room.project_id, room.name, request).await? {
+    let request = MuteTrackRequest {
+        identity: input.path.identity,
+        track: track_sid,
+        muted,
+    };
+    match context
+        .state
+        .tree
+        .mute_track(room.project_id, room.name, request)
+        .await?
+    {
         MuteOutcome::Done(track) => Ok(Json(MutedTrack { track })),
         MuteOutcome::NoSuchParticipant => Err(Problem::participant_not_found().into()),
         MuteOutcome::NoSuchTrack => Err(Problem::track_not_found().into()),
     }
 }
 
-pub async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams, SendData>) -> Result<Json<DataSent>> {
+pub async fn send_data(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, SendData>,
+) -> Result<Json<DataSent>> {
     let body = input.body;
     let message = ServerData {
         data: body.data.into(),
@@ -141,11 +168,19 @@ pub async fn send_data(context: RequestContext, input: Input<RoomPath, NoParams,
         kind: body.kind.unwrap_or(DataKind::Reliable),
         to: body.destination_identities.unwrap_or_default(),
     };
-    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
     if room.status == RoomStatus::Ended {
         return Err(Problem::no_room_for_data().into());
     }
     let bytes = message.data.len();
-    context.state.tree.send_data(room.project_id, room.name, message).await?;
+    context
+        .state
+        .tree
+        .send_data(room.project_id, room.name, message)
+        .await?;
     Ok(Json(DataSent { sent: true, bytes }))
 }

@@ -31,20 +31,42 @@ impl Listed for Participant {
 /// The operations that read live participants.
 pub fn operations() -> Vec<Operation> {
     vec![
-        operation(Method::Get, "/v1/rooms/{name}/participants", "list_participants", list)
-            .about("participants", "List who is in a room")
-            .responds(example())
-            .links(
-                &["get_participant", "remove_participant", "mute_track", "change_role"],
-                &[("name", "$request.path.name"), ("identity", "$response.body#/participants/0/identity")],
-            )
-            .errors(&[ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
-            .build(),
-        operation(Method::Get, "/v1/rooms/{name}/participants/{identity}", "get_participant", get)
-            .about("participants", "Read one participant")
-            .responds(example())
-            .errors(&[ErrorCode::RoomNotFound, ErrorCode::ParticipantNotFound, ErrorCode::MediaUnavailable])
-            .build(),
+        operation(
+            Method::Get,
+            "/v1/rooms/{name}/participants",
+            "list_participants",
+            list,
+        )
+        .about("participants", "List who is in a room")
+        .responds(example())
+        .links(
+            &[
+                "get_participant",
+                "remove_participant",
+                "mute_track",
+                "change_role",
+            ],
+            &[
+                ("name", "$request.path.name"),
+                ("identity", "$response.body#/participants/0/identity"),
+            ],
+        )
+        .errors(&[ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/rooms/{name}/participants/{identity}",
+            "get_participant",
+            get,
+        )
+        .about("participants", "Read one participant")
+        .responds(example())
+        .errors(&[
+            ErrorCode::RoomNotFound,
+            ErrorCode::ParticipantNotFound,
+            ErrorCode::MediaUnavailable,
+        ])
+        .build(),
     ]
 }
 
@@ -52,9 +74,19 @@ pub async fn list(
     context: RequestContext,
     input: Input<RoomPath, Paged<NoParams>, NoBody>,
 ) -> Result<Page<Participant>> {
-    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
     let mut participants = match room.status {
-        RoomStatus::Open => context.state.media.participants(&room.namespaced_name()).await?,
+        RoomStatus::Open => {
+            context
+                .state
+                .media
+                .participants(&room.namespaced_name())
+                .await?
+        }
         RoomStatus::Ended => Vec::new(),
     };
     // The media plane promises no order, and pages need a total one.
@@ -62,10 +94,23 @@ pub async fn list(
     Ok(Page::from_all(participants, input.query.page))
 }
 
-async fn get(context: RequestContext, input: Input<ParticipantPath, NoParams, NoBody>) -> Result<Json<Participant>> {
-    let room = context.state.store.room(context.project(), input.path.name).await?;
+async fn get(
+    context: RequestContext,
+    input: Input<ParticipantPath, NoParams, NoBody>,
+) -> Result<Json<Participant>> {
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
     let found = match room.status {
-        RoomStatus::Open => context.state.media.participant(&room.namespaced_name(), &input.path.identity).await?,
+        RoomStatus::Open => {
+            context
+                .state
+                .media
+                .participant(&room.namespaced_name(), &input.path.identity)
+                .await?
+        }
         RoomStatus::Ended => None,
     };
     Ok(Json(found.ok_or_else(Problem::participant_not_found)?))

@@ -1,8 +1,8 @@
 //! Recordings.
 
 use conclave_model::egress::{
-    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus, Layout, RecordingType,
-    UsedDestination,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus,
+    Layout, RecordingType, UsedDestination,
 };
 use conclave_model::filepath::FilePath;
 use conclave_model::non_null::non_null;
@@ -82,10 +82,20 @@ impl TryFrom<Egress> for Recording {
     /// Fails for a broadcast, which no query of this resource gives.
     fn try_from(egress: Egress) -> Result<Self> {
         let (head, detail, status, tail) = EgressHead::split(egress);
-        let EgressDetail::Recording { recording_type, filepath } = detail else {
+        let EgressDetail::Recording {
+            recording_type,
+            filepath,
+        } = detail
+        else {
             return Err(ApiError::internal("a broadcast was read as a recording"));
         };
-        Ok(Self { head, recording_type, status, filepath, tail })
+        Ok(Self {
+            head,
+            recording_type,
+            status,
+            filepath,
+            tail,
+        })
     }
 }
 
@@ -138,46 +148,75 @@ pub fn operations() -> Vec<Operation> {
         .responds(example())
         .errors(&[ErrorCode::RoomNotFound])
         .build(),
-        operation(Method::Post, "/v1/rooms/{name}/recordings", "start_recording", start)
-            .about("recordings", "Start a recording")
-            .example(json!({"type": "room_composite", "layout": "grid"}))
-            .body_rule("oneOf", options_by_type())
-            .responds(example())
-            .links(&["get_recording", "stop_recording"], &[("egress_id", "$response.body#/egress_id")])
-            .room_token(&[Permission::Record])
-            .idempotent()
-            .starts_work()
-            .feature(Feature::Recording)
-            .errors(&[
-                ErrorCode::InvalidFilepath,
-                ErrorCode::RoomNotFound,
-                ErrorCode::TrackNotFound,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::DestinationNotFound,
-                ErrorCode::RoomEnded,
-                ErrorCode::RecordingExists,
-                ErrorCode::MediaUnavailable,
-                ErrorCode::DestinationUnusable,
-                ErrorCode::BillingUnavailable,
-            ])
-            .build(),
-        operation(Method::Get, "/v1/recordings", "list_recordings", egress::list::<Recording>)
-            .about("recordings", "List the project's recordings, newest first")
-            .responds(example())
-            .build(),
-        operation(Method::Get, "/v1/recordings/{egress_id}", "get_recording", egress::get::<Recording>)
-            .about("recordings", "Read a recording; while it runs, the media plane is asked for its status")
-            .responds(example())
-            .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
-            .build(),
-        operation(Method::Post, "/v1/recordings/{egress_id}/stop", "stop_recording", egress::stop::<Recording>)
-            .about("recordings", "Stop a recording; the file is final shortly after")
-            .responds(stopped)
-            .room_token(&[Permission::Record])
-            .replay_check(egress::check_stop_replay::<Recording>)
-            .idempotent()
-            .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
-            .build(),
+        operation(
+            Method::Post,
+            "/v1/rooms/{name}/recordings",
+            "start_recording",
+            start,
+        )
+        .about("recordings", "Start a recording")
+        .example(json!({"type": "room_composite", "layout": "grid"}))
+        .body_rule("oneOf", options_by_type())
+        .responds(example())
+        .links(
+            &["get_recording", "stop_recording"],
+            &[("egress_id", "$response.body#/egress_id")],
+        )
+        .room_token(&[Permission::Record])
+        .idempotent()
+        .starts_work()
+        .feature(Feature::Recording)
+        .errors(&[
+            ErrorCode::InvalidFilepath,
+            ErrorCode::RoomNotFound,
+            ErrorCode::TrackNotFound,
+            ErrorCode::TemplateNotFound,
+            ErrorCode::DestinationNotFound,
+            ErrorCode::RoomEnded,
+            ErrorCode::RecordingExists,
+            ErrorCode::MediaUnavailable,
+            ErrorCode::DestinationUnusable,
+            ErrorCode::BillingUnavailable,
+        ])
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/recordings",
+            "list_recordings",
+            egress::list::<Recording>,
+        )
+        .about("recordings", "List the project's recordings, newest first")
+        .responds(example())
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/recordings/{egress_id}",
+            "get_recording",
+            egress::get::<Recording>,
+        )
+        .about(
+            "recordings",
+            "Read a recording; while it runs, the media plane is asked for its status",
+        )
+        .responds(example())
+        .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+        .build(),
+        operation(
+            Method::Post,
+            "/v1/recordings/{egress_id}/stop",
+            "stop_recording",
+            egress::stop::<Recording>,
+        )
+        .about(
+            "recordings",
+            "Stop a recording; the file is final shortly after",
+        )
+        .responds(stopped)
+        .room_token(&[Permission::Record])
+        .replay_check(egress::check_stop_replay::<Recording>)
+        .idempotent()
+        .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+        .build(),
     ]
 }
 
@@ -194,26 +233,45 @@ impl Validate for StartRecording {
     fn validate(self) -> Result<ValidRecording, Problem> {
         self.refuse_fields_of_other_types()?;
         let source = self.source()?;
-        let refuse = |error| Problem::new(ErrorCode::InvalidFilepath, format!("{error}")).at("filepath");
-        let filepath = self.filepath.as_deref().map(FilePath::requested).transpose().map_err(refuse)?;
-        Ok(ValidRecording { source, filepath, destination: self.destination })
+        let refuse =
+            |error| Problem::new(ErrorCode::InvalidFilepath, format!("{error}")).at("filepath");
+        let filepath = self
+            .filepath
+            .as_deref()
+            .map(FilePath::requested)
+            .transpose()
+            .map_err(refuse)?;
+        Ok(ValidRecording {
+            source,
+            filepath,
+            destination: self.destination,
+        })
     }
 }
 
 impl StartRecording {
     fn source(&self) -> Result<EgressSource, Problem> {
-        let missing =
-            |field: &'static str, kind: &str| Problem::invalid(field, format!("is required with type {kind}"));
+        let missing = |field: &'static str, kind: &str| {
+            Problem::invalid(field, format!("is required with type {kind}"))
+        };
         match self.recording_type {
             RecordingType::RoomComposite => {
                 let layout = self.layout.unwrap_or(Layout::Speaker);
-                Ok(EgressSource::RoomComposite { layout, media: self.media()? })
+                Ok(EgressSource::RoomComposite {
+                    layout,
+                    media: self.media()?,
+                })
             }
-            RecordingType::Track => {
-                self.track_id.clone().map(EgressSource::Track).ok_or_else(|| missing("track_id", "track"))
-            }
+            RecordingType::Track => self
+                .track_id
+                .clone()
+                .map(EgressSource::Track)
+                .ok_or_else(|| missing("track_id", "track")),
             RecordingType::Participant => {
-                let identity = self.identity.clone().ok_or_else(|| missing("identity", "participant"))?;
+                let identity = self
+                    .identity
+                    .clone()
+                    .ok_or_else(|| missing("identity", "participant"))?;
                 Ok(EgressSource::Participant(identity))
             }
         }
@@ -223,23 +281,51 @@ impl StartRecording {
     fn refuse_fields_of_other_types(&self) -> Result<(), Problem> {
         let sent = [
             ("track_id", self.track_id.is_some(), RecordingType::Track),
-            ("identity", self.identity.is_some(), RecordingType::Participant),
-            ("layout", self.layout.is_some(), RecordingType::RoomComposite),
-            ("audio_only", self.audio_only.is_some(), RecordingType::RoomComposite),
-            ("video_only", self.video_only.is_some(), RecordingType::RoomComposite),
+            (
+                "identity",
+                self.identity.is_some(),
+                RecordingType::Participant,
+            ),
+            (
+                "layout",
+                self.layout.is_some(),
+                RecordingType::RoomComposite,
+            ),
+            (
+                "audio_only",
+                self.audio_only.is_some(),
+                RecordingType::RoomComposite,
+            ),
+            (
+                "video_only",
+                self.video_only.is_some(),
+                RecordingType::RoomComposite,
+            ),
         ];
-        match sent.into_iter().find(|(_, sent, of)| *sent && *of != self.recording_type) {
-            Some((field, _, of)) => Err(Problem::invalid(field, format!("goes with type {} only", of.as_str()))),
+        match sent
+            .into_iter()
+            .find(|(_, sent, of)| *sent && *of != self.recording_type)
+        {
+            Some((field, _, of)) => Err(Problem::invalid(
+                field,
+                format!("goes with type {} only", of.as_str()),
+            )),
             None => Ok(()),
         }
     }
 
     fn media(&self) -> Result<CompositeMedia, Problem> {
-        match (self.audio_only.unwrap_or(false), self.video_only.unwrap_or(false)) {
+        match (
+            self.audio_only.unwrap_or(false),
+            self.video_only.unwrap_or(false),
+        ) {
             (false, false) => Ok(CompositeMedia::Both),
             (true, false) => Ok(CompositeMedia::AudioOnly),
             (false, true) => Ok(CompositeMedia::VideoOnly),
-            (true, true) => Err(Problem::invalid("video_only", "audio_only and video_only exclude each other")),
+            (true, true) => Err(Problem::invalid(
+                "video_only",
+                "audio_only and video_only exclude each other",
+            )),
         }
     }
 }
@@ -248,7 +334,11 @@ pub async fn start(
     context: RequestContext,
     input: Input<RoomPath, NoParams, Checked<StartRecording>>,
 ) -> Result<Created<Recording>> {
-    let Checked(ValidRecording { source, filepath, destination }) = input.body;
+    let Checked(ValidRecording {
+        source,
+        filepath,
+        destination,
+    }) = input.body;
     let (store, project) = (&context.state.store, context.project());
     let room = store.room(project.clone(), input.path.name).await?;
     let read = |template, name| store.recording_destination(project, template, name);
@@ -268,28 +358,54 @@ async fn taken_paths(
     used: Option<&UsedDestination>,
     filepath: &FilePath,
 ) -> Result<Vec<FilePath>> {
-    let Some(used) = used else { return Ok(Vec::new()) };
+    let Some(used) = used else {
+        return Ok(Vec::new());
+    };
     let stem = filepath.split_extension().0.to_owned();
-    Ok(context.state.store.filepaths_at(context.project(), used.id.clone(), stem).await?)
+    Ok(context
+        .state
+        .store
+        .filepaths_at(context.project(), used.id.clone(), stem)
+        .await?)
 }
 
-async fn default_path(context: &RequestContext, room: &Room, source: &EgressSource) -> Result<FilePath> {
+async fn default_path(
+    context: &RequestContext,
+    room: &Room,
+    source: &EgressSource,
+) -> Result<FilePath> {
     let audio_only = match source {
         EgressSource::RoomComposite { media, .. } => *media == CompositeMedia::AudioOnly,
         EgressSource::Track(track) => is_audio(context, room, track).await?,
         EgressSource::Participant(_) => false,
     };
-    Ok(FilePath::timestamped(&room.name, context.state.clock.now(), audio_only))
+    Ok(FilePath::timestamped(
+        &room.name,
+        context.state.clock.now(),
+        audio_only,
+    ))
 }
 
 /// Returns whether a track is one of audio. The media plane knows tracks whose report has not been recorded yet.
 async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Result<bool> {
-    let recorded = context.state.store.track_kind(room.project_id.clone(), room.id, track.clone()).await?;
+    let recorded = context
+        .state
+        .store
+        .track_kind(room.project_id.clone(), room.id, track.clone())
+        .await?;
     if let Some(kind) = recorded {
         return Ok(kind == TrackKind::Audio);
     }
     // If it does not answer, the start fails, too.
-    let participants = context.state.media.participants(&room.namespaced_name()).await.unwrap_or_default();
-    let published = participants.iter().flat_map(|participant| &participant.tracks).find(|found| found.sid == *track);
+    let participants = context
+        .state
+        .media
+        .participants(&room.namespaced_name())
+        .await
+        .unwrap_or_default();
+    let published = participants
+        .iter()
+        .flat_map(|participant| &participant.tracks)
+        .find(|found| found.sid == *track);
     Ok(published.is_some_and(|track| track.kind == TrackKind::Audio))
 }

@@ -6,7 +6,9 @@ use conclave_model::page::Page;
 use conclave_model::participant::Participant;
 use conclave_model::role::Permission;
 use conclave_model::role_change::{RoleChange, RoleChanged};
-use conclave_model::{ErrorCode, Identity, ParticipantSid, RoleChangeId, RoleName, RoomName, Timestamp};
+use conclave_model::{
+    ErrorCode, Identity, ParticipantSid, RoleChangeId, RoleName, RoomName, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -99,8 +101,18 @@ impl From<RoleChange> for RoleChangeJson {
 }
 
 impl From<RoleChanged> for RoleChangeResult {
-    fn from(RoleChanged { change, participant }: RoleChanged) -> Self {
-        Self { role_change: change.into(), participant, applies_live: true, note: NOTE }
+    fn from(
+        RoleChanged {
+            change,
+            participant,
+        }: RoleChanged,
+    ) -> Self {
+        Self {
+            role_change: change.into(),
+            participant,
+            applies_live: true,
+            note: NOTE,
+        }
     }
 }
 
@@ -147,9 +159,22 @@ pub async fn change(
     context: RequestContext,
     input: Input<ParticipantPath, NoParams, ChangeRole>,
 ) -> Result<Json<RoleChangeResult>> {
-    let room = context.state.store.room(context.project(), input.path.name).await?;
-    let request = ChangeRoleRequest { identity: input.path.identity, role: input.body.role, by: context.changed_by()? };
-    let change = |recorder| context.state.tree.change_role(room.project_id, room.name, request, recorder);
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
+    let request = ChangeRoleRequest {
+        identity: input.path.identity,
+        role: input.body.role,
+        by: context.changed_by()?,
+    };
+    let change = |recorder| {
+        context
+            .state
+            .tree
+            .change_role(room.project_id, room.name, request, recorder)
+    };
     context.recorded(change).await
 }
 
@@ -158,7 +183,15 @@ async fn list(
     input: Input<RoomPath, Paged<RoleChangeFilter>, NoBody>,
 ) -> Result<Page<RoleChangeJson>> {
     let Paged { page, filter } = input.query;
-    let room = context.state.store.room(context.project(), input.path.name).await?;
-    let changes = context.state.store.role_changes(room.project_id, room.id, filter.identity, page).await?;
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
+    let changes = context
+        .state
+        .store
+        .role_changes(room.project_id, room.id, filter.identity, page)
+        .await?;
     Ok(changes.map(RoleChangeJson::from))
 }

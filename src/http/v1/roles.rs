@@ -53,7 +53,10 @@ pub fn operations() -> Vec<Operation> {
             .about("roles", "Create or replace a role")
             .example(json!({"permissions": {"end_room": true}}))
             .responds(example())
-            .links(&["get_role", "delete_role"], &[("id", "$request.path.id"), ("name", "$request.path.name")])
+            .links(
+                &["get_role", "delete_role"],
+                &[("id", "$request.path.id"), ("name", "$request.path.name")],
+            )
             .errors(&[ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Get, PATH, "get_role", get)
@@ -63,24 +66,56 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Delete, PATH, "delete_role", delete)
             .about("roles", "Delete a role")
-            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound, ErrorCode::RoleReferenced])
+            .errors(&[
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoleNotFound,
+                ErrorCode::RoleReferenced,
+            ])
             .build(),
     ]
 }
 
-pub async fn put(context: RequestContext, input: Input<RolePath, NoParams, RoleInput>) -> Result<Put<Role>> {
+pub async fn put(
+    context: RequestContext,
+    input: Input<RolePath, NoParams, RoleInput>,
+) -> Result<Put<Role>> {
     let RolePath { id, name } = input.path;
-    let role = input.body.with_defaults(name).map_err(|error| Problem::invalid("name", error.to_string()))?;
-    let PutRole { role, is_new } = context.state.store.put_role(context.project(), id, role).await?;
-    Ok(if is_new { Put::Created(role) } else { Put::Replaced(role) })
+    let role = input
+        .body
+        .with_defaults(name)
+        .map_err(|error| Problem::invalid("name", error.to_string()))?;
+    let PutRole { role, is_new } = context
+        .state
+        .store
+        .put_role(context.project(), id, role)
+        .await?;
+    Ok(if is_new {
+        Put::Created(role)
+    } else {
+        Put::Replaced(role)
+    })
 }
 
-async fn get(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<Json<Role>> {
-    let role = context.state.store.role(context.project(), input.path.id, input.path.name).await?;
+async fn get(
+    context: RequestContext,
+    input: Input<RolePath, NoParams, NoBody>,
+) -> Result<Json<Role>> {
+    let role = context
+        .state
+        .store
+        .role(context.project(), input.path.id, input.path.name)
+        .await?;
     Ok(Json(role))
 }
 
-pub async fn delete(context: RequestContext, input: Input<RolePath, NoParams, NoBody>) -> Result<NoContent> {
-    context.state.store.delete_role(context.project(), input.path.id, input.path.name).await?;
+pub async fn delete(
+    context: RequestContext,
+    input: Input<RolePath, NoParams, NoBody>,
+) -> Result<NoContent> {
+    context
+        .state
+        .store
+        .delete_role(context.project(), input.path.id, input.path.name)
+        .await?;
     Ok(NoContent)
 }

@@ -5,7 +5,9 @@ use conclave_model::non_null::non_null;
 use conclave_model::page::Page;
 use conclave_model::role::Permission;
 use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room, RoomStatus};
-use conclave_model::{ErrorCode, NamespacedRoom, Problem, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
+use conclave_model::{
+    ErrorCode, NamespacedRoom, Problem, ProjectId, RoomId, RoomName, TemplateId, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -80,7 +82,9 @@ impl From<Room> for RoomJson {
             max_participants: room.max_participants,
             empty_timeout_seconds: room.empty_timeout_seconds,
             // It was JSON when it was stored.
-            metadata: room.metadata.and_then(|text| RawValue::from_string(text.into()).ok()),
+            metadata: room
+                .metadata
+                .and_then(|text| RawValue::from_string(text.into()).ok()),
             status: room.status,
             template_id: room.template_id,
             created_at: room.created_at,
@@ -129,7 +133,11 @@ pub fn operations() -> Vec<Operation> {
             )
             .idempotent()
             .starts_work()
-            .errors(&[ErrorCode::RoomLimitReached, ErrorCode::TemplateNotFound, ErrorCode::RoomExists])
+            .errors(&[
+                ErrorCode::RoomLimitReached,
+                ErrorCode::TemplateNotFound,
+                ErrorCode::RoomExists,
+            ])
             .build(),
         operation(Method::Get, "/v1/rooms", "list_rooms", list)
             .about("rooms", "List rooms, newest first, ended ones too")
@@ -158,30 +166,69 @@ pub async fn create(
         project_id: context.project(),
         name: body.name,
         max_participants: body.max_participants.unwrap_or(0),
-        empty_timeout_seconds: body.empty_timeout_seconds.unwrap_or(DEFAULT_EMPTY_TIMEOUT_SECONDS),
+        empty_timeout_seconds: body
+            .empty_timeout_seconds
+            .unwrap_or(DEFAULT_EMPTY_TIMEOUT_SECONDS),
         metadata: body.metadata.map(|json| json.get().into()),
         template_id: body.template_id,
     };
     let limits = context.plan().await?.limits;
-    if let Some(cap) = limits.participants_per_room.filter(|cap| new.max_participants > *cap) {
+    if let Some(cap) = limits
+        .participants_per_room
+        .filter(|cap| new.max_participants > *cap)
+    {
         let message = format!("the plan lets {cap} people be in a room");
-        return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants").into());
+        return Err(Problem::new(ErrorCode::QuotaExceeded, message)
+            .at("max_participants")
+            .into());
     }
-    context.recorded(|recorder| context.state.tree.create_room(new, limits.concurrent_rooms, recorder)).await
+    context
+        .recorded(|recorder| {
+            context
+                .state
+                .tree
+                .create_room(new, limits.concurrent_rooms, recorder)
+        })
+        .await
 }
 
-pub async fn list(context: RequestContext, input: Input<NoParams, Paged<NoParams>, NoBody>) -> Result<Page<RoomJson>> {
-    let rooms = context.state.store.rooms(context.project(), input.query.page).await?;
+pub async fn list(
+    context: RequestContext,
+    input: Input<NoParams, Paged<NoParams>, NoBody>,
+) -> Result<Page<RoomJson>> {
+    let rooms = context
+        .state
+        .store
+        .rooms(context.project(), input.query.page)
+        .await?;
     Ok(rooms.map(RoomJson::from))
 }
 
-pub async fn get(context: RequestContext, input: Input<RoomPath, AnyQuery, AnyBody>) -> Result<Json<RoomJson>> {
-    let room = context.state.store.room(context.project(), input.path.name).await?;
+pub async fn get(
+    context: RequestContext,
+    input: Input<RoomPath, AnyQuery, AnyBody>,
+) -> Result<Json<RoomJson>> {
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
     Ok(Json(room.into()))
 }
 
-pub async fn end(context: RequestContext, input: Input<RoomPath, NoParams, NoBody>) -> Result<NoContent> {
-    let room = context.state.store.room(context.project(), input.path.name).await?;
-    context.state.tree.end_room(room.project_id, room.name).await?;
+pub async fn end(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, NoBody>,
+) -> Result<NoContent> {
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
+    context
+        .state
+        .tree
+        .end_room(room.project_id, room.name)
+        .await?;
     Ok(NoContent)
 }

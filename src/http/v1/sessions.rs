@@ -5,7 +5,8 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::session::{Session, SessionTrack};
 use conclave_model::{
-    ErrorCode, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, SessionId, Timestamp, TrackSid,
+    ErrorCode, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, SessionId, Timestamp,
+    TrackSid,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -72,15 +73,42 @@ pub struct SessionQuery {
 
 impl From<SessionQuery> for SessionFilter {
     fn from(query: SessionQuery) -> Self {
-        let SessionQuery { room, identity, role, active, after, before } = query;
-        Self { room, identity, role, active, after, before }
+        let SessionQuery {
+            room,
+            identity,
+            role,
+            active,
+            after,
+            before,
+        } = query;
+        Self {
+            room,
+            identity,
+            role,
+            active,
+            after,
+            before,
+        }
     }
 }
 
 impl RoomSessionQuery {
     fn in_room(self, room: RoomName) -> SessionFilter {
-        let Self { identity, role, active, after, before } = self;
-        SessionFilter { room: Some(room), identity, role, active, after, before }
+        let Self {
+            identity,
+            role,
+            active,
+            after,
+            before,
+        } = self;
+        SessionFilter {
+            room: Some(room),
+            identity,
+            role,
+            active,
+            after,
+            before,
+        }
     }
 }
 
@@ -191,11 +219,16 @@ pub fn operations() -> Vec<Operation> {
             .responds(detail_example())
             .errors(&[ErrorCode::SessionNotFound])
             .build(),
-        operation(Method::Get, "/v1/rooms/{name}/sessions", "list_room_sessions", list_of_room)
-            .about("sessions", "List a room's sessions, newest first")
-            .responds(example())
-            .errors(&[ErrorCode::RoomNotFound])
-            .build(),
+        operation(
+            Method::Get,
+            "/v1/rooms/{name}/sessions",
+            "list_room_sessions",
+            list_of_room,
+        )
+        .about("sessions", "List a room's sessions, newest first")
+        .responds(example())
+        .errors(&[ErrorCode::RoomNotFound])
+        .build(),
     ]
 }
 
@@ -212,20 +245,43 @@ async fn list_of_room(
     input: Input<RoomPath, Paged<RoomSessionQuery>, NoBody>,
 ) -> Result<Page<SessionJson>> {
     let Paged { page, filter } = input.query;
-    let room = context.state.store.room(context.project(), input.path.name).await?;
+    let room = context
+        .state
+        .store
+        .room(context.project(), input.path.name)
+        .await?;
     read(&context, filter.in_room(room.name), page).await
 }
 
-async fn read(context: &RequestContext, filter: SessionFilter, page: PageRequest) -> Result<Page<SessionJson>> {
-    let sessions = context.state.store.sessions(context.project(), filter, page).await?;
+async fn read(
+    context: &RequestContext,
+    filter: SessionFilter,
+    page: PageRequest,
+) -> Result<Page<SessionJson>> {
+    let sessions = context
+        .state
+        .store
+        .sessions(context.project(), filter, page)
+        .await?;
     let now = context.state.clock.now();
     Ok(sessions.map(|session| SessionJson::new(session, now)))
 }
 
-pub async fn get(context: RequestContext, input: Input<SessionPath, NoParams, NoBody>) -> Result<Json<SessionDetail>> {
-    let found = context.state.store.session(context.project(), input.path.id).await?;
+pub async fn get(
+    context: RequestContext,
+    input: Input<SessionPath, NoParams, NoBody>,
+) -> Result<Json<SessionDetail>> {
+    let found = context
+        .state
+        .store
+        .session(context.project(), input.path.id)
+        .await?;
     Ok(Json(SessionDetail {
         session: SessionJson::new(found.session, context.state.clock.now()),
-        tracks: found.tracks.into_iter().map(SessionTrackJson::from).collect(),
+        tracks: found
+            .tracks
+            .into_iter()
+            .map(SessionTrackJson::from)
+            .collect(),
     }))
 }

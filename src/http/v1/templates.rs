@@ -7,7 +7,9 @@ use conclave_model::non_null::{Object, non_null, non_null_object};
 use conclave_model::page::Page;
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::template::{Region, Template};
-use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
+use conclave_model::{
+    ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -20,8 +22,7 @@ use crate::http::operation::{Operation, operation};
 use crate::http::response::{Created, Json, Listed, NoContent};
 use crate::http::spec::Method;
 
-const REGION_NOTE: &str =
-    "The region is stored and validated; a single media region runs today, so it does not change where traffic goes.";
+const REGION_NOTE: &str = "The region is stored and validated; a single media region runs today, so it does not change where traffic goes.";
 
 /// A template to create.
 #[derive(Deserialize, ToSchema)]
@@ -110,7 +111,9 @@ impl From<Template> for TemplateJson {
             project_id: template.project_id,
             name: template.name,
             is_default: template.is_default,
-            settings: TemplateSettings { region: template.region },
+            settings: TemplateSettings {
+                region: template.region,
+            },
             roles: template.roles,
             created_at: template.created_at,
             updated_at: template.updated_at,
@@ -120,7 +123,12 @@ impl From<Template> for TemplateJson {
 
 impl From<Template> for TemplateSettingsDetail {
     fn from(Template { region, .. }: Template) -> Self {
-        Self { region, allowed_regions: Region::ALL, region_enforced: false, region_note: REGION_NOTE }
+        Self {
+            region,
+            allowed_regions: Region::ALL,
+            region_enforced: false,
+            region_note: REGION_NOTE,
+        }
     }
 }
 
@@ -183,45 +191,75 @@ fn template_operations() -> Vec<Operation> {
             .responds(example())
             .errors(&[ErrorCode::TemplateNotFound])
             .build(),
-        operation(Method::Patch, "/v1/templates/{id}", "update_template", update)
-            .about("templates", "Change what is sent of a template")
-            .example(json!({"name": "all-hands"}))
-            .responds(example())
-            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists])
-            .build(),
-        operation(Method::Delete, "/v1/templates/{id}", "delete_template", delete)
-            .about("templates", "Delete a template with its roles")
-            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateInUse, ErrorCode::TemplateIsDefault])
-            .build(),
+        operation(
+            Method::Patch,
+            "/v1/templates/{id}",
+            "update_template",
+            update,
+        )
+        .about("templates", "Change what is sent of a template")
+        .example(json!({"name": "all-hands"}))
+        .responds(example())
+        .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists])
+        .build(),
+        operation(
+            Method::Delete,
+            "/v1/templates/{id}",
+            "delete_template",
+            delete,
+        )
+        .about("templates", "Delete a template with its roles")
+        .errors(&[
+            ErrorCode::TemplateNotFound,
+            ErrorCode::TemplateInUse,
+            ErrorCode::TemplateIsDefault,
+        ])
+        .build(),
     ]
 }
 
 fn settings_operations() -> Vec<Operation> {
     vec![
-        operation(Method::Get, "/v1/templates/{id}/settings", "get_template_settings", get_settings)
-            .about("templates", "Read a template's settings")
-            .responds(settings_example())
-            .errors(&[ErrorCode::TemplateNotFound])
-            .build(),
-        operation(Method::Patch, "/v1/templates/{id}/settings", "update_template_settings", update_settings)
-            .about("templates", "Set a template's region")
-            .example(json!({"region": "eu-west"}))
-            .responds(settings_example())
-            .errors(&[ErrorCode::TemplateNotFound])
-            .build(),
+        operation(
+            Method::Get,
+            "/v1/templates/{id}/settings",
+            "get_template_settings",
+            get_settings,
+        )
+        .about("templates", "Read a template's settings")
+        .responds(settings_example())
+        .errors(&[ErrorCode::TemplateNotFound])
+        .build(),
+        operation(
+            Method::Patch,
+            "/v1/templates/{id}/settings",
+            "update_template_settings",
+            update_settings,
+        )
+        .about("templates", "Set a template's region")
+        .example(json!({"region": "eu-west"}))
+        .responds(settings_example())
+        .errors(&[ErrorCode::TemplateNotFound])
+        .build(),
     ]
 }
 
 /// The roles of a body, with defaults for what they leave out.
 fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem> {
     let complete = |(key, Object(input)): (String, Object<RoleInput>)| {
-        let name: RoleName =
-            key.parse().map_err(|error| Problem::invalid(format!("roles.{key}"), format!("a role's name {error}")))?;
+        let name: RoleName = key.parse().map_err(|error| {
+            Problem::invalid(format!("roles.{key}"), format!("a role's name {error}"))
+        })?;
         let role = input.with_defaults(name.clone());
-        let role = role.map_err(|error| Problem::invalid(format!("roles.{key}.name"), error.to_string()))?;
+        let role =
+            role.map_err(|error| Problem::invalid(format!("roles.{key}.name"), error.to_string()))?;
         Ok((name, role))
     };
-    inputs.unwrap_or_default().into_iter().map(complete).collect()
+    inputs
+        .unwrap_or_default()
+        .into_iter()
+        .map(complete)
+        .collect()
 }
 
 pub async fn create(
@@ -232,22 +270,38 @@ pub async fn create(
     let new = NewTemplate {
         project_id: context.project(),
         name: body.name,
-        region: body.settings.and_then(|settings| settings.region).unwrap_or_default(),
+        region: body
+            .settings
+            .and_then(|settings| settings.region)
+            .unwrap_or_default(),
         roles: roles(body.roles)?,
     };
-    context.recorded(|recorder| context.state.store.create_template(new, recorder)).await
+    context
+        .recorded(|recorder| context.state.store.create_template(new, recorder))
+        .await
 }
 
 pub async fn list(
     context: RequestContext,
     input: Input<NoParams, Paged<NoParams>, NoBody>,
 ) -> Result<Page<TemplateJson>> {
-    let templates = context.state.store.templates(context.project(), input.query.page).await?;
+    let templates = context
+        .state
+        .store
+        .templates(context.project(), input.query.page)
+        .await?;
     Ok(templates.map(TemplateJson::from))
 }
 
-pub async fn get(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<Json<TemplateJson>> {
-    let template = context.state.store.template(context.project(), input.path.id).await?;
+pub async fn get(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, NoBody>,
+) -> Result<Json<TemplateJson>> {
+    let template = context
+        .state
+        .store
+        .template(context.project(), input.path.id)
+        .await?;
     Ok(Json(template.into()))
 }
 
@@ -261,12 +315,23 @@ pub async fn update(
         region: body.settings.and_then(|settings| settings.region),
         roles: roles(body.roles)?,
     };
-    let template = context.state.store.update_template(context.project(), input.path.id, change).await?;
+    let template = context
+        .state
+        .store
+        .update_template(context.project(), input.path.id, change)
+        .await?;
     Ok(Json(template.into()))
 }
 
-pub async fn delete(context: RequestContext, input: Input<TemplatePath, NoParams, NoBody>) -> Result<NoContent> {
-    context.state.store.delete_template(context.project(), input.path.id).await?;
+pub async fn delete(
+    context: RequestContext,
+    input: Input<TemplatePath, NoParams, NoBody>,
+) -> Result<NoContent> {
+    context
+        .state
+        .store
+        .delete_template(context.project(), input.path.id)
+        .await?;
     Ok(NoContent)
 }
 
@@ -274,7 +339,11 @@ pub async fn get_settings(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, NoBody>,
 ) -> Result<Json<TemplateSettingsDetail>> {
-    let template = context.state.store.template(context.project(), input.path.id).await?;
+    let template = context
+        .state
+        .store
+        .template(context.project(), input.path.id)
+        .await?;
     Ok(Json(template.into()))
 }
 
@@ -282,7 +351,14 @@ async fn update_settings(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, UpdateTemplateSettings>,
 ) -> Result<Json<TemplateSettingsDetail>> {
-    let change = TemplateChange { region: Some(input.body.region), ..TemplateChange::default() };
-    let template = context.state.store.update_template(context.project(), input.path.id, change).await?;
+    let change = TemplateChange {
+        region: Some(input.body.region),
+        ..TemplateChange::default()
+    };
+    let template = context
+        .state
+        .store
+        .update_template(context.project(), input.path.id, change)
+        .await?;
     Ok(Json(template.into()))
 }

@@ -34,7 +34,12 @@ pub struct CreateToken {
     metadata: Option<Text>,
     /// Default 3600, clamped to 60..86400; 0 takes the default.
     #[serde(default, deserialize_with = "non_null")]
-    #[schema(nullable = false, format = "uint64", minimum = 0, maximum = 18_446_744_073_709_551_615_u64)]
+    #[schema(
+        nullable = false,
+        format = "uint64",
+        minimum = 0,
+        maximum = 18_446_744_073_709_551_615_u64
+    )]
     ttl_seconds: Option<u64>,
     /// A role in the room's template; it replaces `permissions`.
     #[serde(default, deserialize_with = "non_null")]
@@ -89,7 +94,10 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn create(context: RequestContext, input: Input<NoParams, NoParams, CreateToken>) -> Result<Created<Token>> {
+async fn create(
+    context: RequestContext,
+    input: Input<NoParams, NoParams, CreateToken>,
+) -> Result<Created<Token>> {
     let body = input.body;
     let holder = TokenHolder {
         identity: body.identity,
@@ -102,7 +110,9 @@ async fn create(context: RequestContext, input: Input<NoParams, NoParams, Create
     };
     let plan = context.plan().await?;
     let (store, identity) = (&context.state.store, holder.identity.clone());
-    let token = store.token_context(context.project(), body.room, body.role, identity).await?;
+    let token = store
+        .token_context(context.project(), body.room, body.role, identity)
+        .await?;
     refuse_if_full(&token, plan)?;
     mint(&context.state, token, plan, holder)
 }

@@ -75,7 +75,11 @@ pub struct PlanStatus {
 
 impl From<UsageDay> for UsageDayJson {
     fn from(day: UsageDay) -> Self {
-        Self { date: day.day, participant_minutes: minutes(day.participant_time), sessions: day.sessions }
+        Self {
+            date: day.day,
+            participant_minutes: minutes(day.participant_time),
+            sessions: day.sessions,
+        }
     }
 }
 
@@ -99,7 +103,10 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/usage", "get_usage", usage)
             .about("usage", "Read participant minutes by day")
             .responds(usage_example)
-            .errors(&[ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable])
+            .errors(&[
+                ErrorCode::BillingUnavailable,
+                ErrorCode::DatabaseUnavailable,
+            ])
             .build(),
         operation(Method::Get, "/v1/plan", "get_plan", plan)
             .about("usage", "Read the project's status under its plan")
@@ -145,13 +152,19 @@ impl UsageQuery {
             return Err(Problem::invalid("from", "must not be later than to"));
         }
         if to.number() - from.number() > WIDEST_WINDOW_DAYS {
-            return Err(Problem::invalid("from", format!("must be at most {WIDEST_WINDOW_DAYS} days before to")));
+            return Err(Problem::invalid(
+                "from",
+                format!("must be at most {WIDEST_WINDOW_DAYS} days before to"),
+            ));
         }
         Ok((from, to))
     }
 }
 
-pub async fn usage(context: RequestContext, input: Input<NoParams, UsageQuery, NoBody>) -> Result<Json<Usage>> {
+pub async fn usage(
+    context: RequestContext,
+    input: Input<NoParams, UsageQuery, NoBody>,
+) -> Result<Json<Usage>> {
     let today = Day::from(context.state.clock.now());
     let (from, to) = input.query.range(today)?;
     let owner = context.owner().await?;
@@ -165,7 +178,10 @@ pub async fn usage(context: RequestContext, input: Input<NoParams, UsageQuery, N
     }))
 }
 
-async fn plan(context: RequestContext, _: Input<NoParams, AnyQuery, AnyBody>) -> Result<Json<PlanStatus>> {
+async fn plan(
+    context: RequestContext,
+    _: Input<NoParams, AnyQuery, AnyBody>,
+) -> Result<Json<PlanStatus>> {
     let (owner, today) = (context.owner().await?, Day::from(context.state.clock.now()));
     plan_status(&context, owner, today).await.map(Json)
 }

@@ -106,17 +106,30 @@ fn example() -> serde_json::Value {
 /// The operations on webhook deliveries.
 pub fn operations() -> Vec<Operation> {
     vec![
-        operation(Method::Get, "/v1/webhook-deliveries", "list_webhook_deliveries", list)
-            .about("webhooks", "List deliveries, newest first")
-            .responds(example())
-            .links(&["retry_webhook_delivery"], &[("id", "$response.body#/webhook_deliveries/0/id")])
-            .build(),
-        operation(Method::Post, "/v1/webhook-deliveries/{id}/retry", "retry_webhook_delivery", retry)
-            .about("webhooks", "Queue a failed delivery again")
-            .responds(example())
-            .idempotent()
-            .errors(&[ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable])
-            .build(),
+        operation(
+            Method::Get,
+            "/v1/webhook-deliveries",
+            "list_webhook_deliveries",
+            list,
+        )
+        .about("webhooks", "List deliveries, newest first")
+        .responds(example())
+        .links(
+            &["retry_webhook_delivery"],
+            &[("id", "$response.body#/webhook_deliveries/0/id")],
+        )
+        .build(),
+        operation(
+            Method::Post,
+            "/v1/webhook-deliveries/{id}/retry",
+            "retry_webhook_delivery",
+            retry,
+        )
+        .about("webhooks", "Queue a failed delivery again")
+        .responds(example())
+        .idempotent()
+        .errors(&[ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable])
+        .build(),
     ]
 }
 
@@ -124,9 +137,25 @@ pub async fn list(
     context: RequestContext,
     input: Input<NoParams, Paged<DeliveryQuery>, NoBody>,
 ) -> Result<Page<WebhookDelivery>> {
-    let Paged { page, filter: DeliveryQuery { status, event_type, endpoint_id } } = input.query;
-    let filter = DeliveryFilter { status, event_type: event_type.map(|event| event.as_str().to_owned()), endpoint_id };
-    let deliveries = context.state.store.deliveries(context.project(), filter, page).await?;
+    let Paged {
+        page,
+        filter:
+            DeliveryQuery {
+                status,
+                event_type,
+                endpoint_id,
+            },
+    } = input.query;
+    let filter = DeliveryFilter {
+        status,
+        event_type: event_type.map(|event| event.as_str().to_owned()),
+        endpoint_id,
+    };
+    let deliveries = context
+        .state
+        .store
+        .deliveries(context.project(), filter, page)
+        .await?;
     Ok(deliveries.map(WebhookDelivery::from))
 }
 
@@ -135,8 +164,16 @@ pub async fn retry(
     input: Input<DeliveryPath, NoParams, NoBody>,
 ) -> Result<Json<WebhookDelivery>> {
     let project = context.project();
-    let retry = |recorder| context.state.store.retry_delivery(project.clone(), input.path.id, recorder);
+    let retry = |recorder| {
+        context
+            .state
+            .store
+            .retry_delivery(project.clone(), input.path.id, recorder)
+    };
     let retried: Json<WebhookDelivery> = context.recorded(retry).await?;
-    context.state.tree.wake_endpoint(project, retried.0.endpoint_id);
+    context
+        .state
+        .tree
+        .wake_endpoint(project, retried.0.endpoint_id);
     Ok(retried)
 }

@@ -59,7 +59,12 @@ pub struct WebhookEndpointCreated {
 
 impl From<WebhookEndpoint> for WebhookEndpointJson {
     fn from(endpoint: WebhookEndpoint) -> Self {
-        Self { id: endpoint.id, url: endpoint.url, active: endpoint.active, created_at: endpoint.created_at }
+        Self {
+            id: endpoint.id,
+            url: endpoint.url,
+            active: endpoint.active,
+            created_at: endpoint.created_at,
+        }
     }
 }
 
@@ -95,24 +100,48 @@ fn created_example() -> serde_json::Value {
 /// The operations on webhook endpoints.
 pub fn operations() -> Vec<Operation> {
     vec![
-        operation(Method::Get, "/v1/webhook-endpoints", "list_webhook_endpoints", list)
-            .about("webhooks", "List webhook endpoints")
-            .responds(example())
-            .build(),
-        operation(Method::Post, "/v1/webhook-endpoints", "create_webhook_endpoint", create)
-            .about("webhooks", "Register a webhook endpoint")
-            .example(json!({"url": "https://example.com/hooks"}))
-            .responds(created_example())
-            .links(&["delete_webhook_endpoint"], &[("id", "$response.body#/id")])
-            .links(&["list_webhook_deliveries"], &[("endpoint_id", "$response.body#/id")])
-            .idempotent()
-            .secret_response()
-            .errors(&[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl])
-            .build(),
-        operation(Method::Delete, "/v1/webhook-endpoints/{id}", "delete_webhook_endpoint", delete)
-            .about("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped")
-            .errors(&[ErrorCode::EndpointNotFound])
-            .build(),
+        operation(
+            Method::Get,
+            "/v1/webhook-endpoints",
+            "list_webhook_endpoints",
+            list,
+        )
+        .about("webhooks", "List webhook endpoints")
+        .responds(example())
+        .build(),
+        operation(
+            Method::Post,
+            "/v1/webhook-endpoints",
+            "create_webhook_endpoint",
+            create,
+        )
+        .about("webhooks", "Register a webhook endpoint")
+        .example(json!({"url": "https://example.com/hooks"}))
+        .responds(created_example())
+        .links(
+            &["delete_webhook_endpoint"],
+            &[("id", "$response.body#/id")],
+        )
+        .links(
+            &["list_webhook_deliveries"],
+            &[("endpoint_id", "$response.body#/id")],
+        )
+        .idempotent()
+        .secret_response()
+        .errors(&[ErrorCode::InvalidUrl, ErrorCode::BlockedUrl])
+        .build(),
+        operation(
+            Method::Delete,
+            "/v1/webhook-endpoints/{id}",
+            "delete_webhook_endpoint",
+            delete,
+        )
+        .about(
+            "webhooks",
+            "Stop delivery to an endpoint; what is queued for it is dropped",
+        )
+        .errors(&[ErrorCode::EndpointNotFound])
+        .build(),
     ]
 }
 
@@ -120,7 +149,11 @@ pub async fn list(
     context: RequestContext,
     input: Input<NoParams, Paged<NoParams>, NoBody>,
 ) -> Result<Page<WebhookEndpointJson>> {
-    let endpoints = context.state.store.webhook_endpoints(context.project(), input.query.page).await?;
+    let endpoints = context
+        .state
+        .store
+        .webhook_endpoints(context.project(), input.query.page)
+        .await?;
     Ok(endpoints.map(WebhookEndpointJson::from))
 }
 
@@ -130,8 +163,14 @@ pub async fn create(
 ) -> Result<Created<WebhookEndpointCreated>> {
     let (project, url) = (context.project(), input.body.url);
     check(&context, url.clone()).await?;
-    let create =
-        |recorder| context.state.store.create_webhook_endpoint(project.clone(), url, generate_secret(), recorder);
+    let create = |recorder| {
+        context.state.store.create_webhook_endpoint(
+            project.clone(),
+            url,
+            generate_secret(),
+            recorder,
+        )
+    };
     let created: Created<WebhookEndpointCreated> = context.recorded(create).await?;
     context.state.tree.wake_endpoint(project, created.0.id);
     Ok(created)
@@ -142,17 +181,28 @@ async fn check(context: &RequestContext, url: String) -> Result<()> {
     let filter = context.state.webhook_addresses.clone();
     match tokio::task::spawn_blocking(move || check_url(&url, &filter)).await? {
         Ok(_) => Ok(()),
-        Err(UrlError::Invalid(reason)) => Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url").into()),
+        Err(UrlError::Invalid(reason)) => {
+            Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url").into())
+        }
         Err(UrlError::Blocked) => {
             let message = "the url resolves to an address that is not public";
-            Err(Problem::new(ErrorCode::BlockedUrl, message).at("url").into())
+            Err(Problem::new(ErrorCode::BlockedUrl, message)
+                .at("url")
+                .into())
         }
     }
 }
 
-pub async fn delete(context: RequestContext, input: Input<EndpointPath, NoParams, NoBody>) -> Result<NoContent> {
+pub async fn delete(
+    context: RequestContext,
+    input: Input<EndpointPath, NoParams, NoBody>,
+) -> Result<NoContent> {
     let EndpointPath { id } = input.path;
-    context.state.store.delete_webhook_endpoint(context.project(), id).await?;
+    context
+        .state
+        .store
+        .delete_webhook_endpoint(context.project(), id)
+        .await?;
     context.state.tree.endpoint_deleted(context.project(), id);
     Ok(NoContent)
 }

@@ -44,27 +44,50 @@ struct Whip {
 
 /// Routes the endpoints and the sessions of encoders.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
-    let whip = Whip { state: Arc::clone(state), plane: plane.clone() };
-    for (path, methods) in [(ENDPOINT_PATH, "POST, PATCH, DELETE, OPTIONS"), (SESSION_PATH, "PATCH, DELETE, OPTIONS")] {
+    let whip = Whip {
+        state: Arc::clone(state),
+        plane: plane.clone(),
+    };
+    for (path, methods) in [
+        (ENDPOINT_PATH, "POST, PATCH, DELETE, OPTIONS"),
+        (SESSION_PATH, "PATCH, DELETE, OPTIONS"),
+    ] {
         let whip = whip.clone();
         let handler = web::to(move |request: HttpRequest, payload: Payload| {
             let whip = whip.clone();
             async move { whip.respond(methods, &request, payload).await }
         });
-        config.service(web::resource(path).app_data(SecretPath).default_service(handler));
+        config.service(
+            web::resource(path)
+                .app_data(SecretPath)
+                .default_service(handler),
+        );
     }
 }
 
 impl Whip {
-    async fn respond(&self, methods: &'static str, request: &HttpRequest, payload: Payload) -> HttpResponse {
+    async fn respond(
+        &self,
+        methods: &'static str,
+        request: &HttpRequest,
+        payload: Payload,
+    ) -> HttpResponse {
         let timed = self.state.metrics.time(OPERATION);
         let is_endpoint = request.match_info().get("stream_key").is_some();
         let handled = match *request.method() {
             Method::POST if is_endpoint => self.connect(request, payload).await,
             Method::PATCH => self.patch(request, payload).await,
             Method::DELETE => self.delete(request).await,
-            Method::OPTIONS => Ok(self.state.checks.fixed.respond(request, || options(methods))),
-            _ => Ok(self.state.checks.fixed.respond(request, || method_not_allowed(methods))),
+            Method::OPTIONS => Ok(self
+                .state
+                .checks
+                .fixed
+                .respond(request, || options(methods))),
+            _ => Ok(self
+                .state
+                .checks
+                .fixed
+                .respond(request, || method_not_allowed(methods))),
         };
         let response = any_origin(handled.unwrap_or_else(|error| refused(request, &error)));
         timed.answered(response.status());
@@ -72,43 +95,94 @@ impl Whip {
     }
 
     /// Connects an encoder.
-    async fn connect(&self, request: &HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
+    async fn connect(
+        &self,
+        request: &HttpRequest,
+        payload: Payload,
+    ) -> Result<HttpResponse, ApiError> {
         self.state.checks.limits.check_signalling(request)?;
         let key = StreamKeyHash::from_key(&segment(request, "stream_key"));
         let address = self.state.checks.limits.client_address(request);
-        self.plane.check_stream_key(&key, InputType::Whip, address).await?;
+        self.plane
+            .check_stream_key(&key, InputType::Whip, address)
+            .await?;
         let offer = self.read(request, payload, SDP).await?;
         Ok(connected(&self.plane.connect_whip(key, offer).await?))
     }
 
     /// Takes further addresses of an encoder, or restarts ICE.
-    async fn patch(&self, request: &HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
+    async fn patch(
+        &self,
+        request: &HttpRequest,
+        payload: Payload,
+    ) -> Result<HttpResponse, ApiError> {
         self.state.checks.limits.check_signalling(request)?;
         let name = SessionName::new(request);
         if !self.plane.has_whip_session(name.borrowed()) {
             return Err(WhipPatchError::NoSession.into());
         }
-        let condition = request.headers().get(IF_MATCH).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let condition = request
+            .headers()
+            .get(IF_MATCH)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
         let fragment = self.read(request, payload, FRAGMENT).await?;
-        let restarted = self.plane.patch_whip(name.borrowed(), WhipPatch { condition, fragment }).await?;
+        let restarted = self
+            .plane
+            .patch_whip(
+                name.borrowed(),
+                WhipPatch {
+                    condition,
+                    fragment,
+                },
+            )
+            .await?;
         Ok(patched(restarted))
     }
 
     /// Disconnects an encoder.
     async fn delete(&self, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
         self.state.checks.limits.check_signalling(request)?;
-        let was_connected = self.plane.delete_whip(SessionName::new(request).borrowed()).await;
-        if was_connected { Ok(deleted()) } else { Err(WhipPatchError::NoSession.into()) }
+        let was_connected = self
+            .plane
+            .delete_whip(SessionName::new(request).borrowed())
+            .await;
+        if was_connected {
+            Ok(deleted())
+        } else {
+            Err(WhipPatchError::NoSession.into())
+        }
     }
 
     /// Reads a body of one media type.
-    async fn read(&self, request: &HttpRequest, payload: Payload, media_type: &str) -> Result<String, ApiError> {
-        let sent = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media_type) {
+    async fn read(
+        &self,
+        request: &HttpRequest,
+        payload: Payload,
+        media_type: &str,
+    ) -> Result<String, ApiError> {
+        let sent = request
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        if !sent
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .eq_ignore_ascii_case(media_type)
+        {
             let message = format!("the body must be sent as {media_type}");
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message).into());
         }
-        let body: Bytes = self.state.checks.bodies.within(LIMIT, request, payload).await.map_err(Problem::from)?;
+        let body: Bytes = self
+            .state
+            .checks
+            .bodies
+            .within(LIMIT, request, payload)
+            .await
+            .map_err(Problem::from)?;
         let text = String::from_utf8(body.into());
         text.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the body must be UTF-8").into())
     }

@@ -1,8 +1,8 @@
 //! Responses to encoders.
 
 use actix_web::http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    ALLOW, CACHE_CONTROL, ETAG, LINK, LOCATION,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_EXPOSE_HEADERS,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, ETAG, LINK, LOCATION,
 };
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use conclave_media::embedded::{TurnCredentials, WhipAnswer, WhipRestart};
@@ -23,7 +23,10 @@ pub fn connected(answer: &WhipAnswer) -> HttpResponse {
     let mut response = builder(HttpResponse::Created());
     response
         .content_type(SDP)
-        .insert_header((LOCATION, format!("/whip/session/{}", answer.session.reveal())))
+        .insert_header((
+            LOCATION,
+            format!("/whip/session/{}", answer.session.reveal()),
+        ))
         .insert_header((ETAG, answer.etag.as_str()))
         .insert_header((ACCEPT_PATCH, FRAGMENT))
         .insert_header((CACHE_CONTROL, "no-store"));
@@ -36,9 +39,10 @@ pub fn connected(answer: &WhipAnswer) -> HttpResponse {
 /// Answers a PATCH request: with the server's new credentials if ICE restarts.
 pub fn patched(restarted: Option<WhipRestart>) -> HttpResponse {
     match restarted {
-        Some(WhipRestart { etag, fragment }) => {
-            builder(HttpResponse::Ok()).content_type(FRAGMENT).insert_header((ETAG, etag)).body(fragment)
-        }
+        Some(WhipRestart { etag, fragment }) => builder(HttpResponse::Ok())
+            .content_type(FRAGMENT)
+            .insert_header((ETAG, etag))
+            .body(fragment),
         None => builder(HttpResponse::NoContent()).finish(),
     }
 }

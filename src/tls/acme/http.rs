@@ -34,7 +34,10 @@ impl AcmeHttp {
     /// # Errors
     /// The file cannot be read or has no root certificate.
     pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
-        let roots = config.root.as_deref().map_or_else(|| Ok(TrustedRoots::default()), read_roots)?;
+        let roots = config
+            .root
+            .as_deref()
+            .map_or_else(|| Ok(TrustedRoots::default()), read_roots)?;
         let config = config_trusting(roots)
             .https_only(true)
             .timeout_global(Some(TIMEOUT))
@@ -57,8 +60,13 @@ impl HttpClient for AcmeHttp {
             let (mut head, body) = request.into_parts();
             // That of the library would take precedence.
             head.headers.remove(USER_AGENT);
-            let body = body.collect().await.map_or_else(|never| match never {}, Collected::to_bytes);
-            let sent = tokio::task::spawn_blocking(move || send(&client, Request::from_parts(head, body))).await;
+            let body = body
+                .collect()
+                .await
+                .map_or_else(|never| match never {}, Collected::to_bytes);
+            let sent =
+                tokio::task::spawn_blocking(move || send(&client, Request::from_parts(head, body)))
+                    .await;
             sent.unwrap_or_else(|_| Err(Error::Other("the request was cancelled".into())))
         })
     }
@@ -68,12 +76,18 @@ impl HttpClient for AcmeHttp {
 fn send(client: &Client, request: Request<Bytes>) -> Result<BytesResponse, Error> {
     let host = request.uri().host().unwrap_or_default().to_owned();
     let response = client.send(request);
-    let response = response.map_err(|error| Error::Other(format!("{host} cannot be reached: {error}").into()))?;
+    let response = response
+        .map_err(|error| Error::Other(format!("{host} cannot be reached: {error}").into()))?;
     let (parts, body) = response.into_parts();
     let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(&body).is_ok();
     // The library looks for the problem in the body of an error, and would complain about its syntax.
     if !parts.status.is_success() && !is_json {
-        return Err(Error::Other(format!("{host} answered with status {}", parts.status.as_u16()).into()));
+        return Err(Error::Other(
+            format!("{host} answered with status {}", parts.status.as_u16()).into(),
+        ));
     }
-    Ok(BytesResponse { parts, body: Box::new(Bytes::from(body)) })
+    Ok(BytesResponse {
+        parts,
+        body: Box::new(Bytes::from(body)),
+    })
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use conclave_model::{Secret, Timestamp};
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, ChallengeHandle, ChallengeType, Error, Identifier, NewAccount,
-    NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+    Account, AuthorizationHandle, AuthorizationStatus, ChallengeHandle, ChallengeType, Error,
+    Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::crypto::aws_lc_rs;
@@ -21,8 +21,10 @@ use crate::config::AcmeConfig;
 use crate::tls::challenge::{Answer, Answering, Challenges};
 
 /// How the CA is asked whether it has verified a challenge, or issued the certificate.
-const POLLING: RetryPolicy =
-    RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(Duration::from_secs(90));
+const POLLING: RetryPolicy = RetryPolicy::new()
+    .initial_delay(Duration::from_millis(250))
+    .backoff(1.5)
+    .timeout(Duration::from_secs(90));
 /// The CA knows no such account, or not any more.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
@@ -51,12 +53,18 @@ pub(super) enum OrderError {
     NoChallenge(String),
     /// The CA has not verified the domain.
     #[error("the CA did not verify the domain by {challenge}: {reason}")]
-    NotVerified { challenge: &'static str, reason: String, has_other: bool },
+    NotVerified {
+        challenge: &'static str,
+        reason: String,
+        has_other: bool,
+    },
     /// The attempt took too long.
     #[error("the CA did not issue a certificate within {0:?}")]
     TimedOut(Duration),
     /// The CA has issued a certificate that is old.
-    #[error("the certificate of the CA expires at {0}, so it is to be renewed already: a clock is wrong")]
+    #[error(
+        "the certificate of the CA expires at {0}, so it is to be renewed already: a clock is wrong"
+    )]
     NotFresh(Timestamp),
     /// The CA has issued something else.
     #[error("the certificate of the CA cannot be used: {0}")]
@@ -75,7 +83,9 @@ impl OrderError {
     /// Returns what the schedule needs to know.
     pub const fn failure(&self) -> Failure {
         match self {
-            Self::NotVerified { has_other: true, .. } => Failure::OfOneChallenge,
+            Self::NotVerified {
+                has_other: true, ..
+            } => Failure::OfOneChallenge,
             _ => Failure::Other,
         }
     }
@@ -101,37 +111,57 @@ impl Client {
 
     /// Writes a certificate to the data directory.
     pub async fn store(&self, issued: Issued) -> io::Result<()> {
-        self.on_disk(move |storage| storage.store_certificate(&issued)).await
+        self.on_disk(move |storage| storage.store_certificate(&issued))
+            .await
     }
 
     /// Writes the failed attempts to the data directory, or removes them.
     pub async fn store_failures(&self, failures: Option<StoredFailures>) -> io::Result<()> {
-        self.on_disk(move |storage| storage.store_failures(failures)).await
+        self.on_disk(move |storage| storage.store_failures(failures))
+            .await
     }
 
     /// Returns the account in the data directory, or registers one.
     async fn account(&self) -> Result<Account, OrderError> {
         let contact = self.config.contact.clone();
-        let urls: Vec<_> = contact.iter().map(|address| format!("mailto:{address}")).collect();
+        let urls: Vec<_> = contact
+            .iter()
+            .map(|address| format!("mailto:{address}"))
+            .collect();
         let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
         let builder = Account::builder_with_http(Box::new(self.http.clone()));
         let Some(stored) = self.on_disk(Storage::account).await? else {
-            let new = NewAccount { contact: &urls, terms_of_service_agreed: true, only_return_existing: false };
-            let (account, credentials) = builder.create(&new, self.config.directory.clone(), None).await?;
-            self.on_disk(move |storage| storage.store_account(&StoredAccount { contact, credentials })).await?;
+            let new = NewAccount {
+                contact: &urls,
+                terms_of_service_agreed: true,
+                only_return_existing: false,
+            };
+            let (account, credentials) = builder
+                .create(&new, self.config.directory.clone(), None)
+                .await?;
+            self.on_disk(move |storage| {
+                storage.store_account(&StoredAccount {
+                    contact,
+                    credentials,
+                })
+            })
+            .await?;
             return Ok(account);
         };
         let account = builder.from_credentials(stored.credentials).await?;
         if stored.contact != contact {
             account.update_contacts(&urls).await?;
-            self.on_disk(move |storage| storage.store_contact(contact)).await?;
+            self.on_disk(move |storage| storage.store_contact(contact))
+                .await?;
         }
         Ok(account)
     }
 
     /// Lets the CA verify that this server has the domain.
     async fn verify(&self, order: &mut Order, schedule: &Schedule) -> Result<(), OrderError> {
-        let Some((chosen, answering)) = self.answer(order, schedule).await? else { return Ok(()) };
+        let Some((chosen, answering)) = self.answer(order, schedule).await? else {
+            return Ok(());
+        };
         let status = order.poll_ready(&POLLING).await;
         drop(answering);
         let reason = match status {
@@ -139,37 +169,71 @@ impl Client {
             Ok(_) => refusal(order).await?,
             Err(error) => describe(&error),
         };
-        Err(OrderError::NotVerified { challenge: chosen.name, reason, has_other: chosen.has_other })
+        Err(OrderError::NotVerified {
+            challenge: chosen.name,
+            reason,
+            has_other: chosen.has_other,
+        })
     }
 
     /// Begins to answer a challenge of the order, and lets the CA know. `None` if the CA has verified the domain already.
-    async fn answer(&self, order: &mut Order, schedule: &Schedule) -> Result<Option<(Chosen, Answering)>, OrderError> {
+    async fn answer(
+        &self,
+        order: &mut Order,
+        schedule: &Schedule,
+    ) -> Result<Option<(Chosen, Answering)>, OrderError> {
         let mut authorizations = order.authorizations();
         // There is one, for the one name of the order.
-        let Some(authorization) = authorizations.next().await else { return Ok(None) };
+        let Some(authorization) = authorizations.next().await else {
+            return Ok(None);
+        };
         let mut authorization = authorization?;
         if authorization.status == AuthorizationStatus::Valid {
             return Ok(None);
         }
         let chosen = self.choose(&authorization, schedule)?;
-        let Some(mut challenge) = authorization.challenge(chosen.kind.clone()) else { return Ok(None) };
+        let Some(mut challenge) = authorization.challenge(chosen.kind.clone()) else {
+            return Ok(None);
+        };
         let answer = self.make_answer(&challenge)?;
         let answering = self.challenges.answer(answer);
         challenge.set_ready().await?;
         Ok(Some((chosen, answering)))
     }
 
-    fn choose(&self, authorization: &AuthorizationHandle<'_>, schedule: &Schedule) -> Result<Chosen, OrderError> {
-        let offers = |kind| authorization.challenges.iter().any(|challenge| challenge.r#type == kind);
-        let (tls_alpn, http) =
-            (offers(ChallengeType::TlsAlpn01), self.config.has_http && offers(ChallengeType::Http01));
-        let chosen = |kind, name| Ok(Chosen { kind, name, has_other: tls_alpn && http });
+    fn choose(
+        &self,
+        authorization: &AuthorizationHandle<'_>,
+        schedule: &Schedule,
+    ) -> Result<Chosen, OrderError> {
+        let offers = |kind| {
+            authorization
+                .challenges
+                .iter()
+                .any(|challenge| challenge.r#type == kind)
+        };
+        let (tls_alpn, http) = (
+            offers(ChallengeType::TlsAlpn01),
+            self.config.has_http && offers(ChallengeType::Http01),
+        );
+        let chosen = |kind, name| {
+            Ok(Chosen {
+                kind,
+                name,
+                has_other: tls_alpn && http,
+            })
+        };
         match schedule.challenge(tls_alpn, http) {
             Some(ChallengeKind::TlsAlpn) => chosen(ChallengeType::TlsAlpn01, "tls-alpn-01"),
             Some(ChallengeKind::Http) => chosen(ChallengeType::Http01, "http-01"),
             None => {
-                let offered = authorization.challenges.iter().map(|challenge| format!("{:?}", challenge.r#type));
-                Err(OrderError::NoChallenge(offered.collect::<Vec<_>>().join(", ")))
+                let offered = authorization
+                    .challenges
+                    .iter()
+                    .map(|challenge| format!("{:?}", challenge.r#type));
+                Err(OrderError::NoChallenge(
+                    offered.collect::<Vec<_>>().join(", "),
+                ))
             }
         }
     }
@@ -177,11 +241,17 @@ impl Client {
     fn make_answer(&self, challenge: &ChallengeHandle<'_>) -> Result<Answer, OrderError> {
         let authorization = challenge.key_authorization();
         if challenge.r#type == ChallengeType::Http01 {
-            return Ok(Answer::Http { token: challenge.token.clone(), text: authorization.as_str().to_owned() });
+            return Ok(Answer::Http {
+                token: challenge.token.clone(),
+                text: authorization.as_str().to_owned(),
+            });
         }
         let domain = self.config.domain.clone();
         let certificate = challenge_certificate(&domain, authorization.digest().as_ref());
-        Ok(Answer::TlsAlpn { domain, certificate: Arc::new(certificate.map_err(OrderError::Answer)?) })
+        Ok(Answer::TlsAlpn {
+            domain,
+            certificate: Arc::new(certificate.map_err(OrderError::Answer)?),
+        })
     }
 
     async fn on_disk<T: Send + 'static>(
@@ -201,10 +271,15 @@ fn is_unknown_account(error: &Error) -> bool {
 /// Returns what the CA says about a challenge that it did not accept.
 async fn refusal(order: &mut Order) -> Result<String, Error> {
     let mut authorizations = order.authorizations();
-    let Some(authorization) = authorizations.next().await else { return Ok(String::new()) };
+    let Some(authorization) = authorizations.next().await else {
+        return Ok(String::new());
+    };
     let mut authorization = authorization?;
     let state = authorization.refresh().await?;
-    let error = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
+    let error = state
+        .challenges
+        .iter()
+        .find_map(|challenge| challenge.error.as_ref());
     Ok(error.map_or_else(|| "it does not say why".to_owned(), words))
 }
 
@@ -217,7 +292,10 @@ fn describe(error: &Error) -> String {
 
 /// Returns what the CA says, without the words of the library before it.
 fn words(problem: &Problem) -> String {
-    problem.to_string().trim_start_matches("API error: ").to_owned()
+    problem
+        .to_string()
+        .trim_start_matches("API error: ")
+        .to_owned()
 }
 
 /// Makes the certificate by which a CA verifies the domain: self-signed, with the digest of the challenge (RFC 8737).

@@ -56,23 +56,53 @@ impl Renewal {
     ) -> Result<(Self, Certificates), ConfigError> {
         let http = AcmeHttp::new(&config)?;
         let stored = storage.certificate().unwrap_or_else(|error| {
-            log::warn!("the stored certificate cannot be used, so another one is obtained: {error}");
+            log::warn!(
+                "the stored certificate cannot be used, so another one is obtained: {error}"
+            );
             None
         });
         let failed = failures_before(&config, &storage);
         let validity = stored.as_ref().map(Validity::from);
-        let schedule = Schedule::resume(clock.now(), validity, failed.as_ref().map(|failed| failed.failures));
-        let error = failed.filter(|_| schedule.failures().is_some()).map(|failed| failed.error);
+        let schedule = Schedule::resume(
+            clock.now(),
+            validity,
+            failed.as_ref().map(|failed| failed.failures),
+        );
+        let error = failed
+            .filter(|_| schedule.failures().is_some())
+            .map(|failed| failed.error);
         if let Some(error) = &error {
-            let (domain, next, file) = (config.domain.as_str(), schedule.next(), storage.failures_path());
+            let (domain, next, file) = (
+                config.domain.as_str(),
+                schedule.next(),
+                storage.failures_path(),
+            );
             let file = file.display();
             log::warn!(domain, next:%; "the last attempt failed; remove {file} for one at the next start: {error}");
         }
-        let status = RenewalStatus { domain: config.domain.clone(), next: schedule.next(), error };
+        let status = RenewalStatus {
+            domain: config.domain.clone(),
+            next: schedule.next(),
+            error,
+        };
         let certificates = Certificates::new(stored);
-        let client = Client { config, http, storage, challenges };
+        let client = Client {
+            config,
+            http,
+            storage,
+            challenges,
+        };
         let status = watch::Sender::new(status);
-        Ok((Self { client, clock, certificates: certificates.clone(), schedule, status }, certificates))
+        Ok((
+            Self {
+                client,
+                clock,
+                certificates: certificates.clone(),
+                schedule,
+                status,
+            },
+            certificates,
+        ))
     }
 
     /// Returns the state, which changes while the task runs.
@@ -86,10 +116,15 @@ impl Renewal {
             loop {
                 self.clock.sleep_until(self.schedule.next()).await;
                 self.note_beginning().await;
-                let error = self.attempt().await.err().map(|error| self.note_failure(&error));
+                let error = self
+                    .attempt()
+                    .await
+                    .err()
+                    .map(|error| self.note_failure(&error));
                 self.store_failures(&self.schedule, error.as_deref()).await;
                 let next = self.schedule.next();
-                self.status.send_modify(|status| (status.next, status.error) = (next, error));
+                self.status
+                    .send_modify(|status| (status.next, status.error) = (next, error));
             }
         });
     }
@@ -104,9 +139,14 @@ impl Renewal {
     /// Stores the failures of a schedule for the next start.
     async fn store_failures(&self, schedule: &Schedule, error: Option<&str>) {
         let failures = schedule.failures().zip(error);
-        let stored = failures.map(|(failures, error)| StoredFailures { failures, error: error.to_owned() });
+        let stored = failures.map(|(failures, error)| StoredFailures {
+            failures,
+            error: error.to_owned(),
+        });
         if let Err(error) = self.client.store_failures(stored).await {
-            log::error!("failed attempts cannot be stored, so the next start asks the CA at once: {error}");
+            log::error!(
+                "failed attempts cannot be stored, so the next start asks the CA at once: {error}"
+            );
         }
     }
 
@@ -118,27 +158,42 @@ impl Renewal {
         log::info!(domain = self.client.config.domain.as_str(), expires:% = validity.not_after; "a certificate was obtained");
         // One that cannot be stored is used all the same. Another one would fare no better, and the CA issues only a few.
         if let Err(error) = self.client.store(issued).await {
-            log::error!("the certificate cannot be stored, so the next start asks the CA for another one: {error}");
+            log::error!(
+                "the certificate cannot be stored, so the next start asks the CA for another one: {error}"
+            );
         }
         self.certificates.replace(certificate);
         let is_fresh = self.schedule.obtained(self.clock.now(), validity);
-        if is_fresh { Ok(()) } else { Err(OrderError::NotFresh(validity.not_after)) }
+        if is_fresh {
+            Ok(())
+        } else {
+            Err(OrderError::NotFresh(validity.not_after))
+        }
     }
 
     fn usable(&self, issued: &Issued) -> Result<Certificate, OrderError> {
-        let certificate = Certificate::from_pem(issued.chain.as_bytes(), issued.key.reveal().as_bytes());
+        let certificate =
+            Certificate::from_pem(issued.chain.as_bytes(), issued.key.reveal().as_bytes());
         let certificate = certificate.map_err(|error| OrderError::Unusable(error.to_string()))?;
         let domain = &self.client.config.domain;
-        if certificate.names.iter().any(|name| name.eq_ignore_ascii_case(domain)) {
+        if certificate
+            .names
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(domain))
+        {
             Ok(certificate)
         } else {
-            Err(OrderError::Unusable(format!("it is for {}", certificate.names.join(", "))))
+            Err(OrderError::Unusable(format!(
+                "it is for {}",
+                certificate.names.join(", ")
+            )))
         }
     }
 
     /// Logs a failure and returns its description.
     fn note_failure(&mut self, error: &OrderError) -> String {
-        self.schedule.failed(self.clock.now(), error.failure(), fastrand::f64());
+        self.schedule
+            .failed(self.clock.now(), error.failure(), fastrand::f64());
         let error = one_line(&error.to_string());
         let (domain, next) = (self.client.config.domain.as_str(), self.schedule.next());
         match self.certificates.current() {
@@ -146,7 +201,9 @@ impl Renewal {
                 let day = day(present.not_after);
                 log::warn!(domain, next:%; "the certificate was not renewed, and the present one expires on {day}: {error}");
             }
-            None => log::warn!(domain, next:%; "no certificate was obtained, so TLS clients are refused: {error}"),
+            None => {
+                log::warn!(domain, next:%; "no certificate was obtained, so TLS clients are refused: {error}");
+            }
         }
         error
     }
@@ -163,7 +220,9 @@ fn failures_before(config: &AcmeConfig, storage: &Storage) -> Option<StoredFailu
 /// Returns the date of an instant, in UTC.
 fn day(at: Timestamp) -> String {
     let text = at.to_string();
-    text.split_once('T').map(|(day, _)| day.to_owned()).unwrap_or(text)
+    text.split_once('T')
+        .map(|(day, _)| day.to_owned())
+        .unwrap_or(text)
 }
 
 /// Shortens a text that may quote the CA, and removes what would begin a new line of the log.
@@ -176,7 +235,9 @@ impl fmt::Display for RenewalStatus {
     /// Writes when the next attempt is due, and why the last one has failed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "next attempt at {}", self.next)?;
-        self.error.as_ref().map_or(Ok(()), |error| write!(f, ", since the last one failed: {error}"))
+        self.error.as_ref().map_or(Ok(()), |error| {
+            write!(f, ", since the last one failed: {error}")
+        })
     }
 }
 
@@ -186,7 +247,10 @@ mod tests {
 
     #[test]
     fn what_a_ca_says_is_one_short_line() {
-        assert_eq!(one_line("no\r\nWARN forged\u{1b}[31m"), "no  WARN forged [31m");
+        assert_eq!(
+            one_line("no\r\nWARN forged\u{1b}[31m"),
+            "no  WARN forged [31m"
+        );
         assert_eq!(one_line(&"é".repeat(1_000)).chars().count(), MAX_ERROR);
     }
 }

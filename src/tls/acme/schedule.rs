@@ -66,36 +66,55 @@ pub struct Schedule {
 
 impl From<&Certificate> for Validity {
     fn from(certificate: &Certificate) -> Self {
-        Self { not_before: certificate.not_before, not_after: certificate.not_after }
+        Self {
+            not_before: certificate.not_before,
+            not_after: certificate.not_after,
+        }
     }
 }
 
 impl Validity {
     /// Returns when the certificate is to be renewed.
     pub fn renewal(self) -> Timestamp {
-        self.not_after.before(self.not_after.since(self.not_before) / RENEWED_PART)
+        self.not_after
+            .before(self.not_after.since(self.not_before) / RENEWED_PART)
     }
 }
 
 impl Schedule {
     /// Returns the schedule with this certificate. Without one, an attempt is due at once.
     pub fn new(now: Timestamp, certificate: Option<Validity>) -> Self {
-        Self { next: certificate.map_or(now, Validity::renewal), failures: 0 }
+        Self {
+            next: certificate.map_or(now, Validity::renewal),
+            failures: 0,
+        }
     }
 
     /// Returns the schedule at a start with this certificate, and with the failures before the start. Those that are older than
     /// the certificate do not count.
-    pub fn resume(now: Timestamp, certificate: Option<Validity>, failures: Option<Failures>) -> Self {
+    pub fn resume(
+        now: Timestamp,
+        certificate: Option<Validity>,
+        failures: Option<Failures>,
+    ) -> Self {
         let start = Self::new(now, certificate);
-        let Some(failures) = failures.filter(|_| start.next <= now) else { return start };
+        let Some(failures) = failures.filter(|_| start.next <= now) else {
+            return start;
+        };
         // No delay is longer, so the clock was set back.
         let is_explained = failures.next <= now.after(LONGEST_DELAY.mul_f64(1.0 + JITTER));
-        Self { next: if is_explained { failures.next } else { now }, failures: failures.count }
+        Self {
+            next: if is_explained { failures.next } else { now },
+            failures: failures.count,
+        }
     }
 
     /// Returns the failures since the last success.
     pub fn failures(&self) -> Option<Failures> {
-        (self.failures > 0).then_some(Failures { count: self.failures, next: self.next })
+        (self.failures > 0).then_some(Failures {
+            count: self.failures,
+            next: self.next,
+        })
     }
 
     /// Returns when the next attempt is due.
@@ -148,7 +167,10 @@ mod tests {
     }
 
     fn valid_for(span: Duration) -> Validity {
-        Validity { not_before: start(), not_after: start().after(span) }
+        Validity {
+            not_before: start(),
+            not_after: start().after(span),
+        }
     }
 
     /// The instants of attempts that all fail, as the time since the first.
@@ -164,13 +186,20 @@ mod tests {
 
     #[test]
     fn a_certificate_is_renewed_when_a_third_of_its_lifetime_is_left() {
-        for (life, renewed) in [(90 * DAY, 60 * DAY), (6 * DAY, 4 * DAY), (24 * HOUR, 16 * HOUR)] {
+        for (life, renewed) in [
+            (90 * DAY, 60 * DAY),
+            (6 * DAY, 4 * DAY),
+            (24 * HOUR, 16 * HOUR),
+        ] {
             let mut schedule = Schedule::new(start(), None);
             assert_eq!(schedule.next(), start());
             assert!(schedule.obtained(start(), valid_for(life)));
             assert_eq!(schedule.next(), start().after(renewed));
             // A restart changes nothing.
-            assert_eq!(Schedule::new(start().after(DAY), Some(valid_for(life))), schedule);
+            assert_eq!(
+                Schedule::new(start().after(DAY), Some(valid_for(life))),
+                schedule
+            );
         }
     }
 
@@ -183,25 +212,43 @@ mod tests {
     #[test]
     fn there_are_at_most_four_failed_attempts_in_an_hour_and_some_on_each_day() {
         let failures = [Failure::Other, Failure::OfOneChallenge];
-        for (failure, random) in
-            failures.into_iter().flat_map(|failure| [0.0, 0.5, 1.0].map(|random| (failure, random)))
+        for (failure, random) in failures
+            .into_iter()
+            .flat_map(|failure| [0.0, 0.5, 1.0].map(|random| (failure, random)))
         {
             let attempts = attempts(30, failure, random);
             for from in &attempts {
-                let within = attempts.iter().filter(|at| *at >= from && **at < *from + HOUR).count();
+                let within = attempts
+                    .iter()
+                    .filter(|at| *at >= from && **at < *from + HOUR)
+                    .count();
                 assert!(within <= 4, "{within} attempts from {from:?} on");
             }
-            let longest = attempts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+            let longest = attempts
+                .windows(2)
+                .map(|pair| pair[1] - pair[0])
+                .max()
+                .unwrap();
             assert!(longest > 5 * HOUR && longest < 7 * HOUR, "{longest:?}");
         }
-        assert_eq!(attempts(4, Failure::Other, 0.0), [0, 2, 12, 32].map(|minutes| MINUTE * minutes));
-        assert_eq!(attempts(4, Failure::OfOneChallenge, 0.0), [0, 0, 10, 30].map(|minutes| MINUTE * minutes));
-        assert_eq!(attempts(3, Failure::Other, 1.0), [0, 150, 900].map(Duration::from_secs));
+        assert_eq!(
+            attempts(4, Failure::Other, 0.0),
+            [0, 2, 12, 32].map(|minutes| MINUTE * minutes)
+        );
+        assert_eq!(
+            attempts(4, Failure::OfOneChallenge, 0.0),
+            [0, 0, 10, 30].map(|minutes| MINUTE * minutes)
+        );
+        assert_eq!(
+            attempts(3, Failure::Other, 1.0),
+            [0, 150, 900].map(Duration::from_secs)
+        );
     }
 
     #[test]
     fn a_start_after_each_attempt_or_in_it_changes_nothing() {
-        let (mut schedule, mut always_up) = (Schedule::new(start(), None), Schedule::new(start(), None));
+        let (mut schedule, mut always_up) =
+            (Schedule::new(start(), None), Schedule::new(start(), None));
         for _ in 0..10 {
             let now = always_up.next();
             assert_eq!(schedule, always_up);
@@ -212,7 +259,11 @@ mod tests {
                 schedule = Schedule::resume(now.after(later), None, schedule.failures());
             }
         }
-        let expired = Schedule::resume(start().after(90 * DAY), Some(valid_for(80 * DAY)), schedule.failures());
+        let expired = Schedule::resume(
+            start().after(90 * DAY),
+            Some(valid_for(80 * DAY)),
+            schedule.failures(),
+        );
         assert_eq!(expired, schedule);
     }
 
@@ -220,8 +271,14 @@ mod tests {
     fn failures_before_a_certificate_and_times_that_no_delay_explains_do_not_count() {
         let failures = |next| Some(Failures { count: 9, next });
         let fresh = Some(valid_for(90 * DAY));
-        assert_eq!(Schedule::resume(start(), fresh, failures(start())), Schedule::new(start(), fresh));
-        assert_eq!(Schedule::resume(start(), None, None), Schedule::new(start(), None));
+        assert_eq!(
+            Schedule::resume(start(), fresh, failures(start())),
+            Schedule::new(start(), fresh)
+        );
+        assert_eq!(
+            Schedule::resume(start(), None, None),
+            Schedule::new(start(), None)
+        );
         let (late, too_late) = (start().after(400 * MINUTE), start().after(401 * MINUTE));
         assert_eq!(Schedule::resume(start(), None, failures(late)).next(), late);
         let mut set_back = Schedule::resume(start(), None, failures(too_late));
@@ -236,7 +293,10 @@ mod tests {
         schedule.failed(start(), Failure::Other, 0.0);
         let failing = schedule.clone();
         let now = schedule.next();
-        let old = Validity { not_before: now.before(60 * DAY), not_after: now.after(30 * DAY) };
+        let old = Validity {
+            not_before: now.before(60 * DAY),
+            not_after: now.after(30 * DAY),
+        };
         assert!(!schedule.obtained(now, old));
         assert_eq!(schedule, failing);
         assert!(schedule.obtained(now, valid_for(90 * DAY)));
@@ -246,9 +306,16 @@ mod tests {
     #[test]
     fn the_challenges_alternate_if_there_are_two() {
         let mut schedule = Schedule::new(start(), None);
-        for expected in [ChallengeKind::TlsAlpn, ChallengeKind::Http, ChallengeKind::TlsAlpn] {
+        for expected in [
+            ChallengeKind::TlsAlpn,
+            ChallengeKind::Http,
+            ChallengeKind::TlsAlpn,
+        ] {
             assert_eq!(schedule.challenge(true, true), Some(expected));
-            assert_eq!(schedule.challenge(true, false), Some(ChallengeKind::TlsAlpn));
+            assert_eq!(
+                schedule.challenge(true, false),
+                Some(ChallengeKind::TlsAlpn)
+            );
             assert_eq!(schedule.challenge(false, true), Some(ChallengeKind::Http));
             assert_eq!(schedule.challenge(false, false), None);
             schedule.failed(start(), Failure::OfOneChallenge, 0.0);

@@ -67,8 +67,14 @@ impl Storage {
     pub fn new(data: &Path, config: &AcmeConfig) -> Self {
         let directory = config.directory.trim_start_matches("https://");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-        let folder: String = directory.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-        Self { folder: data.join("tls").join(folder), domain: config.domain.clone() }
+        let folder: String = directory
+            .chars()
+            .map(|c| if is_plain(c) { c } else { '-' })
+            .collect();
+        Self {
+            folder: data.join("tls").join(folder),
+            domain: config.domain.clone(),
+        }
     }
 
     /// Returns the file of the certificate.
@@ -82,24 +88,40 @@ impl Storage {
     /// The file cannot be read or used. The message names it.
     pub fn certificate(&self) -> io::Result<Option<Certificate>> {
         let path = self.certificate_path();
-        let Some(pem) = read(&path)? else { return Ok(None) };
+        let Some(pem) = read(&path)? else {
+            return Ok(None);
+        };
         let certificate = Certificate::from_pem(pem.as_bytes(), pem.as_bytes());
-        certificate.map(Some).map_err(|error| named(&path, io::Error::other(error)))
+        certificate
+            .map(Some)
+            .map_err(|error| named(&path, io::Error::other(error)))
     }
 
     /// Writes the certificate.
     pub(super) fn store_certificate(&self, issued: &Issued) -> io::Result<()> {
         let key = issued.key.reveal();
-        self.write(&self.certificate_path(), &format!("{}\n{}", key.trim_end(), issued.chain))
+        self.write(
+            &self.certificate_path(),
+            &format!("{}\n{}", key.trim_end(), issued.chain),
+        )
     }
 
     /// Reads the account; `None` if there is none yet.
     pub(super) fn account(&self) -> io::Result<Option<StoredAccount>> {
         let path = self.account_path();
-        let Some(text) = read(&path)? else { return Ok(None) };
+        let Some(text) = read(&path)? else {
+            return Ok(None);
+        };
         // The error of the parser could quote the key.
-        let malformed = || named(&path, io::Error::other("is no account; remove it, and another one is registered"));
-        serde_json::from_str(&text).map(Some).map_err(|_| malformed())
+        let malformed = || {
+            named(
+                &path,
+                io::Error::other("is no account; remove it, and another one is registered"),
+            )
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|_| malformed())
     }
 
     /// Writes the account.
@@ -109,7 +131,9 @@ impl Storage {
 
     /// Notes that the CA was given another address.
     pub(super) fn store_contact(&self, contact: Option<String>) -> io::Result<()> {
-        self.account()?.map_or(Ok(()), |account| self.store_account(&StoredAccount { contact, ..account }))
+        self.account()?.map_or(Ok(()), |account| {
+            self.store_account(&StoredAccount { contact, ..account })
+        })
     }
 
     /// Removes the account, which the CA does not know.
@@ -125,11 +149,19 @@ impl Storage {
     /// Reads the failed attempts; `None` if the last one has not failed.
     pub(super) fn failures(&self) -> io::Result<Option<StoredFailures>> {
         let path = self.failures_path();
-        let Some(text) = read(&path)? else { return Ok(None) };
+        let Some(text) = read(&path)? else {
+            return Ok(None);
+        };
         let malformed = || named(&path, io::Error::other("is no list of failed attempts"));
         let file: FailuresFile = serde_json::from_str(&text).map_err(|_| malformed())?;
         let next = file.next.parse().map_err(|_| malformed())?;
-        Ok(Some(StoredFailures { failures: Failures { count: file.count, next }, error: file.error }))
+        Ok(Some(StoredFailures {
+            failures: Failures {
+                count: file.count,
+                next,
+            },
+            error: file.error,
+        }))
     }
 
     /// Writes the failed attempts, or removes the file if there are none.
@@ -141,7 +173,11 @@ impl Storage {
                 _ => Ok(()),
             };
         };
-        let file = FailuresFile { count: failures.count, next: failures.next.to_string(), error };
+        let file = FailuresFile {
+            count: failures.count,
+            next: failures.next.to_string(),
+            error,
+        };
         self.write(&path, &serde_json::to_string(&file)?)
     }
 
@@ -176,29 +212,50 @@ mod tests {
 
     fn storage(data: &Path, directory: &str) -> Storage {
         let domain = crate::config::HostName::parse("meet.example.org");
-        let config = TlsConfig { domain, acme_directory: directory.to_owned(), ..TlsConfig::default() };
+        let config = TlsConfig {
+            domain,
+            acme_directory: directory.to_owned(),
+            ..TlsConfig::default()
+        };
         Storage::new(data, &config.acme().unwrap())
     }
 
     fn issued() -> Issued {
         let made = rcgen::generate_simple_self_signed(["meet.example.org".to_owned()]).unwrap();
-        Issued { chain: made.cert.pem(), key: Secret::new(made.signing_key.serialize_pem()) }
+        Issued {
+            chain: made.cert.pem(),
+            key: Secret::new(made.signing_key.serialize_pem()),
+        }
     }
 
     #[test]
     fn each_ca_has_its_own_files_which_only_their_owner_can_read() {
         let data = tempfile::tempdir().unwrap();
-        let [one, other] = ["https://ca.example/a/directory", "https://ca.example:444/a/directory"]
-            .map(|directory| storage(data.path(), directory));
+        let [one, other] = [
+            "https://ca.example/a/directory",
+            "https://ca.example:444/a/directory",
+        ]
+        .map(|directory| storage(data.path(), directory));
         assert!(one.certificate().unwrap().is_none() && one.account().unwrap().is_none());
         one.store_certificate(&issued()).unwrap();
         one.store_certificate(&issued()).unwrap();
-        assert_eq!(one.certificate().unwrap().unwrap().names, ["meet.example.org"]);
+        assert_eq!(
+            one.certificate().unwrap().unwrap().names,
+            ["meet.example.org"]
+        );
         assert!(other.certificate().unwrap().is_none());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(one.certificate_path(), data.path().join("tls/ca.example-a-directory/meet.example.org.pem"));
         assert_eq!(
-            (mode(&one.certificate_path()), mode(&one.folder), mode(&data.path().join("tls"))),
+            one.certificate_path(),
+            data.path()
+                .join("tls/ca.example-a-directory/meet.example.org.pem")
+        );
+        assert_eq!(
+            (
+                mode(&one.certificate_path()),
+                mode(&one.folder),
+                mode(&data.path().join("tls"))
+            ),
             (0o600, 0o700, 0o700)
         );
     }
@@ -206,13 +263,25 @@ mod tests {
     #[test]
     fn failures_are_kept_for_a_domain_and_a_ca_until_they_are_over() {
         let data = tempfile::tempdir().unwrap();
-        let [one, other] =
-            ["https://ca.example/a", "https://ca.example/b"].map(|directory| storage(data.path(), directory));
-        let failures = Failures { count: 3, next: "2026-03-01T12:32:00Z".parse().unwrap() };
-        let stored = StoredFailures { failures, error: "the CA said \"no\"".into() };
+        let [one, other] = ["https://ca.example/a", "https://ca.example/b"]
+            .map(|directory| storage(data.path(), directory));
+        let failures = Failures {
+            count: 3,
+            next: "2026-03-01T12:32:00Z".parse().unwrap(),
+        };
+        let stored = StoredFailures {
+            failures,
+            error: "the CA said \"no\"".into(),
+        };
         one.store_failures(Some(stored.clone())).unwrap();
-        assert_eq!((one.failures().unwrap(), other.failures().unwrap()), (Some(stored), None));
-        let mode = std::fs::metadata(one.failures_path()).unwrap().permissions().mode();
+        assert_eq!(
+            (one.failures().unwrap(), other.failures().unwrap()),
+            (Some(stored), None)
+        );
+        let mode = std::fs::metadata(one.failures_path())
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         for _ in 0..2 {
             one.store_failures(None).unwrap();
@@ -221,7 +290,10 @@ mod tests {
         for broken in ["", "{}", r#"{"count": 1, "next": "soon", "error": ""}"#] {
             one.write(&one.failures_path(), broken).unwrap();
             let error = one.failures().unwrap_err().to_string();
-            assert!(error.ends_with("meet.example.org.failures.json: is no list of failed attempts"), "{error}");
+            assert!(
+                error.ends_with("meet.example.org.failures.json: is no list of failed attempts"),
+                "{error}"
+            );
         }
     }
 
@@ -229,11 +301,19 @@ mod tests {
     fn files_that_cannot_be_used_are_named_and_not_quoted() {
         let data = tempfile::tempdir().unwrap();
         let storage = storage(data.path(), "https://ca.example/directory");
-        storage.write(&storage.account_path(), "{\"key\": \"hush\"}").unwrap();
+        storage
+            .write(&storage.account_path(), "{\"key\": \"hush\"}")
+            .unwrap();
         storage.write(&storage.certificate_path(), "hush").unwrap();
         let account = storage.account().err().unwrap().to_string();
         let certificate = storage.certificate().err().unwrap().to_string();
-        assert!(account.contains("account.json: is no account") && !account.contains("hush"), "{account}");
-        assert!(certificate.ends_with("meet.example.org.pem: no certificate in PEM"), "{certificate}");
+        assert!(
+            account.contains("account.json: is no account") && !account.contains("hush"),
+            "{account}"
+        );
+        assert!(
+            certificate.ends_with("meet.example.org.pem: no certificate in PEM"),
+            "{certificate}"
+        );
     }
 }

@@ -12,8 +12,8 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use conclave_model::{Clock, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData,
-    SignatureAlgorithm,
+    BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PublicKeyData, SignatureAlgorithm,
 };
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
@@ -92,7 +92,14 @@ impl Ca {
         let files = tempfile::tempdir().unwrap();
         std::fs::write(files.path().join("root.pem"), &root).unwrap();
         let (issuer, state) = (Issuer::new(params, key), Mutex::default());
-        let ca = Self(Arc::new(Shared { address, files, root, issuer, clock, state }));
+        let ca = Self(Arc::new(Shared {
+            address,
+            files,
+            root,
+            issuer,
+            clock,
+            state,
+        }));
         ca.offer(&["http-01", "tls-alpn-01", "dns-01"]);
         let (server, tls) = (ca.clone(), ca.tls());
         std::thread::spawn(move || {
@@ -146,7 +153,13 @@ impl Ca {
 
     /// The challenge of each order that was validated; `None` for those that were not.
     pub fn validated(&self) -> Vec<Option<String>> {
-        self.state(|state| state.orders.iter().map(|order| order.validated.clone()).collect())
+        self.state(|state| {
+            state
+                .orders
+                .iter()
+                .map(|order| order.validated.clone())
+                .collect()
+        })
     }
 
     fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
@@ -160,12 +173,21 @@ impl Ca {
     /// The configuration of the CA's own TLS.
     fn tls(&self) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &self.0.issuer);
+        let certificate = CertificateParams::new(["127.0.0.1".to_owned()])
+            .unwrap()
+            .signed_by(&key, &self.0.issuer);
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let chain = vec![certificate.unwrap().der().clone()];
-        Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap())
+        Arc::new(
+            builder
+                .with_no_client_auth()
+                .with_single_cert(chain, key)
+                .unwrap(),
+        )
     }
 
     fn serve(&self, tcp: TcpStream, tls: Arc<ServerConfig>) {
@@ -173,7 +195,9 @@ impl Ca {
             return;
         }
         let mut stream = StreamOwned::new(ServerConnection::new(tls).unwrap(), tcp);
-        let Some(request) = Request::parse(&mut BufReader::new(&mut stream)) else { return };
+        let Some(request) = Request::parse(&mut BufReader::new(&mut stream)) else {
+            return;
+        };
         let response = self.respond(&request).header("Replay-Nonce", &self.nonce());
         // The client may be gone.
         let _ = stream.write_all(&response.into_bytes());
@@ -212,7 +236,10 @@ impl Ca {
         let body: Value = serde_json::from_slice(body).unwrap();
         let part = |name: &str| BASE64.decode(body[name].as_str().unwrap()).unwrap();
         let head: Value = serde_json::from_slice(&part("protected")).unwrap();
-        assert_eq!((head["alg"].as_str(), head["url"].as_str()), (Some("ES256"), Some(self.url(path).as_str())));
+        assert_eq!(
+            (head["alg"].as_str(), head["url"].as_str()),
+            (Some("ES256"), Some(self.url(path).as_str()))
+        );
         self.state(|state| {
             if !state.nonces.remove(head["nonce"].as_str().unwrap()) {
                 return Err("badNonce");
@@ -222,7 +249,11 @@ impl Ca {
                 return Err("accountDoesNotExist");
             }
             let payload = serde_json::from_slice(&part("payload")).unwrap_or_default();
-            Ok(Signed { kid, jwk: head["jwk"].clone(), payload })
+            Ok(Signed {
+                kid,
+                jwk: head["jwk"].clone(),
+                payload,
+            })
         })
     }
 
@@ -237,9 +268,10 @@ impl Ca {
             ("authorization", Some(index)) => answer(200, &self.authorization(index)),
             ("challenge", Some(index)) => self.validate(index, parts.next().unwrap(), &signed.kid),
             ("finalize", Some(index)) => self.issue(index, &signed.payload),
-            ("certificate", Some(index)) => {
-                Response::new(200).body(self.state(|state| state.orders[index].certificate.clone()).unwrap())
-            }
+            ("certificate", Some(index)) => Response::new(200).body(
+                self.state(|state| state.orders[index].certificate.clone())
+                    .unwrap(),
+            ),
             _ => refuse("malformed"),
         }
     }
@@ -247,7 +279,11 @@ impl Ca {
     fn register(&self, signed: &Signed) -> Response {
         assert_eq!(signed.payload["termsOfServiceAgreed"], true);
         let part = |name: &str| signed.jwk[name].as_str().unwrap().to_owned();
-        let key = format!(r#"{{"crv":"P-256","kty":"EC","x":"{}","y":"{}"}}"#, part("x"), part("y"));
+        let key = format!(
+            r#"{{"crv":"P-256","kty":"EC","x":"{}","y":"{}"}}"#,
+            part("x"),
+            part("y")
+        );
         let account = self.url(&format!("account/{}", self.state(|state| state.requests)));
         let thumbprint = BASE64.encode(Sha256::digest(key));
         self.state(|state| state.accounts.insert(account.clone(), thumbprint));
@@ -255,7 +291,10 @@ impl Ca {
     }
 
     fn order(&self, domain: &Value) -> Response {
-        let order = Order { domain: domain.as_str().unwrap().to_owned(), ..Order::default() };
+        let order = Order {
+            domain: domain.as_str().unwrap().to_owned(),
+            ..Order::default()
+        };
         let index = self.state(|state| {
             state.orders.push(order);
             state.orders.len() - 1
@@ -266,9 +305,16 @@ impl Ca {
     fn shown(&self, index: usize) -> Value {
         let order = self.state(|state| state.orders[index].clone());
         let status = match &order {
-            Order { certificate: Some(_), .. } => "valid",
-            Order { validated: Some(_), .. } => "ready",
-            Order { refusal: Some(_), .. } => "invalid",
+            Order {
+                certificate: Some(_),
+                ..
+            } => "valid",
+            Order {
+                validated: Some(_), ..
+            } => "ready",
+            Order {
+                refusal: Some(_), ..
+            } => "invalid",
             _ => "pending",
         };
         let url = |kind: &str| self.url(&format!("{kind}/{index}"));
@@ -277,8 +323,13 @@ impl Ca {
     }
 
     fn authorization(&self, index: usize) -> Value {
-        let (order, offered) = self.state(|state| (state.orders[index].clone(), state.offered.clone()));
-        let status = if order.refusal.is_some() { "invalid" } else { "pending" };
+        let (order, offered) =
+            self.state(|state| (state.orders[index].clone(), state.offered.clone()));
+        let status = if order.refusal.is_some() {
+            "invalid"
+        } else {
+            "pending"
+        };
         let challenges = offered.iter().map(|kind| {
             let mut challenge = json!({"type": kind, "url": self.url(&format!("challenge/{index}/{kind}")),
                 "token": TOKEN, "status": status});
@@ -294,10 +345,18 @@ impl Ca {
     /// Connects to the app as a CA does.
     fn validate(&self, index: usize, kind: &str, kid: &str) -> Response {
         let (order, app) = self.state(|state| (state.orders[index].clone(), state.app.unwrap()));
-        let text = format!("{TOKEN}.{}", self.state(|state| state.accounts[kid].clone()));
+        let text = format!(
+            "{TOKEN}.{}",
+            self.state(|state| state.accounts[kid].clone())
+        );
         let result = match kind {
             "tls-alpn-01" => validate_tls_alpn(app.0, &order.domain, &text),
-            "http-01" => validate_http(app.1.expect("a redirect listener"), &order.domain, TOKEN, &text),
+            "http-01" => validate_http(
+                app.1.expect("a redirect listener"),
+                &order.domain,
+                TOKEN,
+                &text,
+            ),
             other => panic!("{other}"),
         };
         self.state(|state| match result {
@@ -305,7 +364,10 @@ impl Ca {
             Err(refusal) => state.orders[index].refusal = Some(refusal),
         });
         let url = self.url(&format!("challenge/{index}/{kind}"));
-        answer(200, &json!({"type": kind, "url": url, "token": TOKEN, "status": "processing"}))
+        answer(
+            200,
+            &json!({"type": kind, "url": url, "token": TOKEN, "status": "processing"}),
+        )
     }
 
     fn issue(&self, index: usize, payload: &Value) -> Response {
@@ -313,7 +375,8 @@ impl Ca {
         let (names, key) = read_request(&csr);
         let mut params = CertificateParams::new(names).unwrap();
         let now = self.0.clock.now();
-        let date = |at: Timestamp| rcgen::date_time_ymd(1970, 1, 1) + at.since(Timestamp::from_millis(0));
+        let date =
+            |at: Timestamp| rcgen::date_time_ymd(1970, 1, 1) + at.since(Timestamp::from_millis(0));
         (params.not_before, params.not_after) = (date(now), date(now.after(LIFETIME)));
         let chain = params.signed_by(&key, &self.0.issuer).unwrap().pem() + &self.0.root;
         let was_validated = self.state(|state| {
@@ -321,7 +384,11 @@ impl Ca {
             order.certificate = order.validated.as_ref().map(|_| chain);
             order.certificate.is_some()
         });
-        if was_validated { answer(200, &self.shown(index)) } else { refuse("orderNotReady") }
+        if was_validated {
+            answer(200, &self.shown(index))
+        } else {
+            refuse("orderNotReady")
+        }
     }
 }
 
@@ -342,12 +409,29 @@ impl PublicKeyData for RequestedKey {
 fn read_request(der: &[u8]) -> (Vec<String>, RequestedKey) {
     let request = CertReq::from_der(der).unwrap();
     let key = request.info.public_key.subject_public_key.raw_bytes();
-    let (message, signature) = (request.info.to_der().unwrap(), request.signature.raw_bytes());
-    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
-    assert!(algorithms.iter().any(|with| with.verify_signature(key, &message, signature).is_ok()));
-    let attribute = request.info.attributes.iter().find(|attribute| attribute.oid == ExtensionReq::OID).unwrap();
+    let (message, signature) = (
+        request.info.to_der().unwrap(),
+        request.signature.raw_bytes(),
+    );
+    let algorithms = aws_lc_rs::default_provider()
+        .signature_verification_algorithms
+        .all;
+    assert!(
+        algorithms
+            .iter()
+            .any(|with| with.verify_signature(key, &message, signature).is_ok())
+    );
+    let attribute = request
+        .info
+        .attributes
+        .iter()
+        .find(|attribute| attribute.oid == ExtensionReq::OID)
+        .unwrap();
     let ExtensionReq(extensions) = attribute.values.get(0).unwrap().decode_as().unwrap();
-    let names = extensions.iter().find(|extension| extension.extn_id == SubjectAltName::OID).unwrap();
+    let names = extensions
+        .iter()
+        .find(|extension| extension.extn_id == SubjectAltName::OID)
+        .unwrap();
     let SubjectAltName(names) = SubjectAltName::from_der(names.extn_value.as_bytes()).unwrap();
     let names = names.iter().map(|name| match name {
         GeneralName::DnsName(name) => name.to_string(),
@@ -357,7 +441,9 @@ fn read_request(der: &[u8]) -> (Vec<String>, RequestedKey) {
 }
 
 fn answer(status: u16, body: &Value) -> Response {
-    Response::new(status).header("Content-Type", "application/json").body(body.to_string())
+    Response::new(status)
+        .header("Content-Type", "application/json")
+        .body(body.to_string())
 }
 
 fn problem(kind: &str, detail: &str) -> Value {

@@ -17,8 +17,15 @@ impl Log for Kept {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let domain = record.key_values().get("domain".into()).map(|domain| domain.to_string()).unwrap_or_default();
-            self.0.lock().unwrap().push(format!("{} {domain} {}", record.level(), record.args()));
+            let domain = record
+                .key_values()
+                .get("domain".into())
+                .map(|domain| domain.to_string())
+                .unwrap_or_default();
+            self.0
+                .lock()
+                .unwrap()
+                .push(format!("{} {domain} {}", record.level(), record.args()));
         }
     }
 
@@ -35,5 +42,11 @@ pub fn keep() {
 
 /// The lines about a domain, with their levels.
 pub fn about(domain: &str) -> Vec<String> {
-    KEPT.0.lock().unwrap().iter().filter(|line| line.contains(&format!(" {domain} "))).cloned().collect()
+    KEPT.0
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|line| line.contains(&format!(" {domain} ")))
+        .cloned()
+        .collect()
 }

@@ -18,24 +18,47 @@ use crate::support::Request;
 use crate::support::tls::shake_hands;
 
 /// Asks for the text at the path of the token.
-pub fn validate_http(address: SocketAddr, domain: &str, token: &str, text: &str) -> Result<(), String> {
+pub fn validate_http(
+    address: SocketAddr,
+    domain: &str,
+    token: &str,
+    text: &str,
+) -> Result<(), String> {
     let url = format!("http://{address}/.well-known/acme-challenge/{token}");
-    let response = Request::new("GET", url).header("Host", domain).try_send().ok_or("no answer")?;
-    if (response.status, response.text().as_str()) == (200, text) { Ok(()) } else { Err(format!("{response:?}")) }
+    let response = Request::new("GET", url)
+        .header("Host", domain)
+        .try_send()
+        .ok_or("no answer")?;
+    if (response.status, response.text().as_str()) == (200, text) {
+        Ok(())
+    } else {
+        Err(format!("{response:?}"))
+    }
 }
 
 /// Shakes hands with the protocol of the challenge and looks at the certificate.
 pub fn validate_tls_alpn(address: SocketAddr, domain: &str, text: &str) -> Result<(), String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
-    let config = config.unwrap().dangerous().with_custom_certificate_verifier(Arc::new(TrustAll(provider)));
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions();
+    let config = config
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(TrustAll(provider)));
     let mut config = config.with_no_client_auth();
     config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
     let mut connection = shake_hands(address, domain, config).map_err(|error| error.to_string())?;
     assert_eq!(connection.conn.alpn_protocol(), Some(&b"acme-tls/1"[..]));
-    let certificate = connection.conn.peer_certificates().unwrap()[0].clone().into_owned();
+    let certificate = connection.conn.peer_certificates().unwrap()[0]
+        .clone()
+        .into_owned();
     // The server closes the connection by itself.
-    assert_eq!(connection.read(&mut [0; 8]).map_err(|error| error.to_string())?, 0);
+    assert_eq!(
+        connection
+            .read(&mut [0; 8])
+            .map_err(|error| error.to_string())?,
+        0
+    );
     check(&certificate, domain, text)
 }
 
@@ -43,14 +66,25 @@ fn check(certificate: &CertificateDer<'_>, domain: &str, text: &str) -> Result<(
     let parsed = Certificate::from_der(certificate).map_err(|error| error.to_string())?;
     let parsed = parsed.tbs_certificate();
     let (_, SubjectAltName(names)) = parsed.get_extension().unwrap().unwrap();
-    assert!(matches!(&names[..], [GeneralName::DnsName(name)] if name.to_string() == domain), "{names:?}");
+    assert!(
+        matches!(&names[..], [GeneralName::DnsName(name)] if name.to_string() == domain),
+        "{names:?}"
+    );
     let identifiers = parsed.extensions().into_iter().flatten();
-    let identifiers: Vec<_> = identifiers.filter(|found| found.extn_id.to_string() == "1.3.6.1.5.5.7.1.31").collect();
-    let [identifier] = identifiers[..] else { return Err("no acmeIdentifier".into()) };
+    let identifiers: Vec<_> = identifiers
+        .filter(|found| found.extn_id.to_string() == "1.3.6.1.5.5.7.1.31")
+        .collect();
+    let [identifier] = identifiers[..] else {
+        return Err("no acmeIdentifier".into());
+    };
     assert!(identifier.critical);
     // An OCTET STRING of 32 bytes.
     let expected = [&[4, 32], Sha256::digest(text).as_slice()].concat();
-    if identifier.extn_value.as_bytes() == expected { Ok(()) } else { Err("the digest is another one".into()) }
+    if identifier.extn_value.as_bytes() == expected {
+        Ok(())
+    } else {
+        Err("the digest is another one".into())
+    }
 }
 
 /// Trusts every certificate. The library would refuse the extension of the challenge.

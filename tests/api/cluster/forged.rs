@@ -6,7 +6,9 @@ use super::{CLIENT, Node, Standby, exchange_raw};
 
 /// Sends a request as a client that is no trusted proxy.
 fn forged(standby: &Standby, headers: &str) -> String {
-    let request = format!("GET /v1/rooms HTTP/1.1\r\nHost: api.example.org\r\n{headers}Connection: close\r\n\r\n");
+    let request = format!(
+        "GET /v1/rooms HTTP/1.1\r\nHost: api.example.org\r\n{headers}Connection: close\r\n\r\n"
+    );
     exchange_raw(standby.address, request.as_bytes())
 }
 
@@ -18,7 +20,11 @@ fn a_client_is_known_by_its_address_and_not_by_what_it_says() {
                 X-Real-IP: 198.51.100.1\r\nTE: trailers\r\nProxy-Authorization: x\r\nUpgrade: h2c\r\n";
     assert!(forged(&standby, lies).starts_with("HTTP/1.1 200 "));
     let received = node.next();
-    let mut names: Vec<_> = received.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let mut names: Vec<_> = received
+        .headers
+        .iter()
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
     names.sort();
     names.retain(|name| name != "date");
     assert_eq!(names, [PASSED_ON, "host", "x-forwarded-for"]);
@@ -30,23 +36,34 @@ fn a_client_is_known_by_its_address_and_not_by_what_it_says() {
 fn a_client_that_waits_for_100_gets_it_from_the_standby_once() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(1, node.address);
-    let head =
-        "POST /v1/rooms HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
+    let head = "POST /v1/rooms HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
     let answer = exchange_raw(standby.address, format!("{head}{{}}").as_bytes());
-    let statuses: Vec<_> = answer.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();
+    let statuses: Vec<_> = answer
+        .lines()
+        .filter(|line| line.starts_with("HTTP/1.1 "))
+        .collect();
     assert_eq!(statuses, ["HTTP/1.1 100 Continue", "HTTP/1.1 200 OK"]);
     let received = node.next();
-    assert_eq!((received.header("expect"), received.body.as_slice()), ("", &b"{}"[..]));
+    assert_eq!(
+        (received.header("expect"), received.body.as_slice()),
+        ("", &b"{}"[..])
+    );
 }
 
 #[test]
 fn a_client_that_names_its_credential_in_connection_keeps_it() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(1, node.address);
-    forged(&standby, "Connection: authorization, host, x-forwarded-for\r\nAuthorization: Bearer k\r\n");
+    forged(
+        &standby,
+        "Connection: authorization, host, x-forwarded-for\r\nAuthorization: Bearer k\r\n",
+    );
     let received = node.next();
     assert_eq!(received.header("authorization"), "Bearer k");
-    assert_eq!((received.header("host"), received.header("x-forwarded-for")), ("api.example.org", CLIENT));
+    assert_eq!(
+        (received.header("host"), received.header("x-forwarded-for")),
+        ("api.example.org", CLIENT)
+    );
 }
 
 #[test]
@@ -63,7 +80,9 @@ fn a_key_that_is_named_in_connection_permits_no_repeat() {
 fn a_trusted_proxy_is_believed_about_its_client() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(1, node.address);
-    let proxied = standby.request("GET", "/v1/rooms").header("x-forwarded-for", "198.51.100.1, 203.0.113.5, 127.0.0.1");
+    let proxied = standby
+        .request("GET", "/v1/rooms")
+        .header("x-forwarded-for", "198.51.100.1, 203.0.113.5, 127.0.0.1");
     proxied.send();
     assert_eq!(node.next().header("x-forwarded-for"), "203.0.113.5");
 }
@@ -72,13 +91,21 @@ fn a_trusted_proxy_is_believed_about_its_client() {
 fn a_request_goes_through_one_standby_only() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(1, node.address);
-    let refused = standby.request("GET", "/v1/rooms").header(PASSED_ON, "1").send();
-    assert_eq!((refused.status, refused.headers[NOT_ACTIVE].as_str()), (503, "standby"));
+    let refused = standby
+        .request("GET", "/v1/rooms")
+        .header(PASSED_ON, "1")
+        .send();
+    assert_eq!(
+        (refused.status, refused.headers[NOT_ACTIVE].as_str()),
+        (503, "standby")
+    );
     // Two standbys that take each other for the active node.
     let (one, other) = (Standby::start_with(brief), Standby::start_with(brief));
     one.active(1, other.address);
     other.active(1, one.address);
-    one.request("GET", "/v1/rooms").send().expect_error(503, "database_unavailable", None);
+    one.request("GET", "/v1/rooms")
+        .send()
+        .expect_error(503, "database_unavailable", None);
     assert_eq!((node.unseen(), other.count("answered")), (0, 0));
 }
 

@@ -26,7 +26,10 @@ fn a_request_that_no_node_takes_in_time_is_refused_and_may_be_repeated() {
 
 #[test]
 fn as_many_requests_are_held_as_may_be() {
-    let (standby, node) = (Standby::start_with(|options| options.most_held = 2), Node::answering("active"));
+    let (standby, node) = (
+        Standby::start_with(|options| options.most_held = 2),
+        Node::answering("active"),
+    );
     let held = [(); 2].map(|()| standby.send(standby.request("GET", "/v1/rooms")));
     standby.until_held(2);
     let refused = standby.request("GET", "/v1/rooms").send();
@@ -34,21 +37,30 @@ fn as_many_requests_are_held_as_may_be() {
     refused.expect_error(503, "database_unavailable", None);
     assert_eq!(standby.count("not_held"), 1);
     standby.active(1, node.address);
-    held.into_iter().for_each(|held| assert_eq!(held.answer().text(), "active"));
+    held.into_iter()
+        .for_each(|held| assert_eq!(held.answer().text(), "active"));
 }
 
 #[test]
 fn a_client_that_has_a_quarter_of_the_places_leaves_the_rest_to_others() {
-    let (standby, node) = (Standby::start_with(|options| options.most_held = 4), Node::answering("active"));
+    let (standby, node) = (
+        Standby::start_with(|options| options.most_held = 4),
+        Node::answering("active"),
+    );
     let read = "GET /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let address = standby.address;
     let first = std::thread::spawn(move || exchange_raw(address, read.as_bytes()));
     standby.until_held(1);
     let refused = exchange_raw(address, read.as_bytes());
-    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("too many requests wait"), "{refused}");
+    assert!(
+        refused.starts_with("HTTP/1.1 503 ") && refused.contains("too many requests wait"),
+        "{refused}"
+    );
     let others = [(); 3].map(|()| standby.send(standby.request("GET", "/v1/rooms")));
     standby.until_held(4);
     standby.active(1, node.address);
     assert!(first.join().unwrap().ends_with("active"));
-    others.into_iter().for_each(|other| assert_eq!(other.answer().text(), "active"));
+    others
+        .into_iter()
+        .for_each(|other| assert_eq!(other.answer().text(), "active"));
 }

@@ -59,7 +59,10 @@ impl Standby {
             most_held: 100,
             longest_hold: NEVER,
             keep_alive: NEVER,
-            fixed: Arc::new(FixedLimits::new(&Clock::manual(Timestamp::from_millis(0)), trusted.clone())),
+            fixed: Arc::new(FixedLimits::new(
+                &Clock::manual(Timestamp::from_millis(0)),
+                trusted.clone(),
+            )),
             metrics: ClusterMetrics::new(&registry).unwrap(),
         };
         change(&mut options);
@@ -71,21 +74,38 @@ impl Standby {
             actix_web::rt::System::new().block_on(async {
                 let app = move || {
                     let passing = Arc::clone(&passing);
-                    App::new().wrap(from_fn(trace)).configure(move |config| passing.configure(config))
+                    App::new()
+                        .wrap(from_fn(trace))
+                        .configure(move |config| passing.configure(config))
                 };
-                let server = HttpServer::new(app).workers(1).disable_signals().listen(listener).unwrap().run();
+                let server = HttpServer::new(app)
+                    .workers(1)
+                    .disable_signals()
+                    .listen(listener)
+                    .unwrap()
+                    .run();
                 sender.send(server.handle()).unwrap();
                 server.await.unwrap();
             });
         });
         let server = started.recv_timeout(WAIT_LIMIT).unwrap();
-        Self { address, nodes, registry, server, thread: Some(thread) }
+        Self {
+            address,
+            nodes,
+            registry,
+            server,
+            thread: Some(thread),
+        }
     }
 
     /// From now on, the node at this address is active.
     pub fn active(&self, epoch: i64, address: SocketAddr) {
         let url = format!("http://{address}");
-        self.nodes.note(Some(&ActiveServer { epoch, url, is_this: false }));
+        self.nodes.note(Some(&ActiveServer {
+            epoch,
+            url,
+            is_this: false,
+        }));
     }
 
     /// From now on, the database does not answer this standby.
@@ -126,8 +146,17 @@ impl Standby {
             .iter()
             .filter(|family| family.name() == name)
             .flat_map(prometheus::proto::MetricFamily::get_metric);
-        let of_result = metrics.filter(|metric| metric.get_label().iter().all(|label| label.value() == result));
-        of_result.map(|metric| (metric.get_counter().get_value() + metric.get_gauge().get_value()) as i64).sum()
+        let of_result = metrics.filter(|metric| {
+            metric
+                .get_label()
+                .iter()
+                .all(|label| label.value() == result)
+        });
+        of_result
+            .map(|metric| {
+                (metric.get_counter().get_value() + metric.get_gauge().get_value()) as i64
+            })
+            .sum()
     }
 }
 
@@ -211,7 +240,10 @@ impl Node {
 
 /// An address at which nothing listens.
 pub fn closed_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 /// Opens a connection as a client that is no trusted proxy.

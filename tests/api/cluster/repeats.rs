@@ -14,17 +14,26 @@ fn node_that(first: impl Fn() -> Vec<Reply>) -> Node {
     let replies = Arc::new(parking_lot::Mutex::new(first()));
     Node::start(move |_| {
         let mut replies = replies.lock();
-        if replies.is_empty() { Reply::Answer(Answer::new(200).body("later")) } else { replies.remove(0) }
+        if replies.is_empty() {
+            Reply::Answer(Answer::new(200).body("later"))
+        } else {
+            replies.remove(0)
+        }
     })
 }
 
 fn create(standby: &Standby) -> Request {
-    standby.request("POST", "/v1/rooms").json(json!({"name": "a"}))
+    standby
+        .request("POST", "/v1/rooms")
+        .json(json!({"name": "a"}))
 }
 
 #[test]
 fn a_read_that_breaks_off_is_sent_again() {
-    let (standby, node) = (Standby::start(), node_that(|| vec![Reply::Break, Reply::Break]));
+    let (standby, node) = (
+        Standby::start(),
+        node_that(|| vec![Reply::Break, Reply::Break]),
+    );
     standby.active(1, node.address);
     assert_eq!(standby.request("GET", "/v1/rooms").send().text(), "later");
     assert_eq!((node.unseen(), standby.count("repeated")), (3, 2));
@@ -33,7 +42,10 @@ fn a_read_that_breaks_off_is_sent_again() {
 #[test]
 fn a_response_that_breaks_off_within_its_body_is_asked_for_again() {
     let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun".to_vec();
-    let (standby, node) = (Standby::start(), node_that(|| vec![Reply::Raw(begun.clone())]));
+    let (standby, node) = (
+        Standby::start(),
+        node_that(|| vec![Reply::Raw(begun.clone())]),
+    );
     standby.active(1, node.address);
     assert_eq!(standby.request("GET", "/v1/rooms").send().text(), "later");
 }
@@ -45,7 +57,10 @@ fn a_change_with_an_idempotency_key_is_sent_again_with_its_body() {
     assert_eq!(create(&standby).idempotency_key("k").send().text(), "later");
     for _ in 0..2 {
         let received = node.next();
-        assert_eq!((received.header("idempotency-key"), received.body.as_slice()), ("k", &br#"{"name":"a"}"#[..]));
+        assert_eq!(
+            (received.header("idempotency-key"), received.body.as_slice()),
+            ("k", &br#"{"name":"a"}"#[..])
+        );
     }
 }
 
@@ -63,7 +78,11 @@ fn a_change_without_one_is_not_and_its_client_learns_that_it_may_have_happened()
 fn a_key_that_the_path_does_not_take_permits_no_repeat() {
     let (standby, node) = (Standby::start(), node_that(|| vec![Reply::Break]));
     standby.active(1, node.address);
-    standby.request("POST", "/whip/key").idempotency_key("k").send().expect_error(503, "node_lost", None);
+    standby
+        .request("POST", "/whip/key")
+        .idempotency_key("k")
+        .send()
+        .expect_error(503, "node_lost", None);
     assert_eq!(node.unseen(), 1);
 }
 
@@ -81,7 +100,10 @@ fn a_change_that_did_not_reach_the_node_goes_to_the_next_one() {
 #[test]
 fn a_change_that_a_node_refuses_since_it_is_not_active_is_sent_again() {
     let refusal = || Answer::new(503).header(NOT_ACTIVE, "standby");
-    let (standby, node) = (Standby::start(), node_that(|| vec![Reply::Answer(refusal()), Reply::Answer(refusal())]));
+    let (standby, node) = (
+        Standby::start(),
+        node_that(|| vec![Reply::Answer(refusal()), Reply::Answer(refusal())]),
+    );
     standby.active(1, node.address);
     assert_eq!(create(&standby).send().text(), "later");
     assert_eq!(node.unseen(), 3);
@@ -152,7 +174,10 @@ fn unconfirmed() -> Node {
 fn what_may_be_repeated_waits_while_the_database_does_not_answer_the_active_node() {
     let (standby, cut, next) = (Standby::start(), unconfirmed(), Node::answering("next"));
     standby.active(1, cut.address);
-    let sent = [standby.request("GET", "/v1/rooms"), create(&standby).idempotency_key("k")];
+    let sent = [
+        standby.request("GET", "/v1/rooms"),
+        create(&standby).idempotency_key("k"),
+    ];
     let sent = sent.map(|request| standby.send(request));
     standby.until_held(2);
     standby.active(2, next.address);
@@ -173,7 +198,13 @@ fn a_change_that_may_have_happened_at_such_a_node_is_answered_as_it_answers() {
 
 #[test]
 fn what_such_a_node_refuses_before_it_does_anything_waits() {
-    let refusing = Node::start(|_| Reply::Answer(Answer::new(503).header(NOT_ACTIVE, "unconfirmed").body(FAILED)));
+    let refusing = Node::start(|_| {
+        Reply::Answer(
+            Answer::new(503)
+                .header(NOT_ACTIVE, "unconfirmed")
+                .body(FAILED),
+        )
+    });
     let (standby, next) = (Standby::start(), Node::answering("next"));
     standby.active(1, refusing.address);
     let sent = standby.send(create(&standby));
@@ -184,12 +215,23 @@ fn what_such_a_node_refuses_before_it_does_anything_waits() {
 
 #[test]
 fn nothing_waits_for_a_takeover_where_the_database_answers_nobody() {
-    let refusing = Node::start(|_| Reply::Answer(Answer::new(503).header(NOT_ACTIVE, "unconfirmed").body(FAILED)));
+    let refusing = Node::start(|_| {
+        Reply::Answer(
+            Answer::new(503)
+                .header(NOT_ACTIVE, "unconfirmed")
+                .body(FAILED),
+        )
+    });
     let standby = Standby::start();
     standby.cut_off();
     for (epoch, node) in [(1, unconfirmed()), (2, refusing)] {
         standby.active(epoch, node.address);
-        standby.request("GET", "/v1/rooms").send().expect_error(503, "database_unavailable", None);
-        create(&standby).send().expect_error(503, "database_unavailable", None);
+        standby
+            .request("GET", "/v1/rooms")
+            .send()
+            .expect_error(503, "database_unavailable", None);
+        create(&standby)
+            .send()
+            .expect_error(503, "database_unavailable", None);
     }
 }

@@ -32,7 +32,11 @@ fn status_at(address: &str, forged: usize) -> String {
         "GET /v1/rooms HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.{forged}\r\nForwarded: for=198.51.100.{forged}\r\n\
          Connection: close, x-forwarded-for\r\n\r\n"
     );
-    exchange_raw(address, request.as_bytes()).split(' ').nth(1).unwrap().to_owned()
+    exchange_raw(address, request.as_bytes())
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
@@ -44,13 +48,18 @@ fn a_client_has_one_rate_wherever_it_calls_and_whatever_it_says_of_itself() {
     let direct = app.api.clone();
     let _standby = through_standby(&mut app);
     let statuses = |count: usize| -> Vec<String> {
-        (0..count).map(|number| status_at(if number % 2 == 0 { &app.api } else { &direct }, number)).collect()
+        (0..count)
+            .map(|number| status_at(if number % 2 == 0 { &app.api } else { &direct }, number))
+            .collect()
     };
     assert_eq!(statuses(6), ["401", "401", "401", "401", "429", "429"]);
     app.advance(Duration::from_secs(2));
     assert_eq!(statuses(4), ["401", "401", "429", "429"]);
     // The standby itself has its own, as the client of requests that it does not pass on.
-    app.get("/v1/rooms").anonymous().send().expect_error(401, "unauthorized", None);
+    app.get("/v1/rooms")
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
 }
 
 #[test]
@@ -58,19 +67,41 @@ fn the_api_is_the_same_through_a_standby() {
     let mut app = TestApp::start_with(trusting);
     let direct = app.api.clone();
     let standby = through_standby(&mut app);
-    let created = app.post("/v1/rooms").json(json!({"name": "a"})).idempotency_key("k").send().expect(201);
+    let created = app
+        .post("/v1/rooms")
+        .json(json!({"name": "a"}))
+        .idempotency_key("k")
+        .send()
+        .expect(201);
     let body = json!({"name": "a"});
-    let replayed = app.post("/v1/rooms").json(body).idempotency_key("k").with_path_part(&app.api, &direct).send();
-    assert_eq!((replayed.headers["idempotency-replayed"].as_str(), replayed.json()), ("true", created));
+    let replayed = app
+        .post("/v1/rooms")
+        .json(body)
+        .idempotency_key("k")
+        .with_path_part(&app.api, &direct)
+        .send();
+    assert_eq!(
+        (
+            replayed.headers["idempotency-replayed"].as_str(),
+            replayed.json()
+        ),
+        ("true", created)
+    );
     assert_eq!(app.get("/v1/rooms/a").send().expect(200)["name"], "a");
     app.get("/openapi.json").send().expect(200);
-    app.put("/v1/rooms").json(json!({})).send().expect_error(405, "method_not_allowed", None);
-    app.post("/v1/rooms").raw(vec![b' '; 65_537]).send().expect_error(413, "payload_too_large", None);
-    app.post("/v1/rooms").raw("{").header("content-type", "text/plain").send().expect_error(
-        415,
-        "unsupported_media_type",
-        None,
-    );
+    app.put("/v1/rooms")
+        .json(json!({}))
+        .send()
+        .expect_error(405, "method_not_allowed", None);
+    app.post("/v1/rooms")
+        .raw(vec![b' '; 65_537])
+        .send()
+        .expect_error(413, "payload_too_large", None);
+    app.post("/v1/rooms")
+        .raw("{")
+        .header("content-type", "text/plain")
+        .send()
+        .expect_error(415, "unsupported_media_type", None);
     assert_eq!(standby.count("answered"), 6);
 }
 
@@ -79,14 +110,26 @@ fn a_client_joins_and_an_encoder_publishes_through_a_standby() {
     let mut app = TestApp::start_with_webrtc_and(trusting);
     let _standby = through_standby(&mut app);
     app.room("a");
-    let mut client = Client::connect(&app, &format!("/rtc{}", query(&app.token("a", "alice", "host")))).unwrap();
+    let mut client = Client::connect(
+        &app,
+        &format!("/rtc{}", query(&app.token("a", "alice", "host"))),
+    )
+    .unwrap();
     assert!(client.next().is_some(), "the first message of signalling");
-    let refused = Client::connect(&app, "/rtc?access_token=none").err().expect("a refusal");
+    let refused = Client::connect(&app, "/rtc?access_token=none")
+        .err()
+        .expect("a refusal");
     assert_eq!(crate::signalling::client::status_of(&refused), 401);
     let encoder = ConnectedEncoder::start_at(app);
-    encoder.request_of_second_encoder().expect_error(409, "encoder_connected", None);
-    encoder.patch(None).expect_error(428, "precondition_required", None);
-    encoder.patch(Some("\"other\"")).expect_error(412, "precondition_failed", None);
+    encoder
+        .request_of_second_encoder()
+        .expect_error(409, "encoder_connected", None);
+    encoder
+        .patch(None)
+        .expect_error(428, "precondition_required", None);
+    encoder
+        .patch(Some("\"other\""))
+        .expect_error(412, "precondition_failed", None);
     assert_eq!(encoder.end().status, 200);
 }
 
@@ -98,7 +141,9 @@ fn an_upgrade_that_is_refused_leaves_nothing_for_the_next_client() {
     for _ in 0..3 {
         let head = "GET /v1/rooms HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
         let mut client = super::connect_as_client(standby.address);
-        client.write_all(format!("{head}{hidden}").as_bytes()).unwrap();
+        client
+            .write_all(format!("{head}{hidden}").as_bytes())
+            .unwrap();
         let mut answer = [0; 12];
         client.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 401");
@@ -120,9 +165,24 @@ fn a_standby_that_becomes_active_serves_what_it_has_held() {
     app.room("kept");
     // Its own listeners, which were those of a standby before, pass nothing on any more.
     assert_eq!(app.get("/v1/rooms/kept").send().expect(200)["name"], "kept");
-    assert_eq!(app.admin("GET", "/debug/lease").send().expect(200)["status"], "active");
-    let refused = app.get("/v1/rooms").header("conclave-passed-on", "99").send();
-    assert_eq!((refused.status, refused.headers["conclave-not-active"].as_str()), (503, "stopping"));
-    let taken = app.get("/v1/rooms").header("conclave-passed-on", "1").send();
+    assert_eq!(
+        app.admin("GET", "/debug/lease").send().expect(200)["status"],
+        "active"
+    );
+    let refused = app
+        .get("/v1/rooms")
+        .header("conclave-passed-on", "99")
+        .send();
+    assert_eq!(
+        (
+            refused.status,
+            refused.headers["conclave-not-active"].as_str()
+        ),
+        (503, "stopping")
+    );
+    let taken = app
+        .get("/v1/rooms")
+        .header("conclave-passed-on", "1")
+        .send();
     assert_eq!(taken.status, 200);
 }

@@ -11,11 +11,16 @@ fn attempt(bytes: &str) -> String {
     standby.active(1, node.address);
     let answer = exchange_raw(standby.address, bytes.as_bytes());
     let received: Vec<_> = node.received.try_iter().collect();
-    let hidden = received.iter().find(|request| request.target.contains("hidden") && request.method == "DELETE");
+    let hidden = received
+        .iter()
+        .find(|request| request.target.contains("hidden") && request.method == "DELETE");
     assert_eq!(hidden, None, "{answer}");
     for request in &received {
         let length: usize = request.header("content-length").parse().unwrap_or(0);
-        assert_eq!((length, request.header("transfer-encoding")), (request.body.len(), ""));
+        assert_eq!(
+            (length, request.header("transfer-encoding")),
+            (request.body.len(), "")
+        );
     }
     answer
 }
@@ -26,18 +31,45 @@ const HIDDEN: &str = "DELETE /v1/rooms/hidden HTTP/1.1\r\nHost: a\r\n\r\n";
 fn a_body_with_two_lengths_never_leaves() {
     let length = HIDDEN.len();
     for (case, bytes) in [
-        ("both", format!("Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{HIDDEN}", length + 5)),
+        (
+            "both",
+            format!(
+                "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{HIDDEN}",
+                length + 5
+            ),
+        ),
         (
             "both, the other way round",
             format!("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n{HIDDEN}"),
         ),
-        ("two lengths", format!("Content-Length: 0\r\nContent-Length: {length}\r\n\r\n{HIDDEN}")),
-        ("a list of lengths", format!("Content-Length: 0, {length}\r\n\r\n{HIDDEN}")),
-        ("a length with a sign", format!("Content-Length: +{length}\r\n\r\n{HIDDEN}")),
-        ("an unknown encoding", format!("Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{HIDDEN}")),
-        ("two encodings", format!("Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n{HIDDEN}")),
-        ("a space in the name", format!("Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n{HIDDEN}")),
-        ("a folded header", format!("X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n{HIDDEN}")),
+        (
+            "two lengths",
+            format!("Content-Length: 0\r\nContent-Length: {length}\r\n\r\n{HIDDEN}"),
+        ),
+        (
+            "a list of lengths",
+            format!("Content-Length: 0, {length}\r\n\r\n{HIDDEN}"),
+        ),
+        (
+            "a length with a sign",
+            format!("Content-Length: +{length}\r\n\r\n{HIDDEN}"),
+        ),
+        (
+            "an unknown encoding",
+            format!("Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{HIDDEN}"),
+        ),
+        (
+            "two encodings",
+            format!("Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n{HIDDEN}"),
+        ),
+        (
+            "a space in the name",
+            format!("Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n{HIDDEN}"),
+        ),
+        (
+            "a folded header",
+            format!("X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n{HIDDEN}"),
+        ),
     ] {
         let request = format!("POST /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{bytes}");
         let answer = attempt(&request);
@@ -83,7 +115,10 @@ fn what_follows_a_body_is_a_request_of_its_own() {
     assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{answers}");
     for (method, body) in [("POST", "{}"), ("GET", "")] {
         let received = node.next();
-        assert_eq!((received.method.as_str(), received.body.as_slice()), (method, body.as_bytes()));
+        assert_eq!(
+            (received.method.as_str(), received.body.as_slice()),
+            (method, body.as_bytes())
+        );
         assert_eq!(received.header("x-forwarded-for"), super::CLIENT);
     }
 }
@@ -91,14 +126,23 @@ fn what_follows_a_body_is_a_request_of_its_own() {
 #[test]
 fn a_body_in_chunks_arrives_as_one_request() {
     let standby = Standby::start();
-    let node = super::streams::RawNode::start(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let node =
+        super::streams::RawNode::start(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     standby.active(1, node.address);
-    let chunks = ["{\"name\":", "\"a\"}"].map(|chunk| format!("{:x};ext=1\r\n{chunk}\r\n", chunk.len())).concat();
+    let chunks = ["{\"name\":", "\"a\"}"]
+        .map(|chunk| format!("{:x};ext=1\r\n{chunk}\r\n", chunk.len()))
+        .concat();
     let head = "POST /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let answer = exchange_raw(standby.address, format!("{head}{chunks}0\r\n\r\n").as_bytes());
+    let answer = exchange_raw(
+        standby.address,
+        format!("{head}{chunks}0\r\n\r\n").as_bytes(),
+    );
     assert!(answer.ends_with("ok"), "{answer}");
     let received = node.received_text();
-    assert!(received.contains("\r\ntransfer-encoding: chunked\r\n") && !received.contains("ext=1"), "{received}");
+    assert!(
+        received.contains("\r\ntransfer-encoding: chunked\r\n") && !received.contains("ext=1"),
+        "{received}"
+    );
     assert_eq!(received.matches("HTTP/1.1").count(), 1, "{received}");
 }
 
@@ -114,5 +158,10 @@ fn a_header_does_not_become_two() {
         .unwrap();
     let mut answer = String::new();
     let _ = std::io::Read::read_to_string(&mut client, &mut answer);
-    assert!(node.received.try_iter().all(|request| request.header("x-forwarded-for") == super::CLIENT), "{answer}");
+    assert!(
+        node.received
+            .try_iter()
+            .all(|request| request.header("x-forwarded-for") == super::CLIENT),
+        "{answer}"
+    );
 }

@@ -29,7 +29,11 @@ impl RawNode {
             received: Arc::default(),
             open: Arc::default(),
         };
-        let (connections, received, open) = (node.connections.clone(), node.received.clone(), node.open.clone());
+        let (connections, received, open) = (
+            node.connections.clone(),
+            node.received.clone(),
+            node.open.clone(),
+        );
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 connections.fetch_add(1, Ordering::Relaxed);
@@ -65,11 +69,15 @@ impl RawNode {
 
 fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
     if head.contains("transfer-encoding: chunked") {
         return body.ends_with("0\r\n\r\n");
     }
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     body.len() >= length.unwrap_or(0)
 }
 
@@ -77,20 +85,45 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: of-the
 
 #[test]
 fn a_request_and_its_response_pass_as_they_are() {
-    let answer = Answer::new(201).header("Location", "/whip/session/a").header("X-Request-Id", "of-the-node");
-    let answer = answer.header("Set-Cookie", "a").header("Keep-Alive", "timeout=5").body("created");
-    let (standby, node) = (Standby::start(), Node::start(move |_| Reply::Answer(answer.clone())));
+    let answer = Answer::new(201)
+        .header("Location", "/whip/session/a")
+        .header("X-Request-Id", "of-the-node");
+    let answer = answer
+        .header("Set-Cookie", "a")
+        .header("Keep-Alive", "timeout=5")
+        .body("created");
+    let (standby, node) = (
+        Standby::start(),
+        Node::start(move |_| Reply::Answer(answer.clone())),
+    );
     standby.active(1, node.address);
     let path = "/v1/rooms/a%2Fb//..;x?b=%20&a=1&a=2";
-    let request = standby.request("PATCH", path).header("if-match", "\"1\"").bearer("k").raw("{\"a\": 1}");
+    let request = standby
+        .request("PATCH", path)
+        .header("if-match", "\"1\"")
+        .bearer("k")
+        .raw("{\"a\": 1}");
     let response = request.send();
-    assert_eq!((response.status, response.text().as_str()), (201, "created"));
-    let seen = ["location", "x-request-id", "set-cookie", "content-length"].map(|name| response.headers[name].as_str());
+    assert_eq!(
+        (response.status, response.text().as_str()),
+        (201, "created")
+    );
+    let seen = ["location", "x-request-id", "set-cookie", "content-length"]
+        .map(|name| response.headers[name].as_str());
     assert_eq!(seen, ["/whip/session/a", "of-the-node", "a", "7"]);
     assert!(!response.headers.contains_key("keep-alive"));
     let received = node.next();
-    assert_eq!((received.method.as_str(), received.target.as_str()), ("PATCH", path));
-    let sent = ["if-match", "authorization", "content-type", "content-length"].map(|name| received.header(name));
+    assert_eq!(
+        (received.method.as_str(), received.target.as_str()),
+        ("PATCH", path)
+    );
+    let sent = [
+        "if-match",
+        "authorization",
+        "content-type",
+        "content-length",
+    ]
+    .map(|name| received.header(name));
     assert_eq!(sent, ["\"1\"", "Bearer k", "application/json", "8"]);
     assert_eq!(received.body, b"{\"a\": 1}");
 }
@@ -98,17 +131,31 @@ fn a_request_and_its_response_pass_as_they_are() {
 #[test]
 fn a_response_without_a_body_stays_one() {
     let standby = Standby::start();
-    let head = "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n".as_bytes().to_vec();
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n"
+        .as_bytes()
+        .to_vec();
     let node = Node::start(move |_| Reply::Raw(head.clone()));
     standby.active(1, node.address);
-    let answer = exchange_raw(standby.address, b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(answer.contains("\r\ncontent-length: 1234\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
+    let answer = exchange_raw(
+        standby.address,
+        b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(
+        answer.contains("\r\ncontent-length: 1234\r\n") && answer.ends_with("\r\n\r\n"),
+        "{answer}"
+    );
     for status in ["204 No Content", "304 Not Modified"] {
         let head = format!("HTTP/1.1 {status}\r\n\r\n").into_bytes();
         let node = Node::start(move |_| Reply::Raw(head.clone()));
         standby.active(if status.starts_with('2') { 2 } else { 3 }, node.address);
-        let answer = exchange_raw(standby.address, b"GET /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with("\r\n\r\n"), "{answer}");
+        let answer = exchange_raw(
+            standby.address,
+            b"GET /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        );
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with("\r\n\r\n"),
+            "{answer}"
+        );
         assert!(!answer.contains("content-length: 0"), "{answer}");
     }
 }
@@ -118,7 +165,10 @@ fn connections_to_the_node_are_used_again_and_those_that_it_has_closed_are_not()
     let (standby, node) = (Standby::start(), RawNode::start(OK.to_vec()));
     standby.active(1, node.address);
     for _ in 0..5 {
-        assert_eq!(standby.request("POST", "/v1/rooms").raw("{}").send().text(), "ok");
+        assert_eq!(
+            standby.request("POST", "/v1/rooms").raw("{}").send().text(),
+            "ok"
+        );
     }
     assert_eq!(node.connections.load(Ordering::Relaxed), 1);
     node.close();
@@ -144,11 +194,22 @@ fn a_long_response_is_streamed_and_is_seen_to_break_off() {
     let node = Node::start(move |_| Reply::Answer(Answer::new(200).body(sent.clone())));
     standby.active(1, node.address);
     assert_eq!(standby.request("GET", "/call").send().text(), body);
-    let cut = [b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n", "x".repeat(1_000_000).as_bytes()].concat();
+    let cut = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n",
+        "x".repeat(1_000_000).as_bytes(),
+    ]
+    .concat();
     let node = Node::start(move |_| Reply::Raw(cut.clone()));
     standby.active(2, node.address);
-    let answer = exchange_raw(standby.address, b"GET /call HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(answer.contains("content-length: 2000000\r\n") && answer.len() < 1_100_000, "{}", answer.len());
+    let answer = exchange_raw(
+        standby.address,
+        b"GET /call HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert!(
+        answer.contains("content-length: 2000000\r\n") && answer.len() < 1_100_000,
+        "{}",
+        answer.len()
+    );
 }
 
 #[test]
@@ -156,12 +217,19 @@ fn a_body_that_is_too_long_to_be_kept_passes_once() {
     let (standby, body) = (Standby::start(), "x".repeat(200_000));
     let node = Node::start(|_| Reply::Answer(Answer::new(413).body("too large")));
     standby.active(1, node.address);
-    let large = || standby.request("POST", "/v1/rooms").idempotency_key("k").raw(body.clone());
+    let large = || {
+        standby
+            .request("POST", "/v1/rooms")
+            .idempotency_key("k")
+            .raw(body.clone())
+    };
     assert_eq!(large().send().text(), "too large");
     assert_eq!(node.next().body.len(), 200_000);
     let broken = Node::start(|_| Reply::Break);
     standby.active(2, broken.address);
-    large().send().expect_error(503, "database_unavailable", None);
+    large()
+        .send()
+        .expect_error(503, "database_unavailable", None);
     assert_eq!(broken.unseen(), 1);
 }
 
@@ -170,7 +238,9 @@ fn a_client_that_breaks_off_within_its_body_makes_no_whole_request() {
     let (standby, node) = (Standby::start(), RawNode::start(OK.to_vec()));
     standby.active(1, node.address);
     let mut client = connect_as_client(standby.address);
-    client.write_all(b"POST /v1/rooms HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{\"name\"").unwrap();
+    client
+        .write_all(b"POST /v1/rooms HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{\"name\"")
+        .unwrap();
     eventually(|| node.received_text().ends_with("{\"name\""));
     drop(client);
     // The connection to the node is closed, so the node sees that the rest is missing.

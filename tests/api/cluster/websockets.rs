@@ -9,7 +9,8 @@ use crate::support::WAIT_LIMIT;
 const OPEN: &[u8] =
     b"GET /rtc/v1?access_token=t HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-const OPENED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+const OPENED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                         Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nfirst";
 
 /// A node whose test talks on the connection itself.
@@ -47,7 +48,10 @@ fn read_head(stream: &mut TcpStream) -> String {
 fn expect(stream: &mut TcpStream, bytes: &[u8]) {
     let mut read = vec![0; bytes.len()];
     stream.read_exact(&mut read).unwrap();
-    assert_eq!(String::from_utf8_lossy(&read), String::from_utf8_lossy(bytes));
+    assert_eq!(
+        String::from_utf8_lossy(&read),
+        String::from_utf8_lossy(bytes)
+    );
 }
 
 /// A websocket through a standby: the client's side, and the node's.
@@ -56,19 +60,32 @@ fn opened(standby: &Standby, node: &Talking) -> (TcpStream, TcpStream) {
     let mut client = connect_as_client(standby.address);
     client.write_all(OPEN).unwrap();
     let (mut at_node, head) = node.accept();
-    for header in ["connection: upgrade\r\n", "upgrade: websocket\r\n", "sec-websocket-version: 13\r\n"] {
+    for header in [
+        "connection: upgrade\r\n",
+        "upgrade: websocket\r\n",
+        "sec-websocket-version: 13\r\n",
+    ] {
         assert!(head.contains(header), "{head}");
     }
-    assert!(head.starts_with("GET /rtc/v1?access_token=t HTTP/1.1\r\n") && !head.contains("content-length"), "{head}");
+    assert!(
+        head.starts_with("GET /rtc/v1?access_token=t HTTP/1.1\r\n")
+            && !head.contains("content-length"),
+        "{head}"
+    );
     at_node.write_all(OPENED).unwrap();
     let head = read_head(&mut client).to_ascii_lowercase();
     assert!(head.starts_with("http/1.1 101 "), "{head}");
-    for header in
-        ["connection: upgrade\r\n", "upgrade: websocket\r\n", "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="]
-    {
+    for header in [
+        "connection: upgrade\r\n",
+        "upgrade: websocket\r\n",
+        "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=",
+    ] {
         assert!(head.contains(header), "{head}");
     }
-    assert!(!head.contains("transfer-encoding") && !head.contains("content-length"), "{head}");
+    assert!(
+        !head.contains("transfer-encoding") && !head.contains("content-length"),
+        "{head}"
+    );
     expect(&mut client, b"first");
     (client, at_node)
 }
@@ -128,7 +145,9 @@ fn a_refusal_reaches_the_client() {
     let mut client = connect_as_client(standby.address);
     client.write_all(OPEN).unwrap();
     let (mut at_node, _) = node.accept();
-    at_node.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nnone").unwrap();
+    at_node
+        .write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nnone")
+        .unwrap();
     assert!(read_head(&mut client).starts_with("HTTP/1.1 401 "));
     expect(&mut client, b"none");
 }

@@ -14,7 +14,10 @@ fn on_loopback_in_dev_the_console_needs_no_sign_in() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
     assert!(browser.page("/").contains("Live rooms"));
-    browser.act("/projects", &[("name", "shop"), ("env", "live"), ("plan", "free")]);
+    browser.act(
+        "/projects",
+        &[("name", "shop"), ("env", "live"), ("plan", "free")],
+    );
 }
 
 #[test]
@@ -22,12 +25,24 @@ fn without_a_session_a_page_leads_to_the_sign_in_and_back() {
     let app = app_with_token();
     let browser = Browser::new(&app);
     let answer = browser.open("/projects");
-    assert_eq!((answer.status, answer.headers["location"].as_str()), (303, "/sign-in?next=%2Fprojects"));
+    assert_eq!(
+        (answer.status, answer.headers["location"].as_str()),
+        (303, "/sign-in?next=%2Fprojects")
+    );
     let form = browser.open("/sign-in?next=%2Fprojects");
-    let fields = [("csrf", csrf(&form)), ("token", TOKEN.into()), ("next", "/projects".into())];
-    let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let fields = [
+        ("csrf", csrf(&form)),
+        ("token", TOKEN.into()),
+        ("next", "/projects".into()),
+    ];
+    let fields = fields
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
     let answer = browser.request("POST", "/sign-in").form(&fields).send();
-    assert_eq!((answer.status, answer.headers["location"].as_str()), (303, "/projects"));
+    assert_eq!(
+        (answer.status, answer.headers["location"].as_str()),
+        (303, "/projects")
+    );
 }
 
 #[test]
@@ -37,15 +52,19 @@ fn the_cookie_of_a_session_is_for_this_server_and_its_pages_only() {
     for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
         assert!(cookie.contains(part), "{cookie}");
     }
-    assert!(!cookie.contains("Secure") && !cookie.contains(TOKEN), "{cookie}");
+    assert!(
+        !cookie.contains("Secure") && !cookie.contains(TOKEN),
+        "{cookie}"
+    );
     // It is no credential of programs.
     let browser = Browser::signed_in(&app);
-    browser.open("/debug/actors").expect_error(401, "unauthorized", None);
-    Request::new("GET", format!("{}/v1/rooms", app.api)).header("cookie", &browser.cookie).send().expect_error(
-        401,
-        "unauthorized",
-        None,
-    );
+    browser
+        .open("/debug/actors")
+        .expect_error(401, "unauthorized", None);
+    Request::new("GET", format!("{}/v1/rooms", app.api))
+        .header("cookie", &browser.cookie)
+        .send()
+        .expect_error(401, "unauthorized", None);
     app.admin("GET", "/debug/actors").send().expect(200);
 }
 
@@ -56,9 +75,18 @@ fn behind_a_proxy_with_tls_the_cookie_is_secure() {
         config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     });
     let browser = Browser::new(&app);
-    let fields = [("csrf", csrf(&browser.open("/sign-in"))), ("token", TOKEN.to_owned())];
-    let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let answer = browser.request("POST", "/sign-in").header("x-forwarded-proto", "https").form(&fields).send();
+    let fields = [
+        ("csrf", csrf(&browser.open("/sign-in"))),
+        ("token", TOKEN.to_owned()),
+    ];
+    let fields = fields
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let answer = browser
+        .request("POST", "/sign-in")
+        .header("x-forwarded-proto", "https")
+        .form(&fields)
+        .send();
     assert!(cookie_of(&answer).contains("; Secure"));
 }
 
@@ -69,7 +97,11 @@ fn a_session_ends_by_signing_out_after_twelve_hours_and_with_the_server() {
     browser.page("/");
     let answer = browser.send("/sign-out", &[]);
     assert!(cookie_of(&answer).contains("Max-Age=0"));
-    assert_eq!(browser.open("/").status, 303, "the cookie is worth nothing any more");
+    assert_eq!(
+        browser.open("/").status,
+        303,
+        "the cookie is worth nothing any more"
+    );
 
     let browser = Browser::signed_in(&app);
     app.advance(12 * HOUR - Duration::from_secs(1));
@@ -82,7 +114,8 @@ fn a_session_ends_by_signing_out_after_twelve_hours_and_with_the_server() {
     assert_eq!(answer.status, 401, "{}", answer.text());
 
     let cookie = Browser::signed_in(&app).cookie;
-    let app = app.restart_with(|config| config.admin.token = Some(Secret::new("another-admin-token")));
+    let app =
+        app.restart_with(|config| config.admin.token = Some(Secret::new("another-admin-token")));
     assert_eq!(Browser { app: &app, cookie }.open("/").status, 303);
 }
 
@@ -94,7 +127,10 @@ fn five_wrong_tokens_a_minute_are_answered() {
         assert_eq!(browser.sign_in("guess").status, 401);
     }
     let refused = browser.sign_in(TOKEN);
-    assert_eq!(refused.status, 429, "the right one is refused, too, or it could be guessed");
+    assert_eq!(
+        refused.status, 429,
+        "the right one is refused, too, or it could be guessed"
+    );
     assert!(refused.headers.contains_key("retry-after"));
     app.advance(Duration::from_secs(61));
     assert_eq!(browser.sign_in(TOKEN).status, 303);
@@ -111,7 +147,12 @@ fn guesses_by_programs_and_in_the_console_have_one_limit() {
     for _ in 0..2 {
         assert_eq!(Browser::new(&app).sign_in("guess").status, 401);
     }
-    for path in ["/debug/actors", "/metrics", "/nowhere", "/sandbox/participants/PA_1"] {
+    for path in [
+        "/debug/actors",
+        "/metrics",
+        "/nowhere",
+        "/sandbox/participants/PA_1",
+    ] {
         let refused = app.admin("GET", path).send();
         assert!(refused.headers.contains_key("retry-after"));
         refused.expect_error(429, "rate_limited", None);
@@ -119,7 +160,10 @@ fn guesses_by_programs_and_in_the_console_have_one_limit() {
     assert_eq!(Browser::new(&app).sign_in(TOKEN).status, 429);
     // Who has a session, or sends no token, guesses nothing.
     browser.page("/");
-    app.admin("GET", "/debug/actors").anonymous().send().expect_error(401, "unauthorized", None);
+    app.admin("GET", "/debug/actors")
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
     app.admin("GET", "/healthz").send().expect(200);
     app.advance(Duration::from_secs(60));
     program(TOKEN).expect(200);
@@ -132,12 +176,24 @@ fn a_form_without_the_token_of_its_session_changes_nothing() {
     let (browser, other) = (Browser::signed_in(&app), Browser::signed_in(&app));
     let foreign = csrf(&other.open("/projects"));
     for token in ["", "0", foreign.as_str()] {
-        let fields = [("csrf", token), ("name", "shop"), ("env", "live"), ("plan", "free")];
+        let fields = [
+            ("csrf", token),
+            ("name", "shop"),
+            ("env", "live"),
+            ("plan", "free"),
+        ];
         let answer = browser.request("POST", "/projects").form(&fields).send();
         assert_eq!(answer.status, 403, "{token:?}");
     }
     let fields = [("token", TOKEN)];
-    assert_eq!(Browser::new(&app).request("POST", "/sign-in").form(&fields).send().status, 403);
+    assert_eq!(
+        Browser::new(&app)
+            .request("POST", "/sign-in")
+            .form(&fields)
+            .send()
+            .status,
+        403
+    );
     assert!(!browser.page("/projects").contains("shop"));
 }
 
@@ -146,23 +202,53 @@ fn an_action_from_another_origin_changes_nothing() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
     let token = csrf(&browser.open("/projects"));
-    let fields = [("csrf", token.as_str()), ("name", "shop"), ("env", "live"), ("plan", "free")];
+    let fields = [
+        ("csrf", token.as_str()),
+        ("name", "shop"),
+        ("env", "live"),
+        ("plan", "free"),
+    ];
     for origin in ["https://example.org", "http://localhost:1", "null"] {
-        let answer = browser.request("POST", "/projects").form(&fields).header("origin", origin).send();
+        let answer = browser
+            .request("POST", "/projects")
+            .form(&fields)
+            .header("origin", origin)
+            .send();
         assert_eq!(answer.status, 403, "{origin}");
     }
     assert_eq!(browser.open("/").status, 200);
-    assert_eq!(browser.request("GET", "/").header("host", "rebind.example").send().status, 403);
+    assert_eq!(
+        browser
+            .request("GET", "/")
+            .header("host", "rebind.example")
+            .send()
+            .status,
+        403
+    );
     assert!(!browser.page("/projects").contains("shop"));
-    assert_eq!(browser.request("POST", "/projects").form(&fields).header("origin", &app.admin).send().status, 303);
+    assert_eq!(
+        browser
+            .request("POST", "/projects")
+            .form(&fields)
+            .header("origin", &app.admin)
+            .send()
+            .status,
+        303
+    );
 }
 
 #[test]
 fn a_path_takes_its_methods_only() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
-    browser.request("DELETE", "/projects").send().expect_error(405, "method_not_allowed", None);
-    browser.request("POST", "/server").send().expect_error(405, "method_not_allowed", None);
+    browser
+        .request("DELETE", "/projects")
+        .send()
+        .expect_error(405, "method_not_allowed", None);
+    browser
+        .request("POST", "/server")
+        .send()
+        .expect_error(405, "method_not_allowed", None);
     assert_eq!(browser.open("/projects/prj_000000000000").status, 404);
     assert_eq!(browser.open("/projects/nonsense").status, 404);
 }

@@ -17,12 +17,24 @@ fn the_tree_is_filtered_and_an_actor_shows_its_timers_messages_and_snapshot() {
     let filtered = browser.page("/actors?kind=project");
     assert!(filtered.contains(&app.project) && !filtered.contains("/room/standup"));
     let shown = browser.page(&path);
-    for part in ["Supervisor", "Mailbox", "Recent messages", "Snapshot", "alice"] {
+    for part in [
+        "Supervisor",
+        "Mailbox",
+        "Recent messages",
+        "Snapshot",
+        "alice",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let project = browser.page(&format!("/actors/{}", app.project));
-    assert!(project.contains("data-until="), "a timer counts down: {project}");
-    assert_eq!(browser.open("/actors/prj_000000000000/room/none").status, 404);
+    assert!(
+        project.contains("data-until="),
+        "a timer counts down: {project}"
+    );
+    assert_eq!(
+        browser.open("/actors/prj_000000000000/room/none").status,
+        404
+    );
 }
 
 #[test]

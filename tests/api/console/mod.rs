@@ -28,7 +28,10 @@ pub struct Browser<'a> {
 impl<'a> Browser<'a> {
     /// A browser that has no session.
     pub fn new(app: &'a TestApp) -> Self {
-        Self { app, cookie: String::new() }
+        Self {
+            app,
+            cookie: String::new(),
+        }
     }
 
     /// A browser whose operator has signed in.
@@ -45,13 +48,19 @@ impl<'a> Browser<'a> {
     #[track_caller]
     pub fn sign_in(&self, token: &str) -> Response {
         let page = self.open("/sign-in");
-        self.request("POST", "/sign-in").form(&[("csrf", &csrf(&page)), ("token", token)]).send()
+        self.request("POST", "/sign-in")
+            .form(&[("csrf", &csrf(&page)), ("token", token)])
+            .send()
     }
 
     /// A request with the session's cookie, without a bearer token.
     pub fn request(&self, method: &str, path: &str) -> Request {
         let request = Request::new(method, format!("{}{path}", self.app.admin));
-        if self.cookie.is_empty() { request } else { request.header("cookie", &self.cookie) }
+        if self.cookie.is_empty() {
+            request
+        } else {
+            request.header("cookie", &self.cookie)
+        }
     }
 
     /// Opens a page.
@@ -92,7 +101,9 @@ impl<'a> Browser<'a> {
 #[track_caller]
 fn csrf(page: &Response) -> String {
     let text = page.text();
-    let (_, rest) = text.split_once("name=\"csrf\" value=\"").unwrap_or_else(|| panic!("no form: {text}"));
+    let (_, rest) = text
+        .split_once("name=\"csrf\" value=\"")
+        .unwrap_or_else(|| panic!("no form: {text}"));
     rest.split('"').next().unwrap().to_owned()
 }
 

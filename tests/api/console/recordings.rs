@@ -10,9 +10,16 @@ use crate::support::{TestApp, eventually};
 /// Records a room to its end, with `filepath` as the file's name. Returns the path of its page.
 fn record(app: &TestApp, filepath: &str) -> String {
     let body = json!({"type": "room_composite", "filepath": filepath});
-    let recording = app.post("/v1/rooms/standup/recordings").json(body).send().expect(201);
+    let recording = app
+        .post("/v1/rooms/standup/recordings")
+        .json(body)
+        .send()
+        .expect(201);
     let id = recording["egress_id"].as_str().unwrap().to_owned();
-    app.admin("POST", &format!("/sandbox/egress/{id}")).json(json!({"status": "complete"})).send().expect(200);
+    app.admin("POST", &format!("/sandbox/egress/{id}"))
+        .json(json!({"status": "complete"}))
+        .send()
+        .expect(200);
     eventually(|| app.get(&format!("/v1/recordings/{id}")).send().json()["status"] == "complete");
     format!("/projects/{}/recordings/{id}", app.project)
 }
@@ -24,22 +31,41 @@ fn a_local_recording_is_played_in_ranges_and_downloaded() {
     app.room("standup");
     app.join("standup", "alice", "host");
     let page = record(&app, "talk.mp4");
-    assert!(browser.page(&page).contains("The file is not on this machine."));
+    assert!(
+        browser
+            .page(&page)
+            .contains("The file is not on this machine.")
+    );
     assert_eq!(browser.open(&format!("{page}/file")).status, 404);
     let directory = app.data().join("recordings").join(&app.project);
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("talk.mp4"), b"0123456789").unwrap();
     let shown = browser.page(&page);
-    assert!(shown.contains("<video") && shown.contains("?download=1"), "{shown}");
+    assert!(
+        shown.contains("<video") && shown.contains("?download=1"),
+        "{shown}"
+    );
 
     let whole = browser.open(&format!("{page}/file"));
-    assert_eq!((whole.status, whole.body.as_slice()), (200, &b"0123456789"[..]));
+    assert_eq!(
+        (whole.status, whole.body.as_slice()),
+        (200, &b"0123456789"[..])
+    );
     assert_eq!(whole.headers["content-type"], "video/mp4");
-    assert_eq!(whole.headers["content-security-policy"], "default-src 'none'; sandbox");
-    let part = browser.request("GET", &format!("{page}/file")).header("range", "bytes=2-4").send();
+    assert_eq!(
+        whole.headers["content-security-policy"],
+        "default-src 'none'; sandbox"
+    );
+    let part = browser
+        .request("GET", &format!("{page}/file"))
+        .header("range", "bytes=2-4")
+        .send();
     assert_eq!((part.status, part.body.as_slice()), (206, &b"234"[..]));
     let saved = browser.open(&format!("{page}/file?download=1"));
-    assert_eq!(saved.headers["content-disposition"], "attachment; filename=\"talk.mp4\"");
+    assert_eq!(
+        saved.headers["content-disposition"],
+        "attachment; filename=\"talk.mp4\""
+    );
 }
 
 #[test]
@@ -51,11 +77,23 @@ fn a_file_outside_the_directory_of_recordings_is_never_sent() {
     let page = record(&app, "key.mp4");
     let directory = app.data().join("recordings").join(&app.project);
     fs::create_dir_all(&directory).unwrap();
-    std::os::unix::fs::symlink(app.data().join("encryption.key"), directory.join("key.mp4")).unwrap();
+    std::os::unix::fs::symlink(app.data().join("encryption.key"), directory.join("key.mp4"))
+        .unwrap();
     assert_eq!(browser.open(&format!("{page}/file")).status, 404);
-    assert!(browser.page(&page).contains("The file is not on this machine."));
-    let other = browser.act("/projects", &[("name", "other"), ("env", "live"), ("plan", "free")]);
+    assert!(
+        browser
+            .page(&page)
+            .contains("The file is not on this machine.")
+    );
+    let other = browser.act(
+        "/projects",
+        &[("name", "other"), ("env", "live"), ("plan", "free")],
+    );
     let (_, rest) = other.split_once("/projects/prj_").unwrap();
     let foreign = page.replace(&app.project, &format!("prj_{}", &rest[..12]));
-    assert_eq!(browser.open(&format!("{foreign}/file")).status, 404, "a recording of another project");
+    assert_eq!(
+        browser.open(&format!("{foreign}/file")).status,
+        404,
+        "a recording of another project"
+    );
 }

@@ -13,7 +13,13 @@ fn the_effective_settings_are_shown_without_secrets() {
         config.billing.token = Some(Secret::new("billing-secret"));
     });
     let page = Browser::signed_in(&app).page("/server");
-    for shown in ["webhooks.tick", "http.listen", "media.rtc.udp_ports", "5s", "default"] {
+    for shown in [
+        "webhooks.tick",
+        "http.listen",
+        "media.rtc.udp_ports",
+        "5s",
+        "default",
+    ] {
         assert!(page.contains(shown), "{shown}");
     }
     for secret in [TOKEN, "billing-secret", "hush-hush"] {
@@ -27,12 +33,17 @@ fn lists_show_fifty_rows_and_lead_to_the_next() {
     let browser = Browser::new(&app);
     for at in 0..60 {
         app.room(&format!("room-{at:02}"));
-        app.delete(&format!("/v1/rooms/room-{at:02}")).send().expect_empty(204);
+        app.delete(&format!("/v1/rooms/room-{at:02}"))
+            .send()
+            .expect_empty(204);
     }
     let path = format!("/projects/{}", app.project);
     let first = browser.page(&path);
     assert_eq!(first.matches("/rooms/room-").count(), 50);
-    assert!(first.contains("?offset=50") && !first.contains("Newer"), "{first}");
+    assert!(
+        first.contains("?offset=50") && !first.contains("Newer"),
+        "{first}"
+    );
     let second = browser.page(&format!("{path}?offset=50"));
     assert_eq!(second.matches("/rooms/room-").count(), 10);
     assert!(second.contains("?offset=0") && !second.contains("Older"));

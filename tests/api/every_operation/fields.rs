@@ -35,10 +35,17 @@ type Place = Vec<String>;
 /// Every place that a schema describes, each with its own schema; a map has one key called `host`.
 fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Place, Value)>) {
     if let Some(reference) = schema["$ref"].as_str() {
-        return places(document, document.pointer(&reference[1..]).unwrap(), place, found);
+        return places(
+            document,
+            document.pointer(&reference[1..]).unwrap(),
+            place,
+            found,
+        );
     }
     // Beside properties, `oneOf` is a rule between them.
-    let shapes = schema["oneOf"].as_array().filter(|_| schema.get("properties").is_none());
+    let shapes = schema["oneOf"]
+        .as_array()
+        .filter(|_| schema.get("properties").is_none());
     for one in shapes.into_iter().flatten() {
         places(document, one, place, found);
     }
@@ -49,7 +56,12 @@ fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Plac
     }
     if schema["additionalProperties"].is_object() {
         found.push((inside("host"), schema["additionalProperties"].clone()));
-        places(document, &schema["additionalProperties"], &inside("host"), found);
+        places(
+            document,
+            &schema["additionalProperties"],
+            &inside("host"),
+            found,
+        );
     }
 }
 
@@ -69,10 +81,13 @@ impl Api {
     fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
         let document = self.app.get("/openapi.json").send().expect(200);
         let places = self.with_bodies().flat_map(|(operation, example)| {
-            let schema = &operation.operation["requestBody"]["content"]["application/json"]["schema"];
+            let schema =
+                &operation.operation["requestBody"]["content"]["application/json"]["schema"];
             let mut found = Vec::new();
             places(&document, schema, &Vec::new(), &mut found);
-            found.into_iter().map(move |(place, schema)| (operation, example, place, schema))
+            found
+                .into_iter()
+                .map(move |(place, schema)| (operation, example, place, schema))
         });
         places.collect()
     }
@@ -90,8 +105,16 @@ fn every_field_of_every_body_takes_any_type_without_a_5xx_and_a_400_names_the_fi
             let answer = api.request(operation).json(body.clone()).send();
             assert_described(operation, &answer);
             if answer.status == 400 {
-                let field = answer.json()["error"]["field"].as_str().unwrap_or("none").to_owned();
-                assert!(field.starts_with(&place.join(".")), "{} {body}: {}", operation.id(), answer.text());
+                let field = answer.json()["error"]["field"]
+                    .as_str()
+                    .unwrap_or("none")
+                    .to_owned();
+                assert!(
+                    field.starts_with(&place.join(".")),
+                    "{} {body}: {}",
+                    operation.id(),
+                    answer.text()
+                );
             }
         }
     }
@@ -121,7 +144,11 @@ fn null_is_accepted_exactly_where_the_description_allows_it() {
         put(&mut body, &place, Value::Null);
         let is_accepted = api.request(operation).json(body).send().status != 400;
         if is_accepted != takes_null(&schema) {
-            wrong.push(format!("{} {}: accepted {is_accepted}", operation.id(), place.join(".")));
+            wrong.push(format!(
+                "{} {}: accepted {is_accepted}",
+                operation.id(),
+                place.join(".")
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -147,7 +174,14 @@ fn an_absent_field_is_refused_by_name_only_if_it_is_required() {
 fn a_number_out_of_range_of_every_type_is_refused_with_400() {
     let api = Api::start();
     for (operation, example) in api.with_bodies() {
-        for number in ["1e999", "-1e999", "123456789012345678901234567890", "0.1e-999", "01", "NaN"] {
+        for number in [
+            "1e999",
+            "-1e999",
+            "123456789012345678901234567890",
+            "0.1e-999",
+            "01",
+            "NaN",
+        ] {
             let text = example.to_string();
             for field in example.as_object().unwrap().keys() {
                 let at = text.find(&format!("\"{field}\":")).unwrap() + field.len() + 3;
@@ -174,10 +208,18 @@ fn a_truncated_or_invalid_json_body_is_400() {
         for at in [1, text.len() / 2, text.len() - 2] {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = 0xff;
-            assert_eq!(api.request(operation).raw(bytes).send().status, 400, "{}", operation.id());
+            assert_eq!(
+                api.request(operation).raw(bytes).send().status,
+                400,
+                "{}",
+                operation.id()
+            );
         }
         let deep = "[".repeat(30_000) + &"]".repeat(30_000);
-        let answer = api.request(operation).raw(format!("{{\"colour\":{deep}}}")).send();
+        let answer = api
+            .request(operation)
+            .raw(format!("{{\"colour\":{deep}}}"))
+            .send();
         assert_described(operation, &answer);
         assert_eq!(answer.status, 400, "{}", operation.id());
     }

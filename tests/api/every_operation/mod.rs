@@ -30,10 +30,17 @@ impl Api {
     /// Starts an app with a room and one participant.
     fn start() -> Self {
         let app = TestApp::start();
-        app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 86_400})).send().expect(201);
+        app.post("/v1/rooms")
+            .json(json!({"name": "standup", "empty_timeout_seconds": 86_400}))
+            .send()
+            .expect(201);
         app.join("standup", "alice", "host");
         let operations = described(&app.get("/openapi.json").send().expect(200));
-        Self { template: default_template(&app), operations, app }
+        Self {
+            template: default_template(&app),
+            operations,
+            app,
+        }
     }
 
     /// The operation's path with well-formed parameters.
@@ -67,31 +74,57 @@ impl Api {
     }
 
     fn with_bodies(&self) -> impl Iterator<Item = (&Described, &Value)> {
-        self.operations.iter().filter_map(|operation| operation.example().map(|example| (operation, example)))
+        self.operations
+            .iter()
+            .filter_map(|operation| operation.example().map(|example| (operation, example)))
     }
 }
 
 /// Fails unless the description names the answer's status and code.
 #[track_caller]
 fn assert_described(operation: &Described, answer: &Response) {
-    let text = || format!("{} answered {}: {}", operation.id(), answer.status, answer.text());
+    let text = || {
+        format!(
+            "{} answered {}: {}",
+            operation.id(),
+            answer.status,
+            answer.text()
+        )
+    };
     assert!(answer.status < 500, "{}", text());
     if answer.status < 400 {
-        assert!(row(operation.id()).success.contains(&answer.status), "{}", text());
+        assert!(
+            row(operation.id()).success.contains(&answer.status),
+            "{}",
+            text()
+        );
         return;
     }
     assert_envelope(answer);
     let body = answer.json();
     let code = body["error"]["code"].as_str().unwrap();
-    assert!(operation.names(answer.status, code) || GLOBAL.contains(&(answer.status, code)), "{}", text());
+    assert!(
+        operation.names(answer.status, code) || GLOBAL.contains(&(answer.status, code)),
+        "{}",
+        text()
+    );
 }
 
 #[test]
 fn no_operation_answers_without_a_credential_or_with_a_wrong_one() {
     let api = Api::start();
-    for operation in api.operations.iter().filter(|operation| row(operation.id()).auth != "none") {
-        api.request(operation).anonymous().send().expect_error(401, "unauthorized", None);
-        let wrong = api.request(operation).bearer(&format!("vk_test_{}", "0".repeat(43)));
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| row(operation.id()).auth != "none")
+    {
+        api.request(operation)
+            .anonymous()
+            .send()
+            .expect_error(401, "unauthorized", None);
+        let wrong = api
+            .request(operation)
+            .bearer(&format!("vk_test_{}", "0".repeat(43)));
         wrong.send().expect_error(401, "unauthorized", None);
     }
 }
@@ -100,8 +133,15 @@ fn no_operation_answers_without_a_credential_or_with_a_wrong_one() {
 fn no_operation_of_a_key_answers_to_a_room_token() {
     let api = Api::start();
     let token = api.app.token("standup", "alice", "host");
-    for operation in api.operations.iter().filter(|operation| row(operation.id()).auth == "key") {
-        api.request(operation).bearer(&token).send().expect_error(401, "unauthorized", None);
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| row(operation.id()).auth == "key")
+    {
+        api.request(operation)
+            .bearer(&token)
+            .send()
+            .expect_error(401, "unauthorized", None);
     }
 }
 
@@ -118,8 +158,13 @@ fn no_operation_accepts_a_body_over_the_limit() {
 fn no_operation_with_a_body_accepts_another_media_type_or_an_absent_body() {
     let api = Api::start();
     for (operation, example) in api.with_bodies() {
-        let request = api.request(operation).json(example.clone()).header("content-type", "text/plain");
-        request.send().expect_error(415, "unsupported_media_type", None);
+        let request = api
+            .request(operation)
+            .json(example.clone())
+            .header("content-type", "text/plain");
+        request
+            .send()
+            .expect_error(415, "unsupported_media_type", None);
         let without = api.request(operation).send();
         if operation.requires_body() {
             without.expect_error(400, "invalid_request", None);
@@ -132,7 +177,11 @@ fn no_operation_with_a_body_accepts_another_media_type_or_an_absent_body() {
 #[test]
 fn no_operation_that_lists_400_accepts_an_unknown_query_parameter() {
     let api = Api::start();
-    for operation in api.operations.iter().filter(|operation| row(operation.id()).errors.contains(&400)) {
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| row(operation.id()).errors.contains(&400))
+    {
         let path = format!("{}?colour=red", api.path(operation));
         let answer = api.with_example(operation, &path).send();
         answer.expect_error(400, "invalid_request", Some("colour"));
@@ -145,14 +194,22 @@ fn no_operation_accepts_an_unknown_body_field() {
     for (operation, example) in api.with_bodies() {
         let mut body = example.clone();
         body["colour"] = json!("red");
-        api.request(operation).json(body).send().expect_error(400, "invalid_request", Some("colour"));
+        api.request(operation).json(body).send().expect_error(
+            400,
+            "invalid_request",
+            Some("colour"),
+        );
     }
 }
 
 #[test]
 fn an_operation_without_a_body_refuses_one_with_fields_if_it_lists_400_and_else_ignores_it() {
     let api = Api::start();
-    for operation in api.operations.iter().filter(|operation| operation.example().is_none()) {
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| operation.example().is_none())
+    {
         for body in [&b"{"[..], b"[]", b"\xff", b"{}"] {
             assert_described(operation, &api.request(operation).raw(body).send());
         }
@@ -160,7 +217,12 @@ fn an_operation_without_a_body_refuses_one_with_fields_if_it_lists_400_and_else_
         if row(operation.id()).errors.contains(&400) {
             answer.expect_error(400, "invalid_request", Some("colour"));
         } else {
-            assert!(answer.status != 400, "{}: {}", operation.id(), answer.text());
+            assert!(
+                answer.status != 400,
+                "{}: {}",
+                operation.id(),
+                answer.text()
+            );
         }
     }
 }
@@ -177,10 +239,20 @@ fn actual_answers_fit_the_description() {
     receiver.next();
     let document = api.app.get("/openapi.json").send().expect(200);
     let mut fitted = 0;
-    for operation in api.operations.iter().filter(|operation| operation.method != "DELETE") {
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| operation.method != "DELETE")
+    {
         let answer = api.request_with_example(operation).send();
-        let content = format!("/responses/{}/content/application~1json/schema", answer.status);
-        let schema = operation.operation.pointer(&content).unwrap_or_else(|| panic!("{}", answer.text()));
+        let content = format!(
+            "/responses/{}/content/application~1json/schema",
+            answer.status
+        );
+        let schema = operation
+            .operation
+            .pointer(&content)
+            .unwrap_or_else(|| panic!("{}", answer.text()));
         fits(&document, schema, &answer.json(), operation.id());
         fitted += u32::from(answer.status < 300);
     }
@@ -192,15 +264,30 @@ fn a_room_token_without_the_permission_cannot_moderate_its_room() {
     let api = Api::start();
     let token = api.app.token("standup", "bob", "guest");
     let mut refused = 0;
-    for operation in api.operations.iter().filter(|operation| operation.path.starts_with("/v1/rooms/{name}")) {
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| operation.path.starts_with("/v1/rooms/{name}"))
+    {
         let row = row(operation.id());
-        let Some(permission) = row.permission else { continue };
+        let Some(permission) = row.permission else {
+            continue;
+        };
         let answer = api.request_with_example(operation).bearer(&token).send();
         assert_envelope(&answer);
         let body = answer.json();
-        assert_eq!((answer.status, &body["error"]["code"]), (403, &json!("permission_denied")), "{}", operation.id());
+        assert_eq!(
+            (answer.status, &body["error"]["code"]),
+            (403, &json!("permission_denied")),
+            "{}",
+            operation.id()
+        );
         let field = body["error"]["field"].as_str().unwrap();
-        assert!(permission.split('|').any(|known| known == field), "{}: {field}", operation.id());
+        assert!(
+            permission.split('|').any(|known| known == field),
+            "{}: {field}",
+            operation.id()
+        );
         refused += 1;
     }
     assert!(refused > 0);

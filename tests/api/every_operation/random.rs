@@ -28,7 +28,11 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 /// Runs `test` on `cases` of `strategy`, the same ones each time.
 fn each_case<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
     let rng = proptest::test_runner::TestRng::deterministic_rng(config.rng_algorithm);
     let run = TestRunner::new_with_rng(config, rng).run(strategy, |value| {
         test(value);
@@ -42,12 +46,16 @@ fn random_json_in_any_field_causes_no_5xx() {
     let api = Api::start();
     for (operation, example) in api.with_bodies() {
         let fields: Vec<String> = example.as_object().unwrap().keys().cloned().collect();
-        each_case(40, &(proptest::sample::select(fields), any_json(), any::<bool>()), |(field, value, whole)| {
-            let mut body = example.clone();
-            body[field] = value.clone();
-            let body = if whole { value } else { body };
-            assert_described(operation, &api.request(operation).json(body).send());
-        });
+        each_case(
+            40,
+            &(proptest::sample::select(fields), any_json(), any::<bool>()),
+            |(field, value, whole)| {
+                let mut body = example.clone();
+                body[field] = value.clone();
+                let body = if whole { value } else { body };
+                assert_described(operation, &api.request(operation).json(body).send());
+            },
+        );
     }
 }
 
@@ -55,38 +63,61 @@ fn random_json_in_any_field_causes_no_5xx() {
 fn random_bytes_as_a_body_cause_no_5xx() {
     let api = Api::start();
     for operation in &api.operations {
-        each_case(20, &proptest::collection::vec(any::<u8>(), 0..200), |bytes| {
-            assert_described(operation, &api.request(operation).raw(bytes).send());
-        });
+        each_case(
+            20,
+            &proptest::collection::vec(any::<u8>(), 0..200),
+            |bytes| {
+                assert_described(operation, &api.request(operation).raw(bytes).send());
+            },
+        );
     }
 }
 
 /// A path with `part` in place of its first parameter, or of all.
 fn replaced(operation: &Described, path: &str, part: &str, all: bool) -> String {
     let mut left = if all { usize::MAX } else { 1 };
-    let segments = operation.path.split('/').zip(path.split('/')).map(|(described, own)| {
-        if !described.starts_with('{') || left == 0 {
-            return own;
-        }
-        left -= 1;
-        part
-    });
+    let segments = operation
+        .path
+        .split('/')
+        .zip(path.split('/'))
+        .map(|(described, own)| {
+            if !described.starts_with('{') || left == 0 {
+                return own;
+            }
+            left -= 1;
+            part
+        });
     segments.collect::<Vec<_>>().join("/")
 }
 
 #[test]
 fn random_paths_cause_no_5xx() {
     let api = Api::start();
-    for operation in api.operations.iter().filter(|operation| operation.path.contains('{')) {
-        each_case(30, &("[!-~]{1,30}|(%[0-9A-F]{2}){1,8}|[a-zA-Z0-9_.@-]{1,140}", any::<bool>()), |(part, all)| {
-            let part = part.replace(['/', '?', '#', '\\', '{', '}', '<', '>', '"', '^', '`', '|'], "x");
-            let path = replaced(operation, &api.path(operation), &part, all);
-            let answer = api.with_example(operation, &path).send();
-            let off = answer.status == 404 && answer.text().contains("\"not_found\"") || answer.status == 405;
-            if !off {
-                assert_described(operation, &answer);
-            }
-        });
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| operation.path.contains('{'))
+    {
+        each_case(
+            30,
+            &(
+                "[!-~]{1,30}|(%[0-9A-F]{2}){1,8}|[a-zA-Z0-9_.@-]{1,140}",
+                any::<bool>(),
+            ),
+            |(part, all)| {
+                let part = part.replace(
+                    ['/', '?', '#', '\\', '{', '}', '<', '>', '"', '^', '`', '|'],
+                    "x",
+                );
+                let path = replaced(operation, &api.path(operation), &part, all);
+                let answer = api.with_example(operation, &path).send();
+                let off = answer.status == 404 && answer.text().contains("\"not_found\"")
+                    || answer.status == 405;
+                if !off {
+                    assert_described(operation, &answer);
+                }
+            },
+        );
     }
 }
 
@@ -95,10 +126,17 @@ fn random_queries_cause_no_5xx() {
     let api = Api::start();
     for operation in &api.operations {
         let parameters = operation.operation["parameters"].as_array().unwrap();
-        let names = parameters.iter().filter(|parameter| parameter["in"] == "query");
-        let mut names: Vec<String> = names.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect();
+        let names = parameters
+            .iter()
+            .filter(|parameter| parameter["in"] == "query");
+        let mut names: Vec<String> = names
+            .map(|parameter| parameter["name"].as_str().unwrap().to_owned())
+            .collect();
         names.push("x".into());
-        let query = (proptest::sample::select(names), "[!-~]{0,20}|(%[0-9A-F]{2}){0,8}|[0-9-]{1,20}");
+        let query = (
+            proptest::sample::select(names),
+            "[!-~]{0,20}|(%[0-9A-F]{2}){0,8}|[0-9-]{1,20}",
+        );
         each_case(20, &query, |(name, value)| {
             let value = value.replace(['#', '<', '>', '"', '\\', '^', '`', '{', '}', '|'], "x");
             let path = format!("{}?{name}={value}", api.path(operation));

@@ -13,34 +13,62 @@ use crate::support::{TestApp, eventually};
 /// The number of failures of each kind of actor.
 fn restarts(world: &World) -> BTreeMap<String, u32> {
     let metrics = world.app.admin("GET", "/metrics").send().text();
-    let lines = metrics.lines().filter_map(|line| line.strip_prefix("conclave_actor_restarts_total{kind=\""));
+    let lines = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("conclave_actor_restarts_total{kind=\""));
     let counts = lines.map(|line| line.split_once("\"} ").unwrap());
-    counts.map(|(kind, count)| (kind.to_owned(), count.parse().unwrap())).filter(|(_, count)| *count > 0).collect()
+    counts
+        .map(|(kind, count)| (kind.to_owned(), count.parse().unwrap()))
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 /// The events of the finished rooms: none twice, each join with its end, each room with its end.
 #[track_caller]
 fn assert_consistent(world: &World) {
-    let posts: BTreeMap<_, _> = world.received.iter().map(|(id, event)| (id.clone(), event.clone())).collect();
+    let posts: BTreeMap<_, _> = world
+        .received
+        .iter()
+        .map(|(id, event)| (id.clone(), event.clone()))
+        .collect();
     let mut events = BTreeSet::new();
     for (_, event) in posts {
         let mut fact = event.clone();
         fact.as_object_mut().unwrap().remove("occurred_at");
-        assert!(events.insert(fact.to_string()), "an event came twice: {event}");
+        assert!(
+            events.insert(fact.to_string()),
+            "an event came twice: {event}"
+        );
     }
     let count = |kind: &str, field: &str, of: &Value| {
-        let parsed = events.iter().map(|event| serde_json::from_str::<Value>(event).unwrap());
-        parsed.filter(|event| event["type"].as_str().unwrap().starts_with(kind) && event[field] == *of).count()
+        let parsed = events
+            .iter()
+            .map(|event| serde_json::from_str::<Value>(event).unwrap());
+        parsed
+            .filter(|event| {
+                event["type"].as_str().unwrap().starts_with(kind) && event[field] == *of
+            })
+            .count()
     };
     let sessions = world.app.get("/v1/sessions?limit=200").send().expect(200);
     for session in sessions["sessions"].as_array().unwrap() {
         let sid = &session["participant_sid"];
         let ends = count("participant.left", "participant_sid", sid)
             + count("participant.connection_aborted", "participant_sid", sid);
-        assert_eq!((count("participant.joined", "participant_sid", sid), ends), (1, 1), "{session}");
+        assert_eq!(
+            (count("participant.joined", "participant_sid", sid), ends),
+            (1, 1),
+            "{session}"
+        );
     }
     for room in ["stage", "sibling"] {
-        assert_eq!((count("room.started", "room", &json!(room)), count("room.finished", "room", &json!(room))), (1, 1));
+        assert_eq!(
+            (
+                count("room.started", "room", &json!(room)),
+                count("room.finished", "room", &json!(room))
+            ),
+            (1, 1)
+        );
     }
     assert_eq!(count("room.finished", "room", &json!("idle")), 1);
 }
@@ -51,7 +79,11 @@ fn assert_usable(world: &World, room: &str) {
     world.app.room(room);
     let sid = world.app.join(room, "alice", "host");
     world.app.leave(&sid, true);
-    world.app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+    world
+        .app
+        .delete(&format!("/v1/rooms/{room}"))
+        .send()
+        .expect_empty(204);
 }
 
 /// Lets the actor of a kind panic when it handles a message. Some messages follow a failure of another actor only.
@@ -62,10 +94,19 @@ fn fail_at(kind: &str, message: &str) {
         "ingress_loaded" => Some("ingress"),
         _ => None,
     };
-    let mut expected: BTreeMap<_, _> = before.map(|kind| (kind.to_owned(), 1)).into_iter().collect();
-    before.iter().for_each(|kind| arm(&world.app.project, &format!("{kind}.poll"), Fault::Panic));
+    let mut expected: BTreeMap<_, _> = before
+        .map(|kind| (kind.to_owned(), 1))
+        .into_iter()
+        .collect();
+    before
+        .iter()
+        .for_each(|kind| arm(&world.app.project, &format!("{kind}.poll"), Fault::Panic));
     expected.insert(kind.to_owned(), 1);
-    arm(&world.app.project, &format!("{kind}.{message}"), Fault::Panic);
+    arm(
+        &world.app.project,
+        &format!("{kind}.{message}"),
+        Fault::Panic,
+    );
     world.live();
     world.end();
     assert_consistent(&world);
@@ -80,12 +121,17 @@ fn fail_at(kind: &str, message: &str) {
 
 /// Three at a time, since most of the time is spent waiting. Those of an upload have tests with a storage, beside its others.
 fn fail_at_each(kind: &str) {
-    let messages: Vec<_> = messages_of(kind).into_iter().filter(|message| !message.starts_with("upload")).collect();
+    let messages: Vec<_> = messages_of(kind)
+        .into_iter()
+        .filter(|message| !message.starts_with("upload"))
+        .collect();
     for messages in messages.chunks(3) {
         std::thread::scope(|scope| {
             for message in messages {
                 let thread = std::thread::Builder::new().name(format!("{kind}.{message}"));
-                thread.spawn_scoped(scope, || fail_at(kind, message)).unwrap();
+                thread
+                    .spawn_scoped(scope, || fail_at(kind, message))
+                    .unwrap();
             }
         });
     }
@@ -96,7 +142,11 @@ fn a_room_that_is_written_while_its_project_is_rebuilt_can_be_joined_and_ends() 
     let app = TestApp::start();
     app.room("before");
     let lock = app.records().lock();
-    let project = || app.admin("GET", &format!("/debug/actors/{}", app.project)).send().json();
+    let project = || {
+        app.admin("GET", &format!("/debug/actors/{}", app.project))
+            .send()
+            .json()
+    };
     let created = std::thread::scope(|scope| {
         let created = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "during"})).send());
         eventually(|| project()["state"]["rooms_pending"] == 1);

@@ -60,7 +60,10 @@ pub fn assert_unavailable(answer: &Response) {
 }
 
 fn count(app: &TestApp, path: &str, list: &str) -> usize {
-    app.get(path).send().expect(200)[list].as_array().unwrap().len()
+    app.get(path).send().expect(200)[list]
+        .as_array()
+        .unwrap()
+        .len()
 }
 
 #[test]
@@ -68,13 +71,22 @@ fn a_change_whose_commit_fails_is_503_and_leaves_nothing_and_its_retry_runs() {
     let (app, receiver) = TestApp::start_with_receiver();
     let watcher = Watcher::open(&app.admin, "");
     app.room("a");
-    let create = || app.post("/v1/rooms").json(json!({"name": "b"})).idempotency_key("create");
+    let create = || {
+        app.post("/v1/rooms")
+            .json(json!({"name": "b"}))
+            .idempotency_key("create")
+    };
     assert_unavailable(&app.send_with(COMMIT_FAILS, create()));
-    app.get("/v1/rooms/b").send().expect_error(404, "room_not_found", None);
+    app.get("/v1/rooms/b")
+        .send()
+        .expect_error(404, "room_not_found", None);
     create().send().expect(201);
 
-    let join = app.admin("POST", "/sandbox/join").json(json!({"token": app.token("a", "alice", "host")}));
-    app.send_with(COMMIT_FAILS, join).expect_error(503, "media_unavailable", None);
+    let join = app
+        .admin("POST", "/sandbox/join")
+        .json(json!({"token": app.token("a", "alice", "host")}));
+    app.send_with(COMMIT_FAILS, join)
+        .expect_error(503, "media_unavailable", None);
     assert_eq!(count(&app, "/v1/sessions", "sessions"), 0);
     app.join("a", "alice", "host");
 
@@ -84,7 +96,12 @@ fn a_change_whose_commit_fails_is_503_and_leaves_nothing_and_its_retry_runs() {
     assert_eq!(count(&app, "/v1/rooms/a/participants", "participants"), 1);
     end().send().expect_empty(204);
 
-    let expected = ["room.started", "participant.joined", "participant.left", "room.finished"];
+    let expected = [
+        "room.started",
+        "participant.joined",
+        "participant.left",
+        "room.finished",
+    ];
     assert_eq!(expected.map(|_| watcher.next().event), expected);
     assert_eq!(app.event_types(&receiver), expected);
     assert_eq!(watcher.seen(), 0);
@@ -95,7 +112,11 @@ fn readyz_is_503_while_commits_fail_and_healthz_is_not() {
     let app = TestApp::start();
     app.room("a");
     // The heartbeat of a server that shares its database may take one.
-    for _ in 0..if Engine::chosen() == Engine::Postgres { 2 } else { 1 } {
+    for _ in 0..if Engine::chosen() == Engine::Postgres {
+        2
+    } else {
+        1
+    } {
         arm(&app.database_scope(), "batch begun", COMMIT_FAILS);
     }
     let (status, parts) = app.readiness();
@@ -116,10 +137,16 @@ fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_
     let names: Vec<_> = (0..40).map(|number| format!("room-{number}")).collect();
     // In parallel, so that batches have several.
     let answers: Vec<_> = std::thread::scope(|scope| {
-        let sent: Vec<_> = names.iter().map(|name| scope.spawn(|| create(name))).collect();
+        let sent: Vec<_> = names
+            .iter()
+            .map(|name| scope.spawn(|| create(name)))
+            .collect();
         sent.into_iter().map(|sent| sent.join().unwrap()).collect()
     });
-    assert!(answers.iter().any(|answer| answer.status == 503), "the file had space");
+    assert!(
+        answers.iter().any(|answer| answer.status == 503),
+        "the file had space"
+    );
     for (name, answer) in names.iter().zip(&answers) {
         let found = app.get(&format!("/v1/rooms/{name}")).send().status;
         match answer.status {
@@ -132,7 +159,11 @@ fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_
     }
     app.free_disk();
     for (name, answer) in names.iter().zip(&answers) {
-        assert_eq!(create(name).status, if answer.status == 201 { 409 } else { 201 }, "{name}");
+        assert_eq!(
+            create(name).status,
+            if answer.status == 201 { 409 } else { 201 },
+            "{name}"
+        );
     }
     assert_eq!(count(&app, "/v1/rooms?limit=200", "rooms"), 41);
 }
@@ -147,7 +178,13 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| app.delete("/v1/rooms/a").send());
         for key in [&app.key, &other.key] {
-            for path in ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/webhook-deliveries", "/v1/plan"] {
+            for path in [
+                "/v1/rooms",
+                "/v1/templates",
+                "/v1/sessions",
+                "/v1/webhook-deliveries",
+                "/v1/plan",
+            ] {
                 app.get(path).bearer(key).send().expect(200);
             }
         }
@@ -159,7 +196,10 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
     // This one waits, and runs once the lock is released.
     let waits = std::thread::scope(|scope| {
         let waits = scope.spawn(|| app.delete("/v1/rooms/a").send());
-        let is_waiting = |text: &str| text.lines().any(|line| line == "conclave_store_writes_waiting 1");
+        let is_waiting = |text: &str| {
+            text.lines()
+                .any(|line| line == "conclave_store_writes_waiting 1")
+        };
         eventually(|| is_waiting(&app.admin("GET", "/metrics").send().text()));
         drop(lock);
         waits.join().unwrap()
@@ -176,7 +216,9 @@ fn a_thread_that_reads_survives_panics_outside_of_the_read() {
     // More than there are threads for lists.
     for _ in 0..6 {
         arm(&app.database_scope(), "list begun", Fault::Panic);
-        app.get("/v1/rooms").send().expect_error(500, "internal_error", None);
+        app.get("/v1/rooms")
+            .send()
+            .expect_error(500, "internal_error", None);
     }
     assert_eq!(count(&app, "/v1/rooms", "rooms"), 1);
 }

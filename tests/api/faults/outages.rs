@@ -14,7 +14,9 @@ fn start() -> (TestApp, Proxy) {
     let proxy = Proxy::start(server);
     let app = TestApp::start_with(|config| {
         let url = config.database.url.take().unwrap();
-        let url = url.reveal().replace(&server.to_string(), &proxy.address().to_string());
+        let url = url
+            .reveal()
+            .replace(&server.to_string(), &proxy.address().to_string());
         config.database.url = Some(Secret::new(url));
     });
     (app, proxy)
@@ -27,12 +29,17 @@ fn create(app: &TestApp, name: &str) -> Request {
 /// The names of all rooms.
 fn rooms(app: &TestApp) -> Vec<String> {
     let rooms = app.get("/v1/rooms").send().expect(200);
-    let rooms = rooms["rooms"].as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned());
+    let rooms = rooms["rooms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|room| room["name"].as_str().unwrap().to_owned());
     rooms.collect()
 }
 
 #[test]
-fn while_the_database_server_is_away_requests_are_503_calls_go_on_and_all_is_as_before_once_it_is_back() {
+fn while_the_database_server_is_away_requests_are_503_calls_go_on_and_all_is_as_before_once_it_is_back()
+ {
     if Engine::Postgres.is_not_chosen("there is no connection to a file") {
         return;
     }
@@ -45,7 +52,9 @@ fn while_the_database_server_is_away_requests_are_503_calls_go_on_and_all_is_as_
         refused.expect_error(503, "database_unavailable", None);
         assert_eq!(refused.headers["retry-after"], "1");
     }
-    app.get("/v1/rooms").send().expect_error(503, "database_unavailable", None);
+    app.get("/v1/rooms")
+        .send()
+        .expect_error(503, "database_unavailable", None);
     app.admin("GET", "/healthz").send().expect(200);
     eventually(|| {
         app.advance(Duration::from_secs(1));

@@ -11,7 +11,10 @@ use crate::support::{Hanging, NEVER, Receiver, TestApp};
 
 /// Starts a receiver that treats each request so. Returns its url.
 fn receiver(treat: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
-    format!("http://{}/hook", test_http_server::serve(move |_, stream| treat(stream)))
+    format!(
+        "http://{}/hook",
+        test_http_server::serve(move |_, stream| treat(stream))
+    )
 }
 
 /// Starts a receiver that resets each connection: it closes them with the request unread.
@@ -28,7 +31,9 @@ fn resetting() -> String {
 
 /// Writes a byte at a time, over and over, until the sender or the test is gone.
 fn drip(mut stream: TcpStream, test: &Weak<()>) {
-    let head = b"HTTP/1.1 200 OK\r\nx-padding: ".iter().chain(std::iter::repeat(&b'x'));
+    let head = b"HTTP/1.1 200 OK\r\nx-padding: "
+        .iter()
+        .chain(std::iter::repeat(&b'x'));
     for byte in head {
         if stream.write_all(&[*byte]).is_err() || test.strong_count() == 0 {
             return;
@@ -55,23 +60,36 @@ impl Misbehaving {
     fn start() -> Self {
         let (hanging, dripping) = (Hanging::start(), Arc::new(()));
         let test = Arc::downgrade(&dripping);
-        let garbage = receiver(|mut stream| drop(stream.write_all(b"\x16\x03\x01 220 no HTTP\r\n\r\n")));
-        let endless_head = receiver(|mut stream| while stream.write_all(b"HTTP/1.1 200 OK\r\nx: y\r\n").is_ok() {});
+        let garbage =
+            receiver(|mut stream| drop(stream.write_all(b"\x16\x03\x01 220 no HTTP\r\n\r\n")));
+        let endless_head =
+            receiver(
+                |mut stream| while stream.write_all(b"HTTP/1.1 200 OK\r\nx: y\r\n").is_ok() {},
+            );
         let faults = [
             (resetting(), "connection closed before an answer"),
-            (receiver(move |stream| drip(stream, &test)), "timed out after 1s"),
+            (
+                receiver(move |stream| drip(stream, &test)),
+                "timed out after 1s",
+            ),
             (hanging.url.clone(), "timed out after 1s"),
             (garbage, "the answer is not valid HTTP"),
             (endless_head, "the answer is not valid HTTP"),
             (receiver(endless), ""),
         ];
-        Self { faults, _hanging: hanging, _dripping: dripping }
+        Self {
+            faults,
+            _hanging: hanging,
+            _dripping: dripping,
+        }
     }
 }
 
 fn end_room(app: &TestApp, room: &str) {
     app.room(room);
-    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+    app.delete(&format!("/v1/rooms/{room}"))
+        .send()
+        .expect_empty(204);
 }
 
 #[test]
@@ -81,7 +99,10 @@ fn receivers_that_misbehave_in_any_way_delay_no_other() {
     for (url, _) in &misbehaving.faults {
         app.endpoint(url);
     }
-    let id = app.endpoint(&healthy.url)["id"].as_str().unwrap().to_owned();
+    let id = app.endpoint(&healthy.url)["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for room in ["one", "two"] {
         end_room(&app, room);
         app.wait_until_endpoint_armed(&id);
@@ -94,7 +115,10 @@ fn receivers_that_misbehave_in_any_way_delay_no_other() {
 fn deliveries_to_receivers_that_misbehave_in_any_way_end_and_are_tried_again() {
     let app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_secs(1));
     let misbehaving = Misbehaving::start();
-    let ids = misbehaving.faults.each_ref().map(|(url, _)| app.endpoint(url)["id"].clone());
+    let ids = misbehaving
+        .faults
+        .each_ref()
+        .map(|(url, _)| app.endpoint(url)["id"].clone());
     for room in ["one", "two"] {
         end_room(&app, room);
         app.deliver();
@@ -103,9 +127,20 @@ fn deliveries_to_receivers_that_misbehave_in_any_way_end_and_are_tried_again() {
         let deliveries = app.deliveries(&format!("endpoint_id={}", id.as_str().unwrap()));
         assert_eq!(deliveries.len(), 2, "{url}");
         for delivery in deliveries {
-            let status = if error.is_empty() { "delivered" } else { "pending" };
-            assert_eq!((&delivery["status"], &delivery["last_error"]), (&json!(status), &json!(error)), "{delivery}");
-            assert!(delivery.get("next_attempt_at").is_some() != error.is_empty(), "{delivery}");
+            let status = if error.is_empty() {
+                "delivered"
+            } else {
+                "pending"
+            };
+            assert_eq!(
+                (&delivery["status"], &delivery["last_error"]),
+                (&json!(status), &json!(error)),
+                "{delivery}"
+            );
+            assert!(
+                delivery.get("next_attempt_at").is_some() != error.is_empty(),
+                "{delivery}"
+            );
         }
     }
     app.admin("GET", "/readyz").send().expect(200);

@@ -16,27 +16,41 @@ fn call(app: &TestApp) -> (String, String) {
 }
 
 fn token(app: &TestApp, key: &str) -> Request {
-    app.post("/v1/tokens").json(json!({"room": "a", "identity": "bob", "role": "host"})).idempotency_key(key)
+    app.post("/v1/tokens")
+        .json(json!({"room": "a", "identity": "bob", "role": "host"}))
+        .idempotency_key(key)
 }
 
 fn data(app: &TestApp, key: &str) -> Request {
-    app.post("/v1/rooms/a/send-data").json(json!({"data": "aGk="})).idempotency_key(key)
+    app.post("/v1/rooms/a/send-data")
+        .json(json!({"data": "aGk="}))
+        .idempotency_key(key)
 }
 
 fn on_alice(app: &TestApp, action: &str, body: Value) -> Request {
-    app.post(&format!("/v1/rooms/a/participants/alice/{action}")).json(body).idempotency_key(action)
+    app.post(&format!("/v1/rooms/a/participants/alice/{action}"))
+        .json(body)
+        .idempotency_key(action)
 }
 
 /// How many messages a participant has received.
 fn received(app: &TestApp, sid: &str) -> usize {
     let view = app.view(sid);
-    view["inbox"].as_array().unwrap().iter().filter(|entry| entry["type"] == "data").count()
+    view["inbox"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["type"] == "data")
+        .count()
 }
 
 #[track_caller]
 fn assert_same(first: &Response, again: &Response) {
     assert_eq!((again.status, again.text()), (first.status, first.text()));
-    assert!(!first.headers.contains_key("idempotency-replayed") && again.headers.contains_key("idempotency-replayed"));
+    assert!(
+        !first.headers.contains_key("idempotency-replayed")
+            && again.headers.contains_key("idempotency-replayed")
+    );
 }
 
 #[test]
@@ -49,28 +63,57 @@ fn while_the_database_is_locked_nothing_is_done_and_the_same_key_then_does_it_on
             data(&app, "data"),
             on_alice(&app, "mute", json!({"track_sid": track, "muted": true})),
             on_alice(&app, "role", json!({"role": "guest"})),
-            app.post("/v1/rooms/a/recordings").json(json!({"type": "room_composite"})).idempotency_key("recording"),
+            app.post("/v1/rooms/a/recordings")
+                .json(json!({"type": "room_composite"}))
+                .idempotency_key("recording"),
         ]
     };
     let lock = app.records().lock();
     std::thread::scope(|scope| {
-        let sent: Vec<_> = requests().map(|request| scope.spawn(|| request.send())).into_iter().collect();
-        sent.into_iter().for_each(|sent| assert_unavailable(&sent.join().unwrap()));
+        let sent: Vec<_> = requests()
+            .map(|request| scope.spawn(|| request.send()))
+            .into_iter()
+            .collect();
+        sent.into_iter()
+            .for_each(|sent| assert_unavailable(&sent.join().unwrap()));
         // Without a key, nothing is to be stored.
-        app.post("/v1/tokens").json(json!({"room": "a", "identity": "bob"})).send().expect(201);
+        app.post("/v1/tokens")
+            .json(json!({"room": "a", "identity": "bob"}))
+            .send()
+            .expect(201);
         // A request that is malformed is refused alike each time.
-        let malformed = app.post("/v1/tokens").json(json!({"room": "a"})).idempotency_key("malformed");
-        malformed.send().expect_error(400, "invalid_request", Some("identity"));
+        let malformed = app
+            .post("/v1/tokens")
+            .json(json!({"room": "a"}))
+            .idempotency_key("malformed");
+        malformed
+            .send()
+            .expect_error(400, "invalid_request", Some("identity"));
         let participant = app.get("/v1/rooms/a/participants/alice").send().expect(200);
-        assert_eq!((&participant["tracks"][0]["muted"], received(&app, &alice)), (&json!(false), 0));
+        assert_eq!(
+            (&participant["tracks"][0]["muted"], received(&app, &alice)),
+            (&json!(false), 0)
+        );
         assert_eq!(participant["attributes"]["svc.role"], "host");
     });
     drop(lock);
     let first = requests().map(Request::send);
-    assert_eq!(first.each_ref().map(|answer| answer.status), [201, 200, 200, 200, 201]);
-    first.iter().zip(requests().map(Request::send)).for_each(|(first, again)| assert_same(first, &again));
+    assert_eq!(
+        first.each_ref().map(|answer| answer.status),
+        [201, 200, 200, 200, 201]
+    );
+    first
+        .iter()
+        .zip(requests().map(Request::send))
+        .for_each(|(first, again)| assert_same(first, &again));
     assert_eq!(received(&app, &alice), 1);
-    assert_eq!(app.get("/v1/recordings").send().expect(200)["recordings"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        app.get("/v1/recordings").send().expect(200)["recordings"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -118,7 +161,9 @@ fn on_a_full_disk_a_key_gives_one_answer_and_sends_at_most_once() {
 
 #[test]
 fn what_has_been_done_is_answered_although_its_response_cannot_be_stored() {
-    if Engine::Sqlite.is_not_chosen("the heartbeat of a server that shares its database would take the fault") {
+    if Engine::Sqlite
+        .is_not_chosen("the heartbeat of a server that shares its database would take the fault")
+    {
         return;
     }
     let app = TestApp::start();

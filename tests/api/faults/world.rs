@@ -17,7 +17,11 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        Self { app: TestApp::start_with_webrtc(), receiver: Receiver::start(), received: Vec::new() }
+        Self {
+            app: TestApp::start_with_webrtc(),
+            receiver: Receiver::start(),
+            received: Vec::new(),
+        }
     }
 
     /// Sends a request. While it waits, time passes, so that failed actors are rebuilt.
@@ -44,7 +48,9 @@ impl World {
                 return answer;
             }
             let code = answer.json()["error"]["code"].clone();
-            let is_failure = ["internal_error", "media_unavailable"].map(Value::from).contains(&code);
+            let is_failure = ["internal_error", "media_unavailable"]
+                .map(Value::from)
+                .contains(&code);
             assert!(is_failure, "{}", answer.text());
             self.app.advance(Duration::from_millis(100));
         }
@@ -56,7 +62,11 @@ impl World {
     pub fn until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
         let started = Instant::now();
         while !holds(self) {
-            assert!(started.elapsed() < WAIT_LIMIT, "waited in vain: {}", self.actors());
+            assert!(
+                started.elapsed() < WAIT_LIMIT,
+                "waited in vain: {}",
+                self.actors()
+            );
             self.pass(Duration::from_millis(500));
         }
     }
@@ -68,12 +78,17 @@ impl World {
 
     pub fn room(&self, name: &str, empty_timeout_seconds: u32) {
         let body = json!({"name": name, "empty_timeout_seconds": empty_timeout_seconds});
-        self.call(self.app.post("/v1/rooms").json(body).idempotency_key(name), &[201]);
+        self.call(
+            self.app.post("/v1/rooms").json(body).idempotency_key(name),
+            &[201],
+        );
     }
 
     pub fn join(&self, room: &str, identity: &str, role: &str) -> String {
         let body = json!({"token": self.app.token(room, identity, role)});
-        let joined = self.call(self.app.admin("POST", "/sandbox/join").json(body), &[201]).json();
+        let joined = self
+            .call(self.app.admin("POST", "/sandbox/join").json(body), &[201])
+            .json();
         joined["sid"].as_str().unwrap().to_owned()
     }
 
@@ -89,7 +104,12 @@ impl World {
         let alice = self.join("stage", "alice", "host");
         self.join("stage", "bob", "guest");
         let tracks = app.admin("POST", &format!("/sandbox/participants/{alice}/tracks"));
-        let track = self.call(tracks.json(json!({"kind": "audio", "source": "microphone"})), &[201]).json();
+        let track = self
+            .call(
+                tracks.json(json!({"kind": "audio", "source": "microphone"})),
+                &[201],
+            )
+            .json();
         self.moderate(&track["sid"]);
         self.ask_for_a_seat();
         self.follow();
@@ -100,7 +120,11 @@ impl World {
         }
         self.until(|world| {
             let actors = world.actors();
-            let works = |actor: &Value| ["running", "hibernating"].map(Value::from).contains(&actor["status"]);
+            let works = |actor: &Value| {
+                ["running", "hibernating"]
+                    .map(Value::from)
+                    .contains(&actor["status"])
+            };
             actors["actors"].as_array().unwrap().iter().all(works)
         });
     }
@@ -108,9 +132,14 @@ impl World {
     /// A WebRTC client is let in and never connects its media, so its seat expires.
     fn ask_for_a_seat(&self) {
         let body = json!({"room": "sibling", "identity": "erin", "role": "guest"});
-        let token = self.call(self.app.post("/v1/tokens").json(body), &[201]).json();
+        let token = self
+            .call(self.app.post("/v1/tokens").json(body), &[201])
+            .json();
         let api = self.app.api.replacen("http", "ws", 1);
-        let url = format!("{api}/rtc?access_token={}&protocol=16", token["token"].as_str().unwrap());
+        let url = format!(
+            "{api}/rtc?access_token={}&protocol=16",
+            token["token"].as_str().unwrap()
+        );
         let (sender, answer) = mpsc::channel();
         std::thread::spawn(move || sender.send(tungstenite::connect(url).is_ok()));
         let started = Instant::now();
@@ -122,7 +151,10 @@ impl World {
     }
 
     fn actors(&self) -> Value {
-        self.app.admin("GET", "/debug/actors?limit=200").send().expect(200)
+        self.app
+            .admin("GET", "/debug/actors?limit=200")
+            .send()
+            .expect(200)
     }
 
     fn moderate(&self, track: &Value) {
@@ -130,8 +162,15 @@ impl World {
         let of = |path: &str| format!("/v1/rooms/stage/{path}");
         let mute = json!({"track_sid": track, "muted": true});
         self.call(app.post(&of("participants/alice/mute")).json(mute), &[200]);
-        self.call(app.post(&of("send-data")).json(json!({"data": "aGk="})), &[200]);
-        self.call(app.post(&of("participants/bob/role")).json(json!({"role": "host"})), &[200]);
+        self.call(
+            app.post(&of("send-data")).json(json!({"data": "aGk="})),
+            &[200],
+        );
+        self.call(
+            app.post(&of("participants/bob/role"))
+                .json(json!({"role": "host"})),
+            &[200],
+        );
         // It may have been removed although the answer was lost.
         self.call(app.delete(&of("participants/bob")), &[204, 404]);
     }
@@ -140,7 +179,9 @@ impl World {
     fn follow(&self) {
         let app = &self.app;
         let record = |key: &str| {
-            let start = app.post("/v1/rooms/stage/recordings").json(json!({"type": "room_composite"}));
+            let start = app
+                .post("/v1/rooms/stage/recordings")
+                .json(json!({"type": "room_composite"}));
             let started = self.call(start.idempotency_key(key), &[201]).json();
             format!("/v1/recordings/{}", started["egress_id"].as_str().unwrap())
         };
@@ -150,12 +191,16 @@ impl World {
         self.call(app.post(&format!("{first}/stop")), &[200]);
         let create = |identity: &str| {
             let body = json!({"input_type": "rtmp", "participant_identity": identity});
-            self.call(app.post("/v1/rooms/stage/ingress").json(body), &[201]).json()
+            self.call(app.post("/v1/rooms/stage/ingress").json(body), &[201])
+                .json()
         };
         let (first, second) = (create("camera-1"), create("camera-2"));
         for ingress in [&first, &second] {
             let key = ingress["stream_key"].as_str().unwrap();
-            self.call(app.admin("POST", &format!("/sandbox/ingress/{key}/connect")), &[200]);
+            self.call(
+                app.admin("POST", &format!("/sandbox/ingress/{key}/connect")),
+                &[200],
+            );
         }
         let path = format!("/v1/ingress/{}", first["ingress_id"].as_str().unwrap());
         self.call(app.get(&path), &[200]);
@@ -164,9 +209,16 @@ impl World {
 
     /// A recording whose start has no answer.
     fn miss_an_answer(&self) {
-        let outage = |seconds: u32| self.app.admin("POST", "/sandbox/outage").json(json!({"seconds": seconds}));
+        let outage = |seconds: u32| {
+            self.app
+                .admin("POST", "/sandbox/outage")
+                .json(json!({"seconds": seconds}))
+        };
         self.answer(outage(600)).expect(200);
-        let start = self.app.post("/v1/rooms/stage/recordings").json(json!({"type": "room_composite"}));
+        let start = self
+            .app
+            .post("/v1/rooms/stage/recordings")
+            .json(json!({"type": "room_composite"}));
         self.answer(start);
         self.answer(outage(0)).expect(200);
     }
@@ -181,14 +233,24 @@ impl World {
             active["sessions"] == json!([]) && world.app.deliveries("status=pending").is_empty()
         });
         let received = self.receiver.drain();
-        self.received.extend(received.iter().map(|post| (post.header("webhook-id").to_owned(), post.json())));
+        self.received.extend(
+            received
+                .iter()
+                .map(|post| (post.header("webhook-id").to_owned(), post.json())),
+        );
     }
 
     /// Deletes the webhook endpoint.
     pub fn forget_endpoint(&self) {
         let endpoints = self.app.get("/v1/webhook-endpoints").send().expect(200);
-        let id = endpoints["webhook_endpoints"][0]["id"].as_str().unwrap().to_owned();
-        self.call(self.app.delete(&format!("/v1/webhook-endpoints/{id}")), &[204]);
+        let id = endpoints["webhook_endpoints"][0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        self.call(
+            self.app.delete(&format!("/v1/webhook-endpoints/{id}")),
+            &[204],
+        );
     }
 
     /// Whether no fault is left.

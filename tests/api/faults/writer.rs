@@ -23,12 +23,15 @@ fn a_panic_before_the_commit_leaves_nothing_of_the_change() {
     let create = app.post("/v1/rooms").json(json!({"name": "during"}));
     let app = write_with_panic(app, "batch begun", create);
     app.get("/v1/rooms/before").send().expect(200);
-    app.get("/v1/rooms/during").send().expect_error(404, "room_not_found", None);
+    app.get("/v1/rooms/during")
+        .send()
+        .expect_error(404, "room_not_found", None);
     app.room("during");
 }
 
 #[test]
-fn a_change_whose_answer_was_lost_by_a_panic_after_the_commit_is_there_and_its_event_is_delivered_once() {
+fn a_change_whose_answer_was_lost_by_a_panic_after_the_commit_is_there_and_its_event_is_delivered_once()
+ {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("before");
     app.room("ended");
@@ -37,7 +40,10 @@ fn a_change_whose_answer_was_lost_by_a_panic_after_the_commit_is_there_and_its_e
     receiver.drain();
     let end = app.delete("/v1/rooms/ended");
     let app = write_with_panic(app, "batch ended", end);
-    assert_eq!(app.get("/v1/rooms/ended").send().expect(200)["status"], "ended");
+    assert_eq!(
+        app.get("/v1/rooms/ended").send().expect(200)["status"],
+        "ended"
+    );
     app.wait_for_event("participant.connection_aborted", 1);
     let mut types = app.event_types(&receiver);
     types.sort_unstable();

@@ -41,12 +41,23 @@ fn a_project_waits_for_itself_and_another_is_served_meanwhile() {
         let waiting = scope.spawn(|| app.get("/v1/rooms/a").send());
         eventually(|| admitted(&app, "waiting", 1));
         expect_refused(&app.get("/v1/rooms").send(), 429, "rate_limited");
-        expect_refused(&app.post("/v1/rooms").json(json!({"name": "b"})).send(), 429, "rate_limited");
+        expect_refused(
+            &app.post("/v1/rooms").json(json!({"name": "b"})).send(),
+            429,
+            "rate_limited",
+        );
         app.get("/v1/rooms").bearer(&other.key).send().expect(200);
-        assert!(admitted(&app, "running", 1) && admitted(&app, "waiting", 1), "others have waited for the database");
+        assert!(
+            admitted(&app, "running", 1) && admitted(&app, "waiting", 1),
+            "others have waited for the database"
+        );
         drop(lock);
         running.join().unwrap().expect(201);
-        assert_eq!(waiting.join().unwrap().expect(200)["name"], "a", "it was its turn after the creation");
+        assert_eq!(
+            waiting.join().unwrap().expect(200)["name"],
+            "a",
+            "it was its turn after the creation"
+        );
     });
     app.room("b");
     assert!(refused(&app, "project", 2));
@@ -78,7 +89,10 @@ fn requests_beyond_the_total_are_503_and_the_admin_listener_answers() {
         let response = app.get("/v1/rooms").bearer(&other.key).send();
         expect_refused(&response, 503, "database_unavailable");
         app.get("/healthz").send().expect(200);
-        app.get("/v1/rooms").bearer("nobody").send().expect_error(401, "unauthorized", None);
+        app.get("/v1/rooms")
+            .bearer("nobody")
+            .send()
+            .expect_error(401, "unauthorized", None);
         drop(lock);
         running.join().unwrap().expect(201);
     });

@@ -59,7 +59,11 @@ fn kept_alive(address: &str) -> TcpStream {
 
 /// The head of a request whose body is announced by `header`, and the body's beginning.
 fn unfinished(app: &TestApp, path: &str, header: &str) -> String {
-    let begun = if header.starts_with("Transfer") { "5\r\n{" } else { "{" };
+    let begun = if header.starts_with("Transfer") {
+        "5\r\n{"
+    } else {
+        "{"
+    };
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
          {header}\r\n\r\n{begun}",
@@ -77,7 +81,13 @@ fn a_body_that_does_not_arrive_in_time_is_408_and_its_connection_is_closed() {
             parsed(&answer).expect_error(408, "request_timeout", None);
         }
     }
-    assert_eq!(app.get("/v1/rooms").send().expect(200)["rooms"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        app.get("/v1/rooms").send().expect(200)["rooms"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -112,7 +122,11 @@ fn an_idle_connection_is_kept_for_longer_than_a_slow_one_and_then_closed() {
     for address in [&app.api, &app.admin] {
         let started = Instant::now();
         rest(kept_alive(address));
-        assert!(started.elapsed() > 2 * TIMEOUT, "closed after {:?}", started.elapsed());
+        assert!(
+            started.elapsed() > 2 * TIMEOUT,
+            "closed after {:?}",
+            started.elapsed()
+        );
     }
 }
 
@@ -123,8 +137,15 @@ fn a_client_that_does_not_read_its_responses_loses_its_connection() {
         config.http.max_connections = 1;
     });
     // More than the buffers of the sockets take.
-    let stalled = send(&app.api, &"GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(100));
-    eventually(|| app.get("/healthz").try_send().is_some_and(|answer| answer.status == 200));
+    let stalled = send(
+        &app.api,
+        &"GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(100),
+    );
+    eventually(|| {
+        app.get("/healthz")
+            .try_send()
+            .is_some_and(|answer| answer.status == 200)
+    });
     drop(stalled);
 }
 
@@ -136,7 +157,10 @@ fn a_client_that_waits_for_the_server_keeps_its_connection() {
     let lock = app.records().lock();
     let started = Instant::now();
     let refused = app.post("/v1/rooms").json(json!({"name": "a"})).send();
-    assert!(started.elapsed() > TIMEOUT + TIMEOUT / 2, "the database is locked for longer than clients may wait");
+    assert!(
+        started.elapsed() > TIMEOUT + TIMEOUT / 2,
+        "the database is locked for longer than clients may wait"
+    );
     refused.expect_error(503, "database_unavailable", None);
     drop(lock);
     // A silent stream of events stays open, too.
@@ -154,9 +178,16 @@ fn connections_beyond_the_maximum_are_closed_and_counted() {
     assert_eq!(rest(send(&app.api, HEALTH)), "");
     // The admin listener has connections of its own.
     let metrics = app.admin("GET", "/metrics").send().text();
-    assert!(metrics.contains("conclave_http_connections_refused_total{limit=\"total\"} 1\n"), "{metrics}");
+    assert!(
+        metrics.contains("conclave_http_connections_refused_total{limit=\"total\"} 1\n"),
+        "{metrics}"
+    );
     open.pop();
-    eventually(|| app.get("/healthz").try_send().is_some_and(|answer| answer.status == 200));
+    eventually(|| {
+        app.get("/healthz")
+            .try_send()
+            .is_some_and(|answer| answer.status == 200)
+    });
 }
 
 /// Sends a part of a body again and again, until the server has closed the connection.
@@ -174,9 +205,13 @@ pub fn assert_is_not_read_for_ever(mut stream: &TcpStream, part: &[u8]) {
 fn a_client_that_sends_on_after_its_refusal_is_closed() {
     let app = TestApp::start();
     let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x1_0000], b"\r\n"].concat();
-    for (header, part) in [("Transfer-Encoding: chunked", chunk.as_slice()), ("Content-Length: 1000000000000", &chunk)]
-    {
-        let head = format!("POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer nobody\r\n{header}\r\n\r\n");
+    for (header, part) in [
+        ("Transfer-Encoding: chunked", chunk.as_slice()),
+        ("Content-Length: 1000000000000", &chunk),
+    ] {
+        let head = format!(
+            "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer nobody\r\n{header}\r\n\r\n"
+        );
         let mut stream = send(&app.api, &head);
         let mut status = [0; 12];
         stream.read_exact(&mut status).unwrap();
@@ -197,16 +232,36 @@ fn a_body_of_some_size_that_is_refused_unread_leaves_its_connection_to_the_next_
         stream.write_all(&chunk.repeat(32)).unwrap();
         stream.write_all(b"0\r\n\r\n").unwrap();
     }
-    stream.write_all(HEALTH.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    stream
+        .write_all(
+            HEALTH
+                .replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )
+        .unwrap();
     let answers = rest(stream);
-    assert_eq!((answers.matches("HTTP/1.1 401").count(), answers.matches("HTTP/1.1 200").count()), (4, 1), "{answers}");
+    assert_eq!(
+        (
+            answers.matches("HTTP/1.1 401").count(),
+            answers.matches("HTTP/1.1 200").count()
+        ),
+        (4, 1),
+        "{answers}"
+    );
 }
 
 /// Connects from another address of this machine, and sends a request.
 fn kept_alive_from(source: &str, address: &str) -> TcpStream {
     let socket: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
-    connect_socket(&socket, &address.trim_start_matches("http://").parse::<SocketAddr>().unwrap()).unwrap();
+    connect_socket(
+        &socket,
+        &address
+            .trim_start_matches("http://")
+            .parse::<SocketAddr>()
+            .unwrap(),
+    )
+    .unwrap();
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     assert_is_answered(&mut stream);
@@ -218,14 +273,20 @@ fn assert_is_answered(stream: &mut TcpStream) {
     stream.write_all(HEALTH.as_bytes()).unwrap();
     let mut answer = [0; 4_096];
     let read = stream.read(&mut answer).unwrap();
-    assert!(answer[..read].starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer[..read]));
+    assert!(
+        answer[..read].starts_with(b"HTTP/1.1 200 OK"),
+        "{}",
+        String::from_utf8_lossy(&answer[..read])
+    );
 }
 
 #[test]
 fn connections_that_wait_give_way_to_new_ones_on_the_admin_listener() {
     let app = TestApp::start();
     let watcher = Watcher::open(&app.admin, "");
-    let mut others: Vec<_> = (0..5).map(|_| kept_alive_from("127.0.0.2", &app.admin)).collect();
+    let mut others: Vec<_> = (0..5)
+        .map(|_| kept_alive_from("127.0.0.2", &app.admin))
+        .collect();
     let unread_body = "POST /sandbox/join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                        Content-Length: 100\r\n\r\n{";
     // As many of each kind as there may be at all.

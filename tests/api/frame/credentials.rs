@@ -36,21 +36,31 @@ fn missing_malformed_and_unknown_keys_all_fail_identically() {
 #[test]
 fn a_key_is_read_only_from_the_header() {
     let app = TestApp::start();
-    app.get(&format!("/v1/rooms?api_key={}", app.key)).anonymous().send().expect_error(401, "unauthorized", None);
+    app.get(&format!("/v1/rooms?api_key={}", app.key))
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
     let cookie = format!("authorization={}", app.key);
-    app.get("/v1/rooms").anonymous().header("cookie", &cookie).send().expect_error(401, "unauthorized", None);
-    app.get("/v1/rooms").anonymous().header("x-svc-room-token", &app.key).send().expect_error(
-        401,
-        "unauthorized",
-        None,
-    );
+    app.get("/v1/rooms")
+        .anonymous()
+        .header("cookie", &cookie)
+        .send()
+        .expect_error(401, "unauthorized", None);
+    app.get("/v1/rooms")
+        .anonymous()
+        .header("x-svc-room-token", &app.key)
+        .send()
+        .expect_error(401, "unauthorized", None);
 }
 
 #[test]
 fn the_scheme_is_read_in_any_case() {
     let app = TestApp::start();
     let value = format!("bEaReR {}", app.key);
-    app.get("/v1/rooms").header("authorization", &value).send().expect(200);
+    app.get("/v1/rooms")
+        .header("authorization", &value)
+        .send()
+        .expect(200);
 }
 
 #[test]
@@ -62,7 +72,10 @@ fn a_key_works_as_soon_as_it_is_created_and_stops_as_soon_as_it_is_revoked() {
     conclave(&app, &["key", "revoke", &other.key[..12]]);
     let refused = get();
     refused.expect_error(401, "unauthorized", None);
-    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    let message = refused.json()["error"]["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(message.contains("revoked"), "{message}");
     app.get("/v1/rooms").send().expect(200);
 }
@@ -80,17 +93,26 @@ fn an_unknown_key_with_the_prefix_of_a_revoked_one_is_refused() {
 #[test]
 fn all_keys_of_a_project_see_the_same_rooms() {
     let app = TestApp::start();
-    let second = conclave(&app, &["key", "create", &app.project])["key"].as_str().unwrap().to_owned();
+    let second = conclave(&app, &["key", "create", &app.project])["key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     app.room("a");
     app.get("/v1/rooms/a").bearer(&second).send().expect(200);
-    assert_eq!(app.get("/v1/rooms").bearer(&second).send().json()["rooms"][0]["name"], json!("a"));
+    assert_eq!(
+        app.get("/v1/rooms").bearer(&second).send().json()["rooms"][0]["name"],
+        json!("a")
+    );
 }
 
 #[test]
 fn a_key_takes_precedence_over_a_room_token() {
     let app = TestApp::start();
     app.room("a");
-    app.delete("/v1/rooms/a").header("x-svc-room-token", "garbage").send().expect_empty(204);
+    app.delete("/v1/rooms/a")
+        .header("x-svc-room-token", "garbage")
+        .send()
+        .expect_empty(204);
 }
 
 #[test]

@@ -8,9 +8,22 @@ use crate::tools::{assert_envelope, exchange};
 #[test]
 fn an_unknown_route_answers_with_the_error_envelope() {
     let app = TestApp::start();
-    for path in ["/", "/v1", "/v1/", "/v2/rooms", "/v1/nothing", "/v1/rooms/", "/v1/rooms/a/b/c/d", "//v1/rooms"] {
+    for path in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v2/rooms",
+        "/v1/nothing",
+        "/v1/rooms/",
+        "/v1/rooms/a/b/c/d",
+        "//v1/rooms",
+    ] {
         app.get(path).send().expect_error(404, "not_found", None);
-        app.post(path).anonymous().json(json!({})).send().expect_error(404, "not_found", None);
+        app.post(path)
+            .anonymous()
+            .json(json!({}))
+            .send()
+            .expect_error(404, "not_found", None);
     }
 }
 
@@ -30,7 +43,11 @@ fn an_unsupported_method_is_405_with_the_allowed_ones() {
         ("DELETE", "/v1/tokens", "POST"),
         ("POST", "/v1/rooms/a", "GET, HEAD, DELETE"),
         ("GET", "/v1/tokens", "POST"),
-        ("PATCH", "/v1/templates/tpl_000000000000/roles/host", "PUT, GET, HEAD, DELETE"),
+        (
+            "PATCH",
+            "/v1/templates/tpl_000000000000/roles/host",
+            "PUT, GET, HEAD, DELETE",
+        ),
         ("OPTIONS", "/v1/rooms", "POST, GET, HEAD"),
         ("PURGE", "/v1/rooms", "POST, GET, HEAD"),
     ] {
@@ -65,7 +82,9 @@ fn paths_outside_the_operations_answer_with_the_error_envelope_too() {
         assert_eq!(answer.headers["allow"], allowed, "{method} {path}");
     }
     for path in ["/nope", "/sandbox/nope", "/sandbox"] {
-        app.admin("POST", path).send().expect_error(404, "not_found", None);
+        app.admin("POST", path)
+            .send()
+            .expect_error(404, "not_found", None);
     }
 }
 
@@ -82,9 +101,15 @@ fn every_answer_has_its_own_request_id() {
         app.delete("/v1/rooms/a").send(),
         app.get("/healthz").send(),
     ];
-    let ids: std::collections::BTreeSet<_> = answers.iter().map(|answer| &answer.headers["x-request-id"]).collect();
+    let ids: std::collections::BTreeSet<_> = answers
+        .iter()
+        .map(|answer| &answer.headers["x-request-id"])
+        .collect();
     assert_eq!(ids.len(), answers.len());
-    assert!(ids.iter().all(|id| uuid::Uuid::parse_str(id).is_ok()), "{ids:?}");
+    assert!(
+        ids.iter().all(|id| uuid::Uuid::parse_str(id).is_ok()),
+        "{ids:?}"
+    );
 }
 
 #[test]
@@ -105,18 +130,31 @@ fn malformed_json_is_400_without_a_field() {
         b"\xef\xbb\xbf{\"name\":\"a\"}",
     ];
     for body in bodies {
-        app.post("/v1/rooms").raw(body).send().expect_error(400, "invalid_request", None);
+        app.post("/v1/rooms")
+            .raw(body)
+            .send()
+            .expect_error(400, "invalid_request", None);
     }
-    let twice = app.post("/v1/rooms").raw(r#"{"name":"a","name":"b"}"#).send();
+    let twice = app
+        .post("/v1/rooms")
+        .raw(r#"{"name":"a","name":"b"}"#)
+        .send();
     twice.expect_error(400, "invalid_request", Some("name"));
 }
 
 #[test]
 fn a_request_that_is_not_http_does_no_harm() {
     let app = TestApp::start();
-    for bytes in [&b"\x00\x01\x02\r\n\r\n"[..], b"GET\r\n\r\n", b"GET /v1/rooms HTTP/9.9\r\n\r\n"] {
+    for bytes in [
+        &b"\x00\x01\x02\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET /v1/rooms HTTP/9.9\r\n\r\n",
+    ] {
         let answer = exchange(&app, bytes);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+            "{answer}"
+        );
     }
     app.get("/v1/rooms").send().expect(200);
 }
@@ -124,12 +162,21 @@ fn a_request_that_is_not_http_does_no_harm() {
 #[test]
 fn unusual_paths_are_answered_with_the_error_envelope() {
     let app = TestApp::start();
-    for path in
-        ["/v1/rooms/%00", "/v1/rooms/%2e%2e", "/v1/rooms/a%2Fb", "/v1/rooms/%", "/v1/rooms/%zz", "/v1/rooms/a;b"]
-    {
+    for path in [
+        "/v1/rooms/%00",
+        "/v1/rooms/%2e%2e",
+        "/v1/rooms/a%2Fb",
+        "/v1/rooms/%",
+        "/v1/rooms/%zz",
+        "/v1/rooms/a;b",
+    ] {
         for method in ["GET", "DELETE"] {
             let answer = app.request(method, path).send();
-            assert!((400..500).contains(&answer.status), "{method} {path}: {}", answer.text());
+            assert!(
+                (400..500).contains(&answer.status),
+                "{method} {path}: {}",
+                answer.text()
+            );
             assert_envelope(&answer);
         }
     }

@@ -16,13 +16,25 @@ fn create(app: &TestApp, key: &str, body: Value) -> Response {
 #[track_caller]
 fn assert_replays(replay: &Response, first: &Response) {
     assert_eq!((replay.status, replay.text()), (first.status, first.text()));
-    assert_eq!(replay.headers.get("idempotency-replayed").map(String::as_str), Some("true"));
+    assert_eq!(
+        replay
+            .headers
+            .get("idempotency-replayed")
+            .map(String::as_str),
+        Some("true")
+    );
     assert_eq!(first.headers.get("idempotency-replayed"), None);
-    assert_eq!(replay.headers.get("content-type"), first.headers.get("content-type"));
+    assert_eq!(
+        replay.headers.get("content-type"),
+        first.headers.get("content-type")
+    );
 }
 
 fn rooms(app: &TestApp) -> usize {
-    app.get("/v1/rooms").send().expect(200)["rooms"].as_array().unwrap().len()
+    app.get("/v1/rooms").send().expect(200)["rooms"]
+        .as_array()
+        .unwrap()
+        .len()
 }
 
 #[test]
@@ -40,15 +52,30 @@ fn a_replay_is_the_original_answer_byte_for_byte_without_an_effect() {
 fn an_answer_with_a_secret_is_replayed_too() {
     let app = TestApp::start();
     app.room("a");
-    let token = || app.post("/v1/tokens").json(json!({"room": "a", "identity": "x"})).idempotency_key("k").send();
+    let token = || {
+        app.post("/v1/tokens")
+            .json(json!({"room": "a", "identity": "x"}))
+            .idempotency_key("k")
+            .send()
+    };
     let first = token();
     first.expect(201);
     app.advance(Duration::from_secs(5));
     assert_replays(&token(), &first);
     let url = json!({"url": "http://127.0.0.1:9/hook"});
-    let endpoint = || app.post("/v1/webhook-endpoints").json(url.clone()).idempotency_key("k").send();
+    let endpoint = || {
+        app.post("/v1/webhook-endpoints")
+            .json(url.clone())
+            .idempotency_key("k")
+            .send()
+    };
     let first = endpoint();
-    assert!(first.expect(201)["secret"].as_str().unwrap().starts_with("whsec_"));
+    assert!(
+        first.expect(201)["secret"]
+            .as_str()
+            .unwrap()
+            .starts_with("whsec_")
+    );
     assert_replays(&endpoint(), &first);
     let listed = app.get("/v1/webhook-endpoints").send().expect(200);
     assert_eq!(listed["webhook_endpoints"].as_array().unwrap().len(), 1);
@@ -59,7 +86,11 @@ fn another_body_with_the_same_key_is_refused_even_if_it_is_equivalent() {
     let app = TestApp::start();
     create(&app, "k", json!({"name": "a"})).expect(201);
     create(&app, "k", json!({"name": "b"})).expect_error(409, "idempotency_key_reuse", None);
-    let spaced = app.post("/v1/rooms").raw(r#"{"name" : "a"}"#).idempotency_key("k").send();
+    let spaced = app
+        .post("/v1/rooms")
+        .raw(r#"{"name" : "a"}"#)
+        .idempotency_key("k")
+        .send();
     spaced.expect_error(409, "idempotency_key_reuse", None);
     create(&app, "k", json!({"name": "a"})).expect(201);
     assert_eq!(rooms(&app), 1);
@@ -69,9 +100,17 @@ fn another_body_with_the_same_key_is_refused_even_if_it_is_equivalent() {
 fn a_key_belongs_to_one_operation_and_one_project() {
     let app = TestApp::start();
     create(&app, "k", json!({"name": "a"})).expect(201);
-    app.post("/v1/templates").json(json!({"name": "a"})).idempotency_key("k").send().expect(201);
+    app.post("/v1/templates")
+        .json(json!({"name": "a"}))
+        .idempotency_key("k")
+        .send()
+        .expect(201);
     let other = other_project(&app, "self_hosted");
-    let request = app.post("/v1/rooms").bearer(&other.key).json(json!({"name": "a"})).idempotency_key("k");
+    let request = app
+        .post("/v1/rooms")
+        .bearer(&other.key)
+        .json(json!({"name": "a"}))
+        .idempotency_key("k");
     let room = request.send();
     assert_eq!(room.expect(201)["project_id"], other.project);
     assert_eq!(room.headers.get("idempotency-replayed"), None);
@@ -110,12 +149,25 @@ fn errors_that_depend_only_on_the_request_are_stored() {
 #[test]
 fn errors_before_the_operation_are_not_stored() {
     let app = TestApp::start();
-    let post = || app.post("/v1/rooms").json(json!({"name": "a"})).idempotency_key("k");
-    post().anonymous().send().expect_error(401, "unauthorized", None);
-    post().header("content-type", "text/plain").send().expect_error(415, "unsupported_media_type", None);
+    let post = || {
+        app.post("/v1/rooms")
+            .json(json!({"name": "a"}))
+            .idempotency_key("k")
+    };
+    post()
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
+    post()
+        .header("content-type", "text/plain")
+        .send()
+        .expect_error(415, "unsupported_media_type", None);
     let large = post().raw("x".repeat(65_537)).idempotency_key("k").send();
     large.expect_error(413, "payload_too_large", None);
-    post().header("origin", "https://evil.example").send().expect_error(403, "origin_rejected", None);
+    post()
+        .header("origin", "https://evil.example")
+        .send()
+        .expect_error(403, "origin_rejected", None);
     let made = post().send();
     made.expect(201);
     assert_eq!(made.headers.get("idempotency-replayed"), None);
@@ -137,16 +189,26 @@ fn a_429_is_not_stored() {
 fn a_replay_counts_against_the_rate_and_needs_the_credential() {
     let app = TestApp::start();
     create(&app, "k", json!({"name": "a"})).expect(201);
-    let request = app.post("/v1/rooms").json(json!({"name": "a"})).idempotency_key("k");
-    request.anonymous().send().expect_error(401, "unauthorized", None);
+    let request = app
+        .post("/v1/rooms")
+        .json(json!({"name": "a"}))
+        .idempotency_key("k");
+    request
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
 }
 
 #[test]
 fn stored_answers_survive_a_restart() {
     let app = TestApp::start();
     let first = create(&app, "k", json!({"name": "a"}));
-    let mint =
-        |app: &TestApp| app.post("/v1/tokens").json(json!({"room": "a", "identity": "x"})).idempotency_key("t").send();
+    let mint = |app: &TestApp| {
+        app.post("/v1/tokens")
+            .json(json!({"room": "a", "identity": "x"}))
+            .idempotency_key("t")
+            .send()
+    };
     let token = mint(&app);
     token.expect(201);
     let app = app.restart();
@@ -173,12 +235,20 @@ fn concurrent_calls_with_one_key_run_once_and_get_the_same_answer() {
     let app = TestApp::start_with(|config| config.http.workers = 4);
     for round in 0..5 {
         let body = json!({"name": format!("t{round}")});
-        let post = || app.post("/v1/templates").json(body.clone()).idempotency_key(&format!("k{round}")).send();
+        let post = || {
+            app.post("/v1/templates")
+                .json(body.clone())
+                .idempotency_key(&format!("k{round}"))
+                .send()
+        };
         let answers: Vec<Response> = std::thread::scope(|scope| {
             let calls: Vec<_> = (0..4).map(|_| scope.spawn(post)).collect();
             calls.into_iter().map(|call| call.join().unwrap()).collect()
         });
-        let replays = answers.iter().filter(|answer| answer.headers.contains_key("idempotency-replayed")).count();
+        let replays = answers
+            .iter()
+            .filter(|answer| answer.headers.contains_key("idempotency-replayed"))
+            .count();
         assert_eq!(replays, 3);
         for answer in &answers {
             answer.expect(201);
@@ -206,7 +276,11 @@ fn a_key_has_1_to_255_printable_characters() {
     let app = TestApp::start();
     let field = Some("Idempotency-Key");
     create(&app, "", json!({"name": "a"})).expect_error(400, "invalid_request", field);
-    create(&app, &"k".repeat(256), json!({"name": "a"})).expect_error(400, "invalid_request", field);
+    create(&app, &"k".repeat(256), json!({"name": "a"})).expect_error(
+        400,
+        "invalid_request",
+        field,
+    );
     create(&app, "schlüssel", json!({"name": "a"})).expect_error(400, "invalid_request", field);
     create(&app, "a\tb", json!({"name": "a"})).expect_error(400, "invalid_request", field);
     assert_eq!(rooms(&app), 0);
@@ -224,7 +298,10 @@ fn two_keys_in_one_request_are_refused() {
         app.key
     );
     let answer = exchange(&app, head.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("\"field\":\"Idempotency-Key\""), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 400") && answer.contains("\"field\":\"Idempotency-Key\""),
+        "{answer}"
+    );
     assert_eq!(rooms(&app), 0);
 }
 
@@ -237,7 +314,11 @@ fn operations_without_idempotency_ignore_a_key() {
     assert_eq!(put(json!({"priority": 1})).expect(200)["priority"], 1);
     app.get("/v1/rooms").idempotency_key("").send().expect(200);
     let settings = format!("/v1/templates/{}", default_template(&app));
-    app.patch(&settings).json(json!({})).idempotency_key("").send().expect(200);
+    app.patch(&settings)
+        .json(json!({}))
+        .idempotency_key("")
+        .send()
+        .expect(200);
 }
 
 /// A room with one participant who may mute, unmute and record, one who may only mute, and one without permissions.
@@ -251,8 +332,16 @@ fn stage() -> TestApp {
 
 /// A call with a room token and an idempotency key.
 fn by_token(app: &TestApp, token: &str, path: &str, key: &str, body: Value) -> Response {
-    let request = app.post(path).anonymous().header("x-svc-room-token", token).idempotency_key(key);
-    if body.is_null() { request.send() } else { request.json(body).send() }
+    let request = app
+        .post(path)
+        .anonymous()
+        .header("x-svc-room-token", token)
+        .idempotency_key(key);
+    if body.is_null() {
+        request.send()
+    } else {
+        request.json(body).send()
+    }
 }
 
 const RECORDINGS: &str = "/v1/rooms/stage/recordings";
@@ -261,27 +350,58 @@ const RECORDINGS: &str = "/v1/rooms/stage/recordings";
 fn an_error_for_a_participant_is_replayed_only_to_that_participant() {
     let app = stage();
     let [guest, chair] = ["guest", "chair"].map(|role| app.token("stage", role, role));
-    let record = |token: &str| by_token(&app, token, RECORDINGS, "k", json!({"type": "room_composite"}));
+    let record = |token: &str| {
+        by_token(
+            &app,
+            token,
+            RECORDINGS,
+            "k",
+            json!({"type": "room_composite"}),
+        )
+    };
     let refused = record(&guest);
     refused.expect_error(403, "permission_denied", Some("record"));
     assert_replays(&record(&guest), &refused);
     // A newer token of the same participant is the same caller.
     app.advance(Duration::from_secs(5));
     assert_replays(&record(&app.token("stage", "guest", "guest")), &refused);
-    let other_body = by_token(&app, &guest, RECORDINGS, "k", json!({"type": "room_composite", "layout": "grid"}));
+    let other_body = by_token(
+        &app,
+        &guest,
+        RECORDINGS,
+        "k",
+        json!({"type": "room_composite", "layout": "grid"}),
+    );
     other_body.expect_error(409, "idempotency_key_reuse", None);
     // A participant with the permission does not get that answer, and its own is stored for the key from then on.
     let started = record(&chair);
     started.expect(201);
     assert_replays(&record(&chair), &started);
     let body = json!({"type": "room_composite"});
-    assert_replays(&app.post(RECORDINGS).json(body).idempotency_key("k").send(), &started);
+    assert_replays(
+        &app.post(RECORDINGS).json(body).idempotency_key("k").send(),
+        &started,
+    );
     assert_replays(&record(&guest), &refused);
     let app = app.restart();
-    let record = |token: &str| by_token(&app, token, RECORDINGS, "k", json!({"type": "room_composite"}));
+    let record = |token: &str| {
+        by_token(
+            &app,
+            token,
+            RECORDINGS,
+            "k",
+            json!({"type": "room_composite"}),
+        )
+    };
     assert_replays(&record(&guest), &refused);
     assert_replays(&record(&chair), &started);
-    assert_eq!(app.get(RECORDINGS).send().expect(200)["recordings"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        app.get(RECORDINGS).send().expect(200)["recordings"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -290,10 +410,15 @@ fn an_answer_is_replayed_only_to_participants_with_the_permission() {
     let sid = app.join("stage", "alice", "guest");
     let track = app.publish(&sid, "audio", "microphone");
     let path = "/v1/rooms/stage/participants/alice/mute";
-    let [guest, usher, chair] = ["guest", "usher", "chair"].map(|role| app.token("stage", role, role));
+    let [guest, usher, chair] =
+        ["guest", "usher", "chair"].map(|role| app.token("stage", role, role));
     for (muted, field) in [(true, "mute_others"), (false, "unmute_others")] {
         let (body, key) = (json!({"track_sid": track, "muted": muted}), field);
-        let first = app.post(path).json(body.clone()).idempotency_key(key).send();
+        let first = app
+            .post(path)
+            .json(body.clone())
+            .idempotency_key(key)
+            .send();
         first.expect(200);
         let mute = |token: &str| by_token(&app, token, path, key, body.clone());
         mute(&guest).expect_error(403, "permission_denied", Some(field));
@@ -309,11 +434,24 @@ fn an_answer_is_replayed_only_to_participants_with_the_permission() {
     let body = json!({"track_sid": track, "muted": true});
     let mine = by_token(&app, &chair, path, "mine", body.clone());
     mine.expect(200);
-    let theirs = app.post(path).json(body.clone()).idempotency_key("theirs").send();
-    let demote = app.post("/v1/rooms/stage/participants/chair/role").json(json!({"role": "guest"})).send();
+    let theirs = app
+        .post(path)
+        .json(body.clone())
+        .idempotency_key("theirs")
+        .send();
+    let demote = app
+        .post("/v1/rooms/stage/participants/chair/role")
+        .json(json!({"role": "guest"}))
+        .send();
     demote.expect(200);
     assert_replays(&by_token(&app, &chair, path, "mine", body.clone()), &mine);
-    assert_replays(&app.post(path).json(body.clone()).idempotency_key("theirs").send(), &theirs);
+    assert_replays(
+        &app.post(path)
+            .json(body.clone())
+            .idempotency_key("theirs")
+            .send(),
+        &theirs,
+    );
     let replay = by_token(&app, &chair, path, "theirs", body);
     replay.expect_error(403, "permission_denied", Some("mute_others"));
 }
@@ -321,11 +459,24 @@ fn an_answer_is_replayed_only_to_participants_with_the_permission() {
 #[test]
 fn a_stop_is_replayed_only_to_participants_of_its_room() {
     let app = stage();
-    app.room_with_roles("elsewhere", &json!({"chair": {"permissions": {"record": true}}}));
+    app.room_with_roles(
+        "elsewhere",
+        &json!({"chair": {"permissions": {"record": true}}}),
+    );
     let chair = app.token("stage", "chair", "chair");
     let stranger = app.token("elsewhere", "chair", "chair");
-    let recording = by_token(&app, &chair, RECORDINGS, "start", json!({"type": "room_composite"})).expect(201);
-    let path = format!("/v1/recordings/{}/stop", recording["egress_id"].as_str().unwrap());
+    let recording = by_token(
+        &app,
+        &chair,
+        RECORDINGS,
+        "start",
+        json!({"type": "room_composite"}),
+    )
+    .expect(201);
+    let path = format!(
+        "/v1/recordings/{}/stop",
+        recording["egress_id"].as_str().unwrap()
+    );
     let stop = |token: &str| by_token(&app, token, &path, "stop", Value::Null);
     let unknown = stop(&stranger);
     unknown.expect_error(404, "recording_not_found", None);

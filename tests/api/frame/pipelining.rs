@@ -18,27 +18,46 @@ fn connect(address: &str) -> TcpStream {
 fn create_room(app: &TestApp, number: usize) -> Vec<u8> {
     let body = json!({"name": format!("room-{number}")}).to_string();
     let (framing, body) = match number % 4 {
-        1 => ("Transfer-Encoding: chunked".into(), format!("{:x};a=\"b\"\r\n{body}\r\n0\r\n\r\n", body.len())),
+        1 => (
+            "Transfer-Encoding: chunked".into(),
+            format!("{:x};a=\"b\"\r\n{body}\r\n0\r\n\r\n", body.len()),
+        ),
         2 => {
             let (first, second) = body.split_at(7);
-            let chunks =
-                format!("7\r\n{first}\r\n{:X}\r\n{second}\r\n000\r\nTrailer: a\r\nAnother: b\r\n\r\n", second.len());
+            let chunks = format!(
+                "7\r\n{first}\r\n{:X}\r\n{second}\r\n000\r\nTrailer: a\r\nAnother: b\r\n\r\n",
+                second.len()
+            );
             ("Transfer-Encoding: chunked".into(), chunks)
         }
         _ => (format!("Content-Length: {}", body.len()), body),
     };
     let head = "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nContent-Type: application/json";
-    format!("{head}\r\nAuthorization: Bearer {}\r\n{framing}\r\n\r\n{body}", app.key).into_bytes()
+    format!(
+        "{head}\r\nAuthorization: Bearer {}\r\n{framing}\r\n\r\n{body}",
+        app.key
+    )
+    .into_bytes()
 }
 
 fn get(app: &TestApp, path: &str, more: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\n{more}\r\n", app.key).into_bytes()
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\n{more}\r\n",
+        app.key
+    )
+    .into_bytes()
 }
 
 /// The statuses of all responses, and the names of the rooms in their bodies.
 fn answers(text: &str) -> (Vec<u16>, Vec<String>) {
-    let statuses = text.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().unwrap());
-    let names = text.split("\"name\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+    let statuses = text
+        .split("HTTP/1.1 ")
+        .skip(1)
+        .map(|answer| answer[..3].parse().unwrap());
+    let names = text
+        .split("\"name\":\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap().to_owned());
     (statuses.collect(), names.collect())
 }
 
@@ -64,7 +83,9 @@ fn pipelined_requests_are_answered_in_order_however_their_bytes_arrive() {
         let expected: Vec<u16> = (0..12).flat_map(|_| [201, 200, 401]).chain([200]).collect();
         let (statuses, names) = answers(&text);
         assert_eq!(statuses, expected, "in parts of {size}: {text}");
-        let both: Vec<String> = (0..12).flat_map(|number| [(); 2].map(|()| format!("room-{number}"))).collect();
+        let both: Vec<String> = (0..12)
+            .flat_map(|number| [(); 2].map(|()| format!("room-{number}")))
+            .collect();
         assert_eq!(names, both);
     }
 }
@@ -76,16 +97,26 @@ fn what_is_pipelined_behind_a_large_response_waits_until_it_was_read_and_is_hand
     let description = app.get("/openapi.json").send().body.len();
     // More than the buffers of both sockets take.
     let large = 64 * 1024 * 1024 / description;
-    stream.write_all(&get(&app, "/openapi.json", "").repeat(large)).unwrap();
+    stream
+        .write_all(&get(&app, "/openapi.json", "").repeat(large))
+        .unwrap();
     stream.write_all(&create_room(&app, 0)).unwrap();
     let mut first = [0; 12];
     stream.read_exact(&mut first).unwrap();
-    app.get("/v1/rooms/room-0").send().expect_error(404, "room_not_found", None);
+    app.get("/v1/rooms/room-0")
+        .send()
+        .expect_error(404, "room_not_found", None);
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut read = Vec::new();
     stream.read_to_end(&mut read).unwrap();
     let text = String::from_utf8_lossy(&read);
-    assert_eq!((text.matches("HTTP/1.1 200").count(), text.matches("HTTP/1.1 201").count()), (large - 1, 1));
+    assert_eq!(
+        (
+            text.matches("HTTP/1.1 200").count(),
+            text.matches("HTTP/1.1 201").count()
+        ),
+        (large - 1, 1)
+    );
     app.get("/v1/rooms/room-0").send().expect(200);
 }
 
@@ -93,7 +124,9 @@ fn what_is_pipelined_behind_a_large_response_waits_until_it_was_read_and_is_hand
 fn pipelined_changes_are_made_although_the_client_has_gone() {
     let app = TestApp::start();
     let mut stream = connect(&app.api);
-    let sent: Vec<u8> = (0..8).flat_map(|number| create_room(&app, number)).collect();
+    let sent: Vec<u8> = (0..8)
+        .flat_map(|number| create_room(&app, number))
+        .collect();
     stream.write_all(&sent).unwrap();
     drop(stream);
     eventually(|| app.get("/v1/rooms/room-7").send().status == 200);
@@ -102,11 +135,20 @@ fn pipelined_changes_are_made_although_the_client_has_gone() {
 #[test]
 fn each_address_has_a_rate_of_what_is_the_same_for_everyone() {
     let app = TestApp::start();
-    for (path, status) in [("/healthz", 200), ("/openapi.json", 200), ("/call", 200), ("/call/main.js", 200)] {
+    for (path, status) in [
+        ("/healthz", 200),
+        ("/openapi.json", 200),
+        ("/call", 200),
+        ("/call/main.js", 200),
+    ] {
         assert_eq!(app.get(path).anonymous().send().status, status, "{path}");
     }
     let mut stream = connect(&app.api);
-    let sent = [get(&app, "/healthz", "").repeat(1_997), get(&app, "/openapi.json", "Connection: close\r\n")].concat();
+    let sent = [
+        get(&app, "/healthz", "").repeat(1_997),
+        get(&app, "/openapi.json", "Connection: close\r\n"),
+    ]
+    .concat();
     let mut reader = stream.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
         let mut text = String::new();
@@ -116,13 +158,29 @@ fn each_address_has_a_rate_of_what_is_the_same_for_everyone() {
     stream.write_all(&sent).unwrap();
     let text = reading.join().unwrap();
     // 4 before and 1,996 of these are the 2,000 that an address may send at once.
-    assert_eq!((text.matches("HTTP/1.1 200").count(), text.matches("HTTP/1.1 429").count()), (1_996, 2), "{text}");
-    assert!(text.to_ascii_lowercase().contains("retry-after: 1"), "{text}");
+    assert_eq!(
+        (
+            text.matches("HTTP/1.1 200").count(),
+            text.matches("HTTP/1.1 429").count()
+        ),
+        (1_996, 2),
+        "{text}"
+    );
+    assert!(
+        text.to_ascii_lowercase().contains("retry-after: 1"),
+        "{text}"
+    );
     for path in ["/healthz", "/openapi.json", "/call", "/call/main.js"] {
         app.get(path).send().expect_error(429, "rate_limited", None);
     }
-    for (method, path) in [("POST", "/healthz"), ("POST", "/call/role"), ("POST", "/files/recordings/a")] {
-        app.request(method, path).send().expect_error(429, "rate_limited", None);
+    for (method, path) in [
+        ("POST", "/healthz"),
+        ("POST", "/call/role"),
+        ("POST", "/files/recordings/a"),
+    ] {
+        app.request(method, path)
+            .send()
+            .expect_error(429, "rate_limited", None);
     }
     app.get("/v1/rooms").send().expect(200);
     app.admin("GET", "/healthz").send().expect(200);

@@ -24,7 +24,8 @@ fn things(app: &TestApp) -> Things {
     app.join("standup", "alice", "host");
     let mut delivery = Value::Null;
     eventually(|| {
-        delivery = app.get("/v1/webhook-deliveries").send().json()["webhook_deliveries"][0]["id"].clone();
+        delivery =
+            app.get("/v1/webhook-deliveries").send().json()["webhook_deliveries"][0]["id"].clone();
         delivery.is_string()
     });
     let session = app.get("/v1/sessions").send().json()["sessions"][0]["id"].clone();
@@ -56,9 +57,22 @@ impl Things {
 
 /// The answers to everything that the first project can read.
 fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
-    let lists = ["/v1/rooms", "/v1/templates", "/v1/sessions", "/v1/ingress", "/v1/webhook-endpoints"];
-    let mut seen: Vec<Value> = lists.iter().map(|path| app.get(path).send().expect(200)).collect();
-    seen.push(app.get(&format!("/v1/sessions/{}", things.session)).send().expect(200));
+    let lists = [
+        "/v1/rooms",
+        "/v1/templates",
+        "/v1/sessions",
+        "/v1/ingress",
+        "/v1/webhook-endpoints",
+    ];
+    let mut seen: Vec<Value> = lists
+        .iter()
+        .map(|path| app.get(path).send().expect(200))
+        .collect();
+    seen.push(
+        app.get(&format!("/v1/sessions/{}", things.session))
+            .send()
+            .expect(200),
+    );
     seen.push(app.get("/v1/rooms/standup/participants").send().expect(200));
     seen
 }
@@ -80,8 +94,16 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
             request = request.json(example.clone());
         }
         let answer = request.send();
-        let code = answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
-        assert!(answer.status == 404 && code.ends_with("_not_found"), "{}: {}", operation.id(), answer.text());
+        let code = answer.json()["error"]["code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            answer.status == 404 && code.ends_with("_not_found"),
+            "{}: {}",
+            operation.id(),
+            answer.text()
+        );
         refused += 1;
     }
     assert!(refused >= 15, "{refused}");
@@ -91,8 +113,17 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
 /// The answers of all operations without path parameters that only read, by operation id.
 fn reads(app: &TestApp, key: &str) -> BTreeMap<String, Value> {
     let operations = described(&app.get("/openapi.json").send().expect(200));
-    let reads = operations.iter().filter(|operation| operation.method == "GET" && !operation.path.contains('{'));
-    reads.map(|read| (read.id().to_owned(), app.get(&read.path).bearer(key).send().expect(200))).collect()
+    let reads = operations
+        .iter()
+        .filter(|operation| operation.method == "GET" && !operation.path.contains('{'));
+    reads
+        .map(|read| {
+            (
+                read.id().to_owned(),
+                app.get(&read.path).bearer(key).send().expect(200),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -104,16 +135,27 @@ fn reads_show_nothing_of_another_project() {
     let after = reads(&app, &other.key);
     for (id, answer) in &after {
         if answer.get("has_more").is_some() {
-            let rows = answer.as_object().unwrap().values().find_map(Value::as_array);
+            let rows = answer
+                .as_object()
+                .unwrap()
+                .values()
+                .find_map(Value::as_array);
             assert!(rows.is_some_and(Vec::is_empty), "{id}: {answer}");
         }
     }
     assert_eq!(after, before);
     assert_eq!(
-        (&after["get_plan"]["active_rooms"], &after["get_usage"]["plan"]["active_rooms"]),
+        (
+            &after["get_plan"]["active_rooms"],
+            &after["get_usage"]["plan"]["active_rooms"]
+        ),
         (&json!(0), &json!(0))
     );
-    let page = app.get("/v1/sessions?room=standup").bearer(&other.key).send().expect(200);
+    let page = app
+        .get("/v1/sessions?room=standup")
+        .bearer(&other.key)
+        .send()
+        .expect(200);
     assert_eq!(page["sessions"], json!([]));
 }
 
@@ -123,7 +165,11 @@ fn a_body_cannot_name_another_projects_resource_either() {
     let things = things(&app);
     let other = other_project(&app, "self_hosted");
     let post = |path: &str, body: Value| app.post(path).bearer(&other.key).json(body).send();
-    post("/v1/tokens", json!({"room": "standup", "identity": "eve"})).expect_error(404, "room_not_found", None);
+    post("/v1/tokens", json!({"room": "standup", "identity": "eve"})).expect_error(
+        404,
+        "room_not_found",
+        None,
+    );
     let body = json!({"name": "mine", "template_id": things.template});
     post("/v1/rooms", body).expect_error(404, "template_not_found", Some("template_id"));
     post("/v1/rooms", json!({"name": "standup"})).expect(201);

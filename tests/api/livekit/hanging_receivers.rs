@@ -14,9 +14,25 @@ const HANGING: usize = 600;
 
 /// Returns the number of webhook endpoints whose tick is armed.
 fn armed(app: &TestApp) -> usize {
-    let page = |offset| app.actors(&format!("?kind=webhook_endpoint&limit=200&offset={offset}"))["actors"].clone();
-    let armed = |actor: &&Value| actor["timers"].as_array().is_some_and(|timers| !timers.is_empty());
-    (0..=HANGING).step_by(200).map(|offset| page(offset).as_array().unwrap().iter().filter(armed).count()).sum()
+    let page = |offset| {
+        app.actors(&format!("?kind=webhook_endpoint&limit=200&offset={offset}"))["actors"].clone()
+    };
+    let armed = |actor: &&Value| {
+        actor["timers"]
+            .as_array()
+            .is_some_and(|timers| !timers.is_empty())
+    };
+    (0..=HANGING)
+        .step_by(200)
+        .map(|offset| {
+            page(offset)
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(armed)
+                .count()
+        })
+        .sum()
 }
 
 #[test]
@@ -35,12 +51,26 @@ fn hanging_receivers_delay_neither_livekit_nor_another_project() {
     app.advance(Duration::from_secs(5));
     eventually(|| hanging.held() >= 100);
 
-    let as_other = |method: &str, path: &str| Request::new(method, format!("{}{path}", app.api)).bearer(&other.key);
-    as_other("POST", "/v1/webhook-endpoints").json(json!({"url": receiver.url})).send().expect(201);
-    as_other("POST", "/v1/rooms").json(json!({"name": "theirs"})).send().expect(201);
-    as_other("DELETE", "/v1/rooms/theirs").send().expect_empty(204);
+    let as_other = |method: &str, path: &str| {
+        Request::new(method, format!("{}{path}", app.api)).bearer(&other.key)
+    };
+    as_other("POST", "/v1/webhook-endpoints")
+        .json(json!({"url": receiver.url}))
+        .send()
+        .expect(201);
+    as_other("POST", "/v1/rooms")
+        .json(json!({"name": "theirs"}))
+        .send()
+        .expect(201);
+    as_other("DELETE", "/v1/rooms/theirs")
+        .send()
+        .expect_empty(204);
     let path = format!("?kind=webhook_endpoint&project={}", other.project);
-    eventually(|| app.actors(&path)["actors"][0]["timers"].as_array().is_some_and(|timers| !timers.is_empty()));
+    eventually(|| {
+        app.actors(&path)["actors"][0]["timers"]
+            .as_array()
+            .is_some_and(|timers| !timers.is_empty())
+    });
     app.advance(Duration::from_secs(5));
     assert_eq!(receiver.next().json()["room"], "theirs");
 
@@ -48,5 +78,9 @@ fn hanging_receivers_delay_neither_livekit_nor_another_project() {
     let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(listed["participants"][0]["identity"], "alice");
     // The 600 were due long before the event of the other project.
-    assert!(hanging.held() < HANGING, "{} posts run at once", hanging.held());
+    assert!(
+        hanging.held() < HANGING,
+        "{} posts run at once",
+        hanging.held()
+    );
 }

@@ -65,20 +65,38 @@ fn a_call_from_join_to_leave_is_recorded_and_reported() {
     app.endpoint(&receiver.url);
     let room = room(&app);
     let host = [("svc.role", "host")];
-    let sid = double.join(&room, &Joining { attributes: &host, ..Joining::participant("alice") });
+    let sid = double.join(
+        &room,
+        &Joining {
+            attributes: &host,
+            ..Joining::participant("alice")
+        },
+    );
     double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     app.wait_for_event("track.published", 1);
     let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
-    assert_eq!(listed["participants"][0]["tracks"][0]["source"], "microphone");
+    assert_eq!(
+        listed["participants"][0]["tracks"][0]["source"],
+        "microphone"
+    );
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
     app.wait_for_event("participant.left", 1);
     let sessions = app.get("/v1/sessions").send().expect(200);
     let session = &sessions["sessions"][0];
-    assert_eq!((&session["participant_sid"], &session["role"]), (&json!(sid), &json!("host")));
+    assert_eq!(
+        (&session["participant_sid"], &session["role"]),
+        (&json!(sid), &json!("host"))
+    );
     assert!(session["left_at"].is_string());
     let types = app.event_types(&receiver);
-    assert_eq!(types[..3], ["room.started", "participant.joined", "track.published"]);
-    assert!(types.contains(&"track.unpublished".to_owned()) && types.contains(&"participant.left".to_owned()));
+    assert_eq!(
+        types[..3],
+        ["room.started", "participant.joined", "track.published"]
+    );
+    assert!(
+        types.contains(&"track.unpublished".to_owned())
+            && types.contains(&"participant.left".to_owned())
+    );
 }
 
 #[test]
@@ -86,12 +104,26 @@ fn events_of_tracks_name_the_role_though_livekit_does_not() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     let room = room(&app);
-    double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::participant("alice") });
+    double.join(
+        &room,
+        &Joining {
+            attributes: &[("svc.role", "host")],
+            ..Joining::participant("alice")
+        },
+    );
     double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     double.leave(&room, "alice", DisconnectReason::SignalClose);
     app.wait_for_event("participant.connection_aborted", 1);
-    for event in ["track.published", "track.unpublished", "participant.connection_aborted"] {
-        let delivery = app.deliveries("").into_iter().find(|delivery| delivery["event_type"] == event).unwrap();
+    for event in [
+        "track.published",
+        "track.unpublished",
+        "participant.connection_aborted",
+    ] {
+        let delivery = app
+            .deliveries("")
+            .into_iter()
+            .find(|delivery| delivery["event_type"] == event)
+            .unwrap();
         assert_eq!(delivery["payload"]["role"], "host", "{event}");
     }
 }
@@ -122,28 +154,51 @@ fn lost_webhooks_are_made_up_for_by_reconciliation() {
 fn participants_connected_during_a_restart_keep_their_session_and_subscription_rules() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
-    app.room_with_roles("quiet", &json!({"host": {}, "guest": {"subscribe": {"to_roles": ["host"]}}}));
+    app.room_with_roles(
+        "quiet",
+        &json!({"host": {}, "guest": {"subscribe": {"to_roles": ["host"]}}}),
+    );
     let room = format!("{}.quiet", app.project);
     for identity in ["one", "two"] {
-        double.join(&room, &Joining { attributes: &[("svc.role", "guest")], ..Joining::participant(identity) });
+        double.join(
+            &room,
+            &Joining {
+                attributes: &[("svc.role", "guest")],
+                ..Joining::participant(identity)
+            },
+        );
     }
     double.publish(&room, "two", TrackType::Audio, TrackSource::Microphone);
     app.wait_for_event("track.published", 1);
-    let withheld = || double.calls::<proto::UpdateSubscriptionsRequest>("UpdateSubscriptions").len();
+    let withheld = || {
+        double
+            .calls::<proto::UpdateSubscriptionsRequest>("UpdateSubscriptions")
+            .len()
+    };
     eventually(|| withheld() > 0);
     let app = app.restart();
     let before = withheld();
     app.advance(RECONCILE);
     eventually(|| withheld() > before);
     app.wait_until_joined(2);
-    assert_eq!(app.get("/v1/sessions").send().expect(200)["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        app.get("/v1/sessions").send().expect(200)["sessions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 #[test]
 fn a_recording_is_started_followed_and_stopped() {
     let (app, double) = livekit();
     room(&app);
-    let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send().expect(201);
+    let started = app
+        .post("/v1/rooms/standup/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send()
+        .expect(201);
     let egress = started["egress_id"].as_str().unwrap();
     double.set_egress_status(egress, EgressStatus::EgressActive, "");
     app.wait_for_event_of(egress, "active");
@@ -151,7 +206,10 @@ fn a_recording_is_started_followed_and_stopped() {
     assert_eq!(app.post(&stop).send().expect(200)["status"], "ending");
     double.set_egress_status(egress, EgressStatus::EgressFailed, "the disk is full");
     app.wait_for_event_of(egress, "failed");
-    let failed = app.get(&format!("/v1/recordings/{egress}")).send().expect(200);
+    let failed = app
+        .get(&format!("/v1/recordings/{egress}"))
+        .send()
+        .expect(200);
     assert_eq!(failed["error"], "the disk is full");
 }
 
@@ -161,8 +219,14 @@ fn egresses_whose_worker_died_or_that_livekit_forgot_fail_with_an_error() {
     app.endpoint(&receiver.url);
     room(&app);
     let start = || {
-        let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
-        let egress = started.expect(201)["egress_id"].as_str().unwrap().to_owned();
+        let started = app
+            .post("/v1/rooms/standup/recordings")
+            .json(json!({"type": "room_composite"}))
+            .send();
+        let egress = started.expect(201)["egress_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         double.set_egress_status(&egress, EgressStatus::EgressActive, "");
         app.wait_for_event_of(&egress, "active");
         egress
@@ -173,9 +237,18 @@ fn egresses_whose_worker_died_or_that_livekit_forgot_fail_with_an_error() {
     // Past the time in which a worker may still start, and then one round.
     app.advance(RECONCILE + Duration::from_secs(10));
     app.wait_for_event("recording.failed", 2);
-    for (egress, said) in [(orphan, "the egress worker died"), (forgotten, "no longer knows this egress")] {
-        let failed = app.get(&format!("/v1/recordings/{egress}")).send().expect(200);
-        assert!(failed["status"] == "failed" && failed["error"].as_str().unwrap().contains(said), "{failed}");
+    for (egress, said) in [
+        (orphan, "the egress worker died"),
+        (forgotten, "no longer knows this egress"),
+    ] {
+        let failed = app
+            .get(&format!("/v1/recordings/{egress}"))
+            .send()
+            .expect(200);
+        assert!(
+            failed["status"] == "failed" && failed["error"].as_str().unwrap().contains(said),
+            "{failed}"
+        );
     }
 }
 
@@ -188,26 +261,46 @@ fn a_participant_is_moderated_and_an_unknown_one_is_404() {
     app.wait_until_joined(1);
     let mute = |who: &str, track: &str| {
         let path = format!("/v1/rooms/standup/participants/{who}/mute");
-        app.post(&path).json(json!({"track_sid": track, "muted": true})).send()
+        app.post(&path)
+            .json(json!({"track_sid": track, "muted": true}))
+            .send()
     };
     assert_eq!(mute("alice", &track).expect(200)["track"]["muted"], true);
     mute("alice", "TR_none").expect_error(404, "track_not_found", None);
     mute("nobody", &track).expect_error(404, "participant_not_found", None);
-    app.delete("/v1/rooms/standup/participants/alice").send().expect_empty(204);
-    app.delete("/v1/rooms/standup/participants/alice").send().expect_error(404, "participant_not_found", None);
+    app.delete("/v1/rooms/standup/participants/alice")
+        .send()
+        .expect_empty(204);
+    app.delete("/v1/rooms/standup/participants/alice")
+        .send()
+        .expect_error(404, "participant_not_found", None);
 }
 
 #[test]
 fn an_unsigned_webhook_is_refused_and_one_of_a_room_not_owned_by_this_server_is_ignored() {
     let (app, double) = livekit();
     let body = br#"{"event": "room_started", "id": "EV_1", "room": {"name": "somebody-elses"}}"#;
-    livekit_webhook(&app).raw(body).send().expect_error(401, "unauthorized", None);
+    livekit_webhook(&app)
+        .raw(body)
+        .send()
+        .expect_error(401, "unauthorized", None);
     let signed = double.sign(body);
-    let tampered = livekit_webhook(&app).header("authorization", &signed.authorization).raw(b"{}".to_vec());
+    let tampered = livekit_webhook(&app)
+        .header("authorization", &signed.authorization)
+        .raw(b"{}".to_vec());
     tampered.send().expect_error(401, "unauthorized", None);
-    assert_eq!(livekit_webhook(&app).header("authorization", &signed.authorization).raw(body).send().status, 200);
+    assert_eq!(
+        livekit_webhook(&app)
+            .header("authorization", &signed.authorization)
+            .raw(body)
+            .send()
+            .status,
+        200
+    );
     let malformed = double.sign(b"no report");
-    let refused = livekit_webhook(&app).header("authorization", &malformed.authorization).raw(b"no report".to_vec());
+    let refused = livekit_webhook(&app)
+        .header("authorization", &malformed.authorization)
+        .raw(b"no report".to_vec());
     refused.send().expect_error(400, "invalid_request", None);
 }
 
@@ -225,11 +318,16 @@ fn while_livekit_is_unreachable_live_state_is_503_and_a_room_still_ends() {
     app.wait_until_gone("bob");
     double.fail_all(Fault::ProxyPage(502));
     app.delete("/v1/rooms/left").send().expect_empty(204);
-    app.get("/v1/rooms/standup/participants").send().expect_error(503, "media_unavailable", None);
+    app.get("/v1/rooms/standup/participants")
+        .send()
+        .expect_error(503, "media_unavailable", None);
     app.get("/v1/rooms/standup").send().expect(200);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     assert_eq!(app.admin("GET", "/readyz").send().status, 503);
-    assert!(double.room(&room).is_some(), "the live side could not be closed");
+    assert!(
+        double.room(&room).is_some(),
+        "the live side could not be closed"
+    );
     double.heal();
     // A result is used for a second.
     app.advance(Duration::from_secs(1));
@@ -258,7 +356,8 @@ fn a_livekit_unreachable_at_the_start_is_used_as_soon_as_it_answers() {
     double.heal();
     eventually(|| {
         app.advance(Duration::from_millis(100));
-        app.get("/v1/sessions?active=true").send().expect(200)["sessions"][0]["participant_identity"] == "alice"
+        app.get("/v1/sessions?active=true").send().expect(200)["sessions"][0]["participant_identity"]
+            == "alice"
     });
     assert!(app.clock.now().since(before) < RECONCILE / 2);
 }
@@ -268,7 +367,13 @@ fn bitrate_limits_are_reported_when_the_media_node_measures_them() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);
     let room = room(&app);
-    let sid = double.join(&room, &Joining { attributes: &[("svc.role", "host")], ..Joining::participant("alice") });
+    let sid = double.join(
+        &room,
+        &Joining {
+            attributes: &[("svc.role", "host")],
+            ..Joining::participant("alice")
+        },
+    );
     app.wait_until_joined(1);
     for (number, word) in ["exceeded", "cleared"].into_iter().enumerate() {
         let event = format!("participant_publish_limit_{word}");
@@ -278,14 +383,24 @@ fn bitrate_limits_are_reported_when_the_media_node_measures_them() {
         });
         let signed = double.sign(body.to_string().as_bytes());
         assert_eq!(
-            livekit_webhook(&app).header("authorization", &signed.authorization).raw(signed.body).send().status,
+            livekit_webhook(&app)
+                .header("authorization", &signed.authorization)
+                .raw(signed.body)
+                .send()
+                .status,
             200
         );
         let event = event.replacen('_', ".", 1);
         app.wait_for_event(&event, 1);
         let payload = app.deliveries(&format!("event_type={event}")).remove(0)["payload"].clone();
-        assert_eq!((&payload["publish_max_kbps"], &payload["track_sid"]), (&json!(500), &json!("TR_1")));
-        assert_eq!((&payload["publish_kbps"], &payload["role"]), (&json!(900 - number * 600), &json!("host")));
+        assert_eq!(
+            (&payload["publish_max_kbps"], &payload["track_sid"]),
+            (&json!(500), &json!("TR_1"))
+        );
+        assert_eq!(
+            (&payload["publish_kbps"], &payload["role"]),
+            (&json!(900 - number * 600), &json!("host"))
+        );
     }
 }
 
@@ -295,7 +410,11 @@ fn the_circuit_opens_when_livekit_keeps_failing_and_closes_when_it_answers() {
     room(&app);
     double.fail_all(Fault::Dropped);
     let ask = || app.get("/v1/rooms/standup/participants").send();
-    let asked = || double.calls::<proto::ListParticipantsRequest>("ListParticipants").len();
+    let asked = || {
+        double
+            .calls::<proto::ListParticipantsRequest>("ListParticipants")
+            .len()
+    };
     for _ in 0..5 {
         ask().expect_error(503, "media_unavailable", None);
     }
@@ -305,7 +424,11 @@ fn the_circuit_opens_when_livekit_keeps_failing_and_closes_when_it_answers() {
         refused.expect_error(503, "media_unavailable", None);
         assert!((1..=5).contains(&refused.headers["retry-after"].parse::<u32>().unwrap()));
     }
-    assert_eq!(asked(), before, "no call waits for a server that does not answer");
+    assert_eq!(
+        asked(),
+        before,
+        "no call waits for a server that does not answer"
+    );
     app.get("/v1/rooms/standup").send().expect(200);
     double.heal();
     eventually(|| {
@@ -318,18 +441,27 @@ fn the_circuit_opens_when_livekit_keeps_failing_and_closes_when_it_answers() {
 fn a_refusal_by_livekit_names_the_setting_and_opens_no_circuit() {
     let (app, double) = livekit();
     let room = room(&app);
-    double.configure(Settings { remote_unmute: false, ..Settings::default() });
+    double.configure(Settings {
+        remote_unmute: false,
+        ..Settings::default()
+    });
     double.join(&room, &Joining::participant("alice"));
     let track = double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     let mute = |muted: bool| {
         let body = json!({"track_sid": track, "muted": muted});
-        app.post("/v1/rooms/standup/participants/alice/mute").json(body).send()
+        app.post("/v1/rooms/standup/participants/alice/mute")
+            .json(body)
+            .send()
     };
     mute(true).expect(200);
     for _ in 0..10 {
         let refused = mute(false);
         refused.expect_error(503, "media_unavailable", None);
-        assert!(refused.text().contains("room.enable_remote_unmute"), "{}", refused.text());
+        assert!(
+            refused.text().contains("room.enable_remote_unmute"),
+            "{}",
+            refused.text()
+        );
     }
     mute(true).expect(200);
 }
@@ -339,10 +471,15 @@ fn readyz_reports_livekits_settings_and_checks_again_after_an_outage() {
     let (app, double) = livekit();
     let settings = |status: u16| {
         let ready = app.admin("GET", "/readyz").send().expect(status);
-        ready["parts"]["media_settings"].as_str().map(ToOwned::to_owned)
+        ready["parts"]["media_settings"]
+            .as_str()
+            .map(ToOwned::to_owned)
     };
     eventually(|| settings(200).as_deref() == Some("ok"));
-    double.configure(Settings { remote_unmute: false, ..Settings::default() });
+    double.configure(Settings {
+        remote_unmute: false,
+        ..Settings::default()
+    });
     double.fail_all(Fault::NoResponse);
     // A result is used for a second.
     app.advance(Duration::from_secs(1));
@@ -358,9 +495,13 @@ fn readyz_reports_livekits_settings_and_checks_again_after_an_outage() {
 #[test]
 fn a_setting_that_changes_without_an_outage_is_found_within_the_hour() {
     let (app, double) = livekit();
-    let settings = || app.admin("GET", "/readyz").send().expect(200)["parts"]["media_settings"].to_string();
+    let settings =
+        || app.admin("GET", "/readyz").send().expect(200)["parts"]["media_settings"].to_string();
     eventually(|| settings() == r#""ok""#);
-    double.configure(Settings { redis: false, ..Settings::default() });
+    double.configure(Settings {
+        redis: false,
+        ..Settings::default()
+    });
     app.advance(Duration::from_secs(60 * 60));
     eventually(|| settings().contains("set redis"));
 }
@@ -370,22 +511,32 @@ impl TestApp {
         eventually(|| {
             self.get("/v1/recordings").send().expect(200)["recordings"]
                 .as_array()
-                .is_some_and(|all| all.iter().any(|one| one["egress_id"] == egress && one["status"] == status))
+                .is_some_and(|all| {
+                    all.iter()
+                        .any(|one| one["egress_id"] == egress && one["status"] == status)
+                })
         });
     }
 
     /// Waits until a participant has joined and left.
     fn wait_until_gone(&self, identity: &str) {
         eventually(|| {
-            let gone = self.get(&format!("/v1/sessions?active=false&identity={identity}")).send().expect(200);
-            gone["sessions"].as_array().is_some_and(|gone| gone.len() == 1)
+            let gone = self
+                .get(&format!("/v1/sessions?active=false&identity={identity}"))
+                .send()
+                .expect(200);
+            gone["sessions"]
+                .as_array()
+                .is_some_and(|gone| gone.len() == 1)
         });
     }
 
     fn wait_until_joined(&self, participants: usize) {
         eventually(|| {
             let open = self.get("/v1/sessions?active=true").send().expect(200);
-            open["sessions"].as_array().is_some_and(|open| open.len() == participants)
+            open["sessions"]
+                .as_array()
+                .is_some_and(|open| open.len() == participants)
         });
     }
 }

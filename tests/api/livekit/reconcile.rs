@@ -20,7 +20,10 @@ impl TestApp {
     fn assert_open_sessions(&self, identities: &[&str]) {
         let open = self.get("/v1/sessions?active=true").send().expect(200);
         let open = open["sessions"].as_array().unwrap();
-        let mut found: Vec<_> = open.iter().map(|session| session["participant_identity"].as_str().unwrap()).collect();
+        let mut found: Vec<_> = open
+            .iter()
+            .map(|session| session["participant_identity"].as_str().unwrap())
+            .collect();
         found.sort_unstable();
         assert_eq!(found, identities);
     }
@@ -35,8 +38,13 @@ impl TestApp {
     /// The metrics of the calls for a room's participants, one for each outcome.
     fn lists(&self) -> Vec<String> {
         let metrics = self.admin("GET", "/metrics").send().text();
-        let calls = metrics.lines().filter(|line| line.starts_with("conclave_media_calls_total"));
-        calls.filter(|line| line.contains("call=\"participants\"")).map(ToOwned::to_owned).collect()
+        let calls = metrics
+            .lines()
+            .filter(|line| line.starts_with("conclave_media_calls_total"));
+        calls
+            .filter(|line| line.contains("call=\"participants\""))
+            .map(ToOwned::to_owned)
+            .collect()
     }
 }
 
@@ -56,7 +64,11 @@ fn an_empty_list_is_no_answer_while_livekit_counts_participants() {
     double.set_listed(&room, "alice", true);
     app.observed("standup");
     app.assert_open_sessions(&["alice"]);
-    assert_eq!(app.logged(&["participant.connection_aborted", "participant.left"]).len(), 0);
+    assert_eq!(
+        app.logged(&["participant.connection_aborted", "participant.left"])
+            .len(),
+        0
+    );
 }
 
 #[test]
@@ -79,7 +91,10 @@ fn a_session_is_closed_after_two_absences_in_a_row() {
     }
     app.reconciled("participant.connection_aborted", 1);
     app.assert_open_sessions(&["bob"]);
-    assert_eq!(app.logged(&["participant.connection_aborted"])[0]["participant_identity"], "alice");
+    assert_eq!(
+        app.logged(&["participant.connection_aborted"])[0]["participant_identity"],
+        "alice"
+    );
 }
 
 #[test]
@@ -103,10 +118,16 @@ fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_ope
     app.wait_for_event("track.published", 2);
     app.assert_open_sessions(&["alice"]);
     let again = &app.logged(&["participant.joined"])[1];
-    assert_eq!((&again["participant_sid"], &again["occurred_at"]), (&json!(sid), &json!(app.now())));
+    assert_eq!(
+        (&again["participant_sid"], &again["occurred_at"]),
+        (&json!(sid), &json!(app.now()))
+    );
     // Past the deadline that began with the closed session.
     app.observed("standup");
-    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+    assert_eq!(
+        app.get("/v1/rooms/standup").send().expect(200)["status"],
+        "open"
+    );
     // Its leave closes the same session, which counts once.
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
     app.wait_for_event("participant.left", 1);
@@ -170,16 +191,29 @@ fn a_job_whose_start_lost_its_answer_is_stopped_as_soon_as_its_retry_has_one() {
     let operators = double.start_egress(&room, "operator.mp4");
     // LiveKit cannot be asked at once what became of the start.
     double.fail("ListEgress", Fault::NoResponse);
-    let start = || app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+    let start = || {
+        app.post("/v1/rooms/standup/recordings")
+            .json(json!({"type": "room_composite"}))
+            .send()
+    };
     double.fail("StartRoomCompositeEgress", Fault::Dropped);
     start().expect_error(503, "media_unavailable", None);
     double.heal();
-    let recorded = start().expect(201)["egress_id"].as_str().unwrap().to_owned();
+    let recorded = start().expect(201)["egress_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let lost = double.egresses()[1].egress_id.clone();
     assert!(lost != recorded && lost != operators);
     eventually(|| double.is_stopped(&lost));
     assert!(!double.is_stopped(&recorded) && !double.is_stopped(&operators));
-    assert_eq!(app.get("/v1/recordings").send().expect(200)["recordings"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        app.get("/v1/recordings").send().expect(200)["recordings"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -189,7 +223,10 @@ fn a_job_whose_start_lost_its_answer_is_stopped_without_a_retry_by_reconciliatio
     let operators = double.start_egress(&room, "operator.mp4");
     double.fail("ListEgress", Fault::NoResponse);
     double.fail("StartRoomCompositeEgress", Fault::Dropped);
-    let start = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+    let start = app
+        .post("/v1/rooms/standup/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send();
     start.expect_error(503, "media_unavailable", None);
     double.heal();
     let lost = double.egresses()[1].egress_id.clone();
@@ -214,7 +251,10 @@ fn bitrate_reports_about_participants_who_are_not_in_the_room_are_ignored() {
             "publishKbps": 900, "publishMaxKbps": 500, "participant": {"sid": sid, "identity": identity}
         });
         let signed = double.sign(body.to_string().as_bytes());
-        let sent = livekit_webhook(&app).header("authorization", &signed.authorization).raw(signed.body).send();
+        let sent = livekit_webhook(&app)
+            .header("authorization", &signed.authorization)
+            .raw(signed.body)
+            .send();
         assert_eq!(sent.status, 200);
     };
     report(1, &bob, "bob");
@@ -222,7 +262,10 @@ fn bitrate_reports_about_participants_who_are_not_in_the_room_are_ignored() {
     report(3, &alice, "mallory");
     report(4, &alice, "alice");
     let events = app.logged(&["participant.publish_limit_exceeded"]);
-    let who: Vec<_> = events.iter().map(|event| event["participant_identity"].as_str().unwrap()).collect();
+    let who: Vec<_> = events
+        .iter()
+        .map(|event| event["participant_identity"].as_str().unwrap())
+        .collect();
     assert_eq!(who, ["alice"]);
 }
 
@@ -254,7 +297,13 @@ fn who_left_in_an_outage_is_closed_within_fifteen_seconds_of_its_end_also_if_not
     double.join(&room, &Joining::participant("bob"));
     app.wait_until_joined(2);
     let is_check = |call: &proto::ListRoomsRequest| call.names == ["conclave.health"];
-    let checks = || double.calls("ListRooms").iter().filter(|call| is_check(call)).count();
+    let checks = || {
+        double
+            .calls("ListRooms")
+            .iter()
+            .filter(|call| is_check(call))
+            .count()
+    };
     double.drop_webhooks();
     double.fail_all(Fault::Dropped);
     double.leave(&room, "bob", DisconnectReason::ClientInitiated);
@@ -272,7 +321,10 @@ fn who_left_in_an_outage_is_closed_within_fifteen_seconds_of_its_end_also_if_not
         }
         app.lists() != lists
     };
-    assert!((0..5).any(is_listed_after_a_second), "nothing is reconciled");
+    assert!(
+        (0..5).any(is_listed_after_a_second),
+        "nothing is reconciled"
+    );
     app.wait_until_seen("standup");
     app.assert_open_sessions(&["alice", "bob"]);
     app.advance(Duration::from_secs(10));

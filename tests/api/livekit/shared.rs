@@ -20,8 +20,15 @@ impl Foreign {
         // One identity that this server would not allow.
         double.join(&room, &Joining::participant("carol#1"));
         double.join(&room, &Joining::participant("dave"));
-        let (egress, ingress) = (double.start_egress(&room, "theirs.mp4"), double.create_ingress(&room));
-        Self { room, egress, ingress }
+        let (egress, ingress) = (
+            double.start_egress(&room, "theirs.mp4"),
+            double.create_ingress(&room),
+        );
+        Self {
+            room,
+            egress,
+            ingress,
+        }
     }
 
     #[track_caller]
@@ -36,9 +43,21 @@ impl Foreign {
 /// The number of lists that name nothing, of rooms, egresses and ingress endpoints.
 fn surveys(double: &Double) -> [usize; 3] {
     [
-        double.calls::<proto::ListRoomsRequest>("ListRooms").iter().filter(|call| call.names.is_empty()).count(),
-        double.calls::<proto::ListEgressRequest>("ListEgress").iter().filter(|call| call.egress_id.is_empty()).count(),
-        double.calls::<proto::ListIngressRequest>("ListIngress").iter().filter(|c| c.ingress_id.is_empty()).count(),
+        double
+            .calls::<proto::ListRoomsRequest>("ListRooms")
+            .iter()
+            .filter(|call| call.names.is_empty())
+            .count(),
+        double
+            .calls::<proto::ListEgressRequest>("ListEgress")
+            .iter()
+            .filter(|call| call.egress_id.is_empty())
+            .count(),
+        double
+            .calls::<proto::ListIngressRequest>("ListIngress")
+            .iter()
+            .filter(|c| c.ingress_id.is_empty())
+            .count(),
     ]
 }
 
@@ -59,15 +78,22 @@ fn what_is_in_no_record_is_left_alone() {
     ];
     // An operator records a room of this server, and keeps an endpoint in it.
     let standup = format!("{}.standup", app.project);
-    let (egress, ingress) = (double.start_egress(&standup, "operator.mp4"), double.create_ingress(&standup));
+    let (egress, ingress) = (
+        double.start_egress(&standup, "operator.mp4"),
+        double.create_ingress(&standup),
+    );
     // Webhooks arrive in order: once this join is recorded, those of the other rooms have been answered.
     double.join(&standup, &Joining::participant("alice"));
     app.wait_until_joined(1);
-    foreign.iter().for_each(|foreign| foreign.assert_untouched(&double));
+    foreign
+        .iter()
+        .for_each(|foreign| foreign.assert_untouched(&double));
     for _ in 0..3 {
         surveyed(&app, &double);
     }
-    foreign.iter().for_each(|foreign| foreign.assert_untouched(&double));
+    foreign
+        .iter()
+        .for_each(|foreign| foreign.assert_untouched(&double));
     assert!(!double.is_stopped(&egress) && double.has_ingress(&ingress));
     let actors = app.actors("?kind=project");
     assert_eq!(actors["actors"].as_array().unwrap().len(), 1, "{actors}");
@@ -78,13 +104,21 @@ fn what_has_a_record_that_ended_is_closed() {
     let (app, double) = livekit();
     app.room("standup");
     let standup = format!("{}.standup", app.project);
-    let started = app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send().expect(201);
+    let started = app
+        .post("/v1/rooms/standup/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send()
+        .expect(201);
     let egress = started["egress_id"].as_str().unwrap();
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     eventually(|| double.room(&standup).is_none() && double.is_stopped(egress));
     // A client that still has its token opens the room again, by its join and without a webhook.
     double.join(&standup, &Joining::participant("alice"));
-    eventually(|| double.room(&standup).is_some_and(|room| room.num_participants == 0));
+    eventually(|| {
+        double
+            .room(&standup)
+            .is_some_and(|room| room.num_participants == 0)
+    });
     surveyed(&app, &double);
     eventually(|| double.room(&standup).is_none());
 }
@@ -95,22 +129,38 @@ fn one_survey_of_livekit_serves_all_projects() {
     app.room("standup");
     let others: Vec<_> = (0..3).map(|_| other_project(&app, "self_hosted")).collect();
     for other in &others {
-        app.post("/v1/rooms").bearer(&other.key).json(json!({"name": "standup"})).send().expect(201);
+        app.post("/v1/rooms")
+            .bearer(&other.key)
+            .json(json!({"name": "standup"}))
+            .send()
+            .expect(201);
         // Opened by a recording, and left open by a LiveKit that did not answer.
         let record = app.post("/v1/rooms/standup/recordings").bearer(&other.key);
-        record.json(json!({"type": "room_composite"})).send().expect(201);
+        record
+            .json(json!({"type": "room_composite"}))
+            .send()
+            .expect(201);
     }
     surveyed(&app, &double);
     let before = surveys(&double);
     double.drop_webhooks();
     for other in &others {
-        double.join(&format!("{}.standup", other.project), &Joining::participant("alice"));
+        double.join(
+            &format!("{}.standup", other.project),
+            &Joining::participant("alice"),
+        );
     }
     app.next_round();
     for other in &others {
         eventually(|| {
-            let open = app.get("/v1/sessions?active=true").bearer(&other.key).send().expect(200);
-            open["sessions"].as_array().is_some_and(|open| open.len() == 1)
+            let open = app
+                .get("/v1/sessions?active=true")
+                .bearer(&other.key)
+                .send()
+                .expect(200);
+            open["sessions"]
+                .as_array()
+                .is_some_and(|open| open.len() == 1)
         });
     }
     assert_eq!(surveys(&double), before.map(|count| count + 1));

@@ -26,7 +26,11 @@ impl Driver {
     pub fn start() -> Self {
         let (app, receiver) = TestApp::start_with_receiver();
         let roles = json!({"host": {}, "speaker": {"max_peer_count": SPEAKERS}});
-        let template = app.post("/v1/templates").json(json!({"name": "model", "roles": roles})).send().expect(201);
+        let template = app
+            .post("/v1/templates")
+            .json(json!({"name": "model", "roles": roles}))
+            .send()
+            .expect(201);
         Self {
             app: Some(app),
             model: Model::default(),
@@ -43,9 +47,12 @@ impl Driver {
             let expected = self.model.apply(call);
             let seen = self.call(call);
             if seen != (expected.status, expected.code.to_owned()) {
-                return Err(format!("{call:?}: the contract demands {expected:?}, the app gave {seen:?}"));
+                return Err(format!(
+                    "{call:?}: the contract demands {expected:?}, the app gave {seen:?}"
+                ));
             }
-            self.compare().map_err(|difference| format!("after {call:?}: {difference}"))?;
+            self.compare()
+                .map_err(|difference| format!("after {call:?}: {difference}"))?;
         }
         Ok(())
     }
@@ -57,7 +64,11 @@ impl Driver {
     /// Makes a call to the app. Returns the status, and the code of an error.
     fn call(&mut self, call: &Call) -> (u16, String) {
         match *call {
-            Call::CreateRoom { room, empty_timeout, max_participants } => {
+            Call::CreateRoom {
+                room,
+                empty_timeout,
+                max_participants,
+            } => {
                 let room = json!({
                     "name": name(room), "template_id": self.template, "empty_timeout_seconds": empty_timeout,
                     "max_participants": max_participants
@@ -66,20 +77,43 @@ impl Driver {
             }
             Call::EndRoom { room } => outcome(&self.app().delete(&path(room, "")).send()),
             Call::Join { room, person, role } => self.join(room, person, role),
-            Call::Leave { room, person, clean } => self.leave(room, person, clean),
-            Call::Remove { room, person } => {
-                outcome(&self.app().delete(&path(room, &format!("/participants/{}", identity(person)))).send())
-            }
+            Call::Leave {
+                room,
+                person,
+                clean,
+            } => self.leave(room, person, clean),
+            Call::Remove { room, person } => outcome(
+                &self
+                    .app()
+                    .delete(&path(room, &format!("/participants/{}", identity(person))))
+                    .send(),
+            ),
             Call::ChangeRole { room, person, role } => {
                 let path = path(room, &format!("/participants/{}/role", identity(person)));
                 outcome(&self.app().post(&path).json(json!({"role": role})).send())
             }
-            Call::CreateCode { room, role, max_uses } => self.create_code(room, role, max_uses),
+            Call::CreateCode {
+                room,
+                role,
+                max_uses,
+            } => self.create_code(room, role, max_uses),
             Call::Exchange { code, person } => {
                 let path = format!("/v1/codes/{}/exchange", self.code(code));
-                outcome(&self.app().post(&path).anonymous().json(json!({"identity": identity(person)})).send())
+                outcome(
+                    &self
+                        .app()
+                        .post(&path)
+                        .anonymous()
+                        .json(json!({"identity": identity(person)}))
+                        .send(),
+                )
             }
-            Call::DisableCode { code } => outcome(&self.app().delete(&format!("/v1/codes/{}", self.code(code))).send()),
+            Call::DisableCode { code } => outcome(
+                &self
+                    .app()
+                    .delete(&format!("/v1/codes/{}", self.code(code)))
+                    .send(),
+            ),
             Call::Advance { seconds } => {
                 self.app().advance(Duration::from_secs(seconds.into()));
                 (200, String::new())
@@ -98,9 +132,14 @@ impl Driver {
         if token.status != 201 {
             return outcome(&token);
         }
-        let joined = self.app().join_with(token.json()["token"].as_str().unwrap());
+        let joined = self
+            .app()
+            .join_with(token.json()["token"].as_str().unwrap());
         if joined.status == 201 {
-            self.sids.insert((room, person), joined.json()["sid"].as_str().unwrap().to_owned());
+            self.sids.insert(
+                (room, person),
+                joined.json()["sid"].as_str().unwrap().to_owned(),
+            );
         }
         outcome(&joined)
     }
@@ -109,7 +148,12 @@ impl Driver {
     fn leave(&mut self, room: usize, person: usize, clean: bool) -> (u16, String) {
         match self.sids.remove(&(room, person)) {
             Some(sid) => outcome(&self.app().act(&sid, "leave", json!({"clean": clean}))),
-            None => outcome(&self.app().delete(&path(room, &format!("/participants/{}", identity(person)))).send()),
+            None => outcome(
+                &self
+                    .app()
+                    .delete(&path(room, &format!("/participants/{}", identity(person))))
+                    .send(),
+            ),
         }
     }
 
@@ -117,19 +161,24 @@ impl Driver {
         let code = json!({"role": role, "max_uses": max_uses, "ttl_seconds": CODE_LIFE});
         let created = self.app().post(&path(room, "/codes")).json(code).send();
         if created.status == 201 {
-            self.codes.push(created.json()["code"].as_str().unwrap().to_owned());
+            self.codes
+                .push(created.json()["code"].as_str().unwrap().to_owned());
         }
         outcome(&created)
     }
 
     fn code(&self, code: usize) -> String {
-        self.codes.get(code).cloned().unwrap_or_else(|| "aaaa-bbbb-cccc".into())
+        self.codes
+            .get(code)
+            .cloned()
+            .unwrap_or_else(|| "aaaa-bbbb-cccc".into())
     }
 
     /// Compares all records. Those that a timer changes may need a moment.
     fn compare(&mut self) -> Result<(), String> {
         let model = &self.model;
-        self.sids.retain(|(room, person), _| model.is_connected(*room, *person));
+        self.sids
+            .retain(|(room, person), _| model.is_connected(*room, *person));
         let started = Instant::now();
         loop {
             match self.difference() {
@@ -143,26 +192,57 @@ impl Driver {
     fn difference(&self) -> Option<String> {
         let pairs = [
             ("rooms", self.rooms(), self.expected_rooms()),
-            ("open rooms of the plan", self.active_rooms(), json!(self.model.open_rooms())),
-            ("sessions", self.sessions(""), self.expected_sessions(|_| true)),
-            ("open sessions", self.sessions("active=true"), self.expected_sessions(|open| open)),
-            ("closed sessions", self.sessions("active=false"), self.expected_sessions(|open| !open)),
+            (
+                "open rooms of the plan",
+                self.active_rooms(),
+                json!(self.model.open_rooms()),
+            ),
+            (
+                "sessions",
+                self.sessions(""),
+                self.expected_sessions(|_| true),
+            ),
+            (
+                "open sessions",
+                self.sessions("active=true"),
+                self.expected_sessions(|open| open),
+            ),
+            (
+                "closed sessions",
+                self.sessions("active=false"),
+                self.expected_sessions(|open| !open),
+            ),
             ("codes", self.codes_of_rooms(), self.expected_codes()),
             ("events", self.events(), self.expected_events()),
         ];
-        let different = pairs.into_iter().find(|(_, seen, expected)| seen != expected);
-        different.map(|(what, seen, expected)| format!("{what}: the model has {expected}, the app {seen}"))
+        let different = pairs
+            .into_iter()
+            .find(|(_, seen, expected)| seen != expected);
+        different.map(|(what, seen, expected)| {
+            format!("{what}: the model has {expected}, the app {seen}")
+        })
     }
 
     /// Newest first: the name, whether it is open, whether it was started.
     fn rooms(&self) -> Value {
         let rooms = self.app().get("/v1/rooms").send().expect(200);
-        let row = |room: &Value| json!([room["name"], room["status"] == "open", room.get("started_at").is_some()]);
+        let row = |room: &Value| {
+            json!([
+                room["name"],
+                room["status"] == "open",
+                room.get("started_at").is_some()
+            ])
+        };
         rooms["rooms"].as_array().unwrap().iter().map(row).collect()
     }
 
     fn expected_rooms(&self) -> Value {
-        self.model.rooms.iter().rev().map(|room| json!([name(room.name), room.open, room.started])).collect()
+        self.model
+            .rooms
+            .iter()
+            .rev()
+            .map(|room| json!([name(room.name), room.open, room.started]))
+            .collect()
     }
 
     fn active_rooms(&self) -> Value {
@@ -171,32 +251,69 @@ impl Driver {
 
     /// Newest first: the room, the identity, the role, whether it is open.
     fn sessions(&self, query: &str) -> Value {
-        let sessions = self.app().get(&format!("/v1/sessions?limit=200&{query}")).send().expect(200);
+        let sessions = self
+            .app()
+            .get(&format!("/v1/sessions?limit=200&{query}"))
+            .send()
+            .expect(200);
         let row = |session: &Value| {
             let open = session.get("left_at").is_none();
-            json!([session["room"], session["participant_identity"], session["role"], open])
+            json!([
+                session["room"],
+                session["participant_identity"],
+                session["role"],
+                open
+            ])
         };
-        sessions["sessions"].as_array().unwrap().iter().map(row).collect()
+        sessions["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(row)
+            .collect()
     }
 
     fn expected_sessions(&self, wanted: impl Fn(bool) -> bool) -> Value {
-        let wanted = self.model.sessions.iter().rev().filter(|session| wanted(session.open));
-        wanted.map(|s| json!([name(s.room), identity(s.person), s.role, s.open])).collect()
+        let wanted = self
+            .model
+            .sessions
+            .iter()
+            .rev()
+            .filter(|session| wanted(session.open));
+        wanted
+            .map(|s| json!([name(s.room), identity(s.person), s.role, s.open]))
+            .collect()
     }
 
     /// Of each room, newest first: the uses, and whether it is disabled.
     fn codes_of_rooms(&self) -> Value {
         let of_room = |room: &Room| -> Value {
-            let codes = self.app().get(&path(room.name, "/codes")).send().expect(200);
-            codes["codes"].as_array().unwrap().iter().map(|code| json!([code["uses"], code["disabled"]])).collect()
+            let codes = self
+                .app()
+                .get(&path(room.name, "/codes"))
+                .send()
+                .expect(200);
+            codes["codes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|code| json!([code["uses"], code["disabled"]]))
+                .collect()
         };
         self.model.rooms.iter().map(of_room).collect()
     }
 
     fn expected_codes(&self) -> Value {
         let of_room = |room: &Room| -> Value {
-            let codes = self.model.codes.iter().rev().filter(|code| code.room == room.name);
-            codes.map(|code| json!([code.uses, code.disabled])).collect()
+            let codes = self
+                .model
+                .codes
+                .iter()
+                .rev()
+                .filter(|code| code.room == room.name);
+            codes
+                .map(|code| json!([code.uses, code.disabled]))
+                .collect()
         };
         self.model.rooms.iter().map(of_room).collect()
     }
@@ -207,16 +324,26 @@ impl Driver {
         for delivery in self.app().deliveries("").iter().rev() {
             let event = &delivery["payload"];
             let row = json!([event["type"], event["participant_identity"]]);
-            rooms.entry(event["room"].as_str().unwrap().to_owned()).or_default().push(row);
+            rooms
+                .entry(event["room"].as_str().unwrap().to_owned())
+                .or_default()
+                .push(row);
         }
         json!(rooms)
     }
 
     fn expected_events(&self) -> Value {
-        let with_events = self.model.rooms.iter().filter(|room| !room.events.is_empty());
+        let with_events = self
+            .model
+            .rooms
+            .iter()
+            .filter(|room| !room.events.is_empty());
         let rows = with_events.map(|room| {
-            let rows: Vec<Value> =
-                room.events.iter().map(|(kind, person)| json!([kind, person.map(identity)])).collect();
+            let rows: Vec<Value> = room
+                .events
+                .iter()
+                .map(|(kind, person)| json!([kind, person.map(identity)]))
+                .collect();
             (name(room.name), rows)
         });
         json!(rows.collect::<BTreeMap<_, _>>())
@@ -224,8 +351,15 @@ impl Driver {
 }
 
 fn outcome(response: &Response) -> (u16, String) {
-    let error = if response.status < 400 { Value::Null } else { response.json()["error"]["code"].clone() };
-    (response.status, error.as_str().unwrap_or_default().to_owned())
+    let error = if response.status < 400 {
+        Value::Null
+    } else {
+        response.json()["error"]["code"].clone()
+    };
+    (
+        response.status,
+        error.as_str().unwrap_or_default().to_owned(),
+    )
 }
 
 fn name(room: usize) -> String {

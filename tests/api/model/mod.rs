@@ -25,7 +25,11 @@ const SAMPLE: u32 = 1000;
 
 /// A runner that makes the same sequences each time, for tests about the search itself: its luck is not what they test.
 fn repeatable(cases: u32) -> TestRunner {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
     let random = TestRng::deterministic_rng(config.rng_algorithm);
     TestRunner::new_with_rng(config, random)
 }
@@ -50,15 +54,25 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
         2 => prop_oneof![Just(1_u32), Just(5), Just(61), Just(301)].prop_map(|seconds| Call::Advance { seconds }),
         1 => Just(Call::Restart),
     ];
-    let first = Call::CreateRoom { room: 0, empty_timeout: 5, max_participants: 0 };
+    let first = Call::CreateRoom {
+        room: 0,
+        empty_timeout: 5,
+        max_participants: 0,
+    };
     prop::collection::vec(call, 1..CALLS).prop_map(move |calls| [vec![first], calls].concat())
 }
 
 #[test]
 fn the_app_does_what_the_model_of_the_contract_does() {
-    let config = Config { cases: SEQUENCES, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
-    let result =
-        TestRunner::new(config).run(&calls(), |calls| Driver::start().run(&calls).map_err(TestCaseError::fail));
+    let config = Config {
+        cases: SEQUENCES,
+        max_shrink_iters: 60,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let result = TestRunner::new(config).run(&calls(), |calls| {
+        Driver::start().run(&calls).map_err(TestCaseError::fail)
+    });
     result.unwrap_or_else(|difference| panic!("{difference}"));
 }
 
@@ -68,14 +82,26 @@ fn the_sequences_reach_each_outcome_that_is_to_be_compared() {
     let apply = |calls: Vec<Call>| {
         let mut model = reference::Model::default();
         for call in &calls {
-            let verb = format!("{call:?}").split(' ').next().unwrap_or_default().to_owned();
-            seen.borrow_mut().insert(format!("{verb} {}", model.apply(call).status));
+            let verb = format!("{call:?}")
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            seen.borrow_mut()
+                .insert(format!("{verb} {}", model.apply(call).status));
         }
         Ok(())
     };
     repeatable(SAMPLE).run(&calls(), apply).unwrap();
-    for outcome in ["Join 201", "Join 409", "Leave 204", "Remove 204", "ChangeRole 200", "Exchange 201", "Exchange 404"]
-    {
+    for outcome in [
+        "Join 201",
+        "Join 409",
+        "Leave 204",
+        "Remove 204",
+        "ChangeRole 200",
+        "Exchange 201",
+        "Exchange 404",
+    ] {
         assert!(seen.borrow().contains(outcome), "no {outcome} in {seen:?}");
     }
 }
@@ -85,9 +111,15 @@ fn a_model_that_is_wrong_is_found_with_a_short_story() {
     let wrong = |calls: Vec<Call>| {
         let mut model = reference::Model::default();
         let ended = calls.iter().any(|call| model.apply(call).status == 409);
-        if ended { Err(TestCaseError::fail("a refusal")) } else { Ok(()) }
+        if ended {
+            Err(TestCaseError::fail("a refusal"))
+        } else {
+            Ok(())
+        }
     };
     let found = repeatable(200).run(&calls(), wrong).unwrap_err();
-    let proptest::test_runner::TestError::Fail(_, story) = found else { panic!("{found}") };
+    let proptest::test_runner::TestError::Fail(_, story) = found else {
+        panic!("{found}")
+    };
     assert!(story.len() <= 4, "{story:?}");
 }

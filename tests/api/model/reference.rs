@@ -12,16 +12,48 @@ pub const SPEAKERS: usize = 1;
 /// A call. Rooms, people and codes are numbers; the driver gives them names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    CreateRoom { room: usize, empty_timeout: u32, max_participants: u32 },
-    EndRoom { room: usize },
-    Join { room: usize, person: usize, role: &'static str },
-    Leave { room: usize, person: usize, clean: bool },
-    Remove { room: usize, person: usize },
-    ChangeRole { room: usize, person: usize, role: &'static str },
-    CreateCode { room: usize, role: &'static str, max_uses: Option<u32> },
-    Exchange { code: usize, person: usize },
-    DisableCode { code: usize },
-    Advance { seconds: u32 },
+    CreateRoom {
+        room: usize,
+        empty_timeout: u32,
+        max_participants: u32,
+    },
+    EndRoom {
+        room: usize,
+    },
+    Join {
+        room: usize,
+        person: usize,
+        role: &'static str,
+    },
+    Leave {
+        room: usize,
+        person: usize,
+        clean: bool,
+    },
+    Remove {
+        room: usize,
+        person: usize,
+    },
+    ChangeRole {
+        room: usize,
+        person: usize,
+        role: &'static str,
+    },
+    CreateCode {
+        room: usize,
+        role: &'static str,
+        max_uses: Option<u32>,
+    },
+    Exchange {
+        code: usize,
+        person: usize,
+    },
+    DisableCode {
+        code: usize,
+    },
+    Advance {
+        seconds: u32,
+    },
     Restart,
 }
 
@@ -32,9 +64,18 @@ pub struct Expected {
     pub code: &'static str,
 }
 
-const DONE: Expected = Expected { status: 204, code: "" };
-const CREATED: Expected = Expected { status: 201, code: "" };
-const OK: Expected = Expected { status: 200, code: "" };
+const DONE: Expected = Expected {
+    status: 204,
+    code: "",
+};
+const CREATED: Expected = Expected {
+    status: 201,
+    code: "",
+};
+const OK: Expected = Expected {
+    status: 200,
+    code: "",
+};
 
 const fn refused(status: u16, code: &'static str) -> Expected {
     Expected { status, code }
@@ -99,21 +140,37 @@ impl Model {
     /// Makes a call.
     pub fn apply(&mut self, call: &Call) -> Expected {
         match *call {
-            Call::CreateRoom { room, empty_timeout, max_participants } => {
-                self.create_room(room, empty_timeout.into(), max_participants as usize)
-            }
+            Call::CreateRoom {
+                room,
+                empty_timeout,
+                max_participants,
+            } => self.create_room(room, empty_timeout.into(), max_participants as usize),
             Call::EndRoom { room } => self.with_room(room, |model, room| {
                 model.end(room);
                 DONE
             }),
-            Call::Join { room, person, role } => self.with_room(room, |model, at| model.join(at, person, role)),
-            Call::Leave { room, person, clean } => {
-                let event = if clean { "participant.left" } else { "participant.connection_aborted" };
+            Call::Join { room, person, role } => {
+                self.with_room(room, |model, at| model.join(at, person, role))
+            }
+            Call::Leave {
+                room,
+                person,
+                clean,
+            } => {
+                let event = if clean {
+                    "participant.left"
+                } else {
+                    "participant.connection_aborted"
+                };
                 self.disconnect(room, person, event)
             }
             Call::Remove { room, person } => self.disconnect(room, person, "participant.left"),
             Call::ChangeRole { room, person, role } => self.change_role(room, person, role),
-            Call::CreateCode { room, role, max_uses } => self.create_code(room, role, max_uses),
+            Call::CreateCode {
+                room,
+                role,
+                max_uses,
+            } => self.create_code(room, role, max_uses),
             Call::Exchange { code, person } => self.exchange(code, person),
             Call::DisableCode { code } => match self.codes.get_mut(code) {
                 Some(code) => {
@@ -139,21 +196,36 @@ impl Model {
 
     /// Whether the person is connected to the room.
     pub fn is_connected(&self, room: usize, person: usize) -> bool {
-        self.rooms.iter().any(|known| known.name == room && known.people.contains_key(&person))
+        self.rooms
+            .iter()
+            .any(|known| known.name == room && known.people.contains_key(&person))
     }
 
-    fn with_room(&mut self, name: usize, call: impl FnOnce(&mut Self, usize) -> Expected) -> Expected {
+    fn with_room(
+        &mut self,
+        name: usize,
+        call: impl FnOnce(&mut Self, usize) -> Expected,
+    ) -> Expected {
         match self.rooms.iter().position(|room| room.name == name) {
             Some(at) => call(self, at),
             None => NO_ROOM,
         }
     }
 
-    fn create_room(&mut self, name: usize, empty_timeout: u64, max_participants: usize) -> Expected {
+    fn create_room(
+        &mut self,
+        name: usize,
+        empty_timeout: u64,
+        max_participants: usize,
+    ) -> Expected {
         if self.rooms.iter().any(|room| room.name == name) {
             return refused(409, "room_exists");
         }
-        let unjoined = if empty_timeout == 0 { DEFAULT_EMPTY_TIMEOUT } else { empty_timeout };
+        let unjoined = if empty_timeout == 0 {
+            DEFAULT_EMPTY_TIMEOUT
+        } else {
+            empty_timeout
+        };
         self.rooms.push(Room {
             name,
             open: true,
@@ -173,7 +245,11 @@ impl Model {
             return;
         }
         let room = &mut self.rooms[at];
-        for session in self.sessions.iter_mut().filter(|session| session.open && session.room == room.name) {
+        for session in self
+            .sessions
+            .iter_mut()
+            .filter(|session| session.open && session.room == room.name)
+        {
             session.open = false;
             room.events.push(("participant.left", Some(session.person)));
         }
@@ -185,7 +261,11 @@ impl Model {
     /// The refusal of a token for a person, whose own place does not count.
     fn token(&self, at: usize, person: usize, role: &str) -> Option<Expected> {
         let room = &self.rooms[at];
-        let speakers = room.people.iter().filter(|(other, held)| **other != person && **held == "speaker").count();
+        let speakers = room
+            .people
+            .iter()
+            .filter(|(other, held)| **other != person && **held == "speaker")
+            .count();
         match role {
             _ if !room.open => Some(ROOM_ENDED),
             "speaker" if speakers >= SPEAKERS => Some(ROLE_FULL),
@@ -212,7 +292,12 @@ impl Model {
         room.people.insert(person, role);
         room.deadline = None;
         let room = room.name;
-        self.sessions.push(Session { room, person, role, open: true });
+        self.sessions.push(Session {
+            room,
+            person,
+            role,
+            open: true,
+        });
         CREATED
     }
 
@@ -222,8 +307,13 @@ impl Model {
             return false;
         }
         room.events.push((event, Some(person)));
-        let of_person = |session: &&mut Session| session.open && session.room == room.name && session.person == person;
-        self.sessions.iter_mut().filter(of_person).for_each(|session| session.open = false);
+        let of_person = |session: &&mut Session| {
+            session.open && session.room == room.name && session.person == person
+        };
+        self.sessions
+            .iter_mut()
+            .filter(of_person)
+            .for_each(|session| session.open = false);
         true
     }
 
@@ -248,13 +338,20 @@ impl Model {
     fn change_role(&mut self, room: usize, person: usize, role: &'static str) -> Expected {
         self.with_room(room, |model, at| {
             let room = &mut model.rooms[at];
-            let Some(held) = room.people.get_mut(&person) else { return NO_PARTICIPANT };
+            let Some(held) = room.people.get_mut(&person) else {
+                return NO_PARTICIPANT;
+            };
             *held = role;
             room.changed.insert(person);
             room.events.push(("participant.role_changed", Some(person)));
-            let of_person =
-                |session: &&mut Session| session.open && session.room == room.name && session.person == person;
-            model.sessions.iter_mut().filter(of_person).for_each(|session| session.role = role);
+            let of_person = |session: &&mut Session| {
+                session.open && session.room == room.name && session.person == person
+            };
+            model
+                .sessions
+                .iter_mut()
+                .filter(of_person)
+                .for_each(|session| session.role = role);
             OK
         })
     }
@@ -265,7 +362,14 @@ impl Model {
                 return NO_ROOM;
             }
             let expires = model.now + CODE_LIFE;
-            model.codes.push(Code { room, role, max_uses, uses: 0, disabled: false, expires });
+            model.codes.push(Code {
+                room,
+                role,
+                max_uses,
+                uses: 0,
+                disabled: false,
+                expires,
+            });
             CREATED
         })
     }
@@ -273,13 +377,21 @@ impl Model {
     fn exchange(&mut self, code: usize, person: usize) -> Expected {
         let now = self.now;
         let usable = |code: &&Code| {
-            !code.disabled && now < code.expires && code.max_uses.is_none_or(|max_uses| code.uses < max_uses)
+            !code.disabled
+                && now < code.expires
+                && code.max_uses.is_none_or(|max_uses| code.uses < max_uses)
         };
-        let Some(found) = self.codes.get(code).filter(usable).cloned() else { return NO_CODE };
+        let Some(found) = self.codes.get(code).filter(usable).cloned() else {
+            return NO_CODE;
+        };
         let refusal = self.with_room(found.room, |model, at| {
             let room = &model.rooms[at];
             let is_taken = room.people.contains_key(&person) || room.changed.contains(&person);
-            model.token(at, person, found.role).unwrap_or(if is_taken { IDENTITY_TAKEN } else { CREATED })
+            model.token(at, person, found.role).unwrap_or(if is_taken {
+                IDENTITY_TAKEN
+            } else {
+                CREATED
+            })
         });
         if refusal == CREATED {
             self.codes[code].uses += 1;
@@ -294,7 +406,10 @@ impl Model {
 
     fn end_due_rooms(&mut self) {
         for at in 0..self.rooms.len() {
-            if self.rooms[at].deadline.is_some_and(|deadline| deadline <= self.now) {
+            if self.rooms[at]
+                .deadline
+                .is_some_and(|deadline| deadline <= self.now)
+            {
                 self.end(at);
             }
         }

@@ -14,14 +14,23 @@ pub fn stage() -> Stage {
 
 impl Outside for Sandbox {
     fn join(&self, app: &TestApp, token: &str) -> String {
-        app.join_with(token).expect(201)["sid"].as_str().unwrap().to_owned()
+        app.join_with(token).expect(201)["sid"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     fn is_admitted(&self, app: &TestApp, token: &str) -> bool {
         app.join_with(token).status == 201
     }
 
-    fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str) -> Option<String> {
+    fn publish(
+        &self,
+        app: &TestApp,
+        who: &Participant,
+        kind: &str,
+        source: &str,
+    ) -> Option<String> {
         let answer = app.act(&who.sid, "tracks", json!({"kind": kind, "source": source}));
         (answer.status == 201).then(|| answer.json()["sid"].as_str().unwrap().to_owned())
     }
@@ -32,8 +41,13 @@ impl Outside for Sandbox {
 
     fn received_topics(&self, app: &TestApp, who: &Participant) -> Vec<String> {
         let view = app.view(&who.sid);
-        let data = view["inbox"].as_array().unwrap().iter().filter(|entry| entry["type"] == "data");
-        data.map(|entry| entry["topic"].as_str().unwrap_or_default().to_owned()).collect()
+        let data = view["inbox"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|entry| entry["type"] == "data");
+        data.map(|entry| entry["topic"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     fn egress(&self, app: &TestApp, egress_id: &str, status: &str, error: Option<&str>) {
@@ -45,10 +59,15 @@ impl Outside for Sandbox {
     }
 
     fn connect(&self, app: &TestApp, stream_key: &str) -> bool {
-        app.admin("POST", &format!("/sandbox/ingress/{stream_key}/connect")).send().status == 200
+        app.admin("POST", &format!("/sandbox/ingress/{stream_key}/connect"))
+            .send()
+            .status
+            == 200
     }
 
     fn disconnect(&self, app: &TestApp, stream_key: &str) {
-        app.admin("POST", &format!("/sandbox/ingress/{stream_key}/disconnect")).send().expect(200);
+        app.admin("POST", &format!("/sandbox/ingress/{stream_key}/disconnect"))
+            .send()
+            .expect(200);
     }
 }

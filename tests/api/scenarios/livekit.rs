@@ -27,24 +27,42 @@ impl Outside for Double {
         Double::connect(self, token).is_ok()
     }
 
-    fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str) -> Option<String> {
-        let kind = if kind == "audio" { TrackType::Audio } else { TrackType::Video };
+    fn publish(
+        &self,
+        app: &TestApp,
+        who: &Participant,
+        kind: &str,
+        source: &str,
+    ) -> Option<String> {
+        let kind = if kind == "audio" {
+            TrackType::Audio
+        } else {
+            TrackType::Video
+        };
         let source = match source {
             "microphone" => TrackSource::Microphone,
             "camera" => TrackSource::Camera,
             other => panic!("the double has no {other}"),
         };
-        self.publish_if_allowed(&namespaced(app, who), &who.identity, kind, source).ok()
+        self.publish_if_allowed(&namespaced(app, who), &who.identity, kind, source)
+            .ok()
     }
 
     fn leave(&self, app: &TestApp, who: &Participant, clean: bool) {
-        let reason = if clean { DisconnectReason::ClientInitiated } else { DisconnectReason::SignalClose };
+        let reason = if clean {
+            DisconnectReason::ClientInitiated
+        } else {
+            DisconnectReason::SignalClose
+        };
         Double::leave(self, &namespaced(app, who), &who.identity, reason);
     }
 
     fn received_topics(&self, app: &TestApp, who: &Participant) -> Vec<String> {
         let messages = Double::messages_to(self, &namespaced(app, who), &who.identity);
-        messages.into_iter().map(|message| message.topic.unwrap_or_default()).collect()
+        messages
+            .into_iter()
+            .map(|message| message.topic.unwrap_or_default())
+            .collect()
     }
 
     fn egress(&self, _: &TestApp, egress_id: &str, status: &str, error: Option<&str>) {
@@ -64,6 +82,7 @@ impl Outside for Double {
     }
 
     fn disconnect(&self, _: &TestApp, stream_key: &str) {
-        self.disconnect_encoder(stream_key).expect("the key opens an endpoint");
+        self.disconnect_encoder(stream_key)
+            .expect("the key opens an endpoint");
     }
 }

@@ -19,7 +19,8 @@ trait Outside {
     /// Tries to join with a token. Returns whether the client was admitted.
     fn is_admitted(&self, app: &TestApp, token: &str) -> bool;
     /// A participant publishes a track. Returns the sid; `None` when its permission does not allow it.
-    fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str) -> Option<String>;
+    fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str)
+    -> Option<String>;
     /// A participant leaves, or loses its connection.
     fn leave(&self, app: &TestApp, who: &Participant, clean: bool);
     /// The topics of the data messages that a participant received from the server.
@@ -53,19 +54,31 @@ impl Stage {
     fn new(app: TestApp, outside: Box<dyn Outside>) -> Self {
         let receiver = Receiver::start();
         app.endpoint(&receiver.url);
-        Self { app, receiver, outside, expected: Vec::new() }
+        Self {
+            app,
+            receiver,
+            outside,
+            expected: Vec::new(),
+        }
     }
 
     #[track_caller]
     fn join(&self, room: &str, identity: &str, role: &str) -> Participant {
         let token = self.app.token(room, identity, role);
         let sid = self.outside.join(&self.app, &token);
-        Participant { room: room.to_owned(), identity: identity.to_owned(), sid, token }
+        Participant {
+            room: room.to_owned(),
+            identity: identity.to_owned(),
+            sid,
+            token,
+        }
     }
 
     #[track_caller]
     fn publish(&self, who: &Participant, kind: &str, source: &str) -> String {
-        self.outside.publish(&self.app, who, kind, source).expect("it may publish that")
+        self.outside
+            .publish(&self.app, who, kind, source)
+            .expect("it may publish that")
     }
 
     fn leave(&self, who: &Participant, clean: bool) {
@@ -81,15 +94,27 @@ impl Stage {
     #[track_caller]
     fn expect(&mut self, types: &[&str]) -> Vec<Value> {
         let before = self.expected.len();
-        self.expected.extend(types.iter().map(|event_type| (*event_type).to_owned()));
+        self.expected
+            .extend(types.iter().map(|event_type| (*event_type).to_owned()));
         eventually(|| self.app.deliveries("").len() >= self.expected.len());
-        let payloads: Vec<Value> = self.app.deliveries("").iter().map(|row| row["payload"].clone()).collect();
-        let mut all: Vec<_> = payloads.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
+        let payloads: Vec<Value> = self
+            .app
+            .deliveries("")
+            .iter()
+            .map(|row| row["payload"].clone())
+            .collect();
+        let mut all: Vec<_> = payloads
+            .iter()
+            .map(|event| event["type"].as_str().unwrap().to_owned())
+            .collect();
         let mut wanted = self.expected.clone();
         all.sort();
         wanted.sort();
         assert_eq!(all, wanted, "after {:?}", &self.expected[..before]);
-        payloads.into_iter().filter(|event| types.contains(&event["type"].as_str().unwrap())).collect()
+        payloads
+            .into_iter()
+            .filter(|event| types.contains(&event["type"].as_str().unwrap()))
+            .collect()
     }
 
     /// Delivers all events and checks that they arrive in their order.

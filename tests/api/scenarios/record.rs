@@ -11,7 +11,11 @@ on_both_planes!(
 );
 
 fn start(stage: &mut Stage) -> String {
-    let started = stage.app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+    let started = stage
+        .app
+        .post("/v1/rooms/standup/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send();
     let started = started.expect(201);
     assert_eq!(started["status"], "starting");
     stage.expect(&["recording.started"]);
@@ -19,7 +23,11 @@ fn start(stage: &mut Stage) -> String {
 }
 
 fn get(stage: &Stage, egress: &str) -> Value {
-    stage.app.get(&format!("/v1/recordings/{egress}")).send().expect(200)
+    stage
+        .app
+        .get(&format!("/v1/recordings/{egress}"))
+        .send()
+        .expect(200)
 }
 
 fn a_recording_from_start_to_stop(mut stage: Stage) {
@@ -27,7 +35,10 @@ fn a_recording_from_start_to_stop(mut stage: Stage) {
     let egress = start(&mut stage);
     stage.egress(&egress, "active", None);
     let updated = stage.expect(&["recording.updated"]);
-    assert_eq!((&updated[0]["egress_id"], &updated[0]["recording_status"]), (&json!(egress), &json!("active")));
+    assert_eq!(
+        (&updated[0]["egress_id"], &updated[0]["recording_status"]),
+        (&json!(egress), &json!("active"))
+    );
     assert_eq!(get(&stage, &egress)["status"], "active");
     let stop = format!("/v1/recordings/{egress}/stop");
     assert_eq!(stage.app.post(&stop).send().expect(200)["status"], "ending");
@@ -35,9 +46,16 @@ fn a_recording_from_start_to_stop(mut stage: Stage) {
     stage.egress(&egress, "complete", None);
     stage.expect(&["recording.ended"]);
     let done = get(&stage, &egress);
-    assert_eq!((&done["status"], done.get("error")), (&json!("complete"), None));
+    assert_eq!(
+        (&done["status"], done.get("error")),
+        (&json!("complete"), None)
+    );
     assert!(done["ended_at"].is_string());
-    assert_eq!(stage.app.post(&stop).send().expect(200), done, "stopping what has ended changes nothing");
+    assert_eq!(
+        stage.app.post(&stop).send().expect(200),
+        done,
+        "stopping what has ended changes nothing"
+    );
     stage.end();
 }
 
@@ -55,7 +73,13 @@ fn a_recording_may_end_by_itself_in_four_ways(mut stage: Stage) {
         stage.egress(&egress, status, error);
         stage.expect(&[event]);
         let ended = get(&stage, &egress);
-        assert_eq!((ended["status"].as_str(), ended.get("error").and_then(Value::as_str)), (Some(status), error));
+        assert_eq!(
+            (
+                ended["status"].as_str(),
+                ended.get("error").and_then(Value::as_str)
+            ),
+            (Some(status), error)
+        );
     }
     stage.end();
 }
@@ -65,7 +89,11 @@ fn a_recording_of_a_room_that_ends_is_settled(mut stage: Stage) {
     let egress = start(&mut stage);
     stage.egress(&egress, "active", None);
     stage.expect(&["recording.updated"]);
-    stage.app.delete("/v1/rooms/standup").send().expect_empty(204);
+    stage
+        .app
+        .delete("/v1/rooms/standup")
+        .send()
+        .expect_empty(204);
     stage.expect(&["room.finished", "recording.ended"]);
     assert_eq!(get(&stage, &egress)["status"], "complete");
     stage.end();

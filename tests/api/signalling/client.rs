@@ -29,7 +29,14 @@ impl Read for Connection {
 impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.write(bytes) {
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(bytes.len()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                ) =>
+            {
+                Ok(bytes.len())
+            }
             written => written,
         }
     }
@@ -45,10 +52,16 @@ impl Client {
     }
 
     /// Connects as a program with this `user-agent`.
-    pub fn connect_as(app: &TestApp, path: &str, user_agent: &'static str) -> Result<Self, Box<tungstenite::Error>> {
+    pub fn connect_as(
+        app: &TestApp,
+        path: &str,
+        user_agent: &'static str,
+    ) -> Result<Self, Box<tungstenite::Error>> {
         let url = format!("{}{path}", app.api.replacen("http", "ws", 1));
         let mut request = url.into_client_request().unwrap();
-        request.headers_mut().insert("user-agent", HeaderValue::from_static(user_agent));
+        request
+            .headers_mut()
+            .insert("user-agent", HeaderValue::from_static(user_agent));
         let stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
         stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         match tungstenite::client(request, Connection(stream)) {
@@ -59,7 +72,10 @@ impl Client {
     }
 
     pub fn send(&mut self, message: SignalRequest) {
-        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
+        let frame = proto::SignalRequest {
+            message: Some(message),
+        }
+        .encode_to_vec();
         self.0.send(Message::binary(frame)).unwrap();
     }
 
@@ -67,7 +83,9 @@ impl Client {
     pub fn next(&mut self) -> Option<SignalResponse> {
         loop {
             match self.0.read() {
-                Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
+                Ok(Message::Binary(frame)) => {
+                    return proto::SignalResponse::decode(frame).unwrap().message;
+                }
                 Ok(Message::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
             }
@@ -94,7 +112,10 @@ impl Client {
 
     /// The server answers a ping, so the client's session goes on.
     pub fn expect_pong(&mut self) {
-        self.send(SignalRequest::PingReq(proto::Ping { timestamp: 7, rtt: 0 }));
+        self.send(SignalRequest::PingReq(proto::Ping {
+            timestamp: 7,
+            rtt: 0,
+        }));
         self.until(|response| matches!(response, SignalResponse::PongResp(_)).then_some(()));
     }
 
@@ -106,14 +127,22 @@ impl Client {
     /// The server tells the client to join anew.
     #[track_caller]
     pub fn expect_no_resume(&mut self) {
-        let Some(SignalResponse::Leave(leave)) = self.next() else { panic!("a leave") };
+        let Some(SignalResponse::Leave(leave)) = self.next() else {
+            panic!("a leave")
+        };
         assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
     }
 
     /// The server disconnects the client because its identity has joined again.
     #[track_caller]
     pub fn expect_leave(&mut self) {
-        let leave = self.until(|response| if let SignalResponse::Leave(leave) = response { Some(leave) } else { None });
+        let leave = self.until(|response| {
+            if let SignalResponse::Leave(leave) = response {
+                Some(leave)
+            } else {
+                None
+            }
+        });
         assert_eq!(leave.reason(), proto::DisconnectReason::DuplicateIdentity);
     }
 }
@@ -132,13 +161,22 @@ pub fn status_of(error: &tungstenite::Error) -> u16 {
 #[track_caller]
 pub fn assert_refused(response: &Response, status: u16, text: &str) {
     let body = String::from_utf8_lossy(&response.body);
-    assert_eq!((response.status, response.headers["access-control-allow-origin"].as_str()), (status, "*"), "{body}");
+    assert_eq!(
+        (
+            response.status,
+            response.headers["access-control-allow-origin"].as_str()
+        ),
+        (status, "*"),
+        "{body}"
+    );
     assert!(body.contains(text), "{body}");
 }
 
 impl TestApp {
     pub fn validate(&self, token: &str) -> Response {
-        self.get(&format!("/rtc/validate{}", query(token))).anonymous().send()
+        self.get(&format!("/rtc/validate{}", query(token)))
+            .anonymous()
+            .send()
     }
 
     /// How many clients have exceeded a limit.
@@ -146,6 +184,8 @@ impl TestApp {
         let metrics = self.admin("GET", "/metrics").send().text();
         let name = format!("conclave_rtc_excesses_total{{limit=\"{limit}\"}} ");
         let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
-        line.expect("the metric is shown before there is one").parse().unwrap()
+        line.expect("the metric is shown before there is one")
+            .parse()
+            .unwrap()
     }
 }

@@ -26,8 +26,14 @@ fn data_channel_offer() -> String {
 }
 
 /// Sends messages until the server closes the websocket. Returns why, as `leave` and the Close frame say.
-fn sent_until_closed(client: &mut Client, message: &SignalRequest) -> (proto::DisconnectReason, String) {
-    let frame = proto::SignalRequest { message: Some(message.clone()) }.encode_to_vec();
+fn sent_until_closed(
+    client: &mut Client,
+    message: &SignalRequest,
+) -> (proto::DisconnectReason, String) {
+    let frame = proto::SignalRequest {
+        message: Some(message.clone()),
+    }
+    .encode_to_vec();
     let mut reason = None;
     let end = Instant::now() + WAIT_LIMIT;
     while Instant::now() < end {
@@ -45,10 +51,15 @@ fn sent_until_closed(client: &mut Client, message: &SignalRequest) -> (proto::Di
                 }
                 Ok(Message::Close(Some(close))) => {
                     assert_eq!(u16::from(close.code), 1_008);
-                    return (reason.expect("a leave before the end"), close.reason.to_string());
+                    return (
+                        reason.expect("a leave before the end"),
+                        close.reason.to_string(),
+                    );
                 }
                 Ok(_) => {}
-                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
+                    break;
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -60,18 +71,43 @@ fn sent_until_closed(client: &mut Client, message: &SignalRequest) -> (proto::Di
 fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counted() {
     let app = TestApp::start_with_webrtc();
     app.room("standup");
-    let mute = SignalRequest::Mute(proto::MuteTrackRequest { sid: "TR_1".into(), muted: true });
-    let offer = proto::SessionDescription { r#type: "offer".into(), sdp: data_channel_offer(), ..Default::default() };
+    let mute = SignalRequest::Mute(proto::MuteTrackRequest {
+        sid: "TR_1".into(),
+        muted: true,
+    });
+    let offer = proto::SessionDescription {
+        r#type: "offer".into(),
+        sdp: data_channel_offer(),
+        ..Default::default()
+    };
     let entries = vec![proto::TrackPermission::default(); 100_000];
-    let permission = proto::SubscriptionPermission { track_permissions: entries, ..Default::default() };
+    let permission = proto::SubscriptionPermission {
+        track_permissions: entries,
+        ..Default::default()
+    };
     let name = "n".repeat(100_000);
     for (message, limit, reason) in [
         (mute, "changes", "too many changes a second"),
-        (SignalRequest::Offer(offer), "changes", "too many changes a second"),
-        (SignalRequest::Ping(1), "messages", "too many messages a second"),
-        (SignalRequest::SubscriptionPermission(permission), "message_size", "a message is too large"),
         (
-            SignalRequest::AddTrack(proto::AddTrackRequest { name, ..Default::default() }),
+            SignalRequest::Offer(offer),
+            "changes",
+            "too many changes a second",
+        ),
+        (
+            SignalRequest::Ping(1),
+            "messages",
+            "too many messages a second",
+        ),
+        (
+            SignalRequest::SubscriptionPermission(permission),
+            "message_size",
+            "a message is too large",
+        ),
+        (
+            SignalRequest::AddTrack(proto::AddTrackRequest {
+                name,
+                ..Default::default()
+            }),
             "message_size",
             "a message is too large",
         ),
@@ -80,7 +116,13 @@ fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counte
         let (before, token) = (count(), app.token("standup", "mallory", "host"));
         let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
         let closed = sent_until_closed(&mut client, &message);
-        assert_eq!(closed, (proto::DisconnectReason::ParticipantRemoved, reason.to_owned()));
+        assert_eq!(
+            closed,
+            (
+                proto::DisconnectReason::ParticipantRemoved,
+                reason.to_owned()
+            )
+        );
         assert_eq!(count(), before + 1);
     }
     // Others are not concerned.
@@ -116,16 +158,37 @@ fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_re
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     let begun = Instant::now();
     // The rate allows 200 at once, whatever is wrong with them.
-    for path in ["/rtc/v1/validate?access_token=none", "/rtc"].iter().cycle().take(210) {
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+    for path in ["/rtc/v1/validate?access_token=none", "/rtc"]
+        .iter()
+        .cycle()
+        .take(210)
+    {
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes())
+            .unwrap();
     }
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     let count = |text: &str| answers.matches(text).count();
-    assert_eq!(["401", "404", "429", "200"].map(|status| count(&format!("HTTP/1.1 {status} "))), [100, 100, 10, 1]);
-    assert_eq!((count("access-control-allow-origin: *"), count("retry-after: 1\r\n")), (210, 10));
-    assert!(begun.elapsed() >= 10 * Duration::from_millis(100), "{:?}", begun.elapsed());
+    assert_eq!(
+        ["401", "404", "429", "200"].map(|status| count(&format!("HTTP/1.1 {status} "))),
+        [100, 100, 10, 1]
+    );
+    assert_eq!(
+        (
+            count("access-control-allow-origin: *"),
+            count("retry-after: 1\r\n")
+        ),
+        (210, 10)
+    );
+    assert!(
+        begun.elapsed() >= 10 * Duration::from_millis(100),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]
@@ -142,7 +205,9 @@ fn a_client_that_sends_on_after_the_end_of_its_session_is_closed() {
 #[test]
 fn clients_of_one_address_that_connect_too_often_are_refused() {
     let app = TestApp::start_with_webrtc();
-    let limited = (0..300).map(|_| app.validate("a")).find(|response| response.status == 429);
+    let limited = (0..300)
+        .map(|_| app.validate("a"))
+        .find(|response| response.status == 429);
     let limited = limited.expect("the burst is smaller");
     assert_eq!(limited.headers["access-control-allow-origin"], "*");
     assert!(limited.headers.contains_key("retry-after"));

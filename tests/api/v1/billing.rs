@@ -29,8 +29,16 @@ impl Billed {
             config.billing.token = Some(Secret::new(TOKEN));
         });
         app.room("a");
-        let code = app.post("/v1/rooms/a/codes").json(json!({"role": "guest"})).send().expect(201);
-        Self { app, service, code: code["code"].as_str().unwrap().to_owned() }
+        let code = app
+            .post("/v1/rooms/a/codes")
+            .json(json!({"role": "guest"}))
+            .send()
+            .expect(201);
+        Self {
+            app,
+            service,
+            code: code["code"].as_str().unwrap().to_owned(),
+        }
     }
 
     /// Sets the service's answer and lets the cached one expire.
@@ -40,15 +48,21 @@ impl Billed {
     }
 
     fn token(&self) -> Request {
-        self.app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"}))
+        self.app
+            .post("/v1/tokens")
+            .json(json!({"room": "a", "identity": "alice"}))
     }
 
     fn exchange(&self) -> Request {
-        self.app.post(&format!("/v1/codes/{}/exchange", self.code)).anonymous()
+        self.app
+            .post(&format!("/v1/codes/{}/exchange", self.code))
+            .anonymous()
     }
 
     fn create(&self, name: &str) -> Request {
-        self.app.post("/v1/rooms").json(json!({"name": name, "empty_timeout_seconds": 4_000_000}))
+        self.app
+            .post("/v1/rooms")
+            .json(json!({"name": name, "empty_timeout_seconds": 4_000_000}))
     }
 
     fn project(&self, words: &[&str]) {
@@ -81,21 +95,28 @@ fn the_service_is_asked_for_the_project_with_the_token() {
     let billed = Billed::start();
     billed.token().send().expect(201);
     let path = format!("GET /pay/v1/projects/{}/standing", billed.app.project);
-    assert_eq!(billed.service.last_request(), (path, format!("Bearer {TOKEN}")));
+    assert_eq!(
+        billed.service.last_request(),
+        (path, format!("Bearer {TOKEN}"))
+    );
 }
 
 #[test]
 fn every_call_that_starts_work_is_refused_as_the_service_says() {
     let billed = Billed::start();
-    for (said, code, state) in
-        [("insufficient_balance", "insufficient_balance", "exceeded"), ("suspended", "quota_exceeded", "suspended")]
-    {
+    for (said, code, state) in [
+        ("insufficient_balance", "insufficient_balance", "exceeded"),
+        ("suspended", "quota_exceeded", "suspended"),
+    ] {
         billed.set_standing(said);
         billed.token().send().expect_error(402, code, None);
         billed.create("b").send().expect_error(402, code, None);
         billed.exchange().send().expect_error(402, code, None);
         assert_eq!(billed.quota_state(), state);
-        assert_eq!(billed.app.get("/v1/usage").send().expect(200)["plan"]["quota_state"], state);
+        assert_eq!(
+            billed.app.get("/v1/usage").send().expect(200)["plan"]["quota_state"],
+            state
+        );
     }
     billed.set_standing("ok");
     billed.token().send().expect(201);
@@ -103,7 +124,10 @@ fn every_call_that_starts_work_is_refused_as_the_service_says() {
     billed.create("b").send().expect(201);
     assert_eq!(billed.quota_state(), "active");
     // A use is counted for the exchange that gave a token, and for no other.
-    assert_eq!(billed.app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"], 1);
+    assert_eq!(
+        billed.app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"],
+        1
+    );
 }
 
 #[test]
@@ -116,9 +140,16 @@ fn an_answer_is_cached_for_30_seconds_per_project() {
     billed.token().send().expect(201);
     assert_eq!(billed.service.request_count(), asked);
     let other = crate::tools::other_project(&billed.app, "self_hosted");
-    billed.create("b").bearer(&other.key).send().expect_error(402, "quota_exceeded", None);
+    billed
+        .create("b")
+        .bearer(&other.key)
+        .send()
+        .expect_error(402, "quota_exceeded", None);
     billed.app.advance(Duration::from_millis(1));
-    billed.token().send().expect_error(402, "quota_exceeded", None);
+    billed
+        .token()
+        .send()
+        .expect_error(402, "quota_exceeded", None);
     assert_eq!(billed.service.request_count(), asked + 2);
 }
 
@@ -136,7 +167,11 @@ fn concurrent_calls_share_one_request_to_the_service() {
         eventually(|| billed.service.request_count() == before + 1);
         asking
     });
-    assert!(asking.into_iter().all(|asking| asking.join().unwrap() == 201));
+    assert!(
+        asking
+            .into_iter()
+            .all(|asking| asking.join().unwrap() == 201)
+    );
     assert_eq!(billed.service.request_count(), before + 1);
 }
 
@@ -150,7 +185,13 @@ fn an_unknown_answer_counts_as_a_failure() {
         &|| answer(server::Response::new(500).body(ok.as_str())),
         &|| answer(server::Response::new(404)),
         &|| answer(server::Response::new(204)),
-        &|| answer(server::Response::new(302).header("Location", &elsewhere.url).body(ok.as_str())),
+        &|| {
+            answer(
+                server::Response::new(302)
+                    .header("Location", &elsewhere.url)
+                    .body(ok.as_str()),
+            );
+        },
         &|| answer(server::Response::new(200).body("not json")),
         &|| billed.service.set_standing("splendid"),
         &|| answer(server::Response::new(200).body("{}")),
@@ -162,7 +203,9 @@ fn an_unknown_answer_counts_as_a_failure() {
         unavailable(&billed.token().send());
     }
     assert_eq!(elsewhere.request_count(), 0, "a redirect is not followed");
-    billed.service.answer_with(server::Response::new(200).body(" ".repeat(20_000)));
+    billed
+        .service
+        .answer_with(server::Response::new(200).body(" ".repeat(20_000)));
     billed.app.advance(FAILURE_HOLDS);
     unavailable(&billed.token().send());
     billed.set_standing("ok");
@@ -189,20 +232,47 @@ fn a_timeout_of_the_service_is_cached_for_a_second() {
 fn without_the_service_operations_that_do_not_list_the_503_follow_the_records() {
     let app = TestApp::start_with(|config| config.billing.url = Some("http://127.0.0.1:9".into()));
     app.room("a");
-    unavailable(&app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"})).send());
+    unavailable(
+        &app.post("/v1/tokens")
+            .json(json!({"room": "a", "identity": "alice"}))
+            .send(),
+    );
     unavailable(&app.get("/v1/usage").send());
-    assert_eq!(app.get("/v1/plan").send().expect(200)["quota_state"], "active");
-    let code = app.post("/v1/rooms/a/codes").json(json!({"role": "guest", "max_uses": 1})).send().expect(201);
+    assert_eq!(
+        app.get("/v1/plan").send().expect(200)["quota_state"],
+        "active"
+    );
+    let code = app
+        .post("/v1/rooms/a/codes")
+        .json(json!({"role": "guest", "max_uses": 1}))
+        .send()
+        .expect(201);
     let exchange = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
     unavailable(&app.post(&exchange).anonymous().send());
-    assert_eq!(app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"], 0);
+    assert_eq!(
+        app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"],
+        0
+    );
     // What the records refuse is refused also while the service is unreachable.
     conclave(&app, &["project", "suspend", &app.project]);
-    let token = app.post("/v1/tokens").json(json!({"room": "a", "identity": "alice"})).send();
+    let token = app
+        .post("/v1/tokens")
+        .json(json!({"room": "a", "identity": "alice"}))
+        .send();
     token.expect_error(402, "quota_exceeded", None);
-    app.post(&exchange).anonymous().send().expect_error(402, "quota_exceeded", None);
-    app.post(&exchange).anonymous().raw("{").send().expect_error(400, "invalid_request", None);
-    app.post("/v1/codes/abcd-efgh-jkmn/exchange").anonymous().send().expect_error(404, "code_not_found", None);
+    app.post(&exchange)
+        .anonymous()
+        .send()
+        .expect_error(402, "quota_exceeded", None);
+    app.post(&exchange)
+        .anonymous()
+        .raw("{")
+        .send()
+        .expect_error(400, "invalid_request", None);
+    app.post("/v1/codes/abcd-efgh-jkmn/exchange")
+        .anonymous()
+        .send()
+        .expect_error(404, "code_not_found", None);
 }
 
 #[test]
@@ -211,8 +281,14 @@ fn calls_refused_by_the_operator_or_the_plan_do_not_ask_the_service() {
     billed.project(&["suspend", &billed.app.project]);
     let before = billed.service.request_count();
     billed.app.advance(ANSWER_HOLDS);
-    billed.token().send().expect_error(402, "quota_exceeded", None);
-    billed.create("b").send().expect_error(402, "quota_exceeded", None);
+    billed
+        .token()
+        .send()
+        .expect_error(402, "quota_exceeded", None);
+    billed
+        .create("b")
+        .send()
+        .expect_error(402, "quota_exceeded", None);
     assert_eq!(billed.quota_state(), "suspended");
     billed.project(&["resume", &billed.app.project]);
     billed.project(&["set-plan", &billed.app.project, "free"]);
@@ -222,8 +298,14 @@ fn calls_refused_by_the_operator_or_the_plan_do_not_ask_the_service() {
     billed.app.join("long", "alice", "guest");
     billed.app.advance(Duration::from_secs(167 * 3_600));
     let before = billed.service.request_count();
-    billed.token().send().expect_error(402, "quota_exceeded", None);
-    assert_eq!((billed.quota_state(), billed.service.request_count()), (json!("exceeded"), before));
+    billed
+        .token()
+        .send()
+        .expect_error(402, "quota_exceeded", None);
+    assert_eq!(
+        (billed.quota_state(), billed.service.request_count()),
+        (json!("exceeded"), before)
+    );
 }
 
 #[test]
@@ -235,8 +317,17 @@ fn the_local_wallet_counts_only_while_the_service_is_unreachable() {
     assert_eq!(billed.quota_state(), "active");
     billed.service.answer_with(server::Response::new(500));
     billed.app.advance(ANSWER_HOLDS);
-    unavailable(&billed.app.post("/v1/tokens").json(json!({"room": "b", "identity": "bob"})).send());
-    billed.create("c").send().expect_error(402, "insufficient_balance", None);
+    unavailable(
+        &billed
+            .app
+            .post("/v1/tokens")
+            .json(json!({"room": "b", "identity": "bob"}))
+            .send(),
+    );
+    billed
+        .create("c")
+        .send()
+        .expect_error(402, "insufficient_balance", None);
     billed.project(&["credit", &billed.app.project, "100000"]);
     billed.create("c").send().expect(201);
 }

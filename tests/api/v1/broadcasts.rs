@@ -25,7 +25,9 @@ fn id(broadcast: &Value) -> &str {
 }
 
 fn get(app: &TestApp, egress: &str) -> Value {
-    app.get(&format!("/v1/broadcasts/{egress}")).send().expect(200)
+    app.get(&format!("/v1/broadcasts/{egress}"))
+        .send()
+        .expect(200)
 }
 
 #[test]
@@ -44,12 +46,24 @@ fn a_broadcast_is_reported_from_start_to_end_and_never_shows_its_stream_keys() {
     let egress = id(&broadcast);
     app.advance(Duration::from_secs(1));
     eventually(|| get(&app, egress)["status"] == "active");
-    assert_eq!(app.post(&format!("/v1/broadcasts/{egress}/stop")).send().expect(200)["status"], "ending");
+    assert_eq!(
+        app.post(&format!("/v1/broadcasts/{egress}/stop"))
+            .send()
+            .expect(200)["status"],
+        "ending"
+    );
     app.advance(Duration::from_secs(1));
     eventually(|| get(&app, egress)["status"] == "complete");
     let events = app.events(&receiver);
-    let received: Vec<_> =
-        events.iter().map(|e| (e["type"].as_str().unwrap(), e["broadcast_status"].as_str().unwrap())).collect();
+    let received: Vec<_> = events
+        .iter()
+        .map(|e| {
+            (
+                e["type"].as_str().unwrap(),
+                e["broadcast_status"].as_str().unwrap(),
+            )
+        })
+        .collect();
     let expected = [
         ("broadcast.started", "starting"),
         ("broadcast.updated", "active"),
@@ -57,7 +71,11 @@ fn a_broadcast_is_reported_from_start_to_end_and_never_shows_its_stream_keys() {
         ("broadcast.ended", "complete"),
     ];
     assert_eq!(received, expected);
-    assert!(events.iter().all(|event| event["egress_id"] == egress && event.get("recording_status").is_none()));
+    assert!(
+        events
+            .iter()
+            .all(|event| event["egress_id"] == egress && event.get("recording_status").is_none())
+    );
     assert!(!app.holds("super-secret"));
 }
 
@@ -66,10 +84,16 @@ fn a_receiver_that_refuses_the_stream_fails_the_broadcast() {
     let (app, receiver) = (app(), Receiver::start());
     app.endpoint(&receiver.url);
     let broadcast = start(&app, json!({"urls": [URL]})).expect(201);
-    app.drive(id(&broadcast), json!({"status": "failed", "error": "connection refused"}));
+    app.drive(
+        id(&broadcast),
+        json!({"status": "failed", "error": "connection refused"}),
+    );
     assert_eq!(get(&app, id(&broadcast))["error"], "connection refused");
     let events = app.events(&receiver);
-    assert_eq!((&events[1]["type"], &events[1]["broadcast_status"]), (&json!("broadcast.failed"), &json!("failed")));
+    assert_eq!(
+        (&events[1]["type"], &events[1]["broadcast_status"]),
+        (&json!("broadcast.failed"), &json!("failed"))
+    );
     assert_eq!(events.len(), 2);
 }
 
@@ -81,20 +105,58 @@ fn a_broadcast_needs_urls_or_a_destination_and_never_both() {
         (json!({}), "invalid_request", "urls"),
         (json!({"urls": []}), "invalid_request", "urls"),
         (json!({"urls": nine}), "invalid_request", "urls"),
-        (json!({"urls": [URL], "destination": "stream"}), "invalid_request", "destination"),
-        (json!({"urls": [URL, "http://8.8.8.8/a/b"]}), "invalid_url", "urls[1]"),
+        (
+            json!({"urls": [URL], "destination": "stream"}),
+            "invalid_request",
+            "destination",
+        ),
+        (
+            json!({"urls": [URL, "http://8.8.8.8/a/b"]}),
+            "invalid_url",
+            "urls[1]",
+        ),
         (json!({"urls": ["no url"]}), "invalid_url", "urls[0]"),
-        (json!({"urls": ["rtmp://8.8.8.8/live/REDACTED"]}), "invalid_url", "urls[0]"),
-        (json!({"urls": [URL, "rtmp://10.0.0.1/a/b"]}), "blocked_url", "urls[1]"),
-        (json!({"urls": [URL], "layout": "mosaic"}), "invalid_request", "layout"),
-        (json!({"urls": [URL], "audio_only": "yes"}), "invalid_request", "audio_only"),
-        (json!({"destination": "a b"}), "invalid_request", "destination"),
+        (
+            json!({"urls": ["rtmp://8.8.8.8/live/REDACTED"]}),
+            "invalid_url",
+            "urls[0]",
+        ),
+        (
+            json!({"urls": [URL, "rtmp://10.0.0.1/a/b"]}),
+            "blocked_url",
+            "urls[1]",
+        ),
+        (
+            json!({"urls": [URL], "layout": "mosaic"}),
+            "invalid_request",
+            "layout",
+        ),
+        (
+            json!({"urls": [URL], "audio_only": "yes"}),
+            "invalid_request",
+            "audio_only",
+        ),
+        (
+            json!({"destination": "a b"}),
+            "invalid_request",
+            "destination",
+        ),
     ] {
         start(&app, body).expect_error(400, code, Some(field));
     }
     // This name does not resolve here; it may on the media plane.
-    start(&app, json!({"urls": ["rtmp://nowhere.invalid/a/b"], "layout": "speaker", "audio_only": true})).expect(201);
-    assert_eq!(start(&app, json!({"urls": vec![URL; 8]})).expect(201)["urls"].as_array().unwrap().len(), 8);
+    start(
+        &app,
+        json!({"urls": ["rtmp://nowhere.invalid/a/b"], "layout": "speaker", "audio_only": true}),
+    )
+    .expect(201);
+    assert_eq!(
+        start(&app, json!({"urls": vec![URL; 8]})).expect(201)["urls"]
+            .as_array()
+            .unwrap()
+            .len(),
+        8
+    );
 }
 
 #[test]
@@ -102,10 +164,21 @@ fn a_broadcast_uses_the_urls_of_its_destination_and_names_it() {
     let app = app();
     let at = format!("/v1/templates/{}/destinations", default_template(&app));
     let config = json!({"urls": ["rtmp://127.0.0.1/live/one", "rtmp://8.8.8.8/live/two"]});
-    let made = app.post(&at).json(json!({"name": "stream", "kind": "rtmp", "config": config})).send().expect(201);
-    start(&app, json!({"destination": "none"})).expect_error(404, "destination_not_found", Some("destination"));
+    let made = app
+        .post(&at)
+        .json(json!({"name": "stream", "kind": "rtmp", "config": config}))
+        .send()
+        .expect(201);
+    start(&app, json!({"destination": "none"})).expect_error(
+        404,
+        "destination_not_found",
+        Some("destination"),
+    );
     let broadcast = start(&app, json!({"destination": "stream"})).expect(201);
-    assert_eq!((&broadcast["destination"], &broadcast["destination_id"]), (&json!("stream"), &made["id"]));
+    assert_eq!(
+        (&broadcast["destination"], &broadcast["destination_id"]),
+        (&json!("stream"), &made["id"])
+    );
     assert_eq!(broadcast["urls"], made["config"]["urls"]);
     let delete = || app.delete(&format!("{at}/stream")).send();
     delete().expect_error(409, "destination_in_use", None);
@@ -115,14 +188,26 @@ fn a_broadcast_uses_the_urls_of_its_destination_and_names_it() {
 
 #[test]
 fn a_stored_destination_whose_address_is_not_public_any_more_is_refused_at_the_start() {
-    let app = TestApp::start_with(|config| config.egress.allow_networks = vec!["127.0.0.0/8".parse().unwrap()]);
+    let app = TestApp::start_with(|config| {
+        config.egress.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+    });
     app.room("standup");
     let config = json!({"urls": ["rtmp://8.8.8.8/live/one", "rtmp://127.0.0.1/live/two"]});
     let body = json!({"name": "live", "kind": "rtmp", "config": config});
-    app.post(&format!("/v1/templates/{}/destinations", default_template(&app))).json(body).send().expect(201);
+    app.post(&format!(
+        "/v1/templates/{}/destinations",
+        default_template(&app)
+    ))
+    .json(body)
+    .send()
+    .expect(201);
     start(&app, json!({"destination": "live"})).expect(201);
     let app = app.restart_with(|config| config.egress.allow_networks.clear());
-    start(&app, json!({"destination": "live"})).expect_error(400, "blocked_url", Some("destination"));
+    start(&app, json!({"destination": "live"})).expect_error(
+        400,
+        "blocked_url",
+        Some("destination"),
+    );
 }
 
 #[test]
@@ -130,27 +215,67 @@ fn broadcasts_are_filtered_like_recordings_and_are_not_recordings() {
     let app = app();
     let broadcast = start(&app, json!({"urls": [URL]})).expect(201);
     let count = |query: &str| {
-        app.get(&format!("/v1/broadcasts{query}")).send().expect(200)["broadcasts"].as_array().unwrap().len()
+        app.get(&format!("/v1/broadcasts{query}"))
+            .send()
+            .expect(200)["broadcasts"]
+            .as_array()
+            .unwrap()
+            .len()
     };
-    assert_eq!((count(""), count("?room=standup"), count("?status=active"), count("?status=starting")), (1, 1, 0, 1));
-    assert_eq!((count("?after=2026-03-01T12:00:01Z"), count("?before=2026-03-01T12:00:01Z")), (0, 1));
+    assert_eq!(
+        (
+            count(""),
+            count("?room=standup"),
+            count("?status=active"),
+            count("?status=starting")
+        ),
+        (1, 1, 0, 1)
+    );
+    assert_eq!(
+        (
+            count("?after=2026-03-01T12:00:01Z"),
+            count("?before=2026-03-01T12:00:01Z")
+        ),
+        (0, 1)
+    );
     refuses_bad_pages(&app, "/v1/broadcasts");
-    app.get(&format!("/v1/recordings/{}", id(&broadcast))).send().expect_error(404, "recording_not_found", None);
-    assert_eq!(app.get("/v1/recordings").send().expect(200)["recordings"], json!([]));
+    app.get(&format!("/v1/recordings/{}", id(&broadcast)))
+        .send()
+        .expect_error(404, "recording_not_found", None);
+    assert_eq!(
+        app.get("/v1/recordings").send().expect(200)["recordings"],
+        json!([])
+    );
     let other = other_project(&app, "self_hosted");
     let path = format!("/v1/broadcasts/{}", id(&broadcast));
-    app.get(&path).bearer(&other.key).send().expect_error(404, "broadcast_not_found", None);
+    app.get(&path)
+        .bearer(&other.key)
+        .send()
+        .expect_error(404, "broadcast_not_found", None);
 }
 
 #[test]
 fn a_plan_without_streaming_refuses_a_broadcast() {
     let app = app();
     let starter = other_project(&app, "starter");
-    app.post("/v1/rooms").bearer(&starter.key).json(json!({"name": "standup"})).send().expect(201);
-    let refused = app.post(ROOM).bearer(&starter.key).json(json!({"urls": [URL]})).send();
+    app.post("/v1/rooms")
+        .bearer(&starter.key)
+        .json(json!({"name": "standup"}))
+        .send()
+        .expect(201);
+    let refused = app
+        .post(ROOM)
+        .bearer(&starter.key)
+        .json(json!({"urls": [URL]}))
+        .send();
     refused.expect_error(402, "feature_not_in_plan", Some("streaming"));
-    let recorded = app.post("/v1/rooms/standup/recordings").bearer(&starter.key);
-    recorded.json(json!({"type": "room_composite"})).send().expect(201);
+    let recorded = app
+        .post("/v1/rooms/standup/recordings")
+        .bearer(&starter.key);
+    recorded
+        .json(json!({"type": "room_composite"}))
+        .send()
+        .expect(201);
 }
 
 #[test]
@@ -162,14 +287,21 @@ fn a_participant_with_the_permission_broadcasts_its_own_room() {
     );
     let call = |path: &str, role: &str| {
         let token = app.token("stage", role, role);
-        app.post(path).anonymous().header("x-svc-room-token", &token)
+        app.post(path)
+            .anonymous()
+            .header("x-svc-room-token", &token)
     };
     let path = "/v1/rooms/stage/broadcasts";
     let body = json!({"urls": [URL]});
-    call(path, "recorder").json(body.clone()).send().expect_error(403, "permission_denied", Some("broadcast"));
+    call(path, "recorder")
+        .json(body.clone())
+        .send()
+        .expect_error(403, "permission_denied", Some("broadcast"));
     let broadcast = call(path, "chair").json(body).send().expect(201);
     let stop = format!("/v1/broadcasts/{}/stop", id(&broadcast));
-    call(&stop, "recorder").send().expect_error(403, "permission_denied", Some("broadcast"));
+    call(&stop, "recorder")
+        .send()
+        .expect_error(403, "permission_denied", Some("broadcast"));
     assert_eq!(call(&stop, "chair").send().expect(200)["status"], "ending");
 }
 

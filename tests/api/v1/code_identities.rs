@@ -20,7 +20,13 @@ fn roles() -> Value {
 }
 
 fn code(app: &TestApp, body: &Value) -> String {
-    app.post("/v1/rooms/stage/codes").json(body.clone()).send().expect(201)["code"].as_str().unwrap().to_owned()
+    app.post("/v1/rooms/stage/codes")
+        .json(body.clone())
+        .send()
+        .expect(201)["code"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn open_code(app: &TestApp, role: &str) -> String {
@@ -28,21 +34,33 @@ fn open_code(app: &TestApp, role: &str) -> String {
 }
 
 fn exchange(app: &TestApp, code: &str, identity: &str) -> Response {
-    app.post(&format!("/v1/codes/{code}/exchange")).anonymous().json(json!({"identity": identity})).send()
+    app.post(&format!("/v1/codes/{code}/exchange"))
+        .anonymous()
+        .json(json!({"identity": identity}))
+        .send()
 }
 
 fn token(app: &TestApp, code: &str, identity: &str) -> String {
-    exchange(app, code, identity).expect(201)["token"].as_str().unwrap().to_owned()
+    exchange(app, code, identity).expect(201)["token"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// Joins, and returns the sid.
 fn join(app: &TestApp, token: &str) -> String {
-    app.join_with(token).expect(201)["sid"].as_str().unwrap().to_owned()
+    app.join_with(token).expect(201)["sid"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn give_role(app: &TestApp, identity: &str, role: &str) {
     let path = format!("/v1/rooms/stage/participants/{identity}/role");
-    app.post(&path).json(json!({"role": role})).send().expect(200);
+    app.post(&path)
+        .json(json!({"role": role}))
+        .send()
+        .expect(200);
 }
 
 /// The role that a participant has that joins with this token, and leaves again.
@@ -60,7 +78,10 @@ fn is_connected(app: &TestApp, sid: &str) -> bool {
 }
 
 fn end_room(app: &TestApp, token: &str) -> Response {
-    app.delete("/v1/rooms/stage").anonymous().header("x-svc-room-token", token).send()
+    app.delete("/v1/rooms/stage")
+        .anonymous()
+        .header("x-svc-room-token", token)
+        .send()
 }
 
 #[test]
@@ -73,7 +94,10 @@ fn a_participant_from_a_code_has_no_attributes_that_others_have_not() {
     app.join("stage", "bob", "host");
     join(&app, &token(&app, &open_code(&app, "guest"), "carol"));
     for (identity, role) in [("bob", "host"), ("carol", "guest")] {
-        let shown = app.get(&format!("/v1/rooms/stage/participants/{identity}")).send().expect(200);
+        let shown = app
+            .get(&format!("/v1/rooms/stage/participants/{identity}"))
+            .send()
+            .expect(200);
         assert_eq!(shown["attributes"], json!({"svc.role": role}), "{identity}");
     }
 }
@@ -83,7 +107,9 @@ fn a_connected_identity_and_one_that_was_given_a_role_are_taken_and_count_no_use
     let app = TestApp::start();
     stage(&app);
     let guest = code(&app, &json!({"role": "guest", "max_uses": 3}));
-    let taken = |identity: &str| exchange(&app, &guest, identity).expect_error(409, "identity_taken", Some("identity"));
+    let taken = |identity: &str| {
+        exchange(&app, &guest, identity).expect_error(409, "identity_taken", Some("identity"));
+    };
     let alice = app.join("stage", "alice", "host");
     taken("alice");
     let bob = join(&app, &token(&app, &guest, "bob"));
@@ -94,14 +120,24 @@ fn a_connected_identity_and_one_that_was_given_a_role_are_taken_and_count_no_use
     }
     app.leave(&bob, true);
     app.leave(&alice, true);
-    eventually(|| app.get("/v1/rooms/stage/participants").send().expect(200)["participants"] == json!([]));
+    eventually(|| {
+        app.get("/v1/rooms/stage/participants").send().expect(200)["participants"] == json!([])
+    });
     taken("bob");
-    exchange(&app, &open_code(&app, "guest"), "bob").expect_error(409, "identity_taken", Some("identity"));
+    exchange(&app, &open_code(&app, "guest"), "bob").expect_error(
+        409,
+        "identity_taken",
+        Some("identity"),
+    );
     token(&app, &guest, "alice");
     token(&app, &guest, "Bob");
     // The role changes of a room are nothing to another.
     app.room("a");
-    let elsewhere = app.post("/v1/rooms/a/codes").json(json!({"role": "guest"})).send().expect(201);
+    let elsewhere = app
+        .post("/v1/rooms/a/codes")
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     token(&app, elsewhere["code"].as_str().unwrap(), "bob");
     exchange(&app, &guest, "carol").expect_error(404, "code_not_found", None);
 }
@@ -118,8 +154,15 @@ fn a_code_that_is_locked_to_an_identity_is_not_affected() {
     assert_eq!(jwt(&second, 1)["attributes"]["svc.role"], "guest");
     app.leave(&sid, true);
     // The change holds for its next joins, as for those by tokens from the backend.
-    assert_eq!((role_of_join(&app, &first), role_of_join(&app, &second)), ("host".into(), "host".into()));
-    assert_eq!(role_of_join(&app, &app.token("stage", "bob", "guest")), "guest", "minted after the change");
+    assert_eq!(
+        (role_of_join(&app, &first), role_of_join(&app, &second)),
+        ("host".into(), "host".into())
+    );
+    assert_eq!(
+        role_of_join(&app, &app.token("stage", "bob", "guest")),
+        "guest",
+        "minted after the change"
+    );
 }
 
 #[test]
@@ -131,9 +174,12 @@ fn a_full_role_an_ended_room_and_a_lost_role_come_before_a_taken_identity() {
     app.join("stage", "bob", "");
     exchange(&app, &one, "bob").expect_error(409, "role_capacity_reached", Some("role"));
     exchange(&app, &guest, "not valid").expect_error(400, "invalid_identity", Some("identity"));
-    app.delete(&format!("/v1/templates/{}/roles/guest", room["template_id"].as_str().unwrap()))
-        .send()
-        .expect_empty(204);
+    app.delete(&format!(
+        "/v1/templates/{}/roles/guest",
+        room["template_id"].as_str().unwrap()
+    ))
+    .send()
+    .expect_empty(204);
     exchange(&app, &guest, "bob").expect_error(404, "role_not_found", None);
     app.delete("/v1/rooms/stage").send().expect_empty(204);
     exchange(&app, &one, "alice").expect_error(409, "room_ended", None);
@@ -156,7 +202,11 @@ fn a_token_of_a_code_is_not_promoted_by_joining_again_and_a_demotion_holds() {
         give_role(&app, &identity, given);
         let refreshed = app.view(&sid)["token"].as_str().unwrap().to_owned();
         app.leave(&sid, true);
-        assert_eq!(role_of_join(&app, &old), next, "{own} that was made a {given}");
+        assert_eq!(
+            role_of_join(&app, &old),
+            next,
+            "{own} that was made a {given}"
+        );
         // A client gets a new token with its new role, with which it connects again after a loss of its network.
         assert_eq!(role_of_join(&app, &refreshed), given);
         let refused = end_room(&app, &old);
@@ -175,12 +225,16 @@ fn a_token_of_a_code_throws_nobody_out_and_does_not_act_for_another() {
     let (alice, bob) = (app.join("stage", "alice", "host"), join(&app, &as_bob));
     give_role(&app, "bob", "host");
     for (other, sid) in [(&as_alice, &alice), (&again, &bob)] {
-        app.join_with(other).expect_error(409, "identity_taken", Some("identity"));
+        app.join_with(other)
+            .expect_error(409, "identity_taken", Some("identity"));
         assert!(is_connected(&app, sid));
         end_room(&app, other).expect_error(403, "permission_denied", Some("end_room"));
     }
     // The one whom the host has promoted acts as a host with the token that it came with, as long as it is connected.
-    let change = app.post("/v1/rooms/stage/participants/alice/role").anonymous().header("x-svc-room-token", &as_bob);
+    let change = app
+        .post("/v1/rooms/stage/participants/alice/role")
+        .anonymous()
+        .header("x-svc-room-token", &as_bob);
     change.json(json!({"role": "host"})).send().expect(200);
     app.leave(&bob, true);
     end_room(&app, &as_bob).expect_error(403, "permission_denied", Some("end_room"));
@@ -214,9 +268,17 @@ fn a_client_with_a_token_of_a_code_neither_replaces_nor_resumes_another() {
     let path = |token: &str| format!("/rtc{}", query(token));
     let mut alice = Client::connect(&app, &path(&app.token("stage", "alice", "host"))).unwrap();
     let sid = alice.sid();
-    assert_refused(&app.validate(&as_alice), 403, "another participant with this identity is connected");
-    assert_eq!(status_of(&Client::connect(&app, &path(&as_alice)).err().unwrap()), 403);
-    let mut resumed = Client::connect(&app, &format!("{}&reconnect=1&sid={sid}", path(&as_alice))).unwrap();
+    assert_refused(
+        &app.validate(&as_alice),
+        403,
+        "another participant with this identity is connected",
+    );
+    assert_eq!(
+        status_of(&Client::connect(&app, &path(&as_alice)).err().unwrap()),
+        403
+    );
+    let mut resumed =
+        Client::connect(&app, &format!("{}&reconnect=1&sid={sid}", path(&as_alice))).unwrap();
     resumed.expect_no_resume();
     alice.expect_pong();
 
@@ -224,6 +286,7 @@ fn a_client_with_a_token_of_a_code_neither_replaces_nor_resumes_another() {
     let mut again = Client::connect(&app, &path(&own)).unwrap();
     bob.expect_leave();
     let sid = again.sid();
-    let mut resumed = Client::connect(&app, &format!("{}&reconnect=1&sid={sid}", path(&own))).unwrap();
+    let mut resumed =
+        Client::connect(&app, &format!("{}&reconnect=1&sid={sid}", path(&own))).unwrap();
     resumed.expect_resume();
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{Request, Response, TestApp};
-use crate::tools::{conclave, fields, other_project, refuses_bad_pages, room_on, template, walk_pages};
+use crate::tools::{
+    conclave, fields, other_project, refuses_bad_pages, room_on, template, walk_pages,
+};
 
 const CODES: &str = "/v1/rooms/a/codes";
 
@@ -18,16 +20,26 @@ fn create(app: &TestApp, body: Value) -> Response {
 /// A code for guests of the room `a`, with these extra fields.
 fn code(app: &TestApp, extra: Value) -> String {
     let mut body = json!({"role": "guest"});
-    body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    create(app, body).expect(201)["code"].as_str().unwrap().to_owned()
+    body.as_object_mut()
+        .unwrap()
+        .extend(extra.as_object().unwrap().clone());
+    create(app, body).expect(201)["code"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn listed(app: &TestApp) -> Vec<Value> {
-    app.get(CODES).send().expect(200)["codes"].as_array().unwrap().clone()
+    app.get(CODES).send().expect(200)["codes"]
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 fn exchange(app: &TestApp, code: &str) -> Response {
-    app.post(&format!("/v1/codes/{code}/exchange")).anonymous().send()
+    app.post(&format!("/v1/codes/{code}/exchange"))
+        .anonymous()
+        .send()
 }
 
 /// A body for a code of the room `a` that expires so many seconds from now.
@@ -58,32 +70,62 @@ fn a_code_is_shown_when_created_and_masked_in_lists() {
     assert_eq!(fields(&made), FIELDS);
     let code = made["code"].as_str().unwrap();
     let groups: Vec<&str> = code.split('-').collect();
-    assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [4, 4, 4], "{code}");
-    let unambiguous = |c: char| (c.is_ascii_lowercase() && !"il".contains(c)) || ('2'..='9').contains(&c);
-    assert!(groups.iter().all(|group| group.chars().all(unambiguous)), "{code}");
+    assert_eq!(
+        groups.iter().map(|group| group.len()).collect::<Vec<_>>(),
+        [4, 4, 4],
+        "{code}"
+    );
+    let unambiguous =
+        |c: char| (c.is_ascii_lowercase() && !"il".contains(c)) || ('2'..='9').contains(&c);
+    assert!(
+        groups.iter().all(|group| group.chars().all(unambiguous)),
+        "{code}"
+    );
     assert_eq!(
         (&made["project_id"], &made["room"], &made["role"]),
         (&json!(app.project), &json!("a"), &json!("guest"))
     );
-    assert_eq!((&made["identity"], &made["max_uses"]), (&Value::Null, &Value::Null));
-    assert_eq!((&made["uses"], &made["disabled"]), (&json!(0), &json!(false)));
-    assert_eq!((&made["created_at"], &made["updated_at"]), (&json!(app.now()), &json!(app.now())));
-    assert_eq!(made["expires_at"], "2026-03-02T12:00:00.000Z", "24 hours by default");
+    assert_eq!(
+        (&made["identity"], &made["max_uses"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&made["uses"], &made["disabled"]),
+        (&json!(0), &json!(false))
+    );
+    assert_eq!(
+        (&made["created_at"], &made["updated_at"]),
+        (&json!(app.now()), &json!(app.now()))
+    );
+    assert_eq!(
+        made["expires_at"], "2026-03-02T12:00:00.000Z",
+        "24 hours by default"
+    );
 
     let mut shown = made.clone();
     shown["code"] = json!(format!("{}-****-****", groups[0]));
     assert_eq!(listed(&app), [shown]);
-    assert_ne!(create(&app, json!({"role": "guest"})).expect(201)["code"], code);
+    assert_ne!(
+        create(&app, json!({"role": "guest"})).expect(201)["code"],
+        code
+    );
 }
 
 #[test]
 fn a_code_keeps_the_fields_of_its_creation() {
     let app = TestApp::start();
     app.room("a");
-    let body = json!({"role": "host", "ttl_seconds": 3_600, "max_uses": 7, "identity": "al.ice@x-1_"});
+    let body =
+        json!({"role": "host", "ttl_seconds": 3_600, "max_uses": 7, "identity": "al.ice@x-1_"});
     let made = create(&app, body).expect(201);
-    assert_eq!((&made["role"], &made["max_uses"]), (&json!("host"), &json!(7)));
-    assert_eq!((&made["identity"], &made["expires_at"]), (&json!("al.ice@x-1_"), &json!("2026-03-01T13:00:00.000Z")));
+    assert_eq!(
+        (&made["role"], &made["max_uses"]),
+        (&json!("host"), &json!(7))
+    );
+    assert_eq!(
+        (&made["identity"], &made["expires_at"]),
+        (&json!("al.ice@x-1_"), &json!("2026-03-01T13:00:00.000Z"))
+    );
     let made = create(&app, json!({"role": "host", "max_uses": null})).expect(201);
     assert_eq!(made["max_uses"], Value::Null);
 }
@@ -94,20 +136,35 @@ fn a_lifetime_is_60_seconds_to_30_days_in_both_notations() {
     app.room("a");
     const LONGEST: u64 = 30 * 86_400;
     for seconds in [60, LONGEST] {
-        let expires_at = json!(app.clock.now().after(Duration::from_secs(seconds)).to_string());
+        let expires_at = json!(
+            app.clock
+                .now()
+                .after(Duration::from_secs(seconds))
+                .to_string()
+        );
         let by_ttl = create(&app, json!({"role": "guest", "ttl_seconds": seconds})).expect(201);
         let by_instant = create(&app, expiring(&app, seconds)).expect(201);
-        assert_eq!((&by_ttl["expires_at"], &by_instant["expires_at"]), (&expires_at, &expires_at));
+        assert_eq!(
+            (&by_ttl["expires_at"], &by_instant["expires_at"]),
+            (&expires_at, &expires_at)
+        );
     }
     for seconds in [0, 1, 59, LONGEST + 1, u64::MAX] {
         let body = json!({"role": "guest", "ttl_seconds": seconds});
         create(&app, body).expect_error(400, "invalid_request", Some("ttl_seconds"));
-        create(&app, expiring(&app, seconds)).expect_error(400, "invalid_request", Some("expires_at"));
+        create(&app, expiring(&app, seconds)).expect_error(
+            400,
+            "invalid_request",
+            Some("expires_at"),
+        );
     }
     let past = json!({"role": "guest", "expires_at": "2020-01-01T00:00:00Z"});
     create(&app, past).expect_error(400, "invalid_request", Some("expires_at"));
     let offset = json!({"role": "guest", "expires_at": "2026-03-01T15:00:00+02:00"});
-    assert_eq!(create(&app, offset).expect(201)["expires_at"], "2026-03-01T13:00:00.000Z");
+    assert_eq!(
+        create(&app, offset).expect(201)["expires_at"],
+        "2026-03-01T13:00:00.000Z"
+    );
 }
 
 #[test]
@@ -150,9 +207,14 @@ fn each_invalid_field_is_refused_by_name() {
         create(&app, body).expect_error(400, code, Some(field));
     }
     create(&app, json!({})).expect_error(400, "invalid_request", Some("role"));
-    let bad = app.post("/v1/rooms/a.b/codes").json(json!({"role": "guest"})).send();
+    let bad = app
+        .post("/v1/rooms/a.b/codes")
+        .json(json!({"role": "guest"}))
+        .send();
     bad.expect_error(400, "invalid_room_name", Some("name"));
-    app.get("/v1/rooms/a.b/codes").send().expect_error(400, "invalid_room_name", Some("name"));
+    app.get("/v1/rooms/a.b/codes")
+        .send()
+        .expect_error(400, "invalid_room_name", Some("name"));
     assert!(listed(&app).is_empty());
 }
 
@@ -161,15 +223,30 @@ fn an_unknown_room_an_unknown_role_and_a_missing_template_have_different_errors(
     let app = TestApp::start();
     app.room("a");
     create(&app, json!({"role": "king"})).expect_error(404, "role_not_found", Some("role"));
-    let unknown = app.post("/v1/rooms/nobody/codes").json(json!({"role": "guest"})).send();
+    let unknown = app
+        .post("/v1/rooms/nobody/codes")
+        .json(json!({"role": "guest"}))
+        .send();
     unknown.expect_error(404, "room_not_found", None);
-    app.get("/v1/rooms/nobody/codes").send().expect_error(404, "room_not_found", None);
+    app.get("/v1/rooms/nobody/codes")
+        .send()
+        .expect_error(404, "room_not_found", None);
 
     let other = other_project(&app, "self_hosted");
-    let theirs = || app.post(CODES).bearer(&other.key).json(json!({"role": "host"}));
+    let theirs = || {
+        app.post(CODES)
+            .bearer(&other.key)
+            .json(json!({"role": "host"}))
+    };
     theirs().send().expect_error(404, "room_not_found", None);
-    app.post("/v1/rooms").bearer(&other.key).json(json!({"name": "a"})).send().expect(201);
-    theirs().send().expect_error(404, "template_not_found", None);
+    app.post("/v1/rooms")
+        .bearer(&other.key)
+        .json(json!({"name": "a"}))
+        .send()
+        .expect(201);
+    theirs()
+        .send()
+        .expect_error(404, "template_not_found", None);
 }
 
 #[test]
@@ -180,41 +257,82 @@ fn an_ended_room_refuses_new_codes_and_still_lists_its_old_ones() {
     app.delete("/v1/rooms/a").send().expect_empty(204);
     let refused = create(&app, json!({"role": "guest"}));
     refused.expect_error(404, "room_not_found", None);
-    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("ended"), "{}", refused.text());
+    assert!(
+        refused.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("ended"),
+        "{}",
+        refused.text()
+    );
     assert_eq!(listed(&app).len(), 1);
 }
 
 #[test]
 fn a_list_is_newest_first_and_shows_expired_disabled_and_used_up_codes() {
     let app = TestApp::start();
-    app.post("/v1/rooms").json(json!({"name": "a", "empty_timeout_seconds": 86_400})).send().expect(201);
+    app.post("/v1/rooms")
+        .json(json!({"name": "a", "empty_timeout_seconds": 86_400}))
+        .send()
+        .expect(201);
     code(&app, json!({"ttl_seconds": 60}));
     app.advance(Duration::from_secs(61));
     let disabled = code(&app, json!({}));
-    app.delete(&format!("/v1/codes/{disabled}")).send().expect_empty(204);
+    app.delete(&format!("/v1/codes/{disabled}"))
+        .send()
+        .expect_empty(204);
     app.advance(Duration::from_secs(1));
     let used = code(&app, json!({"max_uses": 1}));
     app.advance(Duration::from_secs(1));
     exchange(&app, &used).expect(201);
     let codes = listed(&app);
-    let seen: Vec<_> = codes.iter().map(|code| (&code["uses"], &code["max_uses"], &code["disabled"])).collect();
+    let seen: Vec<_> = codes
+        .iter()
+        .map(|code| (&code["uses"], &code["max_uses"], &code["disabled"]))
+        .collect();
     let (none, no, yes) = (json!(0), json!(false), json!(true));
-    assert_eq!(seen, [(&json!(1), &json!(1), &no), (&none, &Value::Null, &yes), (&none, &Value::Null, &no)]);
+    assert_eq!(
+        seen,
+        [
+            (&json!(1), &json!(1), &no),
+            (&none, &Value::Null, &yes),
+            (&none, &Value::Null, &no)
+        ]
+    );
     assert_eq!(codes[0]["updated_at"], app.now(), "a use is a change");
     assert!(codes[2]["expires_at"].as_str().unwrap() < app.now().as_str());
     app.room("b");
-    assert_eq!(app.get("/v1/rooms/b/codes").send().expect(200)["codes"], json!([]), "another room's are its own");
+    assert_eq!(
+        app.get("/v1/rooms/b/codes").send().expect(200)["codes"],
+        json!([]),
+        "another room's are its own"
+    );
 }
 
 #[test]
 fn a_list_is_paged() {
     let app = TestApp::start();
     app.room("a");
-    let mut made: Vec<String> =
-        (0..5).map(|_| create(&app, json!({"role": "guest"})).expect(201)["id"].as_str().unwrap().to_owned()).collect();
+    let mut made: Vec<String> = (0..5)
+        .map(|_| {
+            create(&app, json!({"role": "guest"})).expect(201)["id"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
     made.reverse();
     for limit in [1, 2, 5, 7] {
-        assert_eq!(walk_pages(|path: &str| -> Request { app.get(path) }, CODES, "codes", "id", limit), made);
+        assert_eq!(
+            walk_pages(
+                |path: &str| -> Request { app.get(path) },
+                CODES,
+                "codes",
+                "id",
+                limit
+            ),
+            made
+        );
     }
     refuses_bad_pages(&app, CODES);
 }
@@ -229,12 +347,18 @@ fn disabling_takes_effect_at_once_and_again_changes_nothing() {
     let path = format!("/v1/codes/{code}");
     app.delete(&path).send().expect_empty(204);
     let disabled = listed(&app);
-    assert_eq!((&disabled[0]["disabled"], &disabled[0]["updated_at"]), (&json!(true), &json!(app.now())));
+    assert_eq!(
+        (&disabled[0]["disabled"], &disabled[0]["updated_at"]),
+        (&json!(true), &json!(app.now()))
+    );
     exchange(&app, &code).expect_error(404, "code_not_found", None);
     app.advance(Duration::from_secs(1));
     app.delete(&path).send().expect_empty(204);
     assert_eq!(listed(&app), disabled);
-    app.admin("POST", "/sandbox/join").json(json!({"token": token})).send().expect(201);
+    app.admin("POST", "/sandbox/join")
+        .json(json!({"token": token}))
+        .send()
+        .expect(201);
 }
 
 #[test]
@@ -244,14 +368,29 @@ fn only_its_project_can_disable_a_code_and_only_by_the_whole_code() {
     let code = code(&app, json!({}));
     let other = other_project(&app, "self_hosted");
     let path = format!("/v1/codes/{code}");
-    app.delete(&path).bearer(&other.key).send().expect_error(404, "code_not_found", None);
-    app.delete(&path).anonymous().send().expect_error(401, "unauthorized", None);
+    app.delete(&path)
+        .bearer(&other.key)
+        .send()
+        .expect_error(404, "code_not_found", None);
+    app.delete(&path)
+        .anonymous()
+        .send()
+        .expect_error(401, "unauthorized", None);
     let id = listed(&app)[0]["id"].as_str().unwrap().to_owned();
     let masked = format!("{}-****-****", &code[..4]);
-    for wrong in
-        ["abcd-efgh-jkmn", "x", "%20", &id, &masked, &code.to_uppercase(), &code.replace('-', ""), &format!("{code}x")]
-    {
-        app.delete(&format!("/v1/codes/{wrong}")).send().expect_error(404, "code_not_found", None);
+    for wrong in [
+        "abcd-efgh-jkmn",
+        "x",
+        "%20",
+        &id,
+        &masked,
+        &code.to_uppercase(),
+        &code.replace('-', ""),
+        &format!("{code}x"),
+    ] {
+        app.delete(&format!("/v1/codes/{wrong}"))
+            .send()
+            .expect_error(404, "code_not_found", None);
     }
     exchange(&app, &code).expect(201);
 }
@@ -260,7 +399,12 @@ fn only_its_project_can_disable_a_code_and_only_by_the_whole_code() {
 fn a_creation_is_replayed_with_its_code_also_after_a_restart() {
     let app = TestApp::start();
     app.room("a");
-    let create = |app: &TestApp| app.post(CODES).json(json!({"role": "guest"})).idempotency_key("k").send();
+    let create = |app: &TestApp| {
+        app.post(CODES)
+            .json(json!({"role": "guest"}))
+            .idempotency_key("k")
+            .send()
+    };
     let first = create(&app);
     let code = first.expect(201)["code"].as_str().unwrap().to_owned();
     exchange(&app, &code).expect(201);
@@ -272,7 +416,11 @@ fn a_creation_is_replayed_with_its_code_also_after_a_restart() {
     exchange(&app, &code).expect(201);
     assert_eq!(listed(&app)[0]["uses"], 2, "uses outlive a restart");
     assert!(!app.holds(&code), "the stored response is sealed");
-    let other = app.post(CODES).json(json!({"role": "host"})).idempotency_key("k").send();
+    let other = app
+        .post(CODES)
+        .json(json!({"role": "host"}))
+        .idempotency_key("k")
+        .send();
     other.expect_error(409, "idempotency_key_reuse", None);
 }
 
@@ -282,8 +430,13 @@ fn no_file_contains_a_code() {
     app.room("a");
     let code = code(&app, json!({}));
     exchange(&app, &code).expect(201);
-    app.delete(&format!("/v1/codes/{code}")).send().expect_empty(204);
-    assert!(app.holds(&code[..4]), "the first four characters are there, so the search works");
+    app.delete(&format!("/v1/codes/{code}"))
+        .send()
+        .expect_empty(204);
+    assert!(
+        app.holds(&code[..4]),
+        "the first four characters are there, so the search works"
+    );
     assert!(!app.holds(&code) && !app.holds(&code.replace('-', "")));
 }
 
@@ -302,7 +455,14 @@ fn no_log_line_contains_a_code() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let process = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+        .args([
+            "dev",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--data",
+        ])
         .arg(dir.path().join("data"))
         .current_dir(dir.path())
         .env_clear()
@@ -312,16 +472,26 @@ fn no_log_line_contains_a_code() {
         .spawn()
         .unwrap();
     let (mut program, mut line) = (Program(process), String::new());
-    BufReader::new(program.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(program.0.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();
     let request = |method: &str, path: &str| {
         let url = format!("{}{path}", ready["api"].as_str().unwrap());
         Request::new(method, url).bearer(ready["api_key"].as_str().unwrap())
     };
-    request("POST", "/v1/rooms").json(json!({"name": "a"})).send().expect(201);
-    let made = request("POST", CODES).json(json!({"role": "guest"})).send().expect(201);
+    request("POST", "/v1/rooms")
+        .json(json!({"name": "a"}))
+        .send()
+        .expect(201);
+    let made = request("POST", CODES)
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     let code = made["code"].as_str().unwrap();
-    request("POST", &format!("/v1/codes/{code}/exchange")).send().expect(201);
+    request("POST", &format!("/v1/codes/{code}/exchange"))
+        .send()
+        .expect(201);
     // Mistakes that users make with a code.
     for (method, path) in [
         ("GET", format!("/v1/codes/{code}")),
@@ -332,10 +502,15 @@ fn no_log_line_contains_a_code() {
     ] {
         request(method, &path).send();
     }
-    request("POST", &format!("/v1/codes/{code}/exchange")).send().expect_error(404, "code_not_found", None);
+    request("POST", &format!("/v1/codes/{code}/exchange"))
+        .send()
+        .expect_error(404, "code_not_found", None);
     drop(program);
     let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("/v1/codes/{code}/exchange") && log.contains("/v1/rooms/a/codes"), "{log}");
+    assert!(
+        log.contains("/v1/codes/{code}/exchange") && log.contains("/v1/rooms/a/codes"),
+        "{log}"
+    );
     assert!(!log.contains(code), "{log}");
 }
 
@@ -350,12 +525,24 @@ fn a_suspended_project_can_still_make_and_disable_codes_but_not_use_them() {
         .send()
         .expect(201);
     let room = json!({"name": "a", "template_id": template["id"]});
-    app.post("/v1/rooms").bearer(&other.key).json(room).send().expect(201);
+    app.post("/v1/rooms")
+        .bearer(&other.key)
+        .json(room)
+        .send()
+        .expect(201);
     conclave(&app, &["project", "suspend", &other.project]);
-    let made = app.post(CODES).bearer(&other.key).json(json!({"role": "guest"})).send().expect(201);
+    let made = app
+        .post(CODES)
+        .bearer(&other.key)
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     let code = made["code"].as_str().unwrap();
     exchange(&app, code).expect_error(402, "quota_exceeded", None);
-    app.delete(&format!("/v1/codes/{code}")).bearer(&other.key).send().expect_empty(204);
+    app.delete(&format!("/v1/codes/{code}"))
+        .bearer(&other.key)
+        .send()
+        .expect_empty(204);
     exchange(&app, code).expect_error(404, "code_not_found", None);
 }
 

@@ -36,7 +36,10 @@ impl TestApp {
 #[test]
 fn sessions_end_at_the_last_heartbeat_before_a_crash_and_the_empty_timer_starts_after_it() {
     let (app, _receiver) = TestApp::start_with_receiver();
-    app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 60})).send().expect(201);
+    app.post("/v1/rooms")
+        .json(json!({"name": "standup", "empty_timeout_seconds": 60}))
+        .send()
+        .expect(201);
     let alice = app.join("standup", "alice", "host");
     app.publish(&alice, "audio", "microphone");
     for _ in 0..3 {
@@ -60,18 +63,36 @@ fn sessions_end_at_the_last_heartbeat_before_a_crash_and_the_empty_timer_starts_
     app.wait_for_event("participant.connection_aborted", 2);
     let sessions = app.get("/v1/sessions").send().expect(200)["sessions"].clone();
     let left = |sid: &str| {
-        let session = sessions.as_array().unwrap().iter().find(|session| session["participant_sid"] == sid).unwrap();
+        let session = sessions
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|session| session["participant_sid"] == sid)
+            .unwrap();
         session["left_at"].clone()
     };
-    assert_eq!((left(&alice), left(&bob)), (last.clone(), last_of_bob.clone()));
+    assert_eq!(
+        (left(&alice), left(&bob)),
+        (last.clone(), last_of_bob.clone())
+    );
     let aborted = app.logged(&["participant.connection_aborted"]);
-    let times: Vec<_> = aborted.iter().map(|event| event["occurred_at"].clone()).collect();
+    let times: Vec<_> = aborted
+        .iter()
+        .map(|event| event["occurred_at"].clone())
+        .collect();
     assert_eq!(times, [last, last_of_bob]);
     let usage = app.get("/v1/usage").send().expect(200);
-    let minutes = if Engine::chosen() == Engine::Sqlite { 3.0 } else { 4.0 };
+    let minutes = if Engine::chosen() == Engine::Sqlite {
+        3.0
+    } else {
+        4.0
+    };
     assert_eq!(usage["total_participant_minutes"], minutes, "{usage}");
     // Participants who still have a token have the whole timeout to come back.
-    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+    assert_eq!(
+        app.get("/v1/rooms/standup").send().expect(200)["status"],
+        "open"
+    );
     app.advance(Duration::from_secs(59));
     app.join("standup", "alice", "host");
 }
@@ -92,7 +113,10 @@ fn a_server_that_stopped_well_left_no_heartbeat() {
 #[test]
 fn sessions_end_when_the_server_stops_and_the_empty_timer_starts_when_it_runs_again() {
     let (app, _receiver) = TestApp::start_with_receiver();
-    app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 60})).send().expect(201);
+    app.post("/v1/rooms")
+        .json(json!({"name": "standup", "empty_timeout_seconds": 60}))
+        .send()
+        .expect(201);
     let alice = app.join("standup", "alice", "host");
     app.publish(&alice, "audio", "microphone");
     app.join("standup", "bob", "guest");
@@ -101,7 +125,12 @@ fn sessions_end_when_the_server_stops_and_the_empty_timer_starts_when_it_runs_ag
     let stopped = app.now();
     let app = app.restart_after(Duration::from_secs(3_600));
     let sessions = app.get("/v1/sessions").send().expect(200)["sessions"].clone();
-    let left: Vec<_> = sessions.as_array().unwrap().iter().map(|session| session["left_at"].clone()).collect();
+    let left: Vec<_> = sessions
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| session["left_at"].clone())
+        .collect();
     assert_eq!(left, [json!(stopped), json!(stopped)]);
     app.wait_for_event("participant.connection_aborted", 2);
     for event in app.logged(&["participant.connection_aborted", "track.unpublished"]) {
@@ -109,10 +138,16 @@ fn sessions_end_when_the_server_stops_and_the_empty_timer_starts_when_it_runs_ag
     }
     let usage = app.get("/v1/usage").send().expect(200);
     assert_eq!(usage["total_participant_minutes"], 3.0, "{usage}");
-    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+    assert_eq!(
+        app.get("/v1/rooms/standup").send().expect(200)["status"],
+        "open"
+    );
     // Participants who still have a token have the whole timeout to come back.
     app.advance(Duration::from_secs(59));
     app.join("standup", "alice", "host");
     app.advance(Duration::from_secs(3_600));
-    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+    assert_eq!(
+        app.get("/v1/rooms/standup").send().expect(200)["status"],
+        "open"
+    );
 }

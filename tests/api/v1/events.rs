@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, with_microphone};
 
 fn types(events: &[Value]) -> Vec<&str> {
-    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+    events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -35,7 +38,10 @@ fn the_first_join_starts_the_room_and_the_second_does_not() {
 fn a_clean_leave_and_a_lost_connection_are_different_events() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
-    let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
+    let (alice, bob) = (
+        app.join("standup", "alice", "host"),
+        app.join("standup", "bob", ""),
+    );
     app.events(&receiver);
     app.leave(&alice, true);
     let who = json!({"participant_identity": "alice", "participant_sid": alice, "role": "host"});
@@ -57,12 +63,19 @@ fn a_track_is_reported_with_its_muted_state_at_that_moment() {
         "participant_identity": "alice", "participant_sid": alice, "role": "host", "track_sid": track,
         "track_kind": "audio", "track_source": "microphone", "track_muted": false
     });
-    assert_eq!(app.events(&receiver), [app.event_before_tick("track.published", &facts)]);
+    assert_eq!(
+        app.events(&receiver),
+        [app.event_before_tick("track.published", &facts)]
+    );
     // A mute is no event of the contract; the next event of the track contains it.
-    app.act(&alice, "mute", json!({"track_sid": track, "muted": true})).expect(200);
+    app.act(&alice, "mute", json!({"track_sid": track, "muted": true}))
+        .expect(200);
     app.unpublish(&alice, &track);
     facts["track_muted"] = json!(true);
-    assert_eq!(app.events(&receiver), [app.event_before_tick("track.unpublished", &facts)]);
+    assert_eq!(
+        app.events(&receiver),
+        [app.event_before_tick("track.unpublished", &facts)]
+    );
 }
 
 impl TestApp {
@@ -80,12 +93,25 @@ fn the_tracks_of_a_participant_end_before_it_leaves() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
-    let tracks = [app.publish(&alice, "audio", "microphone"), app.publish(&alice, "video", "camera")];
+    let tracks = [
+        app.publish(&alice, "audio", "microphone"),
+        app.publish(&alice, "video", "camera"),
+    ];
     app.events(&receiver);
     app.leave(&alice, false);
     let events = app.events(&receiver);
-    assert_eq!(types(&events), ["track.unpublished", "track.unpublished", "participant.connection_aborted"]);
-    let mut ended: Vec<_> = events[..2].iter().map(|event| event["track_sid"].as_str().unwrap()).collect();
+    assert_eq!(
+        types(&events),
+        [
+            "track.unpublished",
+            "track.unpublished",
+            "participant.connection_aborted"
+        ]
+    );
+    let mut ended: Vec<_> = events[..2]
+        .iter()
+        .map(|event| event["track_sid"].as_str().unwrap())
+        .collect();
     let mut expected: Vec<_> = tracks.iter().map(String::as_str).collect();
     ended.sort_unstable();
     expected.sort_unstable();
@@ -101,10 +127,24 @@ fn a_second_join_of_an_identity_replaces_the_first() {
     app.events(&receiver);
     let second = app.join("standup", "alice", "guest");
     let events = app.events(&receiver);
-    assert_eq!(types(&events), ["track.unpublished", "participant.left", "participant.joined"]);
-    let of =
-        |index: usize| (events[index]["participant_sid"].as_str().unwrap(), events[index]["role"].as_str().unwrap());
-    assert_eq!((of(0), of(1), of(2)), ((&*first, "host"), (&*first, "host"), (&*second, "guest")));
+    assert_eq!(
+        types(&events),
+        [
+            "track.unpublished",
+            "participant.left",
+            "participant.joined"
+        ]
+    );
+    let of = |index: usize| {
+        (
+            events[index]["participant_sid"].as_str().unwrap(),
+            events[index]["role"].as_str().unwrap(),
+        )
+    };
+    assert_eq!(
+        (of(0), of(1), of(2)),
+        ((&*first, "host"), (&*first, "host"), (&*second, "guest"))
+    );
 }
 
 #[test]
@@ -115,14 +155,18 @@ fn a_join_refused_for_a_full_role_is_one_aborted_connection_and_no_session() {
     let tokens = ["alice", "bob"].map(|identity| app.token("stage", identity, "speaker"));
     app.join_with(&tokens[0]).expect(201);
     app.events(&receiver);
-    app.join_with(&tokens[1]).expect_error(409, "role_capacity_reached", None);
+    app.join_with(&tokens[1])
+        .expect_error(409, "role_capacity_reached", None);
     let events = app.events(&receiver);
     let sid = &events[0]["participant_sid"];
     let who = json!({"participant_identity": "bob", "participant_sid": sid, "role": "speaker"});
     let mut expected = app.event_before_tick("participant.connection_aborted", &who);
     expected["room"] = json!("stage");
     assert_eq!(events, [expected]);
-    assert_eq!(app.get("/v1/sessions?identity=bob").send().expect(200)["sessions"], json!([]));
+    assert_eq!(
+        app.get("/v1/sessions?identity=bob").send().expect(200)["sessions"],
+        json!([])
+    );
     let listed = app.get("/v1/rooms/stage/participants").send().expect(200);
     assert_eq!(listed["participants"].as_array().unwrap().len(), 1);
 }
@@ -140,7 +184,10 @@ fn a_bitrate_above_its_ceiling_for_five_seconds_is_exceeded_and_below_for_five_i
     });
     app.act(&alice, "bitrate", json!({"kbps": 640})).expect(200);
     app.advance(Duration::from_millis(4_999));
-    assert_eq!(app.deliveries("event_type=participant.publish_limit_exceeded"), Vec::<Value>::new());
+    assert_eq!(
+        app.deliveries("event_type=participant.publish_limit_exceeded"),
+        Vec::<Value>::new()
+    );
     app.advance(Duration::from_millis(1));
     app.wait_for_event("participant.publish_limit_exceeded", 1);
     let expected = app.event("participant.publish_limit_exceeded", "stage", &who);
@@ -172,7 +219,10 @@ fn with_two_tracks_an_exceeded_limit_names_neither() {
 fn ending_a_room_closes_tracks_then_sessions_then_the_room_once() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
-    let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
+    let (alice, bob) = (
+        app.join("standup", "alice", "host"),
+        app.join("standup", "bob", ""),
+    );
     let track = app.publish(&alice, "audio", "microphone");
     app.events(&receiver);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
@@ -181,7 +231,11 @@ fn ending_a_room_closes_tracks_then_sessions_then_the_room_once() {
     let expected = [
         app.event("track.unpublished", "standup", &of_track),
         app.event("participant.left", "standup", &who),
-        app.event("participant.left", "standup", &json!({"participant_identity": "bob", "participant_sid": bob})),
+        app.event(
+            "participant.left",
+            "standup",
+            &json!({"participant_identity": "bob", "participant_sid": bob}),
+        ),
         app.event("room.finished", "standup", &json!({})),
     ];
     app.delete("/v1/rooms/standup").send().expect_empty(204);
@@ -198,11 +252,15 @@ fn a_track_muted_since_it_began_ends_muted_when_its_room_ends() {
     app.room("standup");
     let alice = app.join("standup", "alice", "host");
     let track = app.publish(&alice, "audio", "microphone");
-    app.act(&alice, "mute", json!({"track_sid": track, "muted": true})).expect(200);
+    app.act(&alice, "mute", json!({"track_sid": track, "muted": true}))
+        .expect(200);
     app.events(&receiver);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     let events = app.events(&receiver);
-    assert_eq!((&events[0]["type"], &events[0]["track_muted"]), (&json!("track.unpublished"), &json!(true)));
+    assert_eq!(
+        (&events[0]["type"], &events[0]["track_muted"]),
+        (&json!("track.unpublished"), &json!(true))
+    );
 }
 
 #[test]
@@ -224,7 +282,11 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
                 app.act(&sid, "leave", json!({"clean": dice & 64 == 0}));
             }
             3 => inside.iter().take(1).for_each(|sid| {
-                app.act(sid, "tracks", json!({"kind": "audio", "source": "microphone"}));
+                app.act(
+                    sid,
+                    "tracks",
+                    json!({"kind": "audio", "source": "microphone"}),
+                );
             }),
             _ => app.advance(Duration::from_millis(700)),
         }
@@ -234,9 +296,16 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
     let mut tracks: BTreeMap<String, i32> = BTreeMap::new();
     for event in app.events(&receiver) {
         let event_type = event["type"].as_str().unwrap().to_owned();
-        match (event["participant_sid"].as_str(), event["track_sid"].as_str()) {
+        match (
+            event["participant_sid"].as_str(),
+            event["track_sid"].as_str(),
+        ) {
             (_, Some(track)) => {
-                *tracks.entry(track.into()).or_default() += if event_type == "track.published" { 1 } else { -1 };
+                *tracks.entry(track.into()).or_default() += if event_type == "track.published" {
+                    1
+                } else {
+                    -1
+                };
             }
             (Some(sid), None) => by_sid.entry(sid.into()).or_default().push(event_type),
             (None, None) => {}
@@ -244,8 +313,14 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
     }
     assert!(by_sid.len() > 10, "few participants joined");
     for (sid, steps) in by_sid {
-        assert_eq!((steps.len(), steps[0].as_str()), (2, "participant.joined"), "{sid}: {steps:?}");
-        assert!(["participant.left", "participant.connection_aborted"].contains(&steps[1].as_str()));
+        assert_eq!(
+            (steps.len(), steps[0].as_str()),
+            (2, "participant.joined"),
+            "{sid}: {steps:?}"
+        );
+        assert!(
+            ["participant.left", "participant.connection_aborted"].contains(&steps[1].as_str())
+        );
     }
     assert!(tracks.values().all(|open| *open == 0), "{tracks:?}");
 }

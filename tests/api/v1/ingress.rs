@@ -12,14 +12,18 @@ impl TestApp {
     #[track_caller]
     pub fn ingress(&self, room: &str, identity: &str) -> Value {
         let body = json!({"input_type": "rtmp", "participant_identity": identity});
-        self.post(&format!("/v1/rooms/{room}/ingress")).json(body).send().expect(201)
+        self.post(&format!("/v1/rooms/{room}/ingress"))
+            .json(body)
+            .send()
+            .expect(201)
     }
 
     /// An action of an encoder: `connect` or `disconnect`.
     #[track_caller]
     pub fn encoder(&self, ingress: &Value, what: &str) -> Response {
         let key = ingress["stream_key"].as_str().unwrap();
-        self.admin("POST", &format!("/sandbox/ingress/{key}/{what}")).send()
+        self.admin("POST", &format!("/sandbox/ingress/{key}/{what}"))
+            .send()
     }
 
     #[track_caller]
@@ -59,9 +63,19 @@ fn an_endpoint_shows_its_stream_key_once_and_its_url_never_does() {
     let body = json!({
         "input_type": "rtmp", "participant_identity": "encoder", "participant_name": "Stage", "enable_transcoding": null
     });
-    let made = app.post("/v1/rooms/standup/ingress").json(body).send().expect(201);
+    let made = app
+        .post("/v1/rooms/standup/ingress")
+        .json(body)
+        .send()
+        .expect(201);
     let key = made["stream_key"].as_str().unwrap();
-    assert!(key.len() >= 24 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'), "{key}");
+    assert!(
+        key.len() >= 24
+            && key
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'),
+        "{key}"
+    );
     let mut expected = json!({
         "id": made["id"], "project_id": app.project, "room": "standup",
         "namespaced_room": format!("{}.standup", app.project), "ingress_id": made["ingress_id"], "input_type": "rtmp",
@@ -71,9 +85,17 @@ fn an_endpoint_shows_its_stream_key_once_and_its_url_never_does() {
     assert_eq!(made, expected);
     expected.as_object_mut().unwrap().remove("stream_key");
     assert_eq!(app.ingress_now(&made), expected);
-    assert_eq!(app.get("/v1/ingress").send().expect(200)["ingresses"], json!([expected]));
-    let body = json!({"input_type": "whip", "participant_identity": "phone", "enable_transcoding": true});
-    let whip = app.post("/v1/rooms/standup/ingress").json(body).send().expect(201);
+    assert_eq!(
+        app.get("/v1/ingress").send().expect(200)["ingresses"],
+        json!([expected])
+    );
+    let body =
+        json!({"input_type": "whip", "participant_identity": "phone", "enable_transcoding": true});
+    let whip = app
+        .post("/v1/rooms/standup/ingress")
+        .json(body)
+        .send()
+        .expect(201);
     let place = app.api.trim_start_matches("http://");
     assert_eq!(whip["url"], json!(format!("http://{place}/whip/REDACTED")));
     assert!(whip.get("participant_name").is_none());
@@ -83,22 +105,48 @@ fn an_endpoint_shows_its_stream_key_once_and_its_url_never_does() {
 fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
     let (app, receiver) = started();
     let made = app.ingress("standup", "encoder");
-    assert!(app.get("/v1/rooms/standup").send().expect(200).get("started_at").is_none());
+    assert!(
+        app.get("/v1/rooms/standup")
+            .send()
+            .expect(200)
+            .get("started_at")
+            .is_none()
+    );
     let state = app.connect(&made);
-    assert_eq!(state, json!({"ingress_id": made["ingress_id"], "status": "publishing"}));
+    assert_eq!(
+        state,
+        json!({"ingress_id": made["ingress_id"], "status": "publishing"})
+    );
     assert_eq!(app.ingress_now(&made)["status"], "publishing");
-    let inside = app.get("/v1/rooms/standup/participants/encoder").send().expect(200);
+    let inside = app
+        .get("/v1/rooms/standup/participants/encoder")
+        .send()
+        .expect(200);
     assert_eq!(
         (&inside["kind"], &inside["state"], &inside["is_publisher"]),
         (&json!("ingress"), &json!("active"), &json!(true))
     );
-    let sources: Vec<_> = inside["tracks"].as_array().unwrap().iter().map(|track| &track["source"]).collect();
+    let sources: Vec<_> = inside["tracks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|track| &track["source"])
+        .collect();
     assert_eq!(sources, ["camera", "microphone"]);
     // Connecting again changes nothing and makes no event.
     assert_eq!(app.connect(&made), state);
     let events = app.events(&receiver);
-    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    let expected = ["room.started", "participant.joined", "track.published", "track.published", "ingress.started"];
+    let types: Vec<_> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "room.started",
+        "participant.joined",
+        "track.published",
+        "track.published",
+        "ingress.started",
+    ];
     assert_eq!(types, expected);
     let mut expected = app.ingress_event("ingress.started", &made, "publishing");
     expected["occurred_at"] = events[0]["occurred_at"].clone();
@@ -106,20 +154,43 @@ fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
     // An encoder keeps its room open and makes a session, like any participant.
     app.advance(Duration::from_secs(3_600));
     let gone = app.encoder(&made, "disconnect").expect(200);
-    assert_eq!(gone, json!({"ingress_id": made["ingress_id"], "status": "inactive"}));
+    assert_eq!(
+        gone,
+        json!({"ingress_id": made["ingress_id"], "status": "inactive"})
+    );
     assert_eq!(app.encoder(&made, "disconnect").expect(200), gone);
     let read = app.ingress_now(&made);
-    assert_eq!((&read["status"], &read["updated_at"]), (&json!("inactive"), &json!(app.now())));
+    assert_eq!(
+        (&read["status"], &read["updated_at"]),
+        (&json!("inactive"), &json!(app.now()))
+    );
     let session = app.get("/v1/sessions").send().expect(200)["sessions"][0].clone();
-    assert_eq!((&session["participant_identity"], &session["track_count"]), (&json!("encoder"), &json!(2)));
+    assert_eq!(
+        (&session["participant_identity"], &session["track_count"]),
+        (&json!("encoder"), &json!(2))
+    );
     let ended = app.ingress_event("ingress.ended", &made, "inactive");
     let events = app.events(&receiver);
-    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["track.unpublished", "track.unpublished", "participant.left", "ingress.ended"]);
+    let types: Vec<_> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "track.unpublished",
+            "track.unpublished",
+            "participant.left",
+            "ingress.ended"
+        ]
+    );
     assert_eq!(events[3], ended);
     // It is no one-way street.
     app.connect(&made);
-    assert_eq!(app.event_types(&receiver).last().unwrap(), "ingress.started");
+    assert_eq!(
+        app.event_types(&receiver).last().unwrap(),
+        "ingress.started"
+    );
 }
 
 #[test]
@@ -128,9 +199,16 @@ fn removing_the_participant_ends_the_stream_after_it_has_left() {
     let made = app.ingress("standup", "encoder");
     app.connect(&made);
     app.events(&receiver);
-    app.delete("/v1/rooms/standup/participants/encoder").send().expect_empty(204);
+    app.delete("/v1/rooms/standup/participants/encoder")
+        .send()
+        .expect_empty(204);
     app.wait_for_event("ingress.ended", 1);
-    let gone = ["track.unpublished", "track.unpublished", "participant.left", "ingress.ended"];
+    let gone = [
+        "track.unpublished",
+        "track.unpublished",
+        "participant.left",
+        "ingress.ended",
+    ];
     assert_eq!(app.event_types(&receiver), gone);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
     // Another participant joins with the identity.
@@ -146,7 +224,10 @@ fn removing_the_participant_ends_the_stream_after_it_has_left() {
     app.connect(&made);
     let inside = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(
-        (inside["participants"].as_array().unwrap().len(), &inside["participants"][0]["kind"]),
+        (
+            inside["participants"].as_array().unwrap().len(),
+            &inside["participants"][0]["kind"]
+        ),
         (1, &json!("ingress"))
     );
 }
@@ -160,22 +241,44 @@ fn deleting_invalidates_the_key_at_once_and_keeps_the_row() {
     app.advance(Duration::from_secs(1));
     app.delete(&path(&made)).send().expect_empty(204);
     for what in ["connect", "disconnect"] {
-        app.encoder(&made, what).expect_error(404, "ingress_not_found", None);
+        app.encoder(&made, what)
+            .expect_error(404, "ingress_not_found", None);
     }
     let read = app.ingress_now(&made);
     let now = json!(app.now());
-    assert_eq!((&read["status"], &read["deleted_at"], &read["updated_at"]), (&json!("deleted"), &now, &now));
+    assert_eq!(
+        (&read["status"], &read["deleted_at"], &read["updated_at"]),
+        (&json!("deleted"), &now, &now)
+    );
     app.advance(Duration::from_secs(1));
     app.delete(&path(&made)).send().expect_empty(204);
     assert_eq!(app.ingress_now(&made), read);
     let mut expected = app.ingress_event("ingress.ended", &made, "inactive");
     expected["occurred_at"] = now;
     let events = app.events(&receiver);
-    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["track.unpublished", "track.unpublished", "participant.left", "ingress.ended"]);
+    let types: Vec<_> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "track.unpublished",
+            "track.unpublished",
+            "participant.left",
+            "ingress.ended"
+        ]
+    );
     assert_eq!(events[3], expected);
-    app.get("/v1/rooms/standup/participants/encoder").send().expect_error(404, "participant_not_found", None);
-    let actors = || app.admin("GET", "/debug/actors?kind=ingress").send().expect(200)["actors"].clone();
+    app.get("/v1/rooms/standup/participants/encoder")
+        .send()
+        .expect_error(404, "participant_not_found", None);
+    let actors = || {
+        app.admin("GET", "/debug/actors?kind=ingress")
+            .send()
+            .expect(200)["actors"]
+            .clone()
+    };
     eventually(|| actors() == json!([]));
 }
 
@@ -186,25 +289,48 @@ fn an_endpoint_that_never_published_is_deleted_without_an_event() {
     app.delete(&path(&made)).send().expect_empty(204);
     assert_eq!(app.ingress_now(&made)["status"], "deleted");
     app.join("standup", "alice", "");
-    assert_eq!(app.event_types(&receiver), ["room.started", "participant.joined"]);
+    assert_eq!(
+        app.event_types(&receiver),
+        ["room.started", "participant.joined"]
+    );
 }
 
 #[test]
 fn the_end_of_its_room_completes_an_endpoint_and_reports_it_before_the_rooms_end() {
     let (app, receiver) = started();
-    let (live, idle) = (app.ingress("standup", "encoder"), app.ingress("standup", "spare"));
+    let (live, idle) = (
+        app.ingress("standup", "encoder"),
+        app.ingress("standup", "spare"),
+    );
     app.connect(&live);
     app.events(&receiver);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     let ended = app.ingress_event("ingress.ended", &live, "complete");
     let events = app.events(&receiver);
-    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    let expected = ["track.unpublished", "track.unpublished", "participant.left", "ingress.ended", "room.finished"];
-    assert_eq!((types.as_slice(), &events[3]), (expected.as_slice(), &ended));
+    let types: Vec<_> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "track.unpublished",
+        "track.unpublished",
+        "participant.left",
+        "ingress.ended",
+        "room.finished",
+    ];
+    assert_eq!(
+        (types.as_slice(), &events[3]),
+        (expected.as_slice(), &ended)
+    );
     for made in [&live, &idle] {
         assert_eq!(app.ingress_now(made)["status"], "complete");
     }
-    let actors = || app.admin("GET", "/debug/actors?kind=ingress").send().expect(200)["actors"].clone();
+    let actors = || {
+        app.admin("GET", "/debug/actors?kind=ingress")
+            .send()
+            .expect(200)["actors"]
+            .clone()
+    };
     eventually(|| actors() == json!([]));
     // No encoder can connect any more; once the media plane has deleted the endpoint, its key is unknown.
     eventually(|| app.encoder(&idle, "connect").status == 404);
@@ -213,20 +339,28 @@ fn the_end_of_its_room_completes_an_endpoint_and_reports_it_before_the_rooms_end
     assert_eq!(app.ingress_now(&live)["status"], "deleted");
     app.delete(&path(&live)).send().expect_empty(204);
     let body = json!({"input_type": "whip", "participant_identity": "late"});
-    app.post("/v1/rooms/standup/ingress").json(body).send().expect_error(409, "room_ended", None);
+    app.post("/v1/rooms/standup/ingress")
+        .json(body)
+        .send()
+        .expect_error(409, "room_ended", None);
 }
 
 #[test]
 fn an_encoder_is_admitted_under_the_same_rules_as_any_participant() {
     let app = TestApp::start();
-    app.post("/v1/rooms").json(json!({"name": "small", "max_participants": 1})).send().expect(201);
+    app.post("/v1/rooms")
+        .json(json!({"name": "small", "max_participants": 1}))
+        .send()
+        .expect(201);
     let made = app.ingress("small", "encoder");
     let alice = app.join("small", "alice", "host");
-    app.encoder(&made, "connect").expect_error(409, "role_capacity_reached", None);
+    app.encoder(&made, "connect")
+        .expect_error(409, "role_capacity_reached", None);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
     app.leave(&alice, true);
     app.connect(&made);
-    app.join_with(&app.token("small", "alice", "host")).expect_error(409, "role_capacity_reached", None);
+    app.join_with(&app.token("small", "alice", "host"))
+        .expect_error(409, "role_capacity_reached", None);
 }
 
 #[test]
@@ -237,28 +371,51 @@ fn lists_filter_by_room_status_and_input_type_and_page_newest_first() {
     for (room, input) in [("standup", "rtmp"), ("standup", "whip"), ("retro", "rtmp")] {
         app.advance(Duration::from_secs(1));
         let body = json!({"input_type": input, "participant_identity": format!("{room}-{input}")});
-        made.push(app.post(&format!("/v1/rooms/{room}/ingress")).json(body).send().expect(201));
+        made.push(
+            app.post(&format!("/v1/rooms/{room}/ingress"))
+                .json(body)
+                .send()
+                .expect(201),
+        );
     }
     app.connect(&made[0]);
     app.delete(&path(&made[2])).send().expect_empty(204);
     let listed = |query: &str| {
         let page = app.get(&format!("/v1/ingress?{query}")).send().expect(200);
         let rows = page["ingresses"].as_array().unwrap().iter();
-        rows.map(|row| row["participant_identity"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        rows.map(|row| row["participant_identity"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(listed(""), ["retro-rtmp", "standup-whip", "standup-rtmp"]);
     assert_eq!(listed("room=standup"), ["standup-whip", "standup-rtmp"]);
     assert_eq!(listed("room=elsewhere"), [""; 0]);
     assert_eq!(listed("input_type=rtmp"), ["retro-rtmp", "standup-rtmp"]);
     assert_eq!(listed("status=publishing"), ["standup-rtmp"]);
-    assert_eq!(listed("status=deleted&input_type=rtmp&room=retro"), ["retro-rtmp"]);
+    assert_eq!(
+        listed("status=deleted&input_type=rtmp&room=retro"),
+        ["retro-rtmp"]
+    );
     assert_eq!(listed("status=error"), [""; 0]);
-    let paged = walk_pages(|path| app.get(path), "/v1/ingress", "ingresses", "participant_identity", 2);
+    let paged = walk_pages(
+        |path| app.get(path),
+        "/v1/ingress",
+        "ingresses",
+        "participant_identity",
+        2,
+    );
     assert_eq!(paged, listed(""));
     refuses_bad_pages(&app, "/v1/ingress");
-    app.get("/v1/ingress?status=live").send().expect_error(400, "invalid_request", Some("status"));
-    app.get("/v1/ingress?input_type=srt").send().expect_error(400, "invalid_request", Some("input_type"));
-    app.get("/v1/ingress?room=a%20b").send().expect_error(400, "invalid_room_name", Some("room"));
+    app.get("/v1/ingress?status=live")
+        .send()
+        .expect_error(400, "invalid_request", Some("status"));
+    app.get("/v1/ingress?input_type=srt").send().expect_error(
+        400,
+        "invalid_request",
+        Some("input_type"),
+    );
+    app.get("/v1/ingress?room=a%20b")
+        .send()
+        .expect_error(400, "invalid_room_name", Some("room"));
 }
 
 #[test]
@@ -267,15 +424,35 @@ fn invalid_creations_are_refused_in_the_order_of_the_contract() {
     app.room("over");
     app.delete("/v1/rooms/over").send().expect_empty(204);
     app.room("standup");
-    let make = |room: &str, body: Value| app.post(&format!("/v1/rooms/{room}/ingress")).json(body).send();
+    let make = |room: &str, body: Value| {
+        app.post(&format!("/v1/rooms/{room}/ingress"))
+            .json(body)
+            .send()
+    };
     let good = json!({"input_type": "rtmp", "participant_identity": "encoder"});
     make("nowhere", good.clone()).expect_error(404, "room_not_found", None);
     make("a%20b", good.clone()).expect_error(400, "invalid_room_name", Some("name"));
     for (body, code, field) in [
-        (json!({"participant_identity": "encoder"}), "invalid_request", "input_type"),
-        (json!({"input_type": "srt", "participant_identity": "encoder"}), "invalid_request", "input_type"),
-        (json!({"input_type": "rtmp"}), "invalid_request", "participant_identity"),
-        (json!({"input_type": "rtmp", "participant_identity": "a b"}), "invalid_identity", "participant_identity"),
+        (
+            json!({"participant_identity": "encoder"}),
+            "invalid_request",
+            "input_type",
+        ),
+        (
+            json!({"input_type": "srt", "participant_identity": "encoder"}),
+            "invalid_request",
+            "input_type",
+        ),
+        (
+            json!({"input_type": "rtmp"}),
+            "invalid_request",
+            "participant_identity",
+        ),
+        (
+            json!({"input_type": "rtmp", "participant_identity": "a b"}),
+            "invalid_identity",
+            "participant_identity",
+        ),
         (
             json!({"input_type": "rtmp", "participant_identity": "a", "participant_name": null}),
             "invalid_request",
@@ -291,9 +468,15 @@ fn invalid_creations_are_refused_in_the_order_of_the_contract() {
     make("standup", good.clone()).expect_error(402, "feature_not_in_plan", Some("streaming"));
     conclave(&app, &["project", "suspend", &app.project]);
     make("nowhere", good).expect_error(402, "quota_exceeded", None);
-    app.get("/v1/ingress/IN_unknown").send().expect_error(404, "ingress_not_found", None);
-    app.delete("/v1/ingress/IN_unknown").send().expect_error(404, "ingress_not_found", None);
-    app.get("/v1/ingress/a%20b").send().expect_error(400, "invalid_request", Some("ingress_id"));
+    app.get("/v1/ingress/IN_unknown")
+        .send()
+        .expect_error(404, "ingress_not_found", None);
+    app.delete("/v1/ingress/IN_unknown")
+        .send()
+        .expect_error(404, "ingress_not_found", None);
+    app.get("/v1/ingress/a%20b")
+        .send()
+        .expect_error(400, "invalid_request", Some("ingress_id"));
 }
 
 #[test]
@@ -301,9 +484,18 @@ fn an_endpoint_is_not_found_by_another_project() {
     let (app, _) = started();
     let made = app.ingress("standup", "encoder");
     let other = other_project(&app, "self_hosted");
-    app.get(&path(&made)).bearer(&other.key).send().expect_error(404, "ingress_not_found", None);
-    app.delete(&path(&made)).bearer(&other.key).send().expect_error(404, "ingress_not_found", None);
-    assert_eq!(app.get("/v1/ingress").bearer(&other.key).send().expect(200)["ingresses"], json!([]));
+    app.get(&path(&made))
+        .bearer(&other.key)
+        .send()
+        .expect_error(404, "ingress_not_found", None);
+    app.delete(&path(&made))
+        .bearer(&other.key)
+        .send()
+        .expect_error(404, "ingress_not_found", None);
+    assert_eq!(
+        app.get("/v1/ingress").bearer(&other.key).send().expect(200)["ingresses"],
+        json!([])
+    );
     app.connect(&made);
 }
 
@@ -318,15 +510,24 @@ fn a_restart_disconnects_the_encoder_and_its_stream_key_still_works() {
     app.wait_for_event("participant.connection_aborted", 1);
     let mut types = app.event_types(&receiver);
     types.sort_unstable();
-    let expected = ["ingress.ended", "participant.connection_aborted", "track.unpublished", "track.unpublished"];
+    let expected = [
+        "ingress.ended",
+        "participant.connection_aborted",
+        "track.unpublished",
+        "track.unpublished",
+    ];
     assert_eq!(types, expected);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
     app.connect(&made);
-    assert_eq!(app.event_types(&receiver).last().unwrap(), "ingress.started");
+    assert_eq!(
+        app.event_types(&receiver).last().unwrap(),
+        "ingress.started"
+    );
     // What was deleted stays so.
     app.delete(&path(&made)).send().expect_empty(204);
     let app = app.restart();
-    app.encoder(&made, "connect").expect_error(404, "ingress_not_found", None);
+    app.encoder(&made, "connect")
+        .expect_error(404, "ingress_not_found", None);
     assert_eq!(app.ingress_now(&made)["status"], "deleted");
 }
 
@@ -335,7 +536,11 @@ fn the_debug_endpoint_shows_an_endpoints_actor_and_nothing_of_its_key() {
     let (app, _) = started();
     let made = app.ingress("standup", "encoder");
     app.connect(&made);
-    let id = format!("{}/ingress/{}", app.project, made["ingress_id"].as_str().unwrap());
+    let id = format!(
+        "{}/ingress/{}",
+        app.project,
+        made["ingress_id"].as_str().unwrap()
+    );
     let page = app.actors("");
     assert_eq!(page["totals"]["ingress"], 1);
     let actor = app.actors(&format!("/{id}"));
@@ -344,10 +549,26 @@ fn the_debug_endpoint_shows_an_endpoints_actor_and_nothing_of_its_key() {
         (&json!("ingress"), &json!(app.project), &json!([]))
     );
     let state = &actor["state"];
-    assert_eq!(fields(state), ["input_type", "last_answer", "participant_identity", "room", "status"]);
+    assert_eq!(
+        fields(state),
+        [
+            "input_type",
+            "last_answer",
+            "participant_identity",
+            "room",
+            "status"
+        ]
+    );
     assert_eq!(state["status"], "publishing");
-    assert_eq!(state["last_answer"], json!({"at": app.now(), "status": "publishing"}));
-    let shown = app.admin("GET", "/debug/actors?limit=200").header("accept", "text/plain").send().text();
+    assert_eq!(
+        state["last_answer"],
+        json!({"at": app.now(), "status": "publishing"})
+    );
+    let shown = app
+        .admin("GET", "/debug/actors?limit=200")
+        .header("accept", "text/plain")
+        .send()
+        .text();
     assert!(shown.contains(made["ingress_id"].as_str().unwrap()));
     assert!(!shown.contains(made["stream_key"].as_str().unwrap()));
 }

@@ -34,7 +34,9 @@ impl Standup {
     }
 
     fn mute(&self, muted: bool) -> Request {
-        self.app.post(MUTE).json(json!({"track_sid": self.track, "muted": muted}))
+        self.app
+            .post(MUTE)
+            .json(json!({"track_sid": self.track, "muted": muted}))
     }
 
     fn send(&self, body: Value) -> Request {
@@ -53,12 +55,26 @@ fn a_removed_participant_is_notified_its_session_ends_and_its_token_stays_valid(
     app.endpoint(&receiver.url);
     let token = app.token("standup", "alice", "guest");
     app.delete(ALICE).send().expect_empty(204);
-    app.get(ALICE).send().expect_error(404, "participant_not_found", None);
-    app.delete(ALICE).send().expect_error(404, "participant_not_found", None);
-    assert_eq!(standup.inbox(), json!([{"at": app.now(), "type": "removed"}]));
-    let sessions = || app.get("/v1/sessions?identity=alice&active=false").send().expect(200);
+    app.get(ALICE)
+        .send()
+        .expect_error(404, "participant_not_found", None);
+    app.delete(ALICE)
+        .send()
+        .expect_error(404, "participant_not_found", None);
+    assert_eq!(
+        standup.inbox(),
+        json!([{"at": app.now(), "type": "removed"}])
+    );
+    let sessions = || {
+        app.get("/v1/sessions?identity=alice&active=false")
+            .send()
+            .expect(200)
+    };
     eventually(|| sessions()["sessions"].as_array().unwrap().len() == 1);
-    assert_eq!(app.event_types(&receiver), ["track.unpublished", "participant.left"]);
+    assert_eq!(
+        app.event_types(&receiver),
+        ["track.unpublished", "participant.left"]
+    );
     app.join_with(&token).expect(201);
     app.get(ALICE).send().expect(200);
 }
@@ -71,10 +87,16 @@ fn a_track_is_muted_and_unmuted_and_its_publisher_is_notified_once() {
     for _ in 0..2 {
         assert_eq!(standup.mute(true).send().expect(200), of(true));
     }
-    assert_eq!(app.get(ALICE).send().expect(200)["tracks"][0]["muted"], true);
+    assert_eq!(
+        app.get(ALICE).send().expect(200)["tracks"][0]["muted"],
+        true
+    );
     assert_eq!(standup.mute(false).send().expect(200), of(false));
     let message = |what: &str| json!({"at": app.now(), "type": what, "track_sid": track});
-    assert_eq!(standup.inbox(), json!([message("muted"), message("unmuted")]));
+    assert_eq!(
+        standup.inbox(),
+        json!([message("muted"), message("unmuted")])
+    );
 }
 
 #[test]
@@ -86,7 +108,10 @@ fn a_mute_is_no_event_and_the_tracks_end_contains_it() {
     app.unpublish(&standup.alice, &standup.track);
     let events = app.events(&receiver);
     assert_eq!(events.len(), 1);
-    assert_eq!((&events[0]["type"], &events[0]["track_muted"]), (&json!("track.unpublished"), &json!(true)));
+    assert_eq!(
+        (&events[0]["type"], &events[0]["track_muted"]),
+        (&json!("track.unpublished"), &json!(true))
+    );
 }
 
 #[test]
@@ -95,13 +120,34 @@ fn a_mute_requires_the_track_and_the_new_state() {
     let post = |body: Value| standup.app.post(MUTE).json(body).send();
     post(json!({"muted": true})).expect_error(400, "invalid_request", Some("track_sid"));
     post(json!({"track_sid": standup.track})).expect_error(400, "invalid_request", Some("muted"));
-    post(json!({"track_sid": standup.track, "muted": null})).expect_error(400, "invalid_request", Some("muted"));
-    post(json!({"track_sid": standup.track, "muted": "yes"})).expect_error(400, "invalid_request", Some("muted"));
-    post(json!({"track_sid": "", "muted": true})).expect_error(400, "invalid_request", Some("track_sid"));
-    post(json!({"track_sid": "TR_nothing", "muted": true})).expect_error(404, "track_not_found", None);
-    let unknown = standup.app.post("/v1/rooms/standup/participants/nobody/mute");
+    post(json!({"track_sid": standup.track, "muted": null})).expect_error(
+        400,
+        "invalid_request",
+        Some("muted"),
+    );
+    post(json!({"track_sid": standup.track, "muted": "yes"})).expect_error(
+        400,
+        "invalid_request",
+        Some("muted"),
+    );
+    post(json!({"track_sid": "", "muted": true})).expect_error(
+        400,
+        "invalid_request",
+        Some("track_sid"),
+    );
+    post(json!({"track_sid": "TR_nothing", "muted": true})).expect_error(
+        404,
+        "track_not_found",
+        None,
+    );
+    let unknown = standup
+        .app
+        .post("/v1/rooms/standup/participants/nobody/mute");
     let body = json!({"track_sid": standup.track, "muted": true});
-    unknown.json(body).send().expect_error(404, "participant_not_found", None);
+    unknown
+        .json(body)
+        .send()
+        .expect_error(404, "participant_not_found", None);
 }
 
 #[test]
@@ -112,9 +158,22 @@ fn a_replayed_mute_changes_nothing() {
     standup.mute(false).send().expect(200);
     let replay = standup.mute(true).idempotency_key("k").send();
     assert_eq!((replay.status, replay.text()), (200, first.text()));
-    assert_eq!(replay.headers.get("idempotency-replayed").map(String::as_str), Some("true"));
-    assert_eq!(standup.app.get(ALICE).send().expect(200)["tracks"][0]["muted"], false);
-    standup.mute(false).idempotency_key("k").send().expect_error(409, "idempotency_key_reuse", None);
+    assert_eq!(
+        replay
+            .headers
+            .get("idempotency-replayed")
+            .map(String::as_str),
+        Some("true")
+    );
+    assert_eq!(
+        standup.app.get(ALICE).send().expect(200)["tracks"][0]["muted"],
+        false
+    );
+    standup
+        .mute(false)
+        .idempotency_key("k")
+        .send()
+        .expect_error(409, "idempotency_key_reuse", None);
 }
 
 #[test]
@@ -124,7 +183,8 @@ fn data_reaches_every_participant_without_a_sender() {
     let bob = app.join("standup", "bob", "");
     let sent = standup.send(json!({"data": "aGVsbG8="})).send().expect(200);
     assert_eq!(sent, json!({"sent": true, "bytes": 5}));
-    let expected = json!([{"at": app.now(), "type": "data", "data": "aGVsbG8=", "kind": "reliable"}]);
+    let expected =
+        json!([{"at": app.now(), "type": "data", "data": "aGVsbG8=", "kind": "reliable"}]);
     assert_eq!(standup.inbox(), expected);
     assert_eq!(app.view(&bob)["inbox"], expected);
 }
@@ -141,26 +201,60 @@ fn data_reaches_only_the_named_participants() {
     let expected = json!([{"at": app.now(), "type": "data", "data": "AA==", "kind": "lossy", "topic": "chat"}]);
     assert_eq!(app.view(&bob)["inbox"], expected);
     assert_eq!(standup.inbox(), json!([]));
-    standup.send(json!({"data": "", "destination_identities": []})).send().expect(200);
+    standup
+        .send(json!({"data": "", "destination_identities": []}))
+        .send()
+        .expect(200);
     assert_eq!(standup.inbox()[0]["data"], "");
 }
 
 #[test]
 fn each_invalid_field_of_data_is_named() {
     let standup = standup();
-    let refused = |body: Value, code: &str, field: &str| standup.send(body).send().expect_error(400, code, Some(field));
+    let refused = |body: Value, code: &str, field: &str| {
+        standup
+            .send(body)
+            .send()
+            .expect_error(400, code, Some(field));
+    };
     refused(json!({}), "invalid_request", "data");
-    for data in [json!("not base64!"), json!("aGVsbG8"), json!("_-__"), json!(null), json!(7)] {
+    for data in [
+        json!("not base64!"),
+        json!("aGVsbG8"),
+        json!("_-__"),
+        json!(null),
+        json!(7),
+    ] {
         refused(json!({"data": data}), "invalid_request", "data");
     }
     for kind in [json!("fast"), json!(null), json!("Reliable")] {
-        refused(json!({"data": "AA==", "kind": kind}), "invalid_request", "kind");
+        refused(
+            json!({"data": "AA==", "kind": kind}),
+            "invalid_request",
+            "kind",
+        );
     }
-    refused(json!({"data": "AA==", "topic": null}), "invalid_request", "topic");
+    refused(
+        json!({"data": "AA==", "topic": null}),
+        "invalid_request",
+        "topic",
+    );
     let to = |to: Value| json!({"data": "AA==", "destination_identities": to});
-    refused(to(json!(["a", "b", "c d"])), "invalid_identity", "destination_identities[2]");
-    refused(to(json!([""])), "invalid_identity", "destination_identities[0]");
-    refused(to(json!(["a", 1])), "invalid_request", "destination_identities[1]");
+    refused(
+        to(json!(["a", "b", "c d"])),
+        "invalid_identity",
+        "destination_identities[2]",
+    );
+    refused(
+        to(json!([""])),
+        "invalid_identity",
+        "destination_identities[0]",
+    );
+    refused(
+        to(json!(["a", 1])),
+        "invalid_request",
+        "destination_identities[1]",
+    );
     refused(to(json!("a")), "invalid_request", "destination_identities");
     refused(to(Value::Null), "invalid_request", "destination_identities");
     assert_eq!(standup.inbox(), json!([]));
@@ -170,12 +264,21 @@ fn each_invalid_field_of_data_is_named() {
 fn an_empty_open_room_accepts_data_and_an_ended_one_does_not() {
     let app = TestApp::start();
     app.room("empty");
-    let send = |room: &str| app.post(&format!("/v1/rooms/{room}/send-data")).json(json!({"data": "AA=="})).send();
+    let send = |room: &str| {
+        app.post(&format!("/v1/rooms/{room}/send-data"))
+            .json(json!({"data": "AA=="}))
+            .send()
+    };
     assert_eq!(send("empty").expect(200), json!({"sent": true, "bytes": 1}));
     app.delete("/v1/rooms/empty").send().expect_empty(204);
     let refused = send("empty");
     refused.expect_error(404, "room_not_found", None);
-    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("ended"));
+    assert!(
+        refused.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("ended")
+    );
     send("nowhere").expect_error(404, "room_not_found", None);
 }
 
@@ -184,16 +287,33 @@ fn participants_of_an_ended_room_and_of_an_unknown_one_are_not_found() {
     let standup = standup();
     let app = &standup.app;
     app.delete("/v1/rooms/standup").send().expect_empty(204);
-    app.delete(ALICE).send().expect_error(404, "participant_not_found", None);
-    standup.mute(true).send().expect_error(404, "participant_not_found", None);
+    app.delete(ALICE)
+        .send()
+        .expect_error(404, "participant_not_found", None);
+    standup
+        .mute(true)
+        .send()
+        .expect_error(404, "participant_not_found", None);
     let body = json!({"track_sid": "TR_1", "muted": true});
-    app.delete("/v1/rooms/nowhere/participants/alice").send().expect_error(404, "room_not_found", None);
-    let nowhere = app.post("/v1/rooms/nowhere/participants/alice/mute").json(body.clone()).send();
+    app.delete("/v1/rooms/nowhere/participants/alice")
+        .send()
+        .expect_error(404, "room_not_found", None);
+    let nowhere = app
+        .post("/v1/rooms/nowhere/participants/alice/mute")
+        .json(body.clone())
+        .send();
     nowhere.expect_error(404, "room_not_found", None);
-    app.delete("/v1/rooms/a%20b/participants/alice").send().expect_error(400, "invalid_room_name", Some("name"));
-    let malformed = app.post("/v1/rooms/standup/participants/a%20b/mute").json(body).send();
+    app.delete("/v1/rooms/a%20b/participants/alice")
+        .send()
+        .expect_error(400, "invalid_room_name", Some("name"));
+    let malformed = app
+        .post("/v1/rooms/standup/participants/a%20b/mute")
+        .json(body)
+        .send();
     malformed.expect_error(400, "invalid_identity", Some("identity"));
-    app.delete("/v1/rooms/standup/participants/a%20b").send().expect_error(400, "invalid_identity", Some("identity"));
+    app.delete("/v1/rooms/standup/participants/a%20b")
+        .send()
+        .expect_error(400, "invalid_identity", Some("identity"));
 }
 
 #[test]
@@ -214,7 +334,10 @@ fn each_call_of_a_participant_needs_its_own_permission() {
     as_role(standup.mute(true), "muter").expect(200);
     as_role(standup.mute(false), "unmuter").expect(200);
     as_role(data(), "sender").expect(200);
-    let header = app.delete(ALICE).anonymous().header("x-svc-room-token", &standup.token("remover"));
+    let header = app
+        .delete(ALICE)
+        .anonymous()
+        .header("x-svc-room-token", &standup.token("remover"));
     header.send().expect_empty(204);
     assert_eq!(as_role(standup.mute(true), "muter").status, 404);
 }
@@ -230,14 +353,17 @@ fn a_token_of_another_room_is_no_credential() {
         app.delete(ALICE),
         standup.mute(true),
         standup.send(json!({"data": "AA=="})),
-        app.post("/v1/rooms/standup/participants/alice/role").json(body),
+        app.post("/v1/rooms/standup/participants/alice/role")
+            .json(body),
     ] {
-        request.bearer(&token).send().expect_error(401, "unauthorized", None);
+        request
+            .bearer(&token)
+            .send()
+            .expect_error(401, "unauthorized", None);
     }
-    app.get("/v1/rooms/standup/role-changes").bearer(&standup.token("muter")).send().expect_error(
-        401,
-        "unauthorized",
-        None,
-    );
+    app.get("/v1/rooms/standup/role-changes")
+        .bearer(&standup.token("muter"))
+        .send()
+        .expect_error(401, "unauthorized", None);
     assert_eq!(standup.inbox(), json!([]));
 }

@@ -25,7 +25,10 @@ const EGRESS_EVENTS: [&str; 8] = [
 fn started() -> TestApp {
     let app = TestApp::start();
     app.endpoint("http://127.0.0.1:9/hook");
-    app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 86_400})).send().expect(201);
+    app.post("/v1/rooms")
+        .json(json!({"name": "standup", "empty_timeout_seconds": 86_400}))
+        .send()
+        .expect(201);
     app
 }
 
@@ -34,7 +37,8 @@ fn record(app: &TestApp) -> Request {
 }
 
 fn stream(app: &TestApp) -> Request {
-    app.post(BROADCASTS).json(json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
+    app.post(BROADCASTS)
+        .json(json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
 }
 
 /// The id in an answer to a start.
@@ -44,23 +48,33 @@ fn id(egress: &Value) -> String {
 
 /// The records of a kind; lists do not ask the media plane.
 fn listed(app: &TestApp, kind: &str) -> Vec<Value> {
-    app.get(&format!("/v1/{kind}")).send().expect(200)[kind].as_array().unwrap().clone()
+    app.get(&format!("/v1/{kind}")).send().expect(200)[kind]
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 fn statuses(app: &TestApp, kind: &str) -> Vec<String> {
-    listed(app, kind).iter().map(|egress| egress["status"].as_str().unwrap().to_owned()).collect()
+    listed(app, kind)
+        .iter()
+        .map(|egress| egress["status"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// The types of all events of recordings and broadcasts, in order.
 fn egress_events(app: &TestApp) -> Vec<String> {
-    app.logged(&EGRESS_EVENTS).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+    app.logged(&EGRESS_EVENTS)
+        .iter()
+        .map(|event| event["type"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn lost_reports_of_an_egress_are_recorded_within_one_round_and_reported_once() {
-    for (kind, singular, start) in
-        [("recordings", "recording", record as fn(&TestApp) -> Request), ("broadcasts", "broadcast", stream)]
-    {
+    for (kind, singular, start) in [
+        ("recordings", "recording", record as fn(&TestApp) -> Request),
+        ("broadcasts", "broadcast", stream),
+    ] {
         let app = started();
         let event = |what: &str| format!("{singular}.{what}");
         let expected = |app: &TestApp, what: &str, egress: &str, status: &str| {
@@ -74,29 +88,50 @@ fn lost_reports_of_an_egress_are_recorded_within_one_round_and_reported_once() {
         assert_eq!(statuses(&app, kind), ["starting"]);
         app.reconciled(&event("updated"), 1);
         assert_eq!(statuses(&app, kind), ["active"]);
-        assert_eq!(app.logged(&[&event("updated")]), [expected(&app, "updated", &done, "active")]);
+        assert_eq!(
+            app.logged(&[&event("updated")]),
+            [expected(&app, "updated", &done, "active")]
+        );
         app.drop_reports(1);
         app.drive(&done, json!({"status": "complete"}));
         assert_eq!(statuses(&app, kind), ["active"]);
         app.reconciled(&event("ended"), 1);
-        assert_eq!(app.logged(&[&event("ended")]), [expected(&app, "ended", &done, "complete")]);
+        assert_eq!(
+            app.logged(&[&event("ended")]),
+            [expected(&app, "ended", &done, "complete")]
+        );
 
         // Both reports are lost, and the egress failed: its status in between is unknown.
         let failed = id(&start(&app).send().expect(201));
         app.drop_reports(2);
         app.drive(&failed, json!({"status": "active"}));
-        app.drive(&failed, json!({"status": "failed", "error": "the disk is full"}));
+        app.drive(
+            &failed,
+            json!({"status": "failed", "error": "the disk is full"}),
+        );
         app.reconciled(&event("failed"), 1);
-        assert_eq!(app.logged(&[&event("failed")]), [expected(&app, "failed", &failed, "failed")]);
+        assert_eq!(
+            app.logged(&[&event("failed")]),
+            [expected(&app, "failed", &failed, "failed")]
+        );
         let records = listed(&app, kind);
-        assert_eq!((&records[0]["status"], &records[0]["error"]), (&json!("failed"), &json!("the disk is full")));
-        assert_eq!((&records[1]["status"], &records[1]["egress_id"]), (&json!("complete"), &json!(done)));
+        assert_eq!(
+            (&records[0]["status"], &records[0]["error"]),
+            (&json!("failed"), &json!("the disk is full"))
+        );
+        assert_eq!(
+            (&records[1]["status"], &records[1]["egress_id"]),
+            (&json!("complete"), &json!(done))
+        );
 
         // A round later there are no further events.
         app.join("standup", "alice", "host");
         app.next_round();
         app.wait_until_seen("standup");
-        assert_eq!(egress_events(&app), ["started", "updated", "ended", "started", "failed"].map(event));
+        assert_eq!(
+            egress_events(&app),
+            ["started", "updated", "ended", "started", "failed"].map(event)
+        );
     }
 }
 
@@ -104,7 +139,12 @@ fn lost_reports_of_an_egress_are_recorded_within_one_round_and_reported_once() {
 fn a_stopped_egress_whose_end_was_lost_is_final_before_the_next_round() {
     let app = started();
     let egress = id(&record(&app).send().expect(201));
-    assert_eq!(app.post(&format!("/v1/recordings/{egress}/stop")).send().expect(200)["status"], "ending");
+    assert_eq!(
+        app.post(&format!("/v1/recordings/{egress}/stop"))
+            .send()
+            .expect(200)["status"],
+        "ending"
+    );
     app.drop_reports(1);
     app.drive(&egress, json!({"status": "complete"}));
     let path = format!("/{}/egress/{egress}", app.project);
@@ -112,7 +152,10 @@ fn a_stopped_egress_whose_end_was_lost_is_final_before_the_next_round() {
     assert_eq!(statuses(&app, "recordings"), ["ending"]);
     app.advance(Duration::from_secs(5));
     eventually(|| statuses(&app, "recordings") == ["complete"]);
-    assert_eq!(egress_events(&app), ["recording.started", "recording.updated", "recording.ended"]);
+    assert_eq!(
+        egress_events(&app),
+        ["recording.started", "recording.updated", "recording.ended"]
+    );
 }
 
 /// Every call about an egress or an ingress that needs the media plane, with its status once the plane is back.
@@ -142,8 +185,19 @@ fn egress_calls_during_an_outage_are_503_without_an_effect_and_work_afterwards()
     let running = record(&app).send().expect(201);
     let ingress = app.ingress("standup", "encoder");
     let endpoint = ingress["ingress_id"].as_str().unwrap();
-    let ingresses = || app.get("/v1/ingress").send().expect(200)["ingresses"].as_array().unwrap().clone();
-    let records = || [listed(&app, "recordings"), listed(&app, "broadcasts"), ingresses()];
+    let ingresses = || {
+        app.get("/v1/ingress").send().expect(200)["ingresses"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let records = || {
+        [
+            listed(&app, "recordings"),
+            listed(&app, "broadcasts"),
+            ingresses(),
+        ]
+    };
     let stood = records();
     app.outage(3_600);
     for (request, _) in asking(&app, &id(&running), endpoint) {
@@ -152,14 +206,16 @@ fn egress_calls_during_an_outage_are_503_without_an_effect_and_work_afterwards()
     assert_eq!(records(), stood);
     assert_eq!(egress_events(&app), ["recording.started"]);
     let project = app.actors(&format!("/{}", app.project));
-    let making = (&project["state"]["egresses_pending"], &project["state"]["ingresses_pending"]);
+    let making = (
+        &project["state"]["egresses_pending"],
+        &project["state"]["ingresses_pending"],
+    );
     assert_eq!(making, (&json!(0), &json!(0)));
     // Errors that need no media plane are given as usual.
-    app.post("/v1/rooms/nowhere/recordings").json(json!({"type": "room_composite"})).send().expect_error(
-        404,
-        "room_not_found",
-        None,
-    );
+    app.post("/v1/rooms/nowhere/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send()
+        .expect_error(404, "room_not_found", None);
     // The stream key whose deletion was refused still works.
     app.connect(&ingress);
     app.encoder(&ingress, "disconnect").expect(200);
@@ -170,21 +226,35 @@ fn egress_calls_during_an_outage_are_503_without_an_effect_and_work_afterwards()
         assert_eq!(answer.status, status, "{}", answer.text());
     }
     assert_eq!(
-        (statuses(&app, "recordings"), statuses(&app, "broadcasts").len()),
+        (
+            statuses(&app, "recordings"),
+            statuses(&app, "broadcasts").len()
+        ),
         (vec!["starting".into(), "ending".into()], 1)
     );
-    let statuses: Vec<_> = ingresses().iter().map(|row| row["status"].clone()).collect();
+    let statuses: Vec<_> = ingresses()
+        .iter()
+        .map(|row| row["status"].clone())
+        .collect();
     assert_eq!(statuses, ["inactive", "deleted"]);
     assert_eq!(
         egress_events(&app),
-        ["recording.started", "recording.started", "broadcast.started", "recording.updated"]
+        [
+            "recording.started",
+            "recording.started",
+            "broadcast.started",
+            "recording.updated"
+        ]
     );
 }
 
 #[test]
 fn repeating_a_start_or_a_stop_with_its_key_after_a_503_runs_once() {
     let app = started();
-    for (kind, start) in [("recordings", record as fn(&TestApp) -> Request), ("broadcasts", stream)] {
+    for (kind, start) in [
+        ("recordings", record as fn(&TestApp) -> Request),
+        ("broadcasts", stream),
+    ] {
         let call = || start(&app).idempotency_key("start").send();
         app.outage(3_600);
         assert_away(&call());
@@ -199,7 +269,11 @@ fn repeating_a_start_or_a_stop_with_its_key_after_a_503_runs_once() {
         let again = call();
         assert_eq!((again.status, &again.body), (201, &first.body));
         assert_eq!(again.headers["idempotency-replayed"], "true");
-        let stop = || app.post(&format!("/v1/{kind}/{egress}/stop")).idempotency_key("stop").send();
+        let stop = || {
+            app.post(&format!("/v1/{kind}/{egress}/stop"))
+                .idempotency_key("stop")
+                .send()
+        };
         assert_away(&stop());
         assert_eq!(statuses(&app, kind), ["starting"]);
         app.outage(0);
@@ -208,6 +282,11 @@ fn repeating_a_start_or_a_stop_with_its_key_after_a_503_runs_once() {
         assert_eq!(stop().body, stopped.body);
         assert_eq!(statuses(&app, kind), ["ending"]);
     }
-    let each = ["recording.started", "recording.updated", "broadcast.started", "broadcast.updated"];
+    let each = [
+        "recording.started",
+        "recording.updated",
+        "broadcast.started",
+        "broadcast.updated",
+    ];
     assert_eq!(egress_events(&app), each);
 }

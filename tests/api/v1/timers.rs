@@ -18,7 +18,11 @@ fn status(app: &TestApp, name: &str) -> Value {
 /// The instant at which the room's own timer fires, if it runs.
 fn timer(app: &TestApp, name: &str) -> Option<String> {
     let actor = app.actors(&format!("/{}/room/{name}", app.project));
-    let timer = actor["timers"].as_array().unwrap().iter().find(|timer| timer["name"] == "empty_timeout");
+    let timer = actor["timers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|timer| timer["name"] == "empty_timeout");
     timer.map(|timer| timer["fires_at"].as_str().unwrap().to_owned())
 }
 
@@ -36,7 +40,15 @@ fn a_timeout_of_zero_ends_a_room_as_soon_as_its_last_participant_leaves() {
     let ended = app.get("/v1/rooms/brief").send().expect(200);
     assert_eq!(ended["ended_at"], json!(app.now()));
     let types = app.event_types(&receiver);
-    assert_eq!(types, ["room.started", "participant.joined", "participant.left", "room.finished"]);
+    assert_eq!(
+        types,
+        [
+            "room.started",
+            "participant.joined",
+            "participant.left",
+            "room.finished"
+        ]
+    );
 }
 
 #[test]
@@ -47,16 +59,28 @@ fn a_timeout_of_zero_gives_a_room_without_a_join_the_default_300_seconds() {
     assert_eq!(status(&app, "unjoined"), "open");
     app.advance(Duration::from_millis(1));
     eventually(|| status(&app, "unjoined") == "ended");
-    assert!(app.get("/v1/rooms/unjoined").send().expect(200).get("started_at").is_none());
+    assert!(
+        app.get("/v1/rooms/unjoined")
+            .send()
+            .expect(200)
+            .get("started_at")
+            .is_none()
+    );
 }
 
 #[test]
 fn a_join_stops_the_timer_and_the_last_leave_restarts_it() {
     let app = TestApp::start();
     room(&app, "standup", 60);
-    assert_eq!(timer(&app, "standup").as_deref(), Some("2026-03-01T12:01:00.000Z"));
+    assert_eq!(
+        timer(&app, "standup").as_deref(),
+        Some("2026-03-01T12:01:00.000Z")
+    );
     app.advance(Duration::from_secs(59));
-    let (alice, bob) = (app.join("standup", "alice", "host"), app.join("standup", "bob", ""));
+    let (alice, bob) = (
+        app.join("standup", "alice", "host"),
+        app.join("standup", "bob", ""),
+    );
     assert_eq!(timer(&app, "standup"), None);
     app.advance(Duration::from_secs(1_000));
     app.leave(&alice, true);
@@ -91,8 +115,19 @@ fn a_restart_keeps_the_deadline() {
     room(&app, "standup", 60);
     app.advance(Duration::from_secs(40));
     let app = app.restart();
-    eventually(|| app.admin("GET", &format!("/debug/actors/{}/room/standup", app.project)).send().status == 200);
-    assert_eq!(timer(&app, "standup").as_deref(), Some("2026-03-01T12:01:00.000Z"));
+    eventually(|| {
+        app.admin(
+            "GET",
+            &format!("/debug/actors/{}/room/standup", app.project),
+        )
+        .send()
+        .status
+            == 200
+    });
+    assert_eq!(
+        timer(&app, "standup").as_deref(),
+        Some("2026-03-01T12:01:00.000Z")
+    );
     app.advance(Duration::from_secs(20));
     eventually(|| status(&app, "standup") == "ended");
 }
@@ -146,7 +181,13 @@ fn a_restart_with_an_empty_room_reports_nothing() {
     app.leave(&alice, true);
     app.events(&receiver);
     let app = app.restart();
-    let actor = || app.admin("GET", &format!("/debug/actors/{}/room/standup", app.project)).send();
+    let actor = || {
+        app.admin(
+            "GET",
+            &format!("/debug/actors/{}/room/standup", app.project),
+        )
+        .send()
+    };
     eventually(|| actor().status == 200);
     assert_eq!(actor().expect(200)["status"], "hibernating");
     assert_eq!(app.events(&receiver), Vec::<Value>::new());
@@ -160,7 +201,10 @@ fn a_room_with_a_timeout_of_zero_ends_when_a_restart_empties_it() {
     app.events(&receiver);
     let app = app.restart();
     eventually(|| status(&app, "brief") == "ended");
-    assert_eq!(app.event_types(&receiver), ["participant.connection_aborted", "room.finished"]);
+    assert_eq!(
+        app.event_types(&receiver),
+        ["participant.connection_aborted", "room.finished"]
+    );
 }
 
 #[test]
@@ -169,9 +213,22 @@ fn a_refused_join_neither_starts_a_room_nor_stops_its_timer() {
     let roles = json!({"speaker": {"max_peer_count": 1}});
     let stage = app.room_with_roles("stage", &roles);
     let token = app.token("stage", "alice", "speaker");
-    let path = format!("/v1/templates/{}/roles/speaker", stage["template_id"].as_str().unwrap());
-    app.put(&path).json(json!({"max_peer_count": -1})).send().expect(200);
-    app.join_with(&token).expect_error(409, "role_capacity_reached", None);
-    assert!(app.get("/v1/rooms/stage").send().expect(200).get("started_at").is_none());
+    let path = format!(
+        "/v1/templates/{}/roles/speaker",
+        stage["template_id"].as_str().unwrap()
+    );
+    app.put(&path)
+        .json(json!({"max_peer_count": -1}))
+        .send()
+        .expect(200);
+    app.join_with(&token)
+        .expect_error(409, "role_capacity_reached", None);
+    assert!(
+        app.get("/v1/rooms/stage")
+            .send()
+            .expect(200)
+            .get("started_at")
+            .is_none()
+    );
     eventually(|| timer(&app, "stage").as_deref() == Some("2026-03-01T12:05:00.000Z"));
 }

@@ -23,11 +23,19 @@ fn hours(count: u64) -> Duration {
 }
 
 fn create(app: &TestApp, name: &str) -> crate::support::Response {
-    app.post("/v1/rooms").json(json!({"name": name, "empty_timeout_seconds": 4_000_000})).send()
+    app.post("/v1/rooms")
+        .json(json!({"name": name, "empty_timeout_seconds": 4_000_000}))
+        .send()
 }
 
 fn day(usage: &Value, date: &str) -> Value {
-    usage["days"].as_array().unwrap().iter().find(|day| day["date"] == date).cloned().unwrap_or(Value::Null)
+    usage["days"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|day| day["date"] == date)
+        .cloned()
+        .unwrap_or(Value::Null)
 }
 
 #[test]
@@ -49,8 +57,14 @@ fn usage_has_a_row_for_each_of_thirty_days_and_ends_today() {
     let app = TestApp::start();
     let usage = app.get("/v1/usage").send().expect(200);
     let days = usage["days"].as_array().unwrap();
-    assert_eq!((days.len(), &days[0]["date"], &days[29]["date"]), (30, &json!("2026-01-31"), &json!("2026-03-01")));
-    assert_eq!(days[0], json!({"date": "2026-01-31", "participant_minutes": 0.0, "sessions": 0}));
+    assert_eq!(
+        (days.len(), &days[0]["date"], &days[29]["date"]),
+        (30, &json!("2026-01-31"), &json!("2026-03-01"))
+    );
+    assert_eq!(
+        days[0],
+        json!({"date": "2026-01-31", "participant_minutes": 0.0, "sessions": 0})
+    );
     assert_eq!(usage["total_participant_minutes"], 0.0);
     assert_eq!(usage["plan"], app.get("/v1/plan").send().json());
     assert_eq!(usage.as_object().unwrap().len(), 3);
@@ -63,10 +77,16 @@ fn a_session_over_midnight_counts_its_minutes_on_each_day_and_begins_on_one() {
     app.advance(hours(11) + Duration::from_secs(59 * 60));
     let sid = app.join("a", "alice", "host");
     app.advance(Duration::from_secs(150));
-    let open = app.get("/v1/usage?from=2026-03-01&to=2026-03-02").send().expect(200);
+    let open = app
+        .get("/v1/usage?from=2026-03-01&to=2026-03-02")
+        .send()
+        .expect(200);
     app.leave(&sid, true);
     app.advance(hours(1));
-    let closed = app.get("/v1/usage?from=2026-03-01&to=2026-03-02").send().expect(200);
+    let closed = app
+        .get("/v1/usage?from=2026-03-01&to=2026-03-02")
+        .send()
+        .expect(200);
     assert_eq!(open["days"], closed["days"]);
     let expected = json!([
         {"date": "2026-03-01", "participant_minutes": 1.0, "sessions": 1},
@@ -85,11 +105,17 @@ fn usage_survives_a_restart_and_counts_disconnected_participants_once() {
     app.advance(Duration::from_secs(60));
     let app = app.restart();
     crate::support::eventually(|| {
-        app.get("/v1/sessions?active=true").send().json()["sessions"].as_array().unwrap().is_empty()
+        app.get("/v1/sessions?active=true").send().json()["sessions"]
+            .as_array()
+            .unwrap()
+            .is_empty()
     });
     app.advance(hours(1));
     let usage = app.get("/v1/usage").send().expect(200);
-    assert_eq!(day(&usage, "2026-03-01"), json!({"date": "2026-03-01", "participant_minutes": 1.0, "sessions": 1}));
+    assert_eq!(
+        day(&usage, "2026-03-01"),
+        json!({"date": "2026-03-01", "participant_minutes": 1.0, "sessions": 1})
+    );
 }
 
 #[test]
@@ -102,9 +128,16 @@ fn an_invalid_window_is_refused() {
         ("from=1970-01-01", "from"),
         ("colour=red", "colour"),
     ] {
-        app.get(&format!("/v1/usage?{query}")).send().expect_error(400, "invalid_request", Some(field));
+        app.get(&format!("/v1/usage?{query}")).send().expect_error(
+            400,
+            "invalid_request",
+            Some(field),
+        );
     }
-    let one = app.get("/v1/usage?to=2026-02-10&from=2026-02-10").send().expect(200);
+    let one = app
+        .get("/v1/usage?to=2026-02-10&from=2026-02-10")
+        .send()
+        .expect(200);
     assert_eq!(one["days"].as_array().unwrap().len(), 1);
 }
 
@@ -116,18 +149,30 @@ fn a_spent_month_refuses_work_until_the_next_begins() {
     // 10,000 minutes are 166 hours and 40 minutes of one participant.
     app.advance(hours(166));
     let token = json!({"room": "a", "identity": "bob"});
-    app.post("/v1/tokens").json(token.clone()).send().expect(201);
+    app.post("/v1/tokens")
+        .json(token.clone())
+        .send()
+        .expect(201);
     app.advance(hours(1));
     let plan = app.get("/v1/plan").send().expect(200);
-    assert_eq!((&plan["quota_state"], &plan["participant_minutes_remaining"]), (&json!("exceeded"), &json!(0.0)));
-    app.post("/v1/tokens").json(token.clone()).send().expect_error(402, "quota_exceeded", None);
+    assert_eq!(
+        (&plan["quota_state"], &plan["participant_minutes_remaining"]),
+        (&json!("exceeded"), &json!(0.0))
+    );
+    app.post("/v1/tokens")
+        .json(token.clone())
+        .send()
+        .expect_error(402, "quota_exceeded", None);
     create(&app, "b").expect_error(402, "quota_exceeded", None);
     // From March 1, 12:00: 167 hours, and on to April 1, 07:00.
     app.advance(hours(31 * 24 - 12 + 7 - 167));
     let plan = app.get("/v1/plan").send().expect(200);
     assert_eq!(plan["period_start"], "2026-04-01");
     // Alice is still connected, and only her time of the new month counts.
-    let (used, state) = (plan["participant_minutes_used"].as_f64().unwrap(), &plan["quota_state"]);
+    let (used, state) = (
+        plan["participant_minutes_used"].as_f64().unwrap(),
+        &plan["quota_state"],
+    );
     assert_eq!((used, state), (7.0 * 60.0, &json!("active")));
     create(&app, "b").expect(201);
 }
@@ -155,7 +200,10 @@ fn a_suspended_project_is_shown_and_starts_no_work() {
     let app = TestApp::start();
     create(&app, "a").expect(201);
     project(&app, &["suspend", &app.project]);
-    assert_eq!(app.get("/v1/plan").send().json()["quota_state"], "suspended");
+    assert_eq!(
+        app.get("/v1/plan").send().json()["quota_state"],
+        "suspended"
+    );
     create(&app, "b").expect_error(402, "quota_exceeded", None);
     app.get("/v1/usage").send().expect(200);
     project(&app, &["resume", &app.project]);

@@ -10,7 +10,10 @@ use crate::support::{Hanging, NEVER, Receiver, TestApp, eventually};
 #[test]
 fn a_delivery_carries_both_signatures_and_the_name_of_its_event() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
-    let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
+    let secret = app.endpoint(&receiver.url)["secret"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     app.room("standup");
     app.join("standup", "alice", "host");
     app.deliver();
@@ -22,7 +25,10 @@ fn a_delivery_carries_both_signatures_and_the_name_of_its_event() {
     assert_eq!(request.header("webhook-id"), delivery["id"]);
     let now = (app.clock.now().millis() / 1_000).to_string();
     assert_eq!(request.header("webhook-timestamp"), now);
-    assert_eq!(request.header("webhook-signature"), request.standard_signature(&secret));
+    assert_eq!(
+        request.header("webhook-signature"),
+        request.standard_signature(&secret)
+    );
 }
 
 #[test]
@@ -34,8 +40,14 @@ fn the_log_has_the_posted_payload_byte_for_byte() {
     let queued_at = app.now();
     app.deliver();
     let body = String::from_utf8(receiver.next().body.clone()).unwrap();
-    let page = app.get("/v1/webhook-deliveries?event_type=room.started").send();
-    assert!(page.text().contains(&format!("\"payload\":{body},")), "{body} in {}", page.text());
+    let page = app
+        .get("/v1/webhook-deliveries?event_type=room.started")
+        .send();
+    assert!(
+        page.text().contains(&format!("\"payload\":{body},")),
+        "{body} in {}",
+        page.text()
+    );
     let page = page.expect(200);
     let delivery = &page["webhook_deliveries"][0];
     let expected = json!({
@@ -44,7 +56,10 @@ fn the_log_has_the_posted_payload_byte_for_byte() {
         "status": "delivered", "attempts": 1, "delivered_at": app.now(), "created_at": queued_at, "last_error": "",
         "response_status": 204
     });
-    assert_eq!(page, json!({"webhook_deliveries": [expected], "limit": 50, "offset": 0, "has_more": false}));
+    assert_eq!(
+        page,
+        json!({"webhook_deliveries": [expected], "limit": 50, "offset": 0, "has_more": false})
+    );
 }
 
 #[test]
@@ -72,7 +87,10 @@ fn nothing_is_posted_before_the_tick() {
     app.wait_until_armed();
     let endpoint = || app.actors("?kind=webhook_endpoint")["actors"][0].clone();
     let tick = app.clock.now().after(Duration::from_secs(5)).to_string();
-    assert_eq!(endpoint()["timers"], json!([{"name": "tick", "fires_at": tick}]));
+    assert_eq!(
+        endpoint()["timers"],
+        json!([{"name": "tick", "fires_at": tick}])
+    );
     app.advance(Duration::from_millis(4_999));
     assert_eq!(endpoint()["state"]["running"], false);
     assert!(receiver.drain().is_empty());
@@ -84,17 +102,29 @@ fn nothing_is_posted_before_the_tick() {
 fn deliveries_are_filtered_by_status_event_and_endpoint_newest_first() {
     let (app, good, bad) = (TestApp::start(), Receiver::start(), Receiver::start());
     bad.answer_with(500);
-    let [good_id, bad_id] = [&good, &bad].map(|r| app.endpoint(&r.url)["id"].as_str().unwrap().to_owned());
+    let [good_id, bad_id] =
+        [&good, &bad].map(|r| app.endpoint(&r.url)["id"].as_str().unwrap().to_owned());
     app.room("standup");
     app.join("standup", "alice", "host");
     app.deliver();
     let count = |query: &str| app.deliveries(query).len();
-    assert_eq!((count(""), count("status=delivered"), count("status=pending"), count("status=failed")), (4, 2, 2, 0));
+    assert_eq!(
+        (
+            count(""),
+            count("status=delivered"),
+            count("status=pending"),
+            count("status=failed")
+        ),
+        (4, 2, 2, 0)
+    );
     assert_eq!(count("event_type=room.started"), 2);
     assert_eq!(count(&format!("endpoint_id={good_id}&status=delivered")), 2);
     assert_eq!(count(&format!("endpoint_id={bad_id}&status=delivered")), 0);
     let newest = app.deliveries(&format!("endpoint_id={good_id}"));
-    let types: Vec<_> = newest.iter().map(|delivery| delivery["event_type"].as_str().unwrap()).collect();
+    let types: Vec<_> = newest
+        .iter()
+        .map(|delivery| delivery["event_type"].as_str().unwrap())
+        .collect();
     assert_eq!(types, ["participant.joined", "room.started"]);
     let refused = |query: &str| app.get(&format!("/v1/webhook-deliveries?{query}")).send();
     refused("status=lost").expect_error(400, "invalid_request", Some("status"));
@@ -120,16 +150,31 @@ fn within_each_room_first_attempts_keep_the_order_of_events() {
     }
     let events = app.events(&receiver);
     let mut order: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-    for event in events.iter().filter(|event| event["participant_identity"].as_str().is_some_and(|p| p != "first")) {
-        let step = (event["participant_identity"].as_str().unwrap(), event["type"].as_str().unwrap());
-        order.entry(event["room"].as_str().unwrap()).or_default().push(step);
+    for event in events.iter().filter(|event| {
+        event["participant_identity"]
+            .as_str()
+            .is_some_and(|p| p != "first")
+    }) {
+        let step = (
+            event["participant_identity"].as_str().unwrap(),
+            event["type"].as_str().unwrap(),
+        );
+        order
+            .entry(event["room"].as_str().unwrap())
+            .or_default()
+            .push(step);
     }
     let names: Vec<_> = (0..12).map(|round| format!("p{round}")).collect();
     let gone = ["participant.left", "participant.connection_aborted"];
     let expected: Vec<_> = names
         .iter()
         .enumerate()
-        .flat_map(|(round, name)| [(name.as_str(), "participant.joined"), (name.as_str(), gone[round % 2])])
+        .flat_map(|(round, name)| {
+            [
+                (name.as_str(), "participant.joined"),
+                (name.as_str(), gone[round % 2]),
+            ]
+        })
         .collect();
     assert_eq!(order.len(), rooms.len());
     for (room, steps) in order {
@@ -157,16 +202,29 @@ fn more_than_one_batch_is_posted_at_one_tick() {
 #[test]
 fn pending_deliveries_survive_a_restart() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
-    let secret = app.endpoint(&receiver.url)["secret"].as_str().unwrap().to_owned();
+    let secret = app.endpoint(&receiver.url)["secret"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     app.room("standup");
     let alice = app.join("standup", "alice", "");
     app.leave(&alice, true);
     let app = app.restart();
     app.deliver();
     let received = receiver.drain();
-    let types: Vec<_> = received.iter().map(|request| request.json()["type"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(types, ["room.started", "participant.joined", "participant.left"]);
-    assert!(received.iter().all(|request| request.is_signed_with(&secret)));
+    let types: Vec<_> = received
+        .iter()
+        .map(|request| request.json()["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        types,
+        ["room.started", "participant.joined", "participant.left"]
+    );
+    assert!(
+        received
+            .iter()
+            .all(|request| request.is_signed_with(&secret))
+    );
 }
 
 #[test]
@@ -177,7 +235,10 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     for n in 0..100 {
         app.endpoint(&format!("{}/{n}", hanging.url));
     }
-    let answering = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
+    let answering = app.endpoint(&receiver.url)["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     app.room("standup");
     app.join("standup", "alice", "");
     app.tick();
@@ -193,16 +254,22 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
 
 #[test]
 fn after_a_restart_a_receiver_that_has_answered_does_not_wait_for_hanging_ones() {
-    let mut app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_millis(300));
+    let mut app =
+        TestApp::start_with(|config| config.webhooks.timeout = Duration::from_millis(300));
     // Dropped before the app, which would wait for the posts that hang.
     let (receiver, hanging) = (Receiver::start(), Hanging::start());
-    let answering = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
+    let answering = app.endpoint(&receiver.url)["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for n in 0..150 {
         app.endpoint(&format!("{}/{n}", hanging.url));
     }
     let end_room = |app: &TestApp, room: &str| {
         app.room(room);
-        app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+        app.delete(&format!("/v1/rooms/{room}"))
+            .send()
+            .expect_empty(204);
     };
     end_room(&app, "before");
     app.deliver();

@@ -9,7 +9,10 @@ const PENDING: usize = 60_000;
 /// An app whose only endpoint has many pending deliveries, and two final ones. Returns the endpoint's id too.
 fn app_with_pending() -> (TestApp, String) {
     let (app, receiver) = (TestApp::start(), Receiver::start());
-    let id = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
+    let id = app.endpoint(&receiver.url)["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     app.room("standup");
     app.join("standup", "alice", "");
     app.deliver();
@@ -30,23 +33,33 @@ fn app_with_pending() -> (TestApp, String) {
 fn rows(app: &TestApp) -> (u32, u32) {
     let count = |text: &str| app.records().value(text).parse().unwrap();
     let pending = "SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'";
-    (count(pending), count("SELECT count(*) FROM webhook_endpoints"))
+    (
+        count(pending),
+        count("SELECT count(*) FROM webhook_endpoints"),
+    )
 }
 
 fn assert_deleted(app: &TestApp, id: &str) {
-    assert_eq!(app.deliveries("status=pending"), Vec::<serde_json::Value>::new());
+    assert_eq!(
+        app.deliveries("status=pending"),
+        Vec::<serde_json::Value>::new()
+    );
     assert_eq!(app.deliveries(&format!("endpoint_id={id}")).len(), 2);
     assert_eq!(app.deliveries("").len(), 2);
     let endpoints = app.get("/v1/webhook-endpoints").send().expect(200);
     assert_eq!(endpoints["webhook_endpoints"], json!([]));
     let path = format!("/v1/webhook-endpoints/{id}");
-    app.delete(&path).send().expect_error(404, "endpoint_not_found", None);
+    app.delete(&path)
+        .send()
+        .expect_error(404, "endpoint_not_found", None);
 }
 
 #[test]
 fn the_deliveries_of_a_deleted_endpoint_are_gone_at_once_and_their_rows_later() {
     let (app, id) = app_with_pending();
-    app.delete(&format!("/v1/webhook-endpoints/{id}")).send().expect_empty(204);
+    app.delete(&format!("/v1/webhook-endpoints/{id}"))
+        .send()
+        .expect_empty(204);
     assert_deleted(&app, &id);
     for n in 0..10 {
         app.room(&format!("room-{n}"));
@@ -57,7 +70,9 @@ fn the_deliveries_of_a_deleted_endpoint_are_gone_at_once_and_their_rows_later() 
 #[test]
 fn a_deletion_is_completed_after_a_restart() {
     let (app, id) = app_with_pending();
-    app.delete(&format!("/v1/webhook-endpoints/{id}")).send().expect_empty(204);
+    app.delete(&format!("/v1/webhook-endpoints/{id}"))
+        .send()
+        .expect_empty(204);
     let app = app.restart();
     assert_deleted(&app, &id);
     eventually(|| rows(&app) == (0, 0));

@@ -12,7 +12,9 @@ use crate::support::{TestApp, WAIT_LIMIT, eventually};
 /// Queues exactly one event: a room that is created and ended reports only its end.
 fn one_event(app: &TestApp, room: &str) {
     app.room(room);
-    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+    app.delete(&format!("/v1/rooms/{room}"))
+        .send()
+        .expect_empty(204);
 }
 
 fn endpoint_state(app: &TestApp) -> Value {
@@ -39,7 +41,11 @@ fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
         app.deliveries("status=pending").is_empty()
     });
     let delivery = &app.deliveries("")[0];
-    assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("delivered"), &json!(1)), "{delivery}");
+    assert_eq!(
+        (&delivery["status"], &delivery["attempts"]),
+        (&json!("delivered"), &json!(1)),
+        "{delivery}"
+    );
     assert!(receiver.drain().is_empty());
     assert_eq!(endpoint_state(&app)["unrecorded"], 0);
 }
@@ -59,7 +65,11 @@ fn accept(listener: &TcpListener) -> (TcpStream, String) {
 }
 
 fn answer(mut stream: TcpStream) {
-    write!(stream, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
 }
 
 #[test]
@@ -91,7 +101,10 @@ fn a_stop_records_every_post_in_flight() {
     let app = app.restart();
     answering.join().unwrap();
     let recorded: Vec<_> = app.deliveries("status=delivered");
-    let rooms: Vec<_> = recorded.iter().map(|delivery| delivery["payload"]["room"].as_str().unwrap()).collect();
+    let rooms: Vec<_> = recorded
+        .iter()
+        .map(|delivery| delivery["payload"]["room"].as_str().unwrap())
+        .collect();
     assert_eq!(rooms, ["b", "a", "first"]);
     assert!(recorded.iter().all(|delivery| delivery["attempts"] == 1));
 }

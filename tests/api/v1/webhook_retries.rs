@@ -20,7 +20,9 @@ fn failing(status: u16) -> (TestApp, Receiver) {
 /// Queues exactly one event: a room that is created and ended reports only its end.
 fn one_event(app: &TestApp, room: &str) {
     app.room(room);
-    app.delete(&format!("/v1/rooms/{room}")).send().expect_empty(204);
+    app.delete(&format!("/v1/rooms/{room}"))
+        .send()
+        .expect_empty(204);
 }
 
 fn the_delivery(app: &TestApp) -> Value {
@@ -43,18 +45,34 @@ fn give_up(app: &TestApp) -> String {
 fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
     let (app, receiver) = failing(500);
     app.deliver();
-    for (attempt, wait) in [(1, Some(60)), (2, Some(300)), (3, Some(1_800)), (4, Some(7_200)), (5, None)] {
+    for (attempt, wait) in [
+        (1, Some(60)),
+        (2, Some(300)),
+        (3, Some(1_800)),
+        (4, Some(7_200)),
+        (5, None),
+    ] {
         let delivery = the_delivery(&app);
         let seen = (&delivery["attempts"], &delivery["response_status"]);
         assert_eq!(seen, (&json!(attempt), &json!(500)), "{delivery}");
         assert_ne!(delivery["last_error"], "");
         let due = wait.map(|seconds| app.clock.now().after(Duration::from_secs(seconds)));
-        assert_eq!(delivery.get("next_attempt_at"), due.map(|due| json!(due.to_string())).as_ref());
-        assert_eq!(delivery["status"], if wait.is_some() { "pending" } else { "failed" });
+        assert_eq!(
+            delivery.get("next_attempt_at"),
+            due.map(|due| json!(due.to_string())).as_ref()
+        );
+        assert_eq!(
+            delivery["status"],
+            if wait.is_some() { "pending" } else { "failed" }
+        );
         if let Some(seconds) = wait {
             app.advance(Duration::from_secs(seconds) - Duration::from_millis(1));
             app.settle();
-            assert_eq!(the_delivery(&app)["attempts"], attempt, "not before its time");
+            assert_eq!(
+                the_delivery(&app)["attempts"],
+                attempt,
+                "not before its time"
+            );
             // The time at which it is due is a tick, so it is posted then and not at the next one.
             app.advance(Duration::from_millis(1));
             app.settle();
@@ -62,10 +80,24 @@ fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
     }
     let requests = receiver.drain();
     assert_eq!(requests.len(), 5);
-    assert!(requests.iter().all(|request| request.body == requests[0].body));
-    assert!(requests.iter().all(|request| request.header("webhook-id") == requests[0].header("webhook-id")));
-    let signed_at: Vec<_> = requests.iter().map(|request| request.header("webhook-timestamp")).collect();
-    assert!(signed_at.windows(2).all(|pair| pair[0] < pair[1]), "{signed_at:?}");
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.body == requests[0].body)
+    );
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.header("webhook-id") == requests[0].header("webhook-id"))
+    );
+    let signed_at: Vec<_> = requests
+        .iter()
+        .map(|request| request.header("webhook-timestamp"))
+        .collect();
+    assert!(
+        signed_at.windows(2).all(|pair| pair[0] < pair[1]),
+        "{signed_at:?}"
+    );
     app.advance(Duration::from_secs(30 * 3_600));
     app.settle();
     assert!(receiver.drain().is_empty());
@@ -79,8 +111,16 @@ fn a_receiver_that_recovers_gets_the_event_at_the_next_attempt() {
     app.advance(Duration::from_secs(60));
     app.deliver();
     let delivery = the_delivery(&app);
-    let seen = (&delivery["status"], &delivery["attempts"], &delivery["last_error"], &delivery["response_status"]);
-    assert_eq!(seen, (&json!("delivered"), &json!(2), &json!(""), &json!(200)));
+    let seen = (
+        &delivery["status"],
+        &delivery["attempts"],
+        &delivery["last_error"],
+        &delivery["response_status"],
+    );
+    assert_eq!(
+        seen,
+        (&json!("delivered"), &json!(2), &json!(""), &json!(200))
+    );
     assert!(delivery.get("next_attempt_at").is_none());
     let delivered_at: Timestamp = delivery["delivered_at"].as_str().unwrap().parse().unwrap();
     assert!(delivered_at <= app.clock.now());
@@ -97,9 +137,22 @@ fn only_a_2xx_is_a_delivery() {
         let (app, receiver) = failing(status);
         app.deliver();
         let delivery = the_delivery(&app);
-        assert_eq!((&delivery["status"], &delivery["response_status"]), (&json!("pending"), &json!(status)));
-        assert!(delivery["last_error"].as_str().unwrap().contains(&status.to_string()), "{delivery}");
-        assert_eq!(receiver.drain().len(), 1, "{status} is not followed anywhere");
+        assert_eq!(
+            (&delivery["status"], &delivery["response_status"]),
+            (&json!("pending"), &json!(status))
+        );
+        assert!(
+            delivery["last_error"]
+                .as_str()
+                .unwrap()
+                .contains(&status.to_string()),
+            "{delivery}"
+        );
+        assert_eq!(
+            receiver.drain().len(),
+            1,
+            "{status} is not followed anywhere"
+        );
     }
 }
 
@@ -107,12 +160,18 @@ fn only_a_2xx_is_a_delivery() {
 fn a_refused_connection_is_a_failure_without_a_status() {
     let app = TestApp::start();
     // A port that was free a moment ago.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     app.endpoint(&format!("http://{address}/hook"));
     one_event(&app, "standup");
     app.deliver();
     let delivery = the_delivery(&app);
-    assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("pending"), &json!(1)));
+    assert_eq!(
+        (&delivery["status"], &delivery["attempts"]),
+        (&json!("pending"), &json!(1))
+    );
     assert_eq!(delivery["last_error"], "connection refused");
     assert_eq!(delivery.get("response_status"), Some(&Value::Null));
 }
@@ -144,19 +203,28 @@ fn a_failed_delivery_can_be_retried_with_its_attempts_reset() {
     expected["next_attempt_at"] = json!(app.now());
     assert_eq!(retried, expected);
     assert_eq!(the_delivery(&app), expected);
-    app.post(&path).send().expect_error(409, "delivery_not_retryable", None);
+    app.post(&path)
+        .send()
+        .expect_error(409, "delivery_not_retryable", None);
     app.deliver();
     let delivery = the_delivery(&app);
-    assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("delivered"), &json!(1)));
+    assert_eq!(
+        (&delivery["status"], &delivery["attempts"]),
+        (&json!("delivered"), &json!(1))
+    );
     assert_eq!(receiver.drain().len(), 1);
-    app.post(&path).send().expect_error(409, "delivery_not_retryable", None);
+    app.post(&path)
+        .send()
+        .expect_error(409, "delivery_not_retryable", None);
 }
 
 #[test]
 fn a_retried_delivery_has_the_whole_schedule_again() {
     let (app, receiver) = failing(500);
     let id = give_up(&app);
-    app.post(&format!("/v1/webhook-deliveries/{id}/retry")).send().expect(200);
+    app.post(&format!("/v1/webhook-deliveries/{id}/retry"))
+        .send()
+        .expect(200);
     assert_eq!(give_up(&app), id);
     assert_eq!(receiver.drain().len(), 10);
 }
@@ -176,14 +244,21 @@ fn repeating_a_retry_with_its_key_replays_the_answer() {
 fn an_unknown_delivery_cannot_be_retried() {
     let app = TestApp::start();
     let unknown = "/v1/webhook-deliveries/0191d2c4-9c11-7e02-9d3b-58a1c07be4f0/retry";
-    app.post(unknown).send().expect_error(404, "delivery_not_found", None);
-    app.post("/v1/webhook-deliveries/x/retry").send().expect_error(400, "invalid_request", Some("id"));
+    app.post(unknown)
+        .send()
+        .expect_error(404, "delivery_not_found", None);
+    app.post("/v1/webhook-deliveries/x/retry")
+        .send()
+        .expect_error(400, "invalid_request", Some("id"));
 }
 
 #[test]
 fn deleting_an_endpoint_drops_what_is_pending_and_keeps_the_rest() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
-    let id = app.endpoint(&receiver.url)["id"].as_str().unwrap().to_owned();
+    let id = app.endpoint(&receiver.url)["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     one_event(&app, "delivered");
     app.deliver();
     receiver.answer_with(500);
@@ -194,13 +269,26 @@ fn deleting_an_endpoint_drops_what_is_pending_and_keeps_the_rest() {
     }
     one_event(&app, "pending");
     let room = |delivery: &Value| delivery["payload"]["room"].as_str().unwrap().to_owned();
-    assert_eq!(app.deliveries("").iter().map(room).collect::<Vec<_>>(), ["pending", "given-up", "delivered"]);
+    assert_eq!(
+        app.deliveries("").iter().map(room).collect::<Vec<_>>(),
+        ["pending", "given-up", "delivered"]
+    );
     receiver.drain();
-    app.delete(&format!("/v1/webhook-endpoints/{id}")).send().expect_empty(204);
+    app.delete(&format!("/v1/webhook-endpoints/{id}"))
+        .send()
+        .expect_empty(204);
     let left = app.deliveries("");
-    assert_eq!(left.iter().map(room).collect::<Vec<_>>(), ["given-up", "delivered"]);
-    let path = format!("/v1/webhook-deliveries/{}/retry", left[0]["id"].as_str().unwrap());
-    app.post(&path).send().expect_error(409, "delivery_not_retryable", None);
+    assert_eq!(
+        left.iter().map(room).collect::<Vec<_>>(),
+        ["given-up", "delivered"]
+    );
+    let path = format!(
+        "/v1/webhook-deliveries/{}/retry",
+        left[0]["id"].as_str().unwrap()
+    );
+    app.post(&path)
+        .send()
+        .expect_error(409, "delivery_not_retryable", None);
     app.deliver();
     assert!(receiver.drain().is_empty());
 }
@@ -229,6 +317,9 @@ fn an_address_that_is_no_longer_allowed_is_not_dialled() {
     let app = app.restart_with(|config| config.webhooks.allow_networks.clear());
     app.deliver();
     let delivery = the_delivery(&app);
-    assert_eq!((&delivery["status"], &delivery["last_error"]), (&json!("pending"), &json!("address blocked")));
+    assert_eq!(
+        (&delivery["status"], &delivery["last_error"]),
+        (&json!("pending"), &json!("address blocked"))
+    );
     assert!(receiver.drain().is_empty());
 }

@@ -30,17 +30,35 @@ impl Stage {
         call.app.room_with_roles("stage", &roles);
         for identity in ["alice", "bob", "carol"] {
             let token = call.app.token("stage", identity, "host");
-            let join = if identity == "carol" { Client::join } else { Client::join_with_all_codecs };
+            let join = if identity == "carol" {
+                Client::join
+            } else {
+                Client::join_with_all_codecs
+            };
             call.clients.push(join(&call.app.api, &token).unwrap());
         }
         call.wait("all are active", |call| {
-            let listed = call.app.get("/v1/rooms/stage/participants").send().expect(200);
+            let listed = call
+                .app
+                .get("/v1/rooms/stage/participants")
+                .send()
+                .expect(200);
             listed["participants"].as_array().unwrap().len() == 3
         });
-        let mut stage = Self { call, alice: 0, bob: 1, carol: 2, camera: String::new() };
+        let mut stage = Self {
+            call,
+            alice: 0,
+            bob: 1,
+            carol: 2,
+            camera: String::new(),
+        };
         stage.announce("", "camera", &[("vp9", "camera"), ("vp8", "")]);
-        stage.call.wait("the camera is published", |call| !call.clients[0].publications.is_empty());
-        stage.camera.clone_from(&stage.call.clients[0].publications[0].sid);
+        stage.call.wait("the camera is published", |call| {
+            !call.clients[0].publications.is_empty()
+        });
+        stage
+            .camera
+            .clone_from(&stage.call.clients[0].publications[0].sid);
         stage
     }
 
@@ -66,11 +84,22 @@ impl Stage {
     fn wait_for_request(&mut self, codec: &str) {
         let alice = self.alice;
         self.call.wait("the codec is asked for", |call| {
-            let told = call.clients[alice].responses.iter().rev().find_map(|response| match response {
-                Response::SubscribedQualityUpdate(update) => Some(&update.subscribed_codecs),
-                _ => None,
-            });
-            told.is_some_and(|codecs| codecs.iter().any(|one| one.codec == codec && one.qualities[0].enabled))
+            let told =
+                call.clients[alice]
+                    .responses
+                    .iter()
+                    .rev()
+                    .find_map(|response| match response {
+                        Response::SubscribedQualityUpdate(update) => {
+                            Some(&update.subscribed_codecs)
+                        }
+                        _ => None,
+                    });
+            told.is_some_and(|codecs| {
+                codecs
+                    .iter()
+                    .any(|one| one.codec == codec && one.qualities[0].enabled)
+            })
         });
     }
 
@@ -79,7 +108,9 @@ impl Stage {
         self.wait_for_request("vp8");
         let camera = self.camera.clone();
         self.announce(&camera, "copy", &[("vp8", "copy")]);
-        self.call.wait("the backup is published", |call| call.clients[0].publications.len() == 2);
+        self.call.wait("the backup is published", |call| {
+            call.clients[0].publications.len() == 2
+        });
         assert_eq!(self.call.clients[0].publications[1].sid, camera);
     }
 
@@ -91,7 +122,9 @@ impl Stage {
         }
         let is_vp9 = |client: usize| {
             let received = self.call.clients[client].received(&self.camera);
-            received.map(|packet| packet.payload[0] == VP9_KEY_FRAME).collect::<Vec<_>>()
+            received
+                .map(|packet| packet.payload[0] == VP9_KEY_FRAME)
+                .collect::<Vec<_>>()
         };
         assert!(is_vp9(self.bob).into_iter().all(|is_vp9| is_vp9));
         assert!(!is_vp9(self.carol).into_iter().any(|is_vp9| is_vp9));
@@ -108,11 +141,19 @@ impl Stage {
     fn listed(&self) -> Vec<String> {
         let alice = self.call.app.get(ALICE).send().expect(200);
         let tracks = alice["tracks"].as_array().unwrap();
-        tracks.iter().map(|track| track["mime_type"].as_str().unwrap().to_owned()).collect()
+        tracks
+            .iter()
+            .map(|track| track["mime_type"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     fn change_role(&self, role: &str) {
-        self.call.app.post(&format!("{ALICE}/role")).json(json!({"role": role})).send().expect(200);
+        self.call
+            .app
+            .post(&format!("{ALICE}/role"))
+            .json(json!({"role": role}))
+            .send()
+            .expect(200);
     }
 }
 
@@ -123,14 +164,30 @@ fn each_client_gets_a_codec_that_it_has_of_one_track_through_mutes_and_resumes()
     stage.assert_both_arrive();
     assert_eq!(stage.listed(), ["video/VP9"], "it is one track");
     let seen = stage.call.clients[stage.carol].seen("alice").unwrap();
-    let [track] = &seen.tracks[..] else { panic!("{seen:?}") };
-    let mimes: Vec<_> = track.codecs.iter().map(|codec| (codec.mime_type.as_str(), codec.mid.is_empty())).collect();
+    let [track] = &seen.tracks[..] else {
+        panic!("{seen:?}")
+    };
+    let mimes: Vec<_> = track
+        .codecs
+        .iter()
+        .map(|codec| (codec.mime_type.as_str(), codec.mid.is_empty()))
+        .collect();
     assert_eq!(mimes, [("video/VP9", false), ("video/VP8", false)]);
 
     for muted in [true, false] {
         let body = json!({"track_sid": stage.camera, "muted": muted});
-        stage.call.app.post(&format!("{ALICE}/mute")).json(body).send().expect(200);
-        if muted { stage.assert_both_are_silent() } else { stage.assert_both_arrive() }
+        stage
+            .call
+            .app
+            .post(&format!("{ALICE}/mute"))
+            .json(body)
+            .send()
+            .expect(200);
+        if muted {
+            stage.assert_both_are_silent();
+        } else {
+            stage.assert_both_arrive();
+        }
     }
 
     for client in [stage.alice, stage.carol] {
@@ -138,7 +195,10 @@ fn each_client_gets_a_codec_that_it_has_of_one_track_through_mutes_and_resumes()
         stage.call.clients[client].forget_responses();
         stage.call.clients[client].resume();
         stage.call.wait("the resume is answered", |call| {
-            call.clients[client].responses.iter().any(|response| matches!(response, Response::Reconnect(_)))
+            call.clients[client]
+                .responses
+                .iter()
+                .any(|response| matches!(response, Response::Reconnect(_)))
         });
         stage.assert_both_arrive();
     }

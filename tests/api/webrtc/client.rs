@@ -77,7 +77,10 @@ impl Client {
 
     /// The same, with VP9 and other codecs besides VP8 and H.264.
     pub fn join_with_all_codecs(api: &str, token: &str) -> Result<Self, Box<Error>> {
-        let abilities = Abilities { all_codecs: true, ..ESTIMATES };
+        let abilities = Abilities {
+            all_codecs: true,
+            ..ESTIMATES
+        };
         Self::start(api, token, None, SocketClient::udp_with(abilities))
     }
 
@@ -88,8 +91,16 @@ impl Client {
         mut transport: SocketClient,
     ) -> Result<Self, Box<Error>> {
         let (sdp, _) = transport.connection.offer(None, [3, 3], false);
-        let offer = proto::SessionDescription { r#type: "offer".into(), sdp, id: 1, ..Default::default() };
-        let request = proto::JoinRequest { publisher_offer: Some(offer), ..join_request() };
+        let offer = proto::SessionDescription {
+            r#type: "offer".into(),
+            sdp,
+            id: 1,
+            ..Default::default()
+        };
+        let request = proto::JoinRequest {
+            publisher_offer: Some(offer),
+            ..join_request()
+        };
         let url = api.replacen("http", "ws", 1);
         let mut client = Self {
             sid: String::new(),
@@ -115,7 +126,11 @@ impl Client {
 
     /// Opens another websocket for the same join, as a client does whose network has changed.
     pub fn resume(&mut self) {
-        let request = proto::JoinRequest { reconnect: true, participant_sid: self.sid.clone(), ..join_request() };
+        let request = proto::JoinRequest {
+            reconnect: true,
+            participant_sid: self.sid.clone(),
+            ..join_request()
+        };
         self.websocket = open(&self.url, &self.token, &request).unwrap();
         self.is_closed = false;
     }
@@ -132,13 +147,19 @@ impl Client {
     }
 
     pub fn request(&mut self, message: Request) {
-        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
+        let frame = proto::SignalRequest {
+            message: Some(message),
+        }
+        .encode_to_vec();
         self.websocket.send(Message::binary(frame)).unwrap();
     }
 
     /// Writes a request, which waits for [`Client::flush`].
     pub fn write(&mut self, message: Request) {
-        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
+        let frame = proto::SignalRequest {
+            message: Some(message),
+        }
+        .encode_to_vec();
         self.websocket.write(Message::binary(frame)).unwrap();
     }
 
@@ -161,7 +182,9 @@ impl Client {
 
     /// Says that it is there, as the answer to a ping of the websocket does.
     pub fn pong(&mut self) {
-        self.websocket.send(Message::Pong(Vec::new().into())).unwrap();
+        self.websocket
+            .send(Message::Pong(Vec::new().into()))
+            .unwrap();
     }
 
     /// Announces a track. It is sent from when the server has answered.
@@ -177,7 +200,13 @@ impl Client {
         };
         let cid = format!("cid-{}-{}", medium, self.offers);
         let (r#type, source, encryption) = (kind.into(), source.into(), encryption.into());
-        let announced = proto::AddTrackRequest { cid, r#type, source, encryption, ..Default::default() };
+        let announced = proto::AddTrackRequest {
+            cid,
+            r#type,
+            source,
+            encryption,
+            ..Default::default()
+        };
         self.request(Request::AddTrack(announced));
     }
 
@@ -203,7 +232,9 @@ impl Client {
     fn read(&mut self) -> Option<Response> {
         while !self.is_closed {
             match self.websocket.read() {
-                Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
+                Ok(Message::Binary(frame)) => {
+                    return proto::SignalResponse::decode(frame).unwrap().message;
+                }
                 Ok(Message::Close(_)) => self.is_closed = true,
                 Ok(_) => {}
                 Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return None,
@@ -249,14 +280,28 @@ impl Client {
 
     fn publish(&mut self, published: &proto::TrackPublishedResponse) {
         let track = published.track.as_ref().unwrap();
-        let named = track.codecs.iter().find(|codec| codec.cid == published.cid).map(|codec| codec.mime_type.as_str());
+        let named = track
+            .codecs
+            .iter()
+            .find(|codec| codec.cid == published.cid)
+            .map(|codec| codec.mime_type.as_str());
         let (kind, codec) = match track.r#type() {
             proto::TrackType::Audio => (MediaKind::Audio, Codec::Opus),
             _ if named == Some("video/VP9") => (MediaKind::Video, Codec::Vp9),
             _ => (MediaKind::Video, Codec::Vp8),
         };
-        let mid = self.offer(Some(NewSection { kind, cid: &published.cid, rids: &[] }), [0, 0]).unwrap();
-        self.publications.push(Publication::new(track.sid.clone(), mid, codec));
+        let mid = self
+            .offer(
+                Some(NewSection {
+                    kind,
+                    cid: &published.cid,
+                    rids: &[],
+                }),
+                [0, 0],
+            )
+            .unwrap();
+        self.publications
+            .push(Publication::new(track.sid.clone(), mid, codec));
     }
 
     fn offer(&mut self, send: Option<NewSection<'_>>, receive: [u32; 2]) -> Option<Mid> {
@@ -286,12 +331,20 @@ impl Client {
 
     /// Returns the packets of a track that have arrived.
     pub fn received<'a>(&'a self, track: &'a str) -> impl Iterator<Item = &'a Received> {
-        self.transport.connection.received.iter().filter(move |packet| packet.track == track)
+        self.transport
+            .connection
+            .received
+            .iter()
+            .filter(move |packet| packet.track == track)
     }
 
     /// Sends a data message to everyone, or to some.
     pub fn send_data(&mut self, text: &str, to: &[&str]) {
-        let user = proto::UserPacket { payload: text.into(), topic: Some("chat".into()), ..Default::default() };
+        let user = proto::UserPacket {
+            payload: text.into(),
+            topic: Some("chat".into()),
+            ..Default::default()
+        };
         let packet = proto::DataPacket {
             value: Some(proto::data_packet::Value::User(user)),
             destination_identities: to.iter().map(|to| (*to).to_owned()).collect(),
@@ -307,18 +360,24 @@ impl Client {
 
     /// Sends a data packet.
     pub fn send_packet(&mut self, packet: &proto::DataPacket) {
-        let sent = self.transport.connection.send_message("_reliable", &packet.encode_to_vec(), Instant::now());
+        let sent = self.transport.connection.send_message(
+            "_reliable",
+            &packet.encode_to_vec(),
+            Instant::now(),
+        );
         assert!(sent, "the channel is open");
     }
 
     /// Returns the texts of the data messages that have arrived, with their senders.
     pub fn messages(&self) -> Vec<(String, String)> {
         let packets = self.transport.connection.messages.iter();
-        let packets = packets.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
+        let packets =
+            packets.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
         let texts = packets.filter_map(|packet| match packet.value {
-            Some(proto::data_packet::Value::User(user)) => {
-                Some((packet.participant_identity, String::from_utf8(user.payload).unwrap()))
-            }
+            Some(proto::data_packet::Value::User(user)) => Some((
+                packet.participant_identity,
+                String::from_utf8(user.payload).unwrap(),
+            )),
             _ => None,
         });
         texts.collect()
@@ -336,10 +395,13 @@ impl Client {
 
     /// Returns why the server ended the participant's stay, if it did.
     pub fn left(&self) -> Option<proto::DisconnectReason> {
-        self.responses
-            .iter()
-            .rev()
-            .find_map(|response| if let Response::Leave(leave) = response { Some(leave.reason()) } else { None })
+        self.responses.iter().rev().find_map(|response| {
+            if let Response::Leave(leave) = response {
+                Some(leave.reason())
+            } else {
+                None
+            }
+        })
     }
 
     pub fn forget_responses(&mut self) {
@@ -349,7 +411,13 @@ impl Client {
 
 impl Publication {
     pub fn new(sid: String, mid: Mid, codec: Codec) -> Self {
-        Self { sid, mid, codec, sequence: 1_000, next: Instant::now() }
+        Self {
+            sid,
+            mid,
+            codec,
+            sequence: 1_000,
+            next: Instant::now(),
+        }
     }
 
     pub fn send(&mut self, transport: &mut SocketClient, now: Instant) {
@@ -365,7 +433,11 @@ impl Publication {
             _ => vec![0x90, 0xf0, high, low, low, 0, 0],
         };
         frame.resize(VIDEO_BYTES, 0xaa);
-        let payload = if is_video { frame.as_slice() } else { &[1, 2, 3] };
+        let payload = if is_video {
+            frame.as_slice()
+        } else {
+            &[1, 2, 3]
+        };
         let packet = Outgoing {
             mid: self.mid,
             rid: None,
@@ -383,9 +455,19 @@ impl Publication {
 }
 
 fn join_request() -> proto::JoinRequest {
-    let client = proto::ClientInfo { protocol: 17, ..Default::default() };
-    let settings = proto::ConnectionSettings { auto_subscribe: true, ..Default::default() };
-    proto::JoinRequest { client_info: Some(client), connection_settings: Some(settings), ..Default::default() }
+    let client = proto::ClientInfo {
+        protocol: 17,
+        ..Default::default()
+    };
+    let settings = proto::ConnectionSettings {
+        auto_subscribe: true,
+        ..Default::default()
+    };
+    proto::JoinRequest {
+        client_info: Some(client),
+        connection_settings: Some(settings),
+        ..Default::default()
+    }
 }
 
 /// Opens a websocket from which reading does not wait.
@@ -394,9 +476,14 @@ fn open(
     token: &str,
     request: &proto::JoinRequest,
 ) -> Result<WebSocket<MaybeTlsStream<TcpStream>>, Box<Error>> {
-    let wrapped = proto::WrappedJoinRequest { join_request: request.encode_to_vec(), ..Default::default() };
+    let wrapped = proto::WrappedJoinRequest {
+        join_request: request.encode_to_vec(),
+        ..Default::default()
+    };
     let text = URL_SAFE.encode(wrapped.encode_to_vec()).replace('=', "%3D");
-    let (websocket, _) = tungstenite::connect(format!("{url}/rtc/v1?access_token={token}&join_request={text}"))?;
+    let (websocket, _) = tungstenite::connect(format!(
+        "{url}/rtc/v1?access_token={token}&join_request={text}"
+    ))?;
     if let MaybeTlsStream::Plain(stream) = websocket.get_ref() {
         stream.set_nonblocking(true).unwrap();
     }

@@ -15,27 +15,46 @@ impl Call {
     #[track_caller]
     fn join_with_channels(&mut self, identity: &str) -> usize {
         let client = self.join(identity, "host");
-        self.wait("its channels are open", |call| call.clients[client].transport.connection.channels.len() >= 2);
+        self.wait("its channels are open", |call| {
+            call.clients[client].transport.connection.channels.len() >= 2
+        });
         client
     }
 
     /// Sends a reliable message with its number, as clients of LiveKit do.
     fn say(&mut self, client: usize, sequence: u32, text: &str) {
-        let user = proto::UserPacket { payload: text.into(), ..Default::default() };
-        let packet = proto::DataPacket { sequence, value: Some(Value::User(user)), ..Default::default() };
+        let user = proto::UserPacket {
+            payload: text.into(),
+            ..Default::default()
+        };
+        let packet = proto::DataPacket {
+            sequence,
+            value: Some(Value::User(user)),
+            ..Default::default()
+        };
         self.clients[client].send_packet(&packet);
     }
 
     /// The texts that a client has received.
     fn heard(&self, client: usize) -> Vec<String> {
-        self.clients[client].messages().into_iter().map(|(_, text)| text).collect()
+        self.clients[client]
+            .messages()
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect()
     }
 }
 
 /// What a client says that has received messages of a sender up to a number.
 fn state(sender: &str, last_seq: u32, times: usize) -> Request {
-    let state = proto::DataChannelReceiveState { publisher_sid: sender.to_owned(), last_seq };
-    Request::SyncState(proto::SyncState { datachannel_receive_states: vec![state; times], ..Default::default() })
+    let state = proto::DataChannelReceiveState {
+        publisher_sid: sender.to_owned(),
+        last_seq,
+    };
+    Request::SyncState(proto::SyncState {
+        datachannel_receive_states: vec![state; times],
+        ..Default::default()
+    })
 }
 
 #[test]
@@ -59,12 +78,17 @@ fn a_client_that_resumes_gets_what_it_has_missed_once_and_nothing_from_before_it
     call.clients[bob].forget_responses();
     call.clients[bob].resume();
     call.wait("the resume is answered", |call| {
-        call.clients[bob].responses.iter().any(|response| matches!(response, Response::Reconnect(_)))
+        call.clients[bob]
+            .responses
+            .iter()
+            .any(|response| matches!(response, Response::Reconnect(_)))
     });
     for _ in 0..3 {
         call.clients[bob].request(state(&sid, 0, 900));
     }
-    call.wait("what it says that it has missed arrives", |call| call.heard(bob).len() > 1);
+    call.wait("what it says that it has missed arrives", |call| {
+        call.heard(bob).len() > 1
+    });
     call.run(Duration::from_millis(300));
     assert_eq!(call.heard(bob), ["after", "after"]);
 }
@@ -72,24 +96,39 @@ fn a_client_that_resumes_gets_what_it_has_missed_once_and_nothing_from_before_it
 #[test]
 fn a_participant_transcribes_itself_and_nobody_else() {
     let mut call = Call::start();
-    let (alice, bob) = (call.join_with_channels("alice"), call.join_with_channels("bob"));
+    let (alice, bob) = (
+        call.join_with_channels("alice"),
+        call.join_with_channels("bob"),
+    );
     let of_bob = call.speak(bob);
-    for (identity, track) in [("bob", ""), ("bob", of_bob.as_str()), ("", of_bob.as_str()), ("alice", "")] {
+    for (identity, track) in [
+        ("bob", ""),
+        ("bob", of_bob.as_str()),
+        ("", of_bob.as_str()),
+        ("alice", ""),
+    ] {
         let transcription = proto::Transcription {
             transcribed_participant_identity: identity.into(),
             track_id: track.into(),
             ..Default::default()
         };
         let value = Some(Value::Transcription(transcription));
-        call.clients[alice].send_packet(&proto::DataPacket { value, ..Default::default() });
+        call.clients[alice].send_packet(&proto::DataPacket {
+            value,
+            ..Default::default()
+        });
     }
     call.say(alice, 1, "the end");
-    call.wait("the last message arrives", |call| call.heard(bob) == ["the end"]);
+    call.wait("the last message arrives", |call| {
+        call.heard(bob) == ["the end"]
+    });
     let packets = call.clients[bob].transport.connection.messages.iter();
     let packets = packets.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
     let transcribed: Vec<_> = packets
         .filter_map(|packet| match packet.value {
-            Some(Value::Transcription(transcription)) => Some(transcription.transcribed_participant_identity),
+            Some(Value::Transcription(transcription)) => {
+                Some(transcription.transcribed_participant_identity)
+            }
             _ => None,
         })
         .collect();
@@ -99,14 +138,32 @@ fn a_participant_transcribes_itself_and_nobody_else() {
 #[test]
 fn a_client_that_opens_channel_after_channel_is_removed() {
     let mut call = Call::start();
-    let (alice, bob) = (call.join_with_channels("alice"), call.join_with_channels("bob"));
+    let (alice, bob) = (
+        call.join_with_channels("alice"),
+        call.join_with_channels("bob"),
+    );
     for number in 0..100 {
-        call.clients[alice].transport.connection.open_channel(&format!("channel-{number}"));
+        call.clients[alice]
+            .transport
+            .connection
+            .open_channel(&format!("channel-{number}"));
     }
     call.wait("it is told", |call| call.clients[alice].left().is_some());
-    assert_eq!(call.clients[alice].left(), Some(proto::DisconnectReason::ParticipantRemoved));
-    call.app.get("/v1/rooms/standup/participants/alice").send().expect_error(404, "participant_not_found", None);
+    assert_eq!(
+        call.clients[alice].left(),
+        Some(proto::DisconnectReason::ParticipantRemoved)
+    );
+    call.app
+        .get("/v1/rooms/standup/participants/alice")
+        .send()
+        .expect_error(404, "participant_not_found", None);
     let track = call.speak(bob);
-    call.wait("the others go on", |call| call.app.get("/v1/rooms/standup/participants/bob").send().status == 200);
+    call.wait("the others go on", |call| {
+        call.app
+            .get("/v1/rooms/standup/participants/bob")
+            .send()
+            .status
+            == 200
+    });
     assert!(!track.is_empty());
 }

@@ -10,7 +10,11 @@ fn the_debug_endpoint_shows_the_transports_and_tracks_of_a_room() {
     let mut call = Call::start();
     let id = format!("/{}/room/standup", call.app.project);
     call.app.join("standup", "sandbox", "host");
-    assert_eq!(call.app.actors(&id).get("media"), None, "there is no WebRTC client");
+    assert_eq!(
+        call.app.actors(&id).get("media"),
+        None,
+        "there is no WebRTC client"
+    );
     let (alice, bob) = (call.join("alice", "host"), call.join("bob", "host"));
     let camera = call.publish(alice, MediaKind::Video);
     call.assert_receives(bob, &camera);
@@ -18,9 +22,17 @@ fn the_debug_endpoint_shows_the_transports_and_tracks_of_a_room() {
         !call.app.actors(&id)["media"][0]["transports"][0]["candidate_pair"].is_null()
     });
     let shown = call.app.actors(&id)["media"].clone();
-    let [publisher, subscriber] = shown.as_array().unwrap().as_slice() else { panic!("{shown}") };
-    assert_eq!((&publisher["identity"], &subscriber["identity"]), (&json!("alice"), &json!("bob")));
-    assert_eq!(publisher["transports"][0]["candidate_pair"]["protocol"], "udp");
+    let [publisher, subscriber] = shown.as_array().unwrap().as_slice() else {
+        panic!("{shown}")
+    };
+    assert_eq!(
+        (&publisher["identity"], &subscriber["identity"]),
+        (&json!("alice"), &json!("bob"))
+    );
+    assert_eq!(
+        publisher["transports"][0]["candidate_pair"]["protocol"],
+        "udp"
+    );
     let track = &publisher["published"][0];
     assert_eq!(
         (&track["sid"], &track["codec"], &track["subscribers"]),
@@ -28,7 +40,10 @@ fn the_debug_endpoint_shows_the_transports_and_tracks_of_a_room() {
     );
     assert!(track["layers"][0]["last_key_frame_ms"].is_u64(), "{track}");
     assert_eq!(
-        (&subscriber["received"][0]["sid"], &subscriber["received"][0]["current"]),
+        (
+            &subscriber["received"][0]["sid"],
+            &subscriber["received"][0]["current"]
+        ),
         (&json!(camera), &json!("low"))
     );
     assert!(subscriber["received"][0]["kbps"].is_u64(), "{subscriber}");
@@ -43,16 +58,32 @@ fn the_metrics_count_joins_packets_and_first_frames() {
     assert!(super::Client::join(&call.app.api, "not-a-token").is_err());
     let number = |call: &Call, name: &str| -> f64 {
         let text = call.app.admin("GET", "/metrics").send().text();
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("no {name}"));
         line.rsplit_once(' ').unwrap().1.parse().unwrap()
     };
-    assert_eq!(number(&call, "conclave_rtc_joins_total{outcome=\"joined\"}"), 2.);
-    assert_eq!(number(&call, "conclave_rtc_joins_total{outcome=\"refused\"}"), 1.);
+    assert_eq!(
+        number(&call, "conclave_rtc_joins_total{outcome=\"joined\"}"),
+        2.
+    );
+    assert_eq!(
+        number(&call, "conclave_rtc_joins_total{outcome=\"refused\"}"),
+        1.
+    );
     assert_eq!(number(&call, "conclave_rtc_participants{worker=\"0\"}"), 2.);
-    call.wait("the first frame is counted", |call| number(call, "conclave_rtc_first_frame_seconds_count") == 1.);
-    for name in
-        ["packets_total{packets=\"received\"", "media_packets_total{packets=\"forwarded\"", "worker_busy_seconds_total"]
-    {
-        assert!(number(&call, &format!("conclave_rtc_{name}")) > 0., "{name}");
+    call.wait("the first frame is counted", |call| {
+        number(call, "conclave_rtc_first_frame_seconds_count") == 1.
+    });
+    for name in [
+        "packets_total{packets=\"received\"",
+        "media_packets_total{packets=\"forwarded\"",
+        "worker_busy_seconds_total",
+    ] {
+        assert!(
+            number(&call, &format!("conclave_rtc_{name}")) > 0.,
+            "{name}"
+        );
     }
 }

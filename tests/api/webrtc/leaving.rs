@@ -27,8 +27,13 @@ enum Ending {
     RefusedResponses,
 }
 
-const ENDINGS: [Ending; 5] =
-    [Ending::OneSegment, Ending::WithoutClose, Ending::HalfClosed, Ending::Reset, Ending::RefusedResponses];
+const ENDINGS: [Ending; 5] = [
+    Ending::OneSegment,
+    Ending::WithoutClose,
+    Ending::HalfClosed,
+    Ending::Reset,
+    Ending::RefusedResponses,
+];
 
 /// More requests than wait for a session.
 const REQUESTS: u32 = 300;
@@ -38,12 +43,20 @@ impl Client {
     fn leave_by(&mut self, ending: Ending) {
         set_tcp_cork(self.tcp(), true).unwrap();
         if ending == Ending::RefusedResponses {
-            (0..REQUESTS).for_each(|_| self.write(Request::PingReq(proto::Ping { timestamp: 7, rtt: 0 })));
+            (0..REQUESTS).for_each(|_| {
+                self.write(Request::PingReq(proto::Ping {
+                    timestamp: 7,
+                    rtt: 0,
+                }));
+            });
         }
         self.write(Request::Leave(proto::LeaveRequest::default()));
         match ending {
             Ending::OneSegment => self.write_close(),
-            Ending::WithoutClose | Ending::HalfClosed | Ending::Reset | Ending::RefusedResponses => self.flush(),
+            Ending::WithoutClose
+            | Ending::HalfClosed
+            | Ending::Reset
+            | Ending::RefusedResponses => self.flush(),
         }
         match ending {
             Ending::OneSegment | Ending::WithoutClose | Ending::HalfClosed => {
@@ -73,7 +86,10 @@ fn a_client_that_leaves_has_left_whatever_ends_its_connection() {
         }
         call.wait("it is gone", Call::left_at_all);
         let types = call.app.event_types(&receiver);
-        assert!(types.contains(&"participant.left".to_owned()), "{ending:?}: {types:?}");
+        assert!(
+            types.contains(&"participant.left".to_owned()),
+            "{ending:?}: {types:?}"
+        );
     }
 }
 
@@ -85,12 +101,19 @@ fn a_client_that_leaves_as_soon_as_it_is_connected_has_left() {
     let mut call = Call::new(app);
     for count in 1..=10 {
         let token = call.app.token("standup", "alice", "host");
-        call.clients.push(Client::join(&call.app.api, &token).unwrap());
-        call.wait("its media is connected", |call| call.clients[0].transport.connection.is_connected);
+        call.clients
+            .push(Client::join(&call.app.api, &token).unwrap());
+        call.wait("its media is connected", |call| {
+            call.clients[0].transport.connection.is_connected
+        });
         call.clients.remove(0).leave_by(Ending::OneSegment);
         call.app.wait_for_event("participant.left", count);
     }
-    assert!(call.app.deliveries("event_type=participant.connection_aborted").is_empty());
+    assert!(
+        call.app
+            .deliveries("event_type=participant.connection_aborted")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -100,19 +123,30 @@ fn a_stop_ends_the_sessions_of_clients_and_asks_them_to_connect_anew() {
     call.join("bob", "guest");
     call.speak(0);
     // str0m takes the end of a channel that has not been opened for an error of the client.
-    call.wait("all have connected", |call| call.clients.iter().all(Client::has_channel));
-    let Call { app, mut clients, .. } = call;
+    call.wait("all have connected", |call| {
+        call.clients.iter().all(Client::has_channel)
+    });
+    let Call {
+        app, mut clients, ..
+    } = call;
     let stopped = app.now();
     let app = app.restart_after(Duration::from_secs(3_600));
     let sessions = app.get("/v1/sessions").send().expect(200)["sessions"].clone();
-    let left: Vec<_> = sessions.as_array().unwrap().iter().map(|session| session["left_at"].clone()).collect();
+    let left: Vec<_> = sessions
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| session["left_at"].clone())
+        .collect();
     assert_eq!(left, [stopped.clone(), stopped]);
     for client in &mut clients {
         eventually(|| {
             client.drive();
             client.is_closed
         });
-        let Some(Response::Leave(leave)) = client.responses.last() else { panic!("{:?}", client.responses) };
+        let Some(Response::Leave(leave)) = client.responses.last() else {
+            panic!("{:?}", client.responses)
+        };
         assert_eq!(leave.reason(), proto::DisconnectReason::ServerShutdown);
         assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
     }
@@ -121,6 +155,10 @@ fn a_stop_ends_the_sessions_of_clients_and_asks_them_to_connect_anew() {
 impl Call {
     fn left_at_all(&self) -> bool {
         let sessions = self.app.get("/v1/sessions?limit=100").send().expect(200);
-        sessions["sessions"].as_array().unwrap().iter().all(|session| session.get("left_at").is_some())
+        sessions["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|session| session.get("left_at").is_some())
     }
 }

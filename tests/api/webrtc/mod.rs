@@ -2,7 +2,10 @@
 
 mod backups;
 mod client;
-#[allow(dead_code, reason = "the tests of the media workers use what these do not")]
+#[allow(
+    dead_code,
+    reason = "the tests of the media workers use what these do not"
+)]
 #[path = "../../../rtc/tests/support/connection.rs"]
 mod connection;
 mod data;
@@ -16,7 +19,10 @@ mod reconnects;
 mod recordings;
 mod rooms;
 mod rtmp;
-#[allow(dead_code, reason = "the tests of the media workers use what these do not")]
+#[allow(
+    dead_code,
+    reason = "the tests of the media workers use what these do not"
+)]
 #[path = "../../../rtc/tests/support/socket.rs"]
 mod socket;
 mod turn;
@@ -55,7 +61,12 @@ impl Call {
 
     /// Creates a call without clients.
     fn new(app: TestApp) -> Self {
-        Self { app, clients: Vec::new(), encoders: Vec::new(), rtmp_encoders: Vec::new() }
+        Self {
+            app,
+            clients: Vec::new(),
+            encoders: Vec::new(),
+            rtmp_encoders: Vec::new(),
+        }
     }
 
     /// Joins a client, and waits until it is active. Returns its index.
@@ -76,7 +87,8 @@ impl Call {
     #[track_caller]
     fn join_relayed(&mut self, identity: &str, role: &str, transport: &'static str) -> usize {
         let token = self.app.token("standup", identity, role);
-        let media: MediaSocket = Box::new(|join| Box::new(turn::relay(&join.ice_servers[0], transport)));
+        let media: MediaSocket =
+            Box::new(|join| Box::new(turn::relay(&join.ice_servers[0], transport)));
         let client = Client::join_by(&self.app.api, &token, Some(media)).unwrap();
         self.add(client)
     }
@@ -87,8 +99,16 @@ impl Call {
         let client = self.clients.len() - 1;
         let sid = self.clients[client].sid.clone();
         self.wait("the client is active", |call| {
-            let listed = call.app.get("/v1/rooms/standup/participants").send().expect(200);
-            listed["participants"].as_array().unwrap().iter().any(|participant| participant["sid"] == sid)
+            let listed = call
+                .app
+                .get("/v1/rooms/standup/participants")
+                .send()
+                .expect(200);
+            listed["participants"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|participant| participant["sid"] == sid)
         });
         client
     }
@@ -103,7 +123,9 @@ impl Call {
     fn publish(&mut self, client: usize, medium: MediaKind) -> String {
         let before = self.clients[client].publications.len();
         self.clients[client].announce(medium);
-        self.wait("the track is published", |call| call.clients[client].publications.len() > before);
+        self.wait("the track is published", |call| {
+            call.clients[client].publications.len() > before
+        });
         self.clients[client].publications[before].sid.clone()
     }
 
@@ -115,7 +137,10 @@ impl Call {
             assert!(
                 Instant::now() < end,
                 "{what}: {:#?}",
-                self.clients.iter().map(|c| &c.responses).collect::<Vec<_>>()
+                self.clients
+                    .iter()
+                    .map(|c| &c.responses)
+                    .collect::<Vec<_>>()
             );
             self.drive();
         }
@@ -144,7 +169,9 @@ impl Call {
     #[track_caller]
     fn assert_receives(&mut self, client: usize, track: &str) {
         let before = self.count(client, track);
-        self.wait("packets arrive", |call| call.count(client, track) >= before + 5);
+        self.wait("packets arrive", |call| {
+            call.count(client, track) >= before + 5
+        });
     }
 
     /// Checks that a client receives nothing of a track any more. Packets that are on their way may still arrive.

@@ -13,10 +13,15 @@ fn stage(roles: &serde_json::Value) -> (Call, [String; 2]) {
     call.app.room_with_roles("stage", roles);
     for identity in ["alice", "bob", "carol"] {
         let token = call.app.token("stage", identity, "host");
-        call.clients.push(Client::join(&call.app.api, &token).unwrap());
+        call.clients
+            .push(Client::join(&call.app.api, &token).unwrap());
     }
     call.wait("all are active", |call| {
-        let listed = call.app.get("/v1/rooms/stage/participants").send().expect(200);
+        let listed = call
+            .app
+            .get("/v1/rooms/stage/participants")
+            .send()
+            .expect(200);
         listed["participants"].as_array().unwrap().len() == 3
     });
     let tracks = [call.speak(0), call.speak(1)];
@@ -29,7 +34,11 @@ fn stage(roles: &serde_json::Value) -> (Call, [String; 2]) {
 impl Call {
     fn change_role(&self, identity: &str, role: &str) {
         let path = format!("{PARTICIPANTS}/{identity}/role");
-        self.app.post(&path).json(json!({"role": role})).send().expect(200);
+        self.app
+            .post(&path)
+            .json(json!({"role": role}))
+            .send()
+            .expect(200);
     }
 }
 
@@ -49,12 +58,21 @@ fn a_muted_track_is_silent_and_goes_on_when_it_is_unmuted() {
     let (mut call, [track, other]) = stage(&roles());
     let mute = |call: &Call, muted: bool| {
         let body = json!({"track_sid": track, "muted": muted});
-        call.app.post(&format!("{PARTICIPANTS}/alice/mute")).json(body).send().expect(200)
+        call.app
+            .post(&format!("{PARTICIPANTS}/alice/mute"))
+            .json(body)
+            .send()
+            .expect(200)
     };
     mute(&call, true);
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
-    assert!(call.clients[0].responses.iter().any(|response| matches!(response, Response::Mute(mute) if mute.muted)));
+    assert!(
+        call.clients[0]
+            .responses
+            .iter()
+            .any(|response| matches!(response, Response::Mute(mute) if mute.muted))
+    );
     mute(&call, false);
     call.assert_receives(2, &track);
 }
@@ -62,10 +80,16 @@ fn a_muted_track_is_silent_and_goes_on_when_it_is_unmuted() {
 #[test]
 fn nothing_of_a_removed_participant_arrives() {
     let (mut call, [track, other]) = stage(&roles());
-    call.app.delete(&format!("{PARTICIPANTS}/alice")).send().expect_empty(204);
+    call.app
+        .delete(&format!("{PARTICIPANTS}/alice"))
+        .send()
+        .expect_empty(204);
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
-    assert_eq!(call.clients[0].left(), Some(proto::DisconnectReason::ParticipantRemoved));
+    assert_eq!(
+        call.clients[0].left(),
+        Some(proto::DisconnectReason::ParticipantRemoved)
+    );
     let gone = proto::participant_info::State::Disconnected;
     assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
 }
@@ -77,11 +101,9 @@ fn a_role_that_may_not_publish_silences_at_once() {
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
     let responses = &call.clients[0].responses;
-    assert!(
-        responses
-            .iter()
-            .any(|response| matches!(response, Response::TrackUnpublished(ended) if ended.track_sid == track))
-    );
+    assert!(responses.iter().any(
+        |response| matches!(response, Response::TrackUnpublished(ended) if ended.track_sid == track)
+    ));
 }
 
 #[test]
@@ -110,6 +132,12 @@ fn nothing_arrives_when_the_room_has_ended() {
     for track in &tracks {
         call.assert_silent(2, track);
     }
-    call.wait("all websockets are closed", |call| call.clients.iter().all(|client| client.is_closed));
-    assert!(call.clients.iter().all(|client| client.left() == Some(proto::DisconnectReason::RoomDeleted)));
+    call.wait("all websockets are closed", |call| {
+        call.clients.iter().all(|client| client.is_closed)
+    });
+    assert!(
+        call.clients
+            .iter()
+            .all(|client| client.left() == Some(proto::DisconnectReason::RoomDeleted))
+    );
 }

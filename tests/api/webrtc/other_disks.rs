@@ -64,7 +64,11 @@ fn a_file_on_the_disk_of_another_server_is_uploaded_when_that_server_is_active_a
     let recorded = recorded.restart(TestApp::restart);
     let since = recorded.wait_until_missed(&id);
     let recorded = recorded.restart(|app| app.restart_after(DAY / 2));
-    assert_eq!(recorded.wait_until_missed(&id), since, "another start does not begin to wait anew");
+    assert_eq!(
+        recorded.wait_until_missed(&id),
+        since,
+        "another start does not begin to wait anew"
+    );
     recorded.attach_disk(&disk);
     let recorded = recorded.restart(TestApp::restart);
     wait_for_status(&recorded.call.app, &id, "complete");
@@ -84,7 +88,13 @@ fn a_recording_whose_server_does_not_return_within_a_day_has_failed_and_says_why
     recorded.call.app.advance(Duration::from_secs(1));
     wait_for_status(&recorded.call.app, &id, "failed");
     let error = recording(&recorded.call.app, &id)["error"].clone();
-    assert!(error.as_str().unwrap().contains("on the disk of another server"), "{error}");
+    assert!(
+        error
+            .as_str()
+            .unwrap()
+            .contains("on the disk of another server"),
+        "{error}"
+    );
     assert!(recorded.storage.names().is_empty());
 }
 
@@ -102,13 +112,23 @@ fn a_file_on_a_disk_that_servers_share_is_uploaded_by_the_next_server_at_once() 
 fn a_recording_that_ran_on_a_lost_server_has_failed_once_its_file_is_uploaded() {
     let mut recorded = Recorded::start();
     let id = recorded.record("n.ogg");
-    eventually(|| recorded.file("n.ogg").metadata().is_ok_and(|metadata| metadata.len() >= PADDING as u64));
+    eventually(|| {
+        recorded
+            .file("n.ogg")
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() >= PADDING as u64)
+    });
     let disk = recorded.detach_disk();
     let recorded = recorded.restart(|app| app.crash_for(Duration::from_secs(5)));
     recorded.wait_until_missed(&id);
     recorded.attach_disk(&disk);
     let recorded = recorded.restart(TestApp::restart);
     wait_for_status(&recorded.call.app, &id, "failed");
-    assert!(recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("it was restarted"));
+    assert!(
+        recording(&recorded.call.app, &id)["error"]
+            .as_str()
+            .unwrap()
+            .contains("it was restarted")
+    );
     assert_eq!(recorded.storage.names(), ["calls/2026/n.ogg"]);
 }

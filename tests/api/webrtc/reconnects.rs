@@ -11,7 +11,10 @@ use super::Call;
 
 impl Call {
     fn sessions(&self) -> usize {
-        self.app.get("/v1/sessions").send().expect(200)["sessions"].as_array().unwrap().len()
+        self.app.get("/v1/sessions").send().expect(200)["sessions"]
+            .as_array()
+            .unwrap()
+            .len()
     }
 }
 
@@ -28,16 +31,30 @@ fn a_client_that_resumes_keeps_its_session_and_its_media() {
     call.assert_receives(alice, &of_bob);
     call.clients[alice].forget_responses();
     call.clients[alice].resume();
-    call.wait("the resume is answered", |call| !call.clients[alice].responses.is_empty());
-    assert!(matches!(call.clients[alice].responses[0], Response::Reconnect(_)), "{:?}", call.clients[alice].responses);
-    call.wait("it learns of the others", |call| call.clients[alice].seen("bob").is_some());
+    call.wait("the resume is answered", |call| {
+        !call.clients[alice].responses.is_empty()
+    });
+    assert!(
+        matches!(call.clients[alice].responses[0], Response::Reconnect(_)),
+        "{:?}",
+        call.clients[alice].responses
+    );
+    call.wait("it learns of the others", |call| {
+        call.clients[alice].seen("bob").is_some()
+    });
     call.assert_receives(alice, &of_bob);
     call.assert_receives(bob, &of_alice);
     assert_eq!(call.sessions(), 2);
 
     // It is a participant like before.
-    call.app.post("/v1/rooms/standup/send-data").json(json!({"data": "aGk=", "kind": "reliable"})).send().expect(200);
-    call.wait("data arrives", |call| call.clients[alice].messages().len() == 1);
+    call.app
+        .post("/v1/rooms/standup/send-data")
+        .json(json!({"data": "aGk=", "kind": "reliable"}))
+        .send()
+        .expect(200);
+    call.wait("data arrives", |call| {
+        call.clients[alice].messages().len() == 1
+    });
 }
 
 #[test]
@@ -53,11 +70,16 @@ fn a_client_that_only_answers_the_pings_of_its_websocket_keeps_it() {
     call.clients[alice].forget_responses();
     call.clients[alice].request(Request::Ping(1));
     call.wait("its ping is answered", |call| {
-        call.clients[alice].responses.iter().any(|response| matches!(response, Response::Pong(_)))
+        call.clients[alice]
+            .responses
+            .iter()
+            .any(|response| matches!(response, Response::Pong(_)))
     });
 
     call.app.advance(Duration::from_secs(16));
-    call.wait("one that is silent loses it", |call| call.clients[alice].is_closed);
+    call.wait("one that is silent loses it", |call| {
+        call.clients[alice].is_closed
+    });
 }
 
 #[test]
@@ -70,7 +92,10 @@ fn a_step_of_the_clock_closes_no_websocket() {
         call.clients[alice].forget_responses();
         call.clients[alice].request(Request::Ping(1));
         call.wait("its ping is answered", |call| {
-            call.clients[alice].responses.iter().any(|response| matches!(response, Response::Pong(_)))
+            call.clients[alice]
+                .responses
+                .iter()
+                .any(|response| matches!(response, Response::Pong(_)))
         });
         assert!(!call.clients[alice].is_closed);
     }
@@ -88,9 +113,16 @@ fn numbers_go_on_when_another_participant_takes_a_section() {
         call.assert_receives(bob, &track);
         for packet in call.clients[bob].received(&track) {
             let before = last.insert(packet.ssrc, packet.sequence);
-            assert!(before.is_none_or(|before| before < packet.sequence), "a number of {} restarts", packet.ssrc);
+            assert!(
+                before.is_none_or(|before| before < packet.sequence),
+                "a number of {} restarts",
+                packet.ssrc
+            );
         }
-        call.app.delete(&format!("/v1/rooms/standup/participants/{identity}")).send().expect_empty(204);
+        call.app
+            .delete(&format!("/v1/rooms/standup/participants/{identity}"))
+            .send()
+            .expect_empty(204);
         call.wait("it is gone", |call| call.clients[alice].is_closed);
     }
 }
@@ -102,7 +134,10 @@ fn a_new_join_of_an_identity_is_another_session_and_its_tracks_are_heard() {
     let before = call.speak(first);
     call.assert_receives(bob, &before);
     let second = call.join("alice", "host");
-    assert_eq!(call.clients[first].left(), Some(proto::DisconnectReason::DuplicateIdentity));
+    assert_eq!(
+        call.clients[first].left(),
+        Some(proto::DisconnectReason::DuplicateIdentity)
+    );
     assert_ne!(call.clients[first].sid, call.clients[second].sid);
     call.assert_silent(bob, &before);
     let after = call.speak(second);
@@ -124,7 +159,10 @@ fn clients_join_the_server_that_takes_over_with_the_tokens_that_they_have_and_he
     call.assert_receives(alice, &of_bob);
     call.assert_receives(bob, &of_alice);
     let sessions = call.app.get("/v1/sessions").send().expect(200)["sessions"].clone();
-    let (open, ended): (Vec<_>, Vec<_>) =
-        sessions.as_array().unwrap().iter().partition(|session| session["left_at"].is_null());
+    let (open, ended): (Vec<_>, Vec<_>) = sessions
+        .as_array()
+        .unwrap()
+        .iter()
+        .partition(|session| session["left_at"].is_null());
     assert_eq!((open.len(), ended.len()), (2, 2), "{sessions}");
 }

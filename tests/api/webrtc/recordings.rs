@@ -13,18 +13,35 @@ use super::uploads::{recording, status, wait_for_status};
 use crate::support::{NEVER, TestApp};
 
 #[test]
-fn without_ffmpeg_a_real_recording_is_refused_with_what_to_install_and_one_of_the_sandbox_is_simulated() {
+fn without_ffmpeg_a_real_recording_is_refused_with_what_to_install_and_one_of_the_sandbox_is_simulated()
+ {
     let mut call = Call::start();
-    let start =
-        |call: &Call| call.app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
+    let start = |call: &Call| {
+        call.app
+            .post("/v1/rooms/standup/recordings")
+            .json(json!({"type": "room_composite"}))
+            .send()
+    };
     call.app.join("standup", "bob", "host");
     start(&call).expect(201);
     call.join("alice", "host");
     let refused = start(&call).expect(503);
     assert_eq!(refused["error"]["code"], "media_unavailable");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("install the package ffmpeg"), "{refused}");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("install the package ffmpeg"),
+        "{refused}"
+    );
     let ready = call.app.admin("GET", "/readyz").send().expect(200);
-    assert!(ready["parts"]["egress"].as_str().unwrap().contains("not installed"), "{ready}");
+    assert!(
+        ready["parts"]["egress"]
+            .as_str()
+            .unwrap()
+            .contains("not installed"),
+        "{ready}"
+    );
 }
 
 #[test]
@@ -32,7 +49,11 @@ fn the_recording_of_a_track_that_is_not_published_is_404() {
     let mut call = Call::start();
     call.join("alice", "host");
     let body = json!({"type": "track", "track_id": "TR_nothing"});
-    call.app.post("/v1/rooms/standup/recordings").json(body).send().expect_error(404, "track_not_found", None);
+    call.app
+        .post("/v1/rooms/standup/recordings")
+        .json(body)
+        .send()
+        .expect_error(404, "track_not_found", None);
 }
 
 /// A call whose recordings are encoded by a script: it copies what it is sent into the file, once the file `go` exists beside it.
@@ -63,11 +84,20 @@ impl Encoded {
             config.recordings.dir = Some(recordings);
         });
         app.room("standup");
-        Self { call: Call::new(app), folder }
+        Self {
+            call: Call::new(app),
+            folder,
+        }
     }
 
     fn record(&self, body: &Value) -> String {
-        let started = self.call.app.post("/v1/rooms/standup/recordings").json(body.clone()).send().expect(201);
+        let started = self
+            .call
+            .app
+            .post("/v1/rooms/standup/recordings")
+            .json(body.clone())
+            .send()
+            .expect(201);
         started["egress_id"].as_str().unwrap().to_owned()
     }
 
@@ -78,14 +108,17 @@ impl Encoded {
 
     fn metric(&self, name: &str) -> f64 {
         let text = self.call.app.admin("GET", "/metrics").send().text();
-        let line =
-            text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("no {name}"));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")))
+            .unwrap_or_else(|| panic!("no {name}"));
         line.rsplit_once(' ').unwrap().1.parse().unwrap()
     }
 }
 
 #[test]
-fn a_recording_whose_encoder_is_late_catches_up_after_the_stop_and_its_dropped_frames_are_counted() {
+fn a_recording_whose_encoder_is_late_catches_up_after_the_stop_and_its_dropped_frames_are_counted()
+{
     let mut encoded = Encoded::start();
     let alice = encoded.call.join("alice", "host");
     encoded.call.speak(alice);
@@ -95,9 +128,18 @@ fn a_recording_whose_encoder_is_late_catches_up_after_the_stop_and_its_dropped_f
     encoded.call.wait("frames are dropped", |call| {
         call.app.actors(&debug)["state"]["progress"]["dropped_frames"].as_u64() > Some(5)
     });
-    let stopped = encoded.call.app.post(&format!("/v1/recordings/{id}/stop")).send().expect(200);
+    let stopped = encoded
+        .call
+        .app
+        .post(&format!("/v1/recordings/{id}/stop"))
+        .send()
+        .expect(200);
     assert_eq!(stopped["status"], "ending");
-    assert_eq!(status(&encoded.call.app, &id), "ending", "the encoder has read nothing yet");
+    assert_eq!(
+        status(&encoded.call.app, &id),
+        "ending",
+        "the encoder has read nothing yet"
+    );
     encoded.release();
     wait_for_status(&encoded.call.app, &id, "complete");
     assert!(recording(&encoded.call.app, &id).get("error").is_none());
@@ -111,27 +153,55 @@ fn recordings_of_encrypted_tracks_alone_are_refused_with_a_reason_and_one_of_the
     let mut encoded = Encoded::start();
     let alice = encoded.call.join("alice", "host");
     encoded.call.clients[alice].announce_with(MediaKind::Audio, Encryption::Gcm);
-    encoded.call.wait("the track is published", |call| !call.clients[alice].publications.is_empty());
+    encoded.call.wait("the track is published", |call| {
+        !call.clients[alice].publications.is_empty()
+    });
     let track = encoded.call.clients[alice].publications[0].sid.clone();
     encoded.call.wait("the track is known", |call| {
-        let shown = call.app.get("/v1/rooms/standup/participants/alice").send().expect(200);
+        let shown = call
+            .app
+            .get("/v1/rooms/standup/participants/alice")
+            .send()
+            .expect(200);
         shown["tracks"][0]["sid"] == track
     });
     for (body, field) in [
         (json!({"type": "track", "track_id": track}), "track_id"),
-        (json!({"type": "participant", "identity": "alice"}), "identity"),
+        (
+            json!({"type": "participant", "identity": "alice"}),
+            "identity",
+        ),
     ] {
-        let refused = encoded.call.app.post("/v1/rooms/standup/recordings").json(body).send();
+        let refused = encoded
+            .call
+            .app
+            .post("/v1/rooms/standup/recordings")
+            .json(body)
+            .send();
         refused.expect_error(400, "invalid_request", Some(field));
-        assert!(refused.text().contains("encrypted end to end"), "{}", refused.text());
+        assert!(
+            refused.text().contains("encrypted end to end"),
+            "{}",
+            refused.text()
+        );
     }
     encoded.release();
     let room = encoded.record(&json!({"type": "room_composite"}));
-    encoded.call.wait("the recording is active", |call| status(&call.app, &room) == "active");
+    encoded.call.wait("the recording is active", |call| {
+        status(&call.app, &room) == "active"
+    });
     let clear = encoded.call.publish(alice, MediaKind::Video);
     encoded.call.wait("the other track is known", |call| {
-        let shown = call.app.get("/v1/rooms/standup/participants/alice").send().expect(200);
-        shown["tracks"].as_array().unwrap().iter().any(|known| known["sid"] == clear)
+        let shown = call
+            .app
+            .get("/v1/rooms/standup/participants/alice")
+            .send()
+            .expect(200);
+        shown["tracks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|known| known["sid"] == clear)
     });
     encoded.record(&json!({"type": "participant", "identity": "alice"}));
 }

@@ -33,8 +33,8 @@ pub struct RtmpEncoder {
 
 /// What x264 writes for pictures of 640x360.
 const SPS: [u8; 26] = [
-    0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00, 0x03, 0x00, 0x01, 0x00, 0x00,
-    0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
+    0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00, 0x03, 0x00,
+    0x01, 0x00, 0x00, 0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
 ];
 
 impl RtmpEncoder {
@@ -43,7 +43,9 @@ impl RtmpEncoder {
         let address = app.rtmp.expect("the app takes RTMP encoders");
         let mut stream = TcpStream::connect(address).unwrap();
         let first = shake_hands(&mut stream);
-        stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(5)))
+            .unwrap();
         let (session, results) = ClientSession::new(ClientSessionConfig::new()).unwrap();
         let mut encoder = Self {
             stream,
@@ -61,7 +63,10 @@ impl RtmpEncoder {
         encoder.wait_for("the connection is accepted", |event| {
             matches!(event, ClientSessionEvent::ConnectionRequestAccepted)
         });
-        let request = encoder.session.request_publishing(key.into(), PublishRequestType::Live).unwrap();
+        let request = encoder
+            .session
+            .request_publishing(key.into(), PublishRequestType::Live)
+            .unwrap();
         encoder.handle(vec![request]);
         encoder
     }
@@ -70,9 +75,16 @@ impl RtmpEncoder {
     #[track_caller]
     fn publish(app: &TestApp, ingress: &Value) -> Self {
         let mut encoder = Self::connect(app, ingress["stream_key"].as_str().unwrap());
-        encoder.wait_for("it may publish", |event| matches!(event, ClientSessionEvent::PublishRequestAccepted));
+        encoder.wait_for("it may publish", |event| {
+            matches!(event, ClientSessionEvent::PublishRequestAccepted)
+        });
         encoder.send_video(
-            &[&[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 26], &SPS[..], &[1, 0, 2, 0x68, 8]].concat(),
+            &[
+                &[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 26],
+                &SPS[..],
+                &[1, 0, 2, 0x68, 8],
+            ]
+            .concat(),
         );
         encoder
     }
@@ -81,7 +93,11 @@ impl RtmpEncoder {
     fn wait_for(&mut self, what: &str, is_it: impl Fn(&ClientSessionEvent) -> bool) {
         let end = Instant::now() + WAIT_LIMIT;
         while !self.events.iter().any(&is_it) {
-            assert!(Instant::now() < end && !self.is_closed, "{what}: {:?}", self.events);
+            assert!(
+                Instant::now() < end && !self.is_closed,
+                "{what}: {:?}",
+                self.events
+            );
             self.read();
         }
     }
@@ -111,13 +127,19 @@ impl RtmpEncoder {
 
     fn send_video(&mut self, body: &[u8]) {
         let time = RtmpTimestamp::new(self.frames * INTERVAL);
-        let sent = self.session.publish_video_data(body.to_vec().into(), time, false).unwrap();
+        let sent = self
+            .session
+            .publish_video_data(body.to_vec().into(), time, false)
+            .unwrap();
         self.handle(vec![sent]);
     }
 
     fn send_audio(&mut self, milliseconds: u32, body: &[u8]) {
         let time = RtmpTimestamp::new(milliseconds);
-        let sent = self.session.publish_audio_data(body.to_vec().into(), time, false).unwrap();
+        let sent = self
+            .session
+            .publish_audio_data(body.to_vec().into(), time, false)
+            .unwrap();
         self.handle(vec![sent]);
     }
 
@@ -161,13 +183,20 @@ impl RtmpEncoder {
 /// Shakes hands, and returns what the server has sent behind that.
 fn shake_hands(stream: &mut TcpStream) -> Vec<u8> {
     let mut handshake = Handshake::new(PeerType::Client);
-    stream.write_all(&handshake.generate_outbound_p0_and_p1().unwrap()).unwrap();
+    stream
+        .write_all(&handshake.generate_outbound_p0_and_p1().unwrap())
+        .unwrap();
     let mut buffer = [0; 4_096];
     loop {
         let bytes = stream.read(&mut buffer).unwrap();
         match handshake.process_bytes(&buffer[..bytes]).unwrap() {
-            HandshakeProcessResult::InProgress { response_bytes } => stream.write_all(&response_bytes).unwrap(),
-            HandshakeProcessResult::Completed { response_bytes, remaining_bytes } => {
+            HandshakeProcessResult::InProgress { response_bytes } => {
+                stream.write_all(&response_bytes).unwrap();
+            }
+            HandshakeProcessResult::Completed {
+                response_bytes,
+                remaining_bytes,
+            } => {
                 stream.write_all(&response_bytes).unwrap();
                 return remaining_bytes;
             }
@@ -187,10 +216,17 @@ impl Call {
     #[track_caller]
     fn publish_by_rtmp(&mut self) -> (Value, String) {
         let ingress = self.app.ingress("standup", "camera");
-        self.rtmp_encoders.push(RtmpEncoder::publish(&self.app, &ingress));
+        self.rtmp_encoders
+            .push(RtmpEncoder::publish(&self.app, &ingress));
         assert_eq!(self.app.ingress_now(&ingress)["status"], "buffering");
-        self.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
-        let camera = self.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
+        self.wait("the encoder publishes", |call| {
+            call.app.ingress_now(&ingress)["status"] == "publishing"
+        });
+        let camera = self
+            .app
+            .get("/v1/rooms/standup/participants/camera")
+            .send()
+            .expect(200);
         let sid = camera["tracks"][0]["sid"].as_str().unwrap().to_owned();
         (ingress, sid)
     }
@@ -203,24 +239,65 @@ fn an_encoder_publishes_h264_as_a_participant_and_leaves() {
     let viewer = call.join("alice", "host");
     call.app.endpoint(&receiver.url);
     let (ingress, video) = call.publish_by_rtmp();
-    assert!(ingress["url"].as_str().unwrap().ends_with(&format!("{}/live/REDACTED", call.app.rtmp.unwrap().port())));
+    assert!(
+        ingress["url"]
+            .as_str()
+            .unwrap()
+            .ends_with(&format!("{}/live/REDACTED", call.app.rtmp.unwrap().port()))
+    );
     call.assert_receives(viewer, &video);
-    let camera = call.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
-    assert_eq!((&camera["kind"], &camera["tracks"][0]["mime_type"]), (&json!("ingress"), &json!("video/H264")));
+    let camera = call
+        .app
+        .get("/v1/rooms/standup/participants/camera")
+        .send()
+        .expect(200);
+    assert_eq!(
+        (&camera["kind"], &camera["tracks"][0]["mime_type"]),
+        (&json!("ingress"), &json!("video/H264"))
+    );
     // A key frame is its parameters in an aggregation packet, and then its picture. Packets that arrive before the answer that
     // describes them are lost to a client, which then waits for the next key frame.
     let key_frame = |call: &Call| -> Vec<_> {
-        let packets = call.clients[viewer].received(&video).map(|packet| (packet.payload[0] & 0x1f, packet.payload[1]));
-        packets.skip_while(|(unit, _)| *unit != 24).skip(1).take(1).collect()
+        let packets = call.clients[viewer]
+            .received(&video)
+            .map(|packet| (packet.payload[0] & 0x1f, packet.payload[1]));
+        packets
+            .skip_while(|(unit, _)| *unit != 24)
+            .skip(1)
+            .take(1)
+            .collect()
     };
     call.wait("a key frame arrives", |call| !key_frame(call).is_empty());
-    assert_eq!(key_frame(&call), [(28, 0x85)], "the first fragment of a key picture");
-    let shown = call.app.actors(&format!("/{}/room/standup", call.app.project))["media"].clone();
-    let encoder = shown.as_array().unwrap().iter().find(|shown| shown["identity"] == "camera").unwrap();
-    assert_eq!((&encoder["transports"], &encoder["published"][0]["codec"]), (&json!([]), &json!("video/H264")));
-    assert!(encoder["published"][0]["layers"][0]["packets"].as_u64().unwrap() > 0, "{encoder}");
+    assert_eq!(
+        key_frame(&call),
+        [(28, 0x85)],
+        "the first fragment of a key picture"
+    );
+    let shown = call
+        .app
+        .actors(&format!("/{}/room/standup", call.app.project))["media"]
+        .clone();
+    let encoder = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|shown| shown["identity"] == "camera")
+        .unwrap();
+    assert_eq!(
+        (&encoder["transports"], &encoder["published"][0]["codec"]),
+        (&json!([]), &json!("video/H264"))
+    );
+    assert!(
+        encoder["published"][0]["layers"][0]["packets"]
+            .as_u64()
+            .unwrap()
+            > 0,
+        "{encoder}"
+    );
     call.rtmp_encoders[0].stop();
-    call.wait("the endpoint is inactive", |call| call.app.ingress_now(&ingress)["status"] == "inactive");
+    call.wait("the endpoint is inactive", |call| {
+        call.app.ingress_now(&ingress)["status"] == "inactive"
+    });
     let types = call.app.event_types(&receiver);
     let expected = [
         "participant.joined",
@@ -240,9 +317,18 @@ fn an_encoder_whose_connection_breaks_is_a_join_that_was_aborted() {
     let (ingress, _) = call.publish_by_rtmp();
     call.app.endpoint(&receiver.url);
     call.rtmp_encoders.clear();
-    call.wait("the endpoint is inactive", |call| call.app.ingress_now(&ingress)["status"] == "inactive");
+    call.wait("the endpoint is inactive", |call| {
+        call.app.ingress_now(&ingress)["status"] == "inactive"
+    });
     let types = call.app.event_types(&receiver);
-    assert_eq!(types, ["track.unpublished", "participant.connection_aborted", "ingress.ended"]);
+    assert_eq!(
+        types,
+        [
+            "track.unpublished",
+            "participant.connection_aborted",
+            "ingress.ended"
+        ]
+    );
 }
 
 #[test]
@@ -253,19 +339,38 @@ fn moderation_and_the_end_of_its_endpoint_hold_for_an_encoder_at_once() {
     call.assert_receives(viewer, &video);
     let mute = |call: &Call, muted: bool| {
         let body = json!({"track_sid": video, "muted": muted});
-        call.app.post("/v1/rooms/standup/participants/camera/mute").json(body).send().expect(200)
+        call.app
+            .post("/v1/rooms/standup/participants/camera/mute")
+            .json(body)
+            .send()
+            .expect(200)
     };
     mute(&call, true);
     call.assert_silent(viewer, &video);
     mute(&call, false);
     call.assert_receives(viewer, &video);
-    call.app.delete("/v1/rooms/standup/participants/camera").send().expect_empty(204);
+    call.app
+        .delete("/v1/rooms/standup/participants/camera")
+        .send()
+        .expect_empty(204);
     call.assert_silent(viewer, &video);
-    call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
+    call.wait("the connection is closed", |call| {
+        call.rtmp_encoders[0].is_closed
+    });
     call.rtmp_encoders[0] = RtmpEncoder::publish(&call.app, &ingress);
-    call.wait("the encoder publishes again", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
-    call.app.delete(&format!("/v1/ingress/{}", ingress["ingress_id"].as_str().unwrap())).send().expect_empty(204);
-    call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
+    call.wait("the encoder publishes again", |call| {
+        call.app.ingress_now(&ingress)["status"] == "publishing"
+    });
+    call.app
+        .delete(&format!(
+            "/v1/ingress/{}",
+            ingress["ingress_id"].as_str().unwrap()
+        ))
+        .send()
+        .expect_empty(204);
+    call.wait("the connection is closed", |call| {
+        call.rtmp_encoders[0].is_closed
+    });
 }
 
 #[test]
@@ -273,14 +378,25 @@ fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused() {
     let mut call = start();
     let (ingress, _) = call.publish_by_rtmp();
     let body = json!({"input_type": "whip", "participant_identity": "studio"});
-    let whip = call.app.post("/v1/rooms/standup/ingress").json(body).send().expect(201);
-    for key in ["nokey", ingress["stream_key"].as_str().unwrap(), whip["stream_key"].as_str().unwrap()] {
+    let whip = call
+        .app
+        .post("/v1/rooms/standup/ingress")
+        .json(body)
+        .send()
+        .expect(201);
+    for key in [
+        "nokey",
+        ingress["stream_key"].as_str().unwrap(),
+        whip["stream_key"].as_str().unwrap(),
+    ] {
         let mut refused = RtmpEncoder::connect(&call.app, key);
         eventually(|| {
             refused.read();
             refused.is_closed
         });
-        let is_accepted = |event: &ClientSessionEvent| matches!(event, ClientSessionEvent::PublishRequestAccepted);
+        let is_accepted = |event: &ClientSessionEvent| {
+            matches!(event, ClientSessionEvent::PublishRequestAccepted)
+        };
         assert!(!refused.events.iter().any(is_accepted));
     }
     assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
@@ -291,7 +407,9 @@ fn guesses_of_stream_keys_by_whip_and_rtmp_have_one_limit() {
     let mut call = start();
     let ingress = call.app.ingress("standup", "camera");
     for guess in 0..64 {
-        let sent = Request::new("POST", format!("{}/whip/key{guess}", call.app.api)).anonymous().send();
+        let sent = Request::new("POST", format!("{}/whip/key{guess}", call.app.api))
+            .anonymous()
+            .send();
         sent.expect_error(404, "ingress_not_found", None);
     }
     let mut refused = RtmpEncoder::connect(&call.app, ingress["stream_key"].as_str().unwrap());
@@ -302,8 +420,11 @@ fn guesses_of_stream_keys_by_whip_and_rtmp_have_one_limit() {
     let said = format!("{:?}", refused.events);
     assert!(!said.contains("PublishRequestAccepted"), "{said}");
     call.app.advance(Duration::from_secs(1));
-    call.rtmp_encoders.push(RtmpEncoder::publish(&call.app, &ingress));
-    call.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
+    call.rtmp_encoders
+        .push(RtmpEncoder::publish(&call.app, &ingress));
+    call.wait("the encoder publishes", |call| {
+        call.app.ingress_now(&ingress)["status"] == "publishing"
+    });
 }
 
 #[test]
@@ -313,12 +434,24 @@ fn a_stream_that_receivers_cannot_play_is_an_error_of_the_endpoint_until_the_nex
     let mut encoder = RtmpEncoder::publish(&call.app, &ingress);
     encoder.has_b_pictures = true;
     call.rtmp_encoders.push(encoder);
-    call.wait("the connection is closed", |call| call.rtmp_encoders[0].is_closed);
-    call.wait("the endpoint has an error", |call| call.app.ingress_now(&ingress)["status"] == "error");
-    let error = call.app.ingress_now(&ingress)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("B pictures") && error.contains("ffmpeg is not installed"), "{error}");
+    call.wait("the connection is closed", |call| {
+        call.rtmp_encoders[0].is_closed
+    });
+    call.wait("the endpoint has an error", |call| {
+        call.app.ingress_now(&ingress)["status"] == "error"
+    });
+    let error = call.app.ingress_now(&ingress)["error"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        error.contains("B pictures") && error.contains("ffmpeg is not installed"),
+        "{error}"
+    );
     call.rtmp_encoders[0] = RtmpEncoder::publish(&call.app, &ingress);
-    call.wait("the encoder publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
+    call.wait("the encoder publishes", |call| {
+        call.app.ingress_now(&ingress)["status"] == "publishing"
+    });
     assert!(call.app.ingress_now(&ingress).get("error").is_none());
 }
 
@@ -327,20 +460,32 @@ fn a_stream_of_sound_alone_is_an_error_without_ffmpeg() {
     let call = start();
     let ingress = call.app.ingress("standup", "camera");
     let mut encoder = RtmpEncoder::connect(&call.app, ingress["stream_key"].as_str().unwrap());
-    encoder.wait_for("it may publish", |event| matches!(event, ClientSessionEvent::PublishRequestAccepted));
+    encoder.wait_for("it may publish", |event| {
+        matches!(event, ClientSessionEvent::PublishRequestAccepted)
+    });
     for number in 0..150 {
         encoder.send_audio(number * 20, &[0xaf, u8::from(number > 0), 0x12, 0x10]);
     }
     eventually(|| call.app.ingress_now(&ingress)["status"] == "error");
-    let error = call.app.ingress_now(&ingress)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("only sound") && error.contains("ffmpeg is not installed"), "{error}");
+    let error = call.app.ingress_now(&ingress)["error"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        error.contains("only sound") && error.contains("ffmpeg is not installed"),
+        "{error}"
+    );
 }
 
 #[test]
 fn bytes_that_are_no_rtmp_close_the_connection_and_nothing_else() {
     let mut call = start();
     let (ingress, _) = call.publish_by_rtmp();
-    for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![3; 100_000], Vec::new()] {
+    for bytes in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![3; 100_000],
+        Vec::new(),
+    ] {
         let mut stream = TcpStream::connect(call.app.rtmp.unwrap()).unwrap();
         // The server may close the connection before it has read everything.
         let _ = stream.write_all(&bytes);
@@ -380,41 +525,80 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
         if is_accepted(&mut newcomer) {
             break newcomer;
         }
-        assert!(since.elapsed() < Duration::from_secs(20), "the key stays taken");
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "the key stays taken"
+        );
     };
-    assert!(since.elapsed() >= Duration::from_millis(1_500), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() >= Duration::from_millis(1_500),
+        "{:?}",
+        since.elapsed()
+    );
     newcomer.send_video(
-        &[&[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 26], &SPS[..], &[1, 0, 2, 0x68, 8]].concat(),
+        &[
+            &[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 26],
+            &SPS[..],
+            &[1, 0, 2, 0x68, 8],
+        ]
+        .concat(),
     );
     call.rtmp_encoders.push(newcomer);
-    call.wait("the newcomer publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
-    let camera = call.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
+    call.wait("the newcomer publishes", |call| {
+        call.app.ingress_now(&ingress)["status"] == "publishing"
+    });
+    let camera = call
+        .app
+        .get("/v1/rooms/standup/participants/camera")
+        .send()
+        .expect(200);
     call.assert_receives(viewer, camera["tracks"][0]["sid"].as_str().unwrap());
     drop(lost);
     call.run(Duration::from_millis(500));
-    assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing", "the end of the first one changes nothing");
+    assert_eq!(
+        call.app.ingress_now(&ingress)["status"],
+        "publishing",
+        "the end of the first one changes nothing"
+    );
 }
 
 #[test]
-fn an_endpoint_that_is_to_transcode_does_so_with_video_that_receivers_could_play_also_after_a_restart() {
+fn an_endpoint_that_is_to_transcode_does_so_with_video_that_receivers_could_play_also_after_a_restart()
+ {
     let mut call = start();
     let create = |app: &TestApp, identity: &str, enabled: Value| {
         let body = json!({"input_type": "rtmp", "participant_identity": identity, "enable_transcoding": enabled});
-        app.post("/v1/rooms/standup/ingress").json(body).send().expect(201)
+        app.post("/v1/rooms/standup/ingress")
+            .json(body)
+            .send()
+            .expect(201)
     };
     let transcoded = create(&call.app, "transcoded", json!(true));
-    let plain = [json!(false), Value::Null].map(|enabled| create(&call.app, &format!("plain-{enabled}"), enabled));
+    let plain = [json!(false), Value::Null]
+        .map(|enabled| create(&call.app, &format!("plain-{enabled}"), enabled));
     for is_restarted in [false, true] {
         if is_restarted {
             call = Call::new(call.app.restart());
         }
-        call.rtmp_encoders.push(RtmpEncoder::publish(&call.app, &transcoded));
-        call.wait("the endpoint has an error", |call| call.app.ingress_now(&transcoded)["status"] == "error");
-        let error = call.app.ingress_now(&transcoded)["error"].as_str().unwrap().to_owned();
-        assert!(error.contains("to be transcoded") && error.contains("ffmpeg is not installed"), "{error}");
+        call.rtmp_encoders
+            .push(RtmpEncoder::publish(&call.app, &transcoded));
+        call.wait("the endpoint has an error", |call| {
+            call.app.ingress_now(&transcoded)["status"] == "error"
+        });
+        let error = call.app.ingress_now(&transcoded)["error"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            error.contains("to be transcoded") && error.contains("ffmpeg is not installed"),
+            "{error}"
+        );
     }
     for ingress in &plain {
-        call.rtmp_encoders.push(RtmpEncoder::publish(&call.app, ingress));
-        call.wait("the encoder publishes", |call| call.app.ingress_now(ingress)["status"] == "publishing");
+        call.rtmp_encoders
+            .push(RtmpEncoder::publish(&call.app, ingress));
+        call.wait("the encoder publishes", |call| {
+            call.app.ingress_now(ingress)["status"] == "publishing"
+        });
     }
 }

@@ -1,9 +1,15 @@
 //! The TURN server at the API's listener and by UDP: what a client behind a strict firewall has of a call, and what others have not.
 
-#[allow(dead_code, reason = "the tests of the TURN server use what these do not")]
+#[allow(
+    dead_code,
+    reason = "the tests of the TURN server use what these do not"
+)]
 #[path = "../../../turn/tests/support/client.rs"]
 pub mod client;
-#[allow(dead_code, reason = "the tests of the TURN server use what these do not")]
+#[allow(
+    dead_code,
+    reason = "the tests of the TURN server use what these do not"
+)]
 #[path = "../../../turn/tests/support/requests.rs"]
 mod requests;
 
@@ -43,9 +49,17 @@ impl PacketSocket for TurnClient {
 /// Connects to the server that a client is given, by a transport, and makes an allocation.
 pub fn relay(server: &proto::IceServer, transport: &str) -> TurnClient {
     let suffix = format!("?transport={transport}");
-    let url = server.urls.iter().find_map(|url| url.strip_suffix(&suffix)).expect("a url with this transport");
+    let url = server
+        .urls
+        .iter()
+        .find_map(|url| url.strip_suffix(&suffix))
+        .expect("a url with this transport");
     let address: SocketAddr = url.strip_prefix("turn:").unwrap().parse().unwrap();
-    let link = if transport == "udp" { Link::udp(address) } else { by_tcp(address) };
+    let link = if transport == "udp" {
+        Link::udp(address)
+    } else {
+        by_tcp(address)
+    };
     let mut client = TurnClient::new(link, &server.username, &server.credential);
     assert_eq!(code(&client.allocate()), 0);
     client
@@ -95,14 +109,19 @@ fn api(app: &TestApp) -> SocketAddr {
 /// The value of a metric.
 fn metric(app: &TestApp, name: &str) -> f64 {
     let text = app.admin("GET", "/metrics").send().text();
-    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    let found = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
     found.unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
 /// The address of a media worker.
 fn media_worker(app: &TestApp) -> SocketAddr {
     let answer = whip::connected(app).text();
-    let candidate = answer.lines().find(|line| line.starts_with("a=candidate:") && line.contains(" udp ")).unwrap();
+    let candidate = answer
+        .lines()
+        .find(|line| line.starts_with("a=candidate:") && line.contains(" udp "))
+        .unwrap();
     let parts: Vec<_> = candidate.split(' ').collect();
     format!("{}:{}", parts[4], parts[5]).parse().unwrap()
 }
@@ -118,12 +137,33 @@ fn a_client_behind_a_relay_sees_and_hears_the_others_and_they_it() {
         let (said, heard) = (call.speak(alice), call.speak(bob));
         call.assert_receives(bob, &said);
         call.assert_receives(alice, &heard);
-        let shown = call.app.get("/v1/rooms/standup/participants").send().expect(200);
+        let shown = call
+            .app
+            .get("/v1/rooms/standup/participants")
+            .send()
+            .expect(200);
         assert_eq!(shown["participants"].as_array().unwrap().len(), 2);
-        assert_eq!(metric(&call.app, "conclave_turn_allocations"), 1., "{transport}");
-        assert!(metric(&call.app, "conclave_turn_bytes_total{direction=\"from_clients\"}") > 1_000.);
-        assert!(metric(&call.app, "conclave_turn_bytes_total{direction=\"to_clients\"}") > 1_000.);
-        assert_eq!(metric(&call.app, "conclave_turn_refused_total{reason=\"peer\"}"), 0.);
+        assert_eq!(
+            metric(&call.app, "conclave_turn_allocations"),
+            1.,
+            "{transport}"
+        );
+        assert!(
+            metric(
+                &call.app,
+                "conclave_turn_bytes_total{direction=\"from_clients\"}"
+            ) > 1_000.
+        );
+        assert!(
+            metric(
+                &call.app,
+                "conclave_turn_bytes_total{direction=\"to_clients\"}"
+            ) > 1_000.
+        );
+        assert_eq!(
+            metric(&call.app, "conclave_turn_refused_total{reason=\"peer\"}"),
+            0.
+        );
     }
 }
 
@@ -133,18 +173,37 @@ fn clients_are_given_the_server_with_credentials_of_their_own_and_encoders_too()
     app.room("standup");
     let mut call = Call::new(app);
     let alice = call.join("alice", "host");
-    let joined = call.clients[alice].responses.iter().find_map(|response| match response {
-        Response::Join(join) => Some(join.clone()),
-        _ => None,
-    });
+    let joined = call.clients[alice]
+        .responses
+        .iter()
+        .find_map(|response| match response {
+            Response::Join(join) => Some(join.clone()),
+            _ => None,
+        });
     let servers = joined.unwrap().ice_servers;
-    let [server] = servers.as_slice() else { panic!("one server, not {servers:?}") };
-    assert!(server.username.ends_with(&format!(":{}", call.clients[alice].sid)), "{}", server.username);
+    let [server] = servers.as_slice() else {
+        panic!("one server, not {servers:?}")
+    };
+    assert!(
+        server
+            .username
+            .ends_with(&format!(":{}", call.clients[alice].sid)),
+        "{}",
+        server.username
+    );
     let port = call.app.port();
-    assert!(server.urls[0].starts_with("turn:127.0.0.1:") && server.urls[0].ends_with("?transport=udp"));
-    assert_eq!(server.urls[1], format!("turn:127.0.0.1:{port}?transport=tcp"));
+    assert!(
+        server.urls[0].starts_with("turn:127.0.0.1:") && server.urls[0].ends_with("?transport=udp")
+    );
+    assert_eq!(
+        server.urls[1],
+        format!("turn:127.0.0.1:{port}?transport=tcp")
+    );
     let link = &whip::connected(&start()).headers["link"];
-    assert!(link.contains("?transport=tcp>; rel=\"ice-server\"; username=\""), "{link}");
+    assert!(
+        link.contains("?transport=tcp>; rel=\"ice-server\"; username=\""),
+        "{link}"
+    );
 }
 
 #[test]
@@ -153,7 +212,9 @@ fn a_server_has_no_relay_unless_it_is_wanted() {
     app.room("standup");
     let mut call = Call::new(app);
     let alice = call.join("alice", "host");
-    let Response::Join(join) = &call.clients[alice].responses[0] else { panic!("a join comes first") };
+    let Response::Join(join) = &call.clients[alice].responses[0] else {
+        panic!("a join comes first")
+    };
     assert!(join.ice_servers.is_empty());
     let mut stranger = client(&call.app, &call.clients[alice].sid, by_tcp(api(&call.app)));
     let allocate = stranger.requests.allocate();
@@ -175,8 +236,15 @@ fn nothing_but_media_workers_is_relayed_to() {
         ("169.254.169.254:80".parse().unwrap(), 403, 403),
         ("[::1]:53".parse().unwrap(), 403, 403),
     ] {
-        let requests = [alice.requests.permit(&[peer]), alice.requests.bind(0x4000, peer)];
-        assert_eq!(requests.map(|request| alice.code(&request)), [permit, bind], "{peer}");
+        let requests = [
+            alice.requests.permit(&[peer]),
+            alice.requests.bind(0x4000, peer),
+        ];
+        assert_eq!(
+            requests.map(|request| alice.code(&request)),
+            [permit, bind],
+            "{peer}"
+        );
     }
     alice.write(&requests::send(api(&app), b"GET / HTTP/1.1\r\n\r\n"));
     eventually(|| metric(&app, "conclave_turn_refused_total{reason=\"peer\"}") == 8.);
@@ -191,7 +259,11 @@ fn an_allocation_ends_when_its_participant_leaves_or_its_room_ends() {
     assert_eq!(code(&bob.allocate()), 0);
     let ends: [fn(&TestApp, &str); 3] = [
         |app, sid| app.leave(sid, true),
-        |app, _| app.delete("/v1/rooms/relayed/participants/alice").send().expect_empty(204),
+        |app, _| {
+            app.delete("/v1/rooms/relayed/participants/alice")
+                .send()
+                .expect_empty(204);
+        },
         |app, _| app.delete("/v1/rooms/relayed").send().expect_empty(204),
     ];
     app.room("relayed");
@@ -203,7 +275,11 @@ fn an_allocation_ends_when_its_participant_leaves_or_its_room_ends() {
         alice.wait_for_end();
         eventually(|| metric(&app, "conclave_turn_allocations") == 1.);
         let mut again = client(&app, &sid, by_tcp(api(&app)));
-        assert_eq!(code(&again.allocate()), 401, "its credentials are worth nothing");
+        assert_eq!(
+            code(&again.allocate()),
+            401,
+            "its credentials are worth nothing"
+        );
     }
     let refresh = bob.requests.refresh(600);
     assert_eq!(bob.code(&refresh), 0);
@@ -237,7 +313,9 @@ fn empty_messages_at_full_speed_hold_up_no_request() {
     let end = std::time::Instant::now() + Duration::from_secs(2);
     let flooding = std::thread::spawn(move || {
         let empty = requests::channel_data(0x4000, b"").repeat(4_096);
-        stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        stream
+            .set_write_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
         while std::time::Instant::now() < end {
             // What it cannot send waits, as for any client.
             let _ = stream.write_all(&empty);
@@ -248,7 +326,14 @@ fn empty_messages_at_full_speed_hold_up_no_request() {
     }
     flooding.join().unwrap();
     eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
-    assert_eq!(metric(&app, "conclave_turn_bytes_total{direction=\"from_clients\"}"), 0., "nothing was relayed");
+    assert_eq!(
+        metric(
+            &app,
+            "conclave_turn_bytes_total{direction=\"from_clients\"}"
+        ),
+        0.,
+        "nothing was relayed"
+    );
 }
 
 #[test]
@@ -257,11 +342,18 @@ fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     let sid = join(&app);
     let (username, password) = credentials(&app, &sid, Duration::from_secs(60));
     let old = format!("1:{sid}");
-    for (name, password) in [(username.as_str(), "wrong"), (&old, &password), ("nobody", &password)] {
+    for (name, password) in [
+        (username.as_str(), "wrong"),
+        (&old, &password),
+        ("nobody", &password),
+    ] {
         let mut stranger = TurnClient::new(by_tcp(api(&app)), name, password);
         assert_eq!(code(&stranger.allocate()), 401, "{name}");
     }
-    assert_eq!(metric(&app, "conclave_turn_refused_total{reason=\"credentials\"}"), 3.);
+    assert_eq!(
+        metric(&app, "conclave_turn_refused_total{reason=\"credentials\"}"),
+        3.
+    );
     let mut alice = TurnClient::new(by_tcp(api(&app)), &username, &password);
     assert_eq!(code(&alice.allocate()), 0);
     app.clock.advance(Duration::from_secs(60));
@@ -270,9 +362,17 @@ fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     drop(alice);
     // The quota is that of all the clients of one participant.
     eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
-    let mut clients: Vec<_> = (0..25).map(|_| client(&app, &sid, by_tcp(api(&app)))).collect();
-    let codes: Vec<_> = clients.iter_mut().map(|client| code(&client.allocate())).collect();
-    assert!(codes[..24].iter().all(|code| *code == 0) && codes[24] == 486, "{codes:?}");
+    let mut clients: Vec<_> = (0..25)
+        .map(|_| client(&app, &sid, by_tcp(api(&app))))
+        .collect();
+    let codes: Vec<_> = clients
+        .iter_mut()
+        .map(|client| code(&client.allocate()))
+        .collect();
+    assert!(
+        codes[..24].iter().all(|code| *code == 0) && codes[24] == 486,
+        "{codes:?}"
+    );
     drop(clients);
     eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
     let mut again = client(&app, &sid, by_tcp(api(&app)));
@@ -312,17 +412,23 @@ fn join_by_tls(app: &TestApp, certificate: &[u8]) -> String {
         let mut response = String::new();
         connection.read_to_string(&mut response).unwrap();
         assert!(response.starts_with("HTTP/1.1 201 "), "{response}");
-        serde_json::from_str::<serde_json::Value>(response.split_once("\r\n\r\n").unwrap().1).unwrap()
+        serde_json::from_str::<serde_json::Value>(response.split_once("\r\n\r\n").unwrap().1)
+            .unwrap()
     };
     create("/v1/rooms", r#"{"name":"relayed"}"#);
-    let made = create("/v1/tokens", r#"{"room":"relayed","identity":"alice","role":"host"}"#);
+    let made = create(
+        "/v1/tokens",
+        r#"{"room":"relayed","identity":"alice","role":"host"}"#,
+    );
     let joined = app.join_with(made["token"].as_str().unwrap()).expect(201);
     joined["sid"].as_str().unwrap().to_owned()
 }
 
 /// The answer to a request over TLS.
 fn http(mut connection: Connection) -> String {
-    connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    connection
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut response = String::new();
     connection.read_to_string(&mut response).unwrap();
     response
@@ -335,15 +441,22 @@ fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
     let sid = join_by_tls(&app, &certificate);
     let relay = || {
         let connection = by_tls(&app, &certificate);
-        connection.sock.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+        connection
+            .sock
+            .set_read_timeout(Some(READ_TIMEOUT))
+            .unwrap();
         client(&app, &sid, Link::Stream(Box::new(connection)))
     };
     let mut alice = relay();
     assert_eq!(code(&alice.allocate()), 0);
     assert!(http(by_tls(&app, &certificate)).starts_with("HTTP/1.1 200 "));
-    for garbage in
-        [&b"\0\x03\0\0GET / HTTP/1.1\r\n\r\n.."[..], b"\0\0\xff\xff", &[0; 500], &[0xff; 500], b"\x40\0\0\x01."]
-    {
+    for garbage in [
+        &b"\0\x03\0\0GET / HTTP/1.1\r\n\r\n.."[..],
+        b"\0\0\xff\xff",
+        &[0; 500],
+        &[0xff; 500],
+        b"\x40\0\0\x01.",
+    ] {
         let mut stranger = relay();
         (0..20).for_each(|_| stranger.write(garbage));
         stranger.wait_for_end();

@@ -19,23 +19,40 @@ fn an_upload_whose_completion_was_carried_out_and_not_answered_is_complete() {
     let mut recorded = Recorded::start();
     recorded.storage.lose_completions(1);
     upload(&mut recorded);
-    assert_eq!(recorded.storage.counts(), (1, 3, 0, 0), "it is not uploaded again");
+    assert_eq!(
+        recorded.storage.counts(),
+        (1, 3, 0, 0),
+        "it is not uploaded again"
+    );
 }
 
 #[test]
 fn answers_that_mean_that_a_part_is_to_be_sent_again_are_followed() {
-    for refusal in [(400, "RequestTimeout"), (503, "SlowDown"), (400, "BadDigest"), (400, "SlowDown")] {
+    for refusal in [
+        (400, "RequestTimeout"),
+        (503, "SlowDown"),
+        (400, "BadDigest"),
+        (400, "SlowDown"),
+    ] {
         let mut recorded = Recorded::start();
-        recorded.storage.fail_parts(&[Fault::Refusal(refusal.0, refusal.1); 2]);
+        recorded
+            .storage
+            .fail_parts(&[Fault::Refusal(refusal.0, refusal.1); 2]);
         upload(&mut recorded);
-        assert_eq!(recorded.storage.counts(), (1, 3, 0, 0), "{refusal:?}: within one upload");
+        assert_eq!(
+            recorded.storage.counts(),
+            (1, 3, 0, 0),
+            "{refusal:?}: within one upload"
+        );
     }
 }
 
 #[test]
 fn an_upload_that_the_storage_has_lost_is_begun_anew() {
     let mut recorded = Recorded::start();
-    recorded.storage.fail_parts(&[Fault::Refusal(404, "NoSuchUpload")]);
+    recorded
+        .storage
+        .fail_parts(&[Fault::Refusal(404, "NoSuchUpload")]);
     let id = recorded.record("a.ogg");
     recorded.stop(&id);
     crate::support::eventually(|| {

@@ -53,9 +53,15 @@ impl Recorded {
     }
 
     /// With some settings changed, and with a storage that is reached at the url that `reached` returns.
-    pub(super) fn start_with(change: impl FnOnce(&mut Config), reached: impl FnOnce(String) -> String) -> Self {
+    pub(super) fn start_with(
+        change: impl FnOnce(&mut Config),
+        reached: impl FnOnce(String) -> String,
+    ) -> Self {
         let (folder, storage) = (tempfile::tempdir().unwrap(), ObjectStorage::start());
-        let (program, recordings) = (write_ffmpeg(folder.path()), folder.path().join("recordings"));
+        let (program, recordings) = (
+            write_ffmpeg(folder.path()),
+            folder.path().join("recordings"),
+        );
         let app = TestApp::start_with_webrtc_and(|config| {
             config.egress.ffmpeg = program.display().to_string();
             // As the script may take on a busy machine.
@@ -64,7 +70,12 @@ impl Recorded {
             change(config);
         });
         let (template, url) = (default_template(&app), reached(storage.url()));
-        let mut recorded = Self { call: Call::new(app), storage, track: String::new(), folder };
+        let mut recorded = Self {
+            call: Call::new(app),
+            storage,
+            track: String::new(),
+            folder,
+        };
         recorded.begin_call(&template, &url);
         recorded
     }
@@ -77,13 +88,24 @@ impl Recorded {
             "access_key": "AKIAEXAMPLE", "secret": SECRET
         });
         let body = json!({"name": "archive", "kind": "recording", "config": config});
-        app.post(&format!("/v1/templates/{template}/destinations")).json(body).send().expect(201);
+        app.post(&format!("/v1/templates/{template}/destinations"))
+            .json(body)
+            .send()
+            .expect(201);
         room_on(app, "standup", template);
         let alice = self.call.join("alice", "host");
         let track = self.call.speak(alice);
         self.call.wait("the track is known", |call| {
-            let shown = call.app.get("/v1/rooms/standup/participants/alice").send().expect(200);
-            shown["tracks"].as_array().unwrap().iter().any(|known| known["sid"] == track)
+            let shown = call
+                .app
+                .get("/v1/rooms/standup/participants/alice")
+                .send()
+                .expect(200);
+            shown["tracks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|known| known["sid"] == track)
         });
         self.track = track;
     }
@@ -99,14 +121,27 @@ impl Recorded {
     /// Starts a recording, and waits until it is active. Returns its id.
     pub(super) fn record(&mut self, filepath: &str) -> String {
         let body = json!({"type": "track", "track_id": self.track, "filepath": filepath, "destination": "archive"});
-        let started = self.call.app.post("/v1/rooms/standup/recordings").json(body).send().expect(201);
+        let started = self
+            .call
+            .app
+            .post("/v1/rooms/standup/recordings")
+            .json(body)
+            .send()
+            .expect(201);
         let id = started["egress_id"].as_str().unwrap().to_owned();
-        self.call.wait("the recording is active", |call| status(&call.app, &id) == "active");
+        self.call.wait("the recording is active", |call| {
+            status(&call.app, &id) == "active"
+        });
         id
     }
 
     pub(super) fn stop(&self, id: &str) {
-        let stopped = self.call.app.post(&format!("/v1/recordings/{id}/stop")).send().expect(200);
+        let stopped = self
+            .call
+            .app
+            .post(&format!("/v1/recordings/{id}/stop"))
+            .send()
+            .expect(200);
         assert_eq!(stopped["status"], "ending");
     }
 
@@ -121,8 +156,18 @@ impl Recorded {
     }
 
     pub(super) fn restart(self, restart: impl FnOnce(TestApp) -> TestApp) -> Self {
-        let Self { call, storage, track, folder } = self;
-        Self { call: Call::new(restart(call.app)), storage, track, folder }
+        let Self {
+            call,
+            storage,
+            track,
+            folder,
+        } = self;
+        Self {
+            call: Call::new(restart(call.app)),
+            storage,
+            track,
+            folder,
+        }
     }
 }
 
@@ -157,7 +202,11 @@ fn a_recording_below_a_file_is_an_invalid_filepath_and_other_users_read_none() {
     let mut recorded = Recorded::start();
     let id = recorded.record("a/b.ogg");
     for (path, mode) in [("a/b.ogg", 0o640), ("a", 0o750), ("", 0o750)] {
-        let found = fs::metadata(recorded.file(path)).unwrap().permissions().mode() & 0o777;
+        let found = fs::metadata(recorded.file(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777;
         // The umask can forbid more.
         assert_eq!(found & !mode, 0, "{path}: {found:o}");
     }
@@ -165,7 +214,12 @@ fn a_recording_below_a_file_is_an_invalid_filepath_and_other_users_read_none() {
     let mut uploaded = body.clone();
     uploaded["destination"] = json!("archive");
     for body in [body, uploaded] {
-        let refused = recorded.call.app.post("/v1/rooms/standup/recordings").json(body).send();
+        let refused = recorded
+            .call
+            .app
+            .post("/v1/rooms/standup/recordings")
+            .json(body)
+            .send();
         refused.expect_error(400, "invalid_filepath", Some("filepath"));
     }
     recorded.stop(&id);
@@ -178,22 +232,33 @@ fn a_recording_is_uploaded_in_parts_and_removed_from_this_machine() {
     let file = recorded.file("talks/monday.ogg");
     recorded.stop(&id);
     wait_for_status(&recorded.call.app, &id, "complete");
-    let object = recorded.storage.object("calls/2026/talks/monday.ogg").unwrap();
+    let object = recorded
+        .storage
+        .object("calls/2026/talks/monday.ogg")
+        .unwrap();
     assert!(object.len() > PADDING && object.starts_with(&[0; 64]));
     assert_eq!(recorded.storage.counts(), (1, 3, 0, 0));
     eventually(|| !file.exists());
     let recording = recording(&recorded.call.app, &id);
-    assert_eq!((&recording["destination"], &recording["filepath"]), (&json!("archive"), &json!("talks/monday.ogg")));
+    assert_eq!(
+        (&recording["destination"], &recording["filepath"]),
+        (&json!("archive"), &json!("talks/monday.ogg"))
+    );
     assert!(recording.get("error").is_none() && recording["ended_at"].is_string());
     // The name of the object is not used again, although there is no such file here.
     let again = recorded.record("talks/monday.ogg");
-    assert_eq!(self::recording(&recorded.call.app, &again)["filepath"], "talks/monday-2.ogg");
+    assert_eq!(
+        self::recording(&recorded.call.app, &again)["filepath"],
+        "talks/monday-2.ogg"
+    );
 }
 
 #[test]
 fn a_part_that_fails_or_loses_its_connection_is_sent_again() {
     let mut recorded = Recorded::start();
-    recorded.storage.fail_parts(&[Fault::Status(500), Fault::Cut]);
+    recorded
+        .storage
+        .fail_parts(&[Fault::Status(500), Fault::Cut]);
     let id = recorded.record("a.ogg");
     recorded.stop(&id);
     wait_for_status(&recorded.call.app, &id, "complete");
@@ -208,9 +273,19 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
     let id = recorded.record("b.ogg");
     recorded.stop(&id);
     wait_for_status(&recorded.call.app, &id, "failed");
-    let error = recording(&recorded.call.app, &id)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("the storage answered 403 AccessDenied") && error.contains("which tries again"), "{error}");
-    assert!(!error.contains("secret") && !error.contains("http"), "{error}");
+    let error = recording(&recorded.call.app, &id)["error"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        error.contains("the storage answered 403 AccessDenied")
+            && error.contains("which tries again"),
+        "{error}"
+    );
+    assert!(
+        !error.contains("secret") && !error.contains("http"),
+        "{error}"
+    );
     let file = recorded.file("b.ogg");
     assert!(file.exists());
     recorded.storage.refuse(None);
@@ -220,7 +295,12 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
     // A status is final; the error is not.
     let recording = recording(&recorded.call.app, &id);
     assert_eq!(recording["status"], "failed");
-    assert!(recording["error"].as_str().unwrap().contains("a later attempt has uploaded the file"));
+    assert!(
+        recording["error"]
+            .as_str()
+            .unwrap()
+            .contains("a later attempt has uploaded the file")
+    );
 }
 
 #[test]
@@ -231,20 +311,33 @@ fn an_upload_that_a_crash_interrupts_is_made_by_the_next_start_and_what_was_begu
     recorded.stop(&id);
     eventually(|| recorded.storage.counts().2 == 1);
     assert_eq!(status(&recorded.call.app, &id), "ending");
-    let debug = recorded.call.app.actors(&format!("/{}/egress/{id}", recorded.call.app.project));
+    let debug = recorded
+        .call
+        .app
+        .actors(&format!("/{}/egress/{id}", recorded.call.app.project));
     assert_eq!(
-        (&debug["state"]["upload"]["phase"], &debug["state"]["upload"]["sent_bytes"]),
+        (
+            &debug["state"]["upload"]["phase"],
+            &debug["state"]["upload"]["sent_bytes"]
+        ),
         (&json!("running"), &json!(0))
     );
     let metrics = recorded.call.app.admin("GET", "/metrics").send();
-    assert!(metrics.text().contains(&format!("conclave_upload_size_bytes{{egress_id=\"{id}\"}}")));
+    assert!(
+        metrics
+            .text()
+            .contains(&format!("conclave_upload_size_bytes{{egress_id=\"{id}\"}}"))
+    );
     let file = recorded.file("c.ogg");
     let recorded = recorded.restart(|app| app.crash_for(Duration::from_secs(5)));
     wait_for_status(&recorded.call.app, &id, "complete");
     assert!(recorded.storage.object("calls/2026/c.ogg").unwrap().len() > PADDING);
     eventually(|| !file.exists());
     // Of the two that were begun, one was completed and the other was aborted.
-    assert_eq!((recorded.storage.counts().0, recorded.storage.counts().3), (2, 0));
+    assert_eq!(
+        (recorded.storage.counts().0, recorded.storage.counts().3),
+        (2, 0)
+    );
     recorded.storage.release();
 }
 
@@ -252,10 +345,20 @@ fn an_upload_that_a_crash_interrupts_is_made_by_the_next_start_and_what_was_begu
 fn what_was_recorded_before_a_crash_is_uploaded_too_and_the_recording_says_that_it_was_cut_off() {
     let mut recorded = Recorded::start();
     let id = recorded.record("d.ogg");
-    eventually(|| recorded.file("d.ogg").metadata().is_ok_and(|metadata| metadata.len() >= PADDING as u64));
+    eventually(|| {
+        recorded
+            .file("d.ogg")
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() >= PADDING as u64)
+    });
     let recorded = recorded.restart(|app| app.crash_for(Duration::from_secs(5)));
     wait_for_status(&recorded.call.app, &id, "failed");
-    assert!(recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("it was restarted"));
+    assert!(
+        recording(&recorded.call.app, &id)["error"]
+            .as_str()
+            .unwrap()
+            .contains("it was restarted")
+    );
     assert_eq!(recorded.storage.names(), ["calls/2026/d.ogg"]);
 }
 
@@ -264,18 +367,40 @@ fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it
     let mut recorded = Recorded::start();
     let uploaded = recorded.record("i.ogg");
     let body = json!({"type": "track", "track_id": recorded.track, "filepath": "j.ogg"});
-    let started = recorded.call.app.post("/v1/rooms/standup/recordings").json(body).send().expect(201);
+    let started = recorded
+        .call
+        .app
+        .post("/v1/rooms/standup/recordings")
+        .json(body)
+        .send()
+        .expect(201);
     let local = started["egress_id"].as_str().unwrap().to_owned();
-    recorded.call.wait("the recording is active", |call| status(&call.app, &local) == "active");
-    let (before, file) = (recorded.file("j.ogg").metadata().unwrap().len(), recorded.file("j.ogg"));
+    recorded.call.wait("the recording is active", |call| {
+        status(&call.app, &local) == "active"
+    });
+    let (before, file) = (
+        recorded.file("j.ogg").metadata().unwrap().len(),
+        recorded.file("j.ogg"),
+    );
     // What is said now is in the file in any case, even if it had all that was said before.
     recorded.call.run(Duration::from_millis(200));
     recorded.storage.refuse(Some(503));
     let recorded = recorded.restart(TestApp::restart);
     let record = recording(&recorded.call.app, &local);
-    assert_eq!((&record["status"], record.get("error")), (&json!("complete"), None), "{record}");
-    assert!(file.metadata().unwrap().len() > PADDING.max(before as usize) as u64, "the rest is in the file");
-    assert_eq!(status(&recorded.call.app, &uploaded), "ending", "it was recorded, and has to be uploaded");
+    assert_eq!(
+        (&record["status"], record.get("error")),
+        (&json!("complete"), None),
+        "{record}"
+    );
+    assert!(
+        file.metadata().unwrap().len() > PADDING.max(before as usize) as u64,
+        "the rest is in the file"
+    );
+    assert_eq!(
+        status(&recorded.call.app, &uploaded),
+        "ending",
+        "it was recorded, and has to be uploaded"
+    );
     recorded.storage.refuse(None);
     eventually(|| {
         recorded.call.app.advance(Duration::from_secs(1));
@@ -286,7 +411,10 @@ fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it
 
 /// Returns whether the actor of an egress was rebuilt once, or will be.
 fn has_restarted(app: &TestApp) -> bool {
-    app.admin("GET", "/metrics").send().text().contains("conclave_actor_restarts_total{kind=\"egress\"} 1\n")
+    app.admin("GET", "/metrics")
+        .send()
+        .text()
+        .contains("conclave_actor_restarts_total{kind=\"egress\"} 1\n")
 }
 
 /// Advances the clock until the actor that has failed is rebuilt. A read would wait for that, and stop the clock meanwhile.
@@ -294,7 +422,10 @@ fn rebuilt(app: &TestApp) {
     eventually(|| has_restarted(app));
     eventually(|| {
         app.advance(Duration::from_secs(1));
-        let shown = app.admin("GET", "/debug/actors?kind=egress").send().expect(200);
+        let shown = app
+            .admin("GET", "/debug/actors?kind=egress")
+            .send()
+            .expect(200);
         shown["actors"][0]["status"] != "restarting"
     });
 }
@@ -315,7 +446,10 @@ fn an_egress_that_panics_during_its_upload_is_rebuilt_and_completes_it() {
         recorded.storage.refuse(None);
         rebuilt(&recorded.call.app);
         eventually(|| status(&recorded.call.app, &id) == "complete");
-        assert!(recorded.storage.object("calls/2026/g.ogg").unwrap().len() > PADDING, "{message}");
+        assert!(
+            recorded.storage.object("calls/2026/g.ogg").unwrap().len() > PADDING,
+            "{message}"
+        );
         eventually(|| !recorded.file("g.ogg").exists());
         assert!(has_restarted(&recorded.call.app), "{message}: once");
     }
@@ -331,13 +465,22 @@ fn a_storage_that_was_away_for_long_gets_the_file_once_it_is_back() {
         recorded.call.app.advance(Duration::from_secs(300));
         status(&recorded.call.app, &id) == "failed"
     });
-    let debug = recorded.call.app.actors(&format!("/{}/egress/{id}", recorded.call.app.project));
+    let debug = recorded
+        .call
+        .app
+        .actors(&format!("/{}/egress/{id}", recorded.call.app.project));
     assert_eq!(
-        (&debug["state"]["upload"]["phase"], &debug["timers"][0]["name"]),
+        (
+            &debug["state"]["upload"]["phase"],
+            &debug["timers"][0]["name"]
+        ),
         (&json!("waiting"), &json!("upload"))
     );
     let browser = Browser::new(&recorded.call.app);
-    let page = browser.page(&format!("/projects/{}/recordings/{id}", recorded.call.app.project));
+    let page = browser.page(&format!(
+        "/projects/{}/recordings/{id}",
+        recorded.call.app.project
+    ));
     assert!(page.contains("waiting</a>, next attempt"), "{page}");
     recorded.storage.refuse(None);
     let file = recorded.file("k.ogg");
@@ -348,7 +491,13 @@ fn a_storage_that_was_away_for_long_gets_the_file_once_it_is_back() {
     assert!(recorded.storage.object("calls/2026/k.ogg").unwrap().len() > PADDING);
     let recording = recording(&recorded.call.app, &id);
     assert_eq!(recording["status"], "failed", "a status is final");
-    assert!(recording["error"].as_str().unwrap().contains("a later attempt has uploaded the file"), "{recording}");
+    assert!(
+        recording["error"]
+            .as_str()
+            .unwrap()
+            .contains("a later attempt has uploaded the file"),
+        "{recording}"
+    );
 }
 
 #[test]
@@ -362,12 +511,23 @@ fn an_upload_that_keeps_failing_is_given_up_and_one_whose_destination_was_delete
         recorded.call.app.advance(Duration::from_secs(300));
         status(&recorded.call.app, &id) == "failed"
     });
-    assert!(recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("the storage answered 503"));
-    let path = format!("/v1/templates/{}/destinations/archive", default_template(&recorded.call.app));
+    assert!(
+        recording(&recorded.call.app, &id)["error"]
+            .as_str()
+            .unwrap()
+            .contains("the storage answered 503")
+    );
+    let path = format!(
+        "/v1/templates/{}/destinations/archive",
+        default_template(&recorded.call.app)
+    );
     recorded.call.app.delete(&path).send().expect_empty(204);
     let recorded = recorded.restart(TestApp::restart);
     eventually(|| {
-        recording(&recorded.call.app, &id)["error"].as_str().unwrap().contains("the destination was deleted")
+        recording(&recorded.call.app, &id)["error"]
+            .as_str()
+            .unwrap()
+            .contains("the destination was deleted")
     });
     assert!(recorded.file("e.ogg").exists());
 }
@@ -378,13 +538,27 @@ fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was
     // The stop ends the recording, whose upload would begin at once.
     recorded.storage.refuse(Some(403));
     let id = recorded.record("f.ogg");
-    let Recorded { call, storage, track, folder } = recorded;
-    let app = call.app.restart_with(|config| config.egress.allow_networks.clear());
+    let Recorded {
+        call,
+        storage,
+        track,
+        folder,
+    } = recorded;
+    let app = call
+        .app
+        .restart_with(|config| config.egress.allow_networks.clear());
     storage.refuse(None);
-    let recorded = Recorded { call: Call::new(app), storage, track, folder };
+    let recorded = Recorded {
+        call: Call::new(app),
+        storage,
+        track,
+        folder,
+    };
     eventually(|| {
         let error = recording(&recorded.call.app, &id)["error"].clone();
-        error.as_str().is_some_and(|error| error.contains("the storage has an address that is not public"))
+        error
+            .as_str()
+            .is_some_and(|error| error.contains("the storage has an address that is not public"))
     });
     assert_eq!(recorded.storage.counts().0, 0);
 }
@@ -398,7 +572,10 @@ fn a_storage_that_hangs_delays_no_upload_of_another_project() {
     ids.iter().for_each(|id| recorded.stop(id));
     let attempts = format!("/{}/egress", recorded.call.app.project);
     for id in &ids {
-        eventually(|| recorded.call.app.actors(&format!("{attempts}/{id}"))["state"]["upload"]["phase"] == "running");
+        eventually(|| {
+            recorded.call.app.actors(&format!("{attempts}/{id}"))["state"]["upload"]["phase"]
+                == "running"
+        });
     }
     eventually(|| hanging.held() > 0);
     let storage = recorded.storage.url();

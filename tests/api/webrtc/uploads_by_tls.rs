@@ -36,6 +36,9 @@ fn without_the_setting_the_recording_says_what_is_missing() {
     });
     let shown = recording(&recorded.call.app, &id);
     let error = shown["error"].as_str().unwrap();
-    assert!(error.contains("of an issuer that is not trusted (egress.root_certs, SSL_CERT_FILE)"), "{error}");
+    assert!(
+        error.contains("of an issuer that is not trusted (egress.root_certs, SSL_CERT_FILE)"),
+        "{error}"
+    );
     assert!(recorded.storage.names().is_empty());
 }

@@ -22,8 +22,16 @@ pub struct Encoder {
 }
 
 const SECTIONS: [NewSection<'_>; 2] = [
-    NewSection { kind: MediaKind::Audio, cid: "sound", rids: &[] },
-    NewSection { kind: MediaKind::Video, cid: "pictures", rids: &[] },
+    NewSection {
+        kind: MediaKind::Audio,
+        cid: "sound",
+        rids: &[],
+    },
+    NewSection {
+        kind: MediaKind::Video,
+        cid: "pictures",
+        rids: &[],
+    },
 ];
 
 impl Encoder {
@@ -35,9 +43,17 @@ impl Encoder {
         assert_eq!(response.status, 201, "{}", response.text());
         assert_eq!(response.headers["content-type"], "application/sdp");
         transport.connection.accept_answer(&response.text());
-        let (location, etag) = (response.headers["location"].clone(), response.headers["etag"].clone());
+        let (location, etag) = (
+            response.headers["location"].clone(),
+            response.headers["etag"].clone(),
+        );
         assert!(!format!("{:?}{}", response.headers, response.text()).contains(key(ingress)));
-        Self { transport, publications, location, etag }
+        Self {
+            transport,
+            publications,
+            location,
+            etag,
+        }
     }
 
     pub fn drive(&mut self) {
@@ -53,7 +69,9 @@ impl Encoder {
     fn patch(&self, app: &TestApp, condition: Option<&str>, fragment: &str) -> Response {
         let request = app.patch(&self.location).anonymous().raw(fragment);
         let request = request.header("content-type", "application/trickle-ice-sdpfrag");
-        condition.map_or(request.clone(), |tag| request.header("if-match", tag)).send()
+        condition
+            .map_or(request.clone(), |tag| request.header("if-match", tag))
+            .send()
     }
 }
 
@@ -74,7 +92,11 @@ impl ConnectedEncoder {
         app.room("standup");
         let ingress = whip_ingress(&app);
         let encoder = Encoder::connect(&app, &ingress);
-        Self { app, ingress, encoder }
+        Self {
+            app,
+            ingress,
+            encoder,
+        }
     }
 
     pub fn request_of_second_encoder(&self) -> Response {
@@ -98,7 +120,9 @@ fn offer() -> (SocketClient, String, Vec<Publication>) {
     let (offer, pending) = api.apply().expect("there is something to offer");
     transport.connection.pending = Some(pending);
     let tracks = mids.into_iter().zip([Codec::Opus, Codec::Vp8]);
-    let publications = tracks.map(|(mid, codec)| Publication::new(String::new(), mid, codec)).collect();
+    let publications = tracks
+        .map(|(mid, codec)| Publication::new(String::new(), mid, codec))
+        .collect();
     (transport, offer.to_sdp_string(), publications)
 }
 
@@ -107,7 +131,10 @@ fn key(ingress: &Value) -> &str {
 }
 
 fn post(app: &TestApp, key: &str, offer: &str) -> Request {
-    app.post(&format!("/whip/{key}")).anonymous().raw(offer).header("content-type", "application/sdp")
+    app.post(&format!("/whip/{key}"))
+        .anonymous()
+        .raw(offer)
+        .header("content-type", "application/sdp")
 }
 
 /// The response to an encoder that connects to a new room.
@@ -119,7 +146,10 @@ pub fn connected(app: &TestApp) -> Response {
 
 fn whip_ingress(app: &TestApp) -> Value {
     let body = json!({"input_type": "whip", "participant_identity": "studio", "participant_name": "Studio"});
-    app.post("/v1/rooms/standup/ingress").json(body).send().expect(201)
+    app.post("/v1/rooms/standup/ingress")
+        .json(body)
+        .send()
+        .expect(201)
 }
 
 impl Call {
@@ -128,21 +158,41 @@ impl Call {
     fn publish_by_whip(&mut self) -> (Value, [String; 2]) {
         let ingress = whip_ingress(&self.app);
         self.encoders.push(Encoder::connect(&self.app, &ingress));
-        self.wait("the encoder publishes", |call| call.status(&ingress) == "publishing");
-        let studio = self.app.get("/v1/rooms/standup/participants/studio").send().expect(200);
+        self.wait("the encoder publishes", |call| {
+            call.status(&ingress) == "publishing"
+        });
+        let studio = self
+            .app
+            .get("/v1/rooms/standup/participants/studio")
+            .send()
+            .expect(200);
         let track = |kind: &str| {
-            let found = studio["tracks"].as_array().unwrap().iter().find(|track| track["kind"] == kind);
-            found.unwrap_or_else(|| panic!("no {kind}: {studio}"))["sid"].as_str().unwrap().to_owned()
+            let found = studio["tracks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|track| track["kind"] == kind);
+            found.unwrap_or_else(|| panic!("no {kind}: {studio}"))["sid"]
+                .as_str()
+                .unwrap()
+                .to_owned()
         };
         (ingress, [track("audio"), track("video")])
     }
 
     fn status(&self, ingress: &Value) -> String {
-        self.app.ingress_now(ingress)["status"].as_str().unwrap().to_owned()
+        self.app.ingress_now(ingress)["status"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     fn has_participant(&self, identity: &str) -> bool {
-        self.app.get(&format!("/v1/rooms/standup/participants/{identity}")).send().status == 200
+        self.app
+            .get(&format!("/v1/rooms/standup/participants/{identity}"))
+            .send()
+            .status
+            == 200
     }
 }
 
@@ -154,24 +204,51 @@ fn an_encoder_publishes_sound_and_pictures_as_a_participant() {
     for track in &tracks {
         call.assert_receives(viewer, track);
     }
-    let studio = call.app.get("/v1/rooms/standup/participants/studio").send().expect(200);
+    let studio = call
+        .app
+        .get("/v1/rooms/standup/participants/studio")
+        .send()
+        .expect(200);
     assert_eq!(
         (&studio["kind"], &studio["name"], &studio["state"]),
         (&json!("ingress"), &json!("Studio"), &json!("active"))
     );
-    let shown = call.app.actors(&format!("/{}/room/standup", call.app.project))["media"].clone();
-    let encoder = shown.as_array().unwrap().iter().find(|shown| shown["identity"] == "studio").unwrap();
+    let shown = call
+        .app
+        .actors(&format!("/{}/room/standup", call.app.project))["media"]
+        .clone();
+    let encoder = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|shown| shown["identity"] == "studio")
+        .unwrap();
     assert_eq!(
-        (&encoder["transports"][0]["connected"], &encoder["published"][1]["codec"]),
+        (
+            &encoder["transports"][0]["connected"],
+            &encoder["published"][1]["codec"]
+        ),
         (&json!(true), &json!("video/VP8"))
     );
     // The encoder ends its session.
     let location = call.encoders[0].location.clone();
-    call.app.delete(&location).anonymous().send().expect_empty(200);
+    call.app
+        .delete(&location)
+        .anonymous()
+        .send()
+        .expect_empty(200);
     assert!(!call.has_participant("studio"));
     assert_eq!(call.status(&ingress), "inactive");
-    call.app.delete(&location).anonymous().send().expect_error(404, "not_found", None);
-    let sessions = call.app.get("/v1/sessions?identity=studio").send().expect(200);
+    call.app
+        .delete(&location)
+        .anonymous()
+        .send()
+        .expect_error(404, "not_found", None);
+    let sessions = call
+        .app
+        .get("/v1/sessions?identity=studio")
+        .send()
+        .expect(200);
     assert_eq!(sessions["sessions"][0]["track_count"], 2, "{sessions}");
 }
 
@@ -190,12 +267,23 @@ fn the_events_of_an_encoder_are_those_of_a_participant_and_of_its_endpoint() {
     // It closes its connection and says nothing more.
     call.encoders[0].transport.connection.rtc.close().unwrap();
     call.run(Duration::from_millis(200));
-    assert_eq!(call.status(&ingress), "publishing", "its request to end the session may come behind");
+    assert_eq!(
+        call.status(&ingress),
+        "publishing",
+        "its request to end the session may come behind"
+    );
     call.app.advance(Duration::from_secs(6));
-    call.wait("the encoder counts as lost", |call| call.status(&ingress) == "inactive");
+    call.wait("the encoder counts as lost", |call| {
+        call.status(&ingress) == "inactive"
+    });
     assert_eq!(
         call.app.event_types(&receiver),
-        ["track.unpublished", "track.unpublished", "participant.connection_aborted", "ingress.ended"]
+        [
+            "track.unpublished",
+            "track.unpublished",
+            "participant.connection_aborted",
+            "ingress.ended"
+        ]
     );
 }
 
@@ -208,20 +296,29 @@ fn moderation_holds_for_an_encoder() {
     call.assert_receives(viewer, &pictures);
     let mute = |call: &Call, muted: bool| {
         let body = json!({"track_sid": pictures, "muted": muted});
-        call.app.post("/v1/rooms/standup/participants/studio/mute").json(body).send().expect(200)
+        call.app
+            .post("/v1/rooms/standup/participants/studio/mute")
+            .json(body)
+            .send()
+            .expect(200)
     };
     mute(&call, true);
     call.assert_silent(viewer, &pictures);
     call.assert_receives(viewer, &sound);
     mute(&call, false);
     call.assert_receives(viewer, &pictures);
-    call.app.delete("/v1/rooms/standup/participants/studio").send().expect_empty(204);
+    call.app
+        .delete("/v1/rooms/standup/participants/studio")
+        .send()
+        .expect_empty(204);
     call.assert_silent(viewer, &sound);
     assert_eq!(call.status(&ingress), "inactive");
     // Its owner was not asked to stop, so it may come again.
     call.encoders.clear();
     call.encoders.push(Encoder::connect(&call.app, &ingress));
-    call.wait("the encoder publishes again", |call| call.status(&ingress) == "publishing");
+    call.wait("the encoder publishes again", |call| {
+        call.status(&ingress) == "publishing"
+    });
 }
 
 #[test]
@@ -230,11 +327,19 @@ fn deleting_the_endpoint_disconnects_its_encoder_at_once() {
     let viewer = call.join("alice", "host");
     let (ingress, [sound, pictures]) = call.publish_by_whip();
     call.assert_receives(viewer, &pictures);
-    call.app.delete(&format!("/v1/ingress/{}", ingress["ingress_id"].as_str().unwrap())).send().expect_empty(204);
+    call.app
+        .delete(&format!(
+            "/v1/ingress/{}",
+            ingress["ingress_id"].as_str().unwrap()
+        ))
+        .send()
+        .expect_empty(204);
     call.assert_silent(viewer, &pictures);
     call.assert_silent(viewer, &sound);
     assert!(!call.has_participant("studio"));
-    post(&call.app, key(&ingress), &offer().1).send().expect_error(404, "ingress_not_found", None);
+    post(&call.app, key(&ingress), &offer().1)
+        .send()
+        .expect_error(404, "ingress_not_found", None);
 }
 
 #[test]
@@ -242,10 +347,16 @@ fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused_before_the_bod
     let mut call = Call::start();
     let (ingress, _) = call.publish_by_whip();
     let app = &call.app;
-    post(app, "nokey", "").send().expect_error(404, "ingress_not_found", None);
-    post(app, key(&ingress), "").send().expect_error(409, "encoder_connected", None);
+    post(app, "nokey", "")
+        .send()
+        .expect_error(404, "ingress_not_found", None);
+    post(app, key(&ingress), "")
+        .send()
+        .expect_error(409, "encoder_connected", None);
     let rtmp = app.ingress("standup", "camera");
-    post(app, key(&rtmp), "").send().expect_error(404, "ingress_not_found", None);
+    post(app, key(&rtmp), "")
+        .send()
+        .expect_error(404, "ingress_not_found", None);
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     eventually(|| post(app, key(&ingress), &offer().1).send().status == 404);
 }
@@ -255,17 +366,27 @@ fn an_offer_that_cannot_be_published_is_refused_and_the_endpoint_stays_usable() 
     let app = TestApp::start_with_webrtc();
     app.room("standup");
     let ingress = whip_ingress(&app);
-    let refuse = |offer: &str| post(&app, key(&ingress), offer).send().expect_error(400, "invalid_request", None);
+    let refuse = |offer: &str| {
+        post(&app, key(&ingress), offer)
+            .send()
+            .expect_error(400, "invalid_request", None);
+    };
     refuse("");
-    refuse("v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 98\r\na=mid:0\r\na=sendonly\r\na=rtpmap:98 H263/90000\r\n");
+    refuse(
+        "v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 98\r\na=mid:0\r\na=sendonly\r\na=rtpmap:98 H263/90000\r\n",
+    );
     let offered = offer().1;
     refuse(&offered.replace("a=sendonly", "a=recvonly"));
     refuse(&offered.replace("a=ice-pwd:", "a=x-pwd:"));
     refuse(&offered.replace("a=fingerprint:", "a=x-fingerprint:"));
     let wrong_type = post(&app, key(&ingress), &offered).header("content-type", "application/json");
-    wrong_type.send().expect_error(415, "unsupported_media_type", None);
+    wrong_type
+        .send()
+        .expect_error(415, "unsupported_media_type", None);
     let long = format!("{offered}{}", "a=x-long:1\r\n".repeat(6_000));
-    post(&app, key(&ingress), &long).send().expect_error(413, "payload_too_large", None);
+    post(&app, key(&ingress), &long)
+        .send()
+        .expect_error(413, "payload_too_large", None);
     let mut encoder = Encoder::connect(&app, &ingress);
     eventually(|| {
         encoder.drive();
@@ -283,21 +404,37 @@ fn ice_is_restarted_by_a_fragment_with_new_credentials() {
     let encoder = &call.encoders[0];
     let (app, etag) = (&call.app, encoder.etag.clone());
     let (_, other_offer, _) = offer();
-    let ice: String =
-        other_offer.lines().filter(|line| line.starts_with("a=ice-")).map(|line| format!("{line}\r\n")).collect();
-    encoder.patch(app, None, &ice).expect_error(428, "precondition_required", None);
-    encoder.patch(app, Some("\"other\""), &ice).expect_error(412, "precondition_failed", None);
-    encoder.patch(app, Some(&etag), "a=nothing:1\r\n").expect_error(400, "invalid_request", None);
+    let ice: String = other_offer
+        .lines()
+        .filter(|line| line.starts_with("a=ice-"))
+        .map(|line| format!("{line}\r\n"))
+        .collect();
+    encoder
+        .patch(app, None, &ice)
+        .expect_error(428, "precondition_required", None);
+    encoder
+        .patch(app, Some("\"other\""), &ice)
+        .expect_error(412, "precondition_failed", None);
+    encoder
+        .patch(app, Some(&etag), "a=nothing:1\r\n")
+        .expect_error(400, "invalid_request", None);
     let restarted = encoder.patch(app, Some("*"), &ice);
     assert_eq!(restarted.status, 200, "{}", restarted.text());
-    assert_eq!(restarted.headers["content-type"], "application/trickle-ice-sdpfrag");
+    assert_eq!(
+        restarted.headers["content-type"],
+        "application/trickle-ice-sdpfrag"
+    );
     assert_ne!(restarted.headers["etag"], etag);
     for line in ["a=ice-ufrag:", "a=ice-pwd:", "a=candidate:"] {
         assert!(restarted.text().contains(line), "{}", restarted.text());
     }
-    encoder.patch(app, Some(&etag), &ice).expect_error(412, "precondition_failed", None);
+    encoder
+        .patch(app, Some(&etag), &ice)
+        .expect_error(412, "precondition_failed", None);
     // The same credentials again, with further addresses: there is nothing to do.
-    encoder.patch(app, Some(&restarted.headers["etag"]), &ice).expect_empty(204);
+    encoder
+        .patch(app, Some(&restarted.headers["etag"]), &ice)
+        .expect_empty(204);
     call.assert_receives(viewer, &pictures);
 }
 
@@ -307,16 +444,24 @@ fn browsers_may_publish_from_every_origin() {
     app.room("standup");
     let ingress = whip_ingress(&app);
     let path = format!("/whip/{}", key(&ingress));
-    let asked = app.request("OPTIONS", &path).anonymous().header("origin", "https://studio.example.org");
+    let asked = app
+        .request("OPTIONS", &path)
+        .anonymous()
+        .header("origin", "https://studio.example.org");
     let allowed = asked.header("access-control-request-method", "POST").send();
     allowed.expect_empty(204);
     assert_eq!(allowed.headers["access-control-allow-origin"], "*");
     assert!(allowed.headers["access-control-allow-methods"].contains("POST"));
     assert!(allowed.headers["access-control-allow-headers"].contains("Content-Type"));
     assert_eq!(allowed.headers["accept-post"], "application/sdp");
-    let refused = post(&app, "nokey", "").header("origin", "https://studio.example.org").send();
+    let refused = post(&app, "nokey", "")
+        .header("origin", "https://studio.example.org")
+        .send();
     assert_eq!(refused.headers["access-control-allow-origin"], "*");
-    app.get(&path).anonymous().send().expect_error(405, "method_not_allowed", None);
+    app.get(&path)
+        .anonymous()
+        .send()
+        .expect_error(405, "method_not_allowed", None);
 }
 
 #[test]
@@ -326,16 +471,25 @@ fn a_session_is_ended_by_the_stream_key_too() {
     let path = format!("/whip/{}", key(&ingress));
     call.app.delete(&path).anonymous().send().expect_empty(200);
     assert_eq!(call.status(&ingress), "inactive");
-    call.app.delete(&path).anonymous().send().expect_error(404, "not_found", None);
+    call.app
+        .delete(&path)
+        .anonymous()
+        .send()
+        .expect_error(404, "not_found", None);
 }
 
 #[test]
 fn guesses_of_stream_keys_are_limited_by_address() {
     let app = TestApp::start_with_webrtc();
     let mut answers = (0..400).map(|guess| post(&app, &format!("key{guess}"), "").send());
-    answers.next().unwrap().expect_error(404, "ingress_not_found", None);
+    answers
+        .next()
+        .unwrap()
+        .expect_error(404, "ingress_not_found", None);
     // What is limited is answered later than other calls, so one is enough.
-    let limited = answers.find(|answer| answer.status != 404).expect("the rate is limited");
+    let limited = answers
+        .find(|answer| answer.status != 404)
+        .expect("the rate is limited");
     limited.expect_error(429, "rate_limited", None);
     assert!(limited.headers.contains_key("retry-after"));
 }
@@ -346,9 +500,13 @@ fn an_encoder_that_never_connects_is_given_up() {
     let ingress = whip_ingress(&call.app);
     let (_, offer, _) = offer();
     assert_eq!(post(&call.app, key(&ingress), &offer).send().status, 201);
-    call.wait("the endpoint buffers", |call| call.status(&ingress) == "buffering");
+    call.wait("the endpoint buffers", |call| {
+        call.status(&ingress) == "buffering"
+    });
     call.app.advance(Duration::from_secs(61));
-    call.wait("the endpoint is free again", |call| call.status(&ingress) == "inactive");
+    call.wait("the endpoint is free again", |call| {
+        call.status(&ingress) == "inactive"
+    });
     let sessions = call.app.get("/v1/sessions").send().expect(200);
     assert_eq!(sessions["sessions"], json!([]));
 }
@@ -361,7 +519,9 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
     let (ingress, _) = call.publish_by_whip();
     call.app.endpoint(&receiver.url);
     call.run(Duration::from_secs(3));
-    post(&call.app, key(&ingress), &offer().1).send().expect_error(409, "encoder_connected", None);
+    post(&call.app, key(&ingress), &offer().1)
+        .send()
+        .expect_error(409, "encoder_connected", None);
     // Its network is gone: nothing comes, and its session stays.
     let lost = call.encoders.remove(0);
     let since = Instant::now();
@@ -375,16 +535,41 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
             break response;
         }
         assert_eq!(response.status, 409, "{}", response.text());
-        assert!(since.elapsed() < Duration::from_secs(20), "the key stays taken");
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "the key stays taken"
+        );
     };
-    assert!(since.elapsed() >= Duration::from_millis(1_500), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() >= Duration::from_millis(1_500),
+        "{:?}",
+        since.elapsed()
+    );
     transport.connection.accept_answer(&response.text());
-    let (location, etag) = (response.headers["location"].clone(), response.headers["etag"].clone());
-    call.encoders.push(Encoder { transport, publications, location, etag });
-    call.wait("the newcomer publishes", |call| call.status(&ingress) == "publishing");
-    let studio = call.app.get("/v1/rooms/standup/participants/studio").send().expect(200);
+    let (location, etag) = (
+        response.headers["location"].clone(),
+        response.headers["etag"].clone(),
+    );
+    call.encoders.push(Encoder {
+        transport,
+        publications,
+        location,
+        etag,
+    });
+    call.wait("the newcomer publishes", |call| {
+        call.status(&ingress) == "publishing"
+    });
+    let studio = call
+        .app
+        .get("/v1/rooms/standup/participants/studio")
+        .send()
+        .expect(200);
     call.assert_receives(viewer, studio["tracks"][0]["sid"].as_str().unwrap());
-    call.app.delete(&lost.location).anonymous().send().expect_error(404, "not_found", None);
+    call.app
+        .delete(&lost.location)
+        .anonymous()
+        .send()
+        .expect_error(404, "not_found", None);
     let types = call.app.event_types(&receiver);
     assert_eq!(
         types[..5],

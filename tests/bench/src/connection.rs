@@ -24,16 +24,25 @@ pub fn request(key: &str, head: &str, body: &str) -> Vec<u8> {
     let content = if body.is_empty() {
         String::new()
     } else {
-        format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len())
+        format!(
+            "content-type: application/json\r\ncontent-length: {}\r\n",
+            body.len()
+        )
     };
-    format!("{head} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n{content}\r\n{body}").into_bytes()
+    format!(
+        "{head} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n{content}\r\n{body}"
+    )
+    .into_bytes()
 }
 
 impl Connection {
     pub async fn open(address: &str) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(16 * 1024) })
+        Ok(Self {
+            stream,
+            buffer: Vec::with_capacity(16 * 1024),
+        })
     }
 
     /// Sends a request whose response goes on: waits until it has begun.
@@ -41,7 +50,11 @@ impl Connection {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         self.stream.read_buf(&mut self.buffer).await?;
-        if self.buffer.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err("the response has not begun".into()) }
+        if self.buffer.starts_with(b"HTTP/1.1 200") {
+            Ok(())
+        } else {
+            Err("the response has not begun".into())
+        }
     }
 
     /// Sends a request and returns its response, whatever it is.
@@ -52,9 +65,13 @@ impl Connection {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 return Err("the server closed the connection".into());
             }
-            let Some(head) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") else { continue };
+            let Some(head) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") else {
+                continue;
+            };
             let text = std::str::from_utf8(&self.buffer[..head])?;
-            let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = text
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
             let length = length.map_or(Ok(0), str::parse::<usize>)?;
             if self.buffer.len() >= head + 4 + length {
                 break (head, length);
@@ -62,22 +79,39 @@ impl Connection {
         };
         let text = std::str::from_utf8(&self.buffer[..head])?;
         let status = text.get(9..12).ok_or("no status")?.parse()?;
-        Ok(Response { status, head: text, body: &self.buffer[head + 4..head + 4 + length] })
+        Ok(Response {
+            status,
+            head: text,
+            body: &self.buffer[head + 4..head + 4 + length],
+        })
     }
 
     /// Sends a request and returns the body of its response, which must be a 2xx.
     pub async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], BenchError> {
         let response = self.send(request).await?;
         if response.status / 100 != 2 {
-            return Err(format!("refused: {} {}", response.head, String::from_utf8_lossy(response.body)).into());
+            return Err(format!(
+                "refused: {} {}",
+                response.head,
+                String::from_utf8_lossy(response.body)
+            )
+            .into());
         }
         Ok(response.body)
     }
 
     /// Sends a request and returns the JSON of its response.
     pub async fn json(&mut self, key: &str, head: &str, body: &Value) -> Result<Value, BenchError> {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
         let body = self.exchange(&request(key, head, &body)).await?;
-        Ok(if body.is_empty() { Value::Null } else { serde_json::from_slice(body)? })
+        Ok(if body.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(body)?
+        })
     }
 }

@@ -38,9 +38,18 @@ const PAGES: [(&str, &str); 27] = [
     ("room", ROOM),
     ("room that has ended", "/projects/{project}/rooms/past-17"),
     ("sessions", "/projects/{project}/sessions"),
-    ("sessions of a room, with timeline", "/projects/{project}/sessions?room=past-17"),
-    ("sessions of an identity", "/projects/{project}/sessions?identity=person-7"),
-    ("sessions, page 2,000", "/projects/{project}/sessions?offset=100000"),
+    (
+        "sessions of a room, with timeline",
+        "/projects/{project}/sessions?room=past-17",
+    ),
+    (
+        "sessions of an identity",
+        "/projects/{project}/sessions?identity=person-7",
+    ),
+    (
+        "sessions, page 2,000",
+        "/projects/{project}/sessions?offset=100000",
+    ),
     ("session", "/projects/{project}/sessions/{session}"),
     ("recordings", "/projects/{project}/recordings"),
     ("broadcasts", "/projects/{project}/broadcasts"),
@@ -48,8 +57,14 @@ const PAGES: [(&str, &str); 27] = [
     ("templates", "/projects/{project}/templates"),
     ("template", "/projects/{project}/templates/{template}"),
     ("webhooks", "/projects/{project}/webhooks"),
-    ("webhooks, failed deliveries", "/projects/{project}/webhooks?status=failed"),
-    ("webhooks, page 2,000", "/projects/{project}/webhooks?offset=100000"),
+    (
+        "webhooks, failed deliveries",
+        "/projects/{project}/webhooks?status=failed",
+    ),
+    (
+        "webhooks, page 2,000",
+        "/projects/{project}/webhooks?offset=100000",
+    ),
     ("delivery", "/projects/{project}/deliveries/{delivery}"),
     ("usage", "/projects/{project}/usage"),
     ("settings", "/projects/{project}/settings"),
@@ -70,7 +85,8 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let server = Process::conclave(conclave, &data)?;
     let mut participants = Vec::new();
     for number in 0..PARTICIPANTS {
-        let mut participant = Participant::new(&server, &server.key(), "bench", &format!("person-{number}")).await?;
+        let mut participant =
+            Participant::new(&server, &server.key(), "bench", &format!("person-{number}")).await?;
         participant.join().await?;
         participants.push(participant);
     }
@@ -78,8 +94,15 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let mut figures = Vec::new();
     for (name, path) in PAGES {
         let request = get(&names.fill(path));
-        let sample = load::one_after_the_other(&server.admin(), (WARM_UP, READINGS), |_| request.clone()).await?;
-        let p99 = Figure::new(format!("{name}, p99"), sample.percentile(99.0), Unit::Milliseconds).under(100.0);
+        let sample =
+            load::one_after_the_other(&server.admin(), (WARM_UP, READINGS), |_| request.clone())
+                .await?;
+        let p99 = Figure::new(
+            format!("{name}, p99"),
+            sample.percentile(99.0),
+            Unit::Milliseconds,
+        )
+        .under(100.0);
         figures.push(p99.note(format!("median {:.2} ms", sample.percentile(50.0))));
     }
     figures.extend(open_pages(&server, &names).await?);
@@ -112,20 +135,33 @@ impl Names {
     async fn read(server: &Process) -> Result<Self, BenchError> {
         let mut connection = Connection::open(&server.api()).await?;
         let mut first = async |list: &'static str, path: &str, field: &str| {
-            let listed = connection.json(&server.key(), &format!("GET {path}"), &Value::Null).await?;
+            let listed = connection
+                .json(&server.key(), &format!("GET {path}"), &Value::Null)
+                .await?;
             let found = listed[list][0][field].as_str().map(str::to_owned);
             found.ok_or_else(|| BenchError::from(format!("{path} lists nothing")))
         };
         Ok(Self([
-            ("{project}", first("rooms", "/v1/rooms", "project_id").await?),
+            (
+                "{project}",
+                first("rooms", "/v1/rooms", "project_id").await?,
+            ),
             ("{session}", first("sessions", "/v1/sessions", "id").await?),
-            ("{delivery}", first("webhook_deliveries", "/v1/webhook-deliveries", "id").await?),
-            ("{template}", first("templates", "/v1/templates", "id").await?),
+            (
+                "{delivery}",
+                first("webhook_deliveries", "/v1/webhook-deliveries", "id").await?,
+            ),
+            (
+                "{template}",
+                first("templates", "/v1/templates", "id").await?,
+            ),
         ]))
     }
 
     fn fill(&self, path: &str) -> String {
-        self.0.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
+        self.0.iter().fold(path.to_owned(), |path, (name, value)| {
+            path.replace(name, value)
+        })
     }
 }
 
@@ -137,7 +173,9 @@ async fn open_pages(server: &Process, names: &Names) -> Result<[Figure; 2], Benc
     };
     let closed = cpu_of(server, sleep).await?;
     let mut stream = Connection::open(&server.admin()).await?;
-    stream.start(&get(&format!("{}/events", names.fill(ROOM)))).await?;
+    stream
+        .start(&get(&format!("{}/events", names.fill(ROOM))))
+        .await?;
     let address = server.admin();
     let pages = OPEN_PAGES.map(|path| keep_open(&address, names.fill(path)));
     let open = cpu_of(server, async { try_join_all(pages).await.map(drop) }).await?;
@@ -146,7 +184,10 @@ async fn open_pages(server: &Process, names: &Names) -> Result<[Figure; 2], Benc
         Figure::new("no page is open, CPU", closed, Unit::Percent).note("of one core"),
         Figure::new("an open page adds, CPU", each, Unit::Percent)
             .under(0.1)
-            .note(format!("of one core; with all {} pages it uses {open:.2} %", OPEN_PAGES.len())),
+            .note(format!(
+                "of one core; with all {} pages it uses {open:.2} %",
+                OPEN_PAGES.len()
+            )),
     ])
 }
 
@@ -154,7 +195,8 @@ async fn open_pages(server: &Process, names: &Names) -> Result<[Figure; 2], Benc
 async fn keep_open(address: &str, path: String) -> Result<(), BenchError> {
     let mut connection = Connection::open(address).await?;
     let begun = Instant::now();
-    let every = interval(connection.exchange(&get(&path)).await?).ok_or("the page does not read itself again")?;
+    let every = interval(connection.exchange(&get(&path)).await?)
+        .ok_or("the page does not read itself again")?;
     while begun.elapsed() + every <= OPEN {
         tokio::time::sleep(every).await;
         connection.exchange(&get(&path)).await?;
@@ -165,12 +207,21 @@ async fn keep_open(address: &str, path: String) -> Result<(), BenchError> {
 
 /// How often a page reads itself again, from its text.
 fn interval(page: &[u8]) -> Option<Duration> {
-    let (_, rest) = std::str::from_utf8(page).ok()?.split_once("data-every=\"")?;
-    rest.split('"').next()?.parse().ok().map(Duration::from_secs)
+    let (_, rest) = std::str::from_utf8(page)
+        .ok()?
+        .split_once("data-every=\"")?;
+    rest.split('"')
+        .next()?
+        .parse()
+        .ok()
+        .map(Duration::from_secs)
 }
 
 /// The share of a core that the server uses meanwhile, in percent.
-async fn cpu_of(server: &Process, meanwhile: impl Future<Output = Result<(), BenchError>>) -> Result<f64, BenchError> {
+async fn cpu_of(
+    server: &Process,
+    meanwhile: impl Future<Output = Result<(), BenchError>>,
+) -> Result<f64, BenchError> {
     let (before, begun) = (server.cpu()?, Instant::now());
     meanwhile.await?;
     Ok((server.cpu()? - before) / begun.elapsed().as_secs_f64() * 100.0)

@@ -48,7 +48,9 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         about: "The events of 2,000 joins and leaves, each delivered to 20 receivers on the same machine, signed and \
                 recorded. The ceiling is 20 threads that only post the same bytes with the same client.",
         figures: vec![
-            Figure::new("deliveries", seen / ceiling, Unit::Ratio).at_least(0.6).note(rates),
+            Figure::new("deliveries", seen / ceiling, Unit::Ratio)
+                .at_least(0.6)
+                .note(rates),
             Figure::new("deliveries each second", seen, Unit::PerSecond).at_least(8_000.0),
         ],
         curves: Vec::new(),
@@ -56,19 +58,27 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 }
 
 /// Returns how many deliveries the server makes in a second, while it makes them.
-async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Result<f64, BenchError> {
+async fn deliver(
+    conclave: &Path,
+    scratch: &Path,
+    receivers: &Receivers,
+) -> Result<f64, BenchError> {
     let server = Process::conclave(conclave, &scratch.join("data"))?;
     let (mut api, key) = (Connection::open(&server.api()).await?, server.key());
     for url in &receivers.urls {
-        api.json(&key, "POST /v1/webhook-endpoints", &json!({"url": url})).await?;
+        api.json(&key, "POST /v1/webhook-endpoints", &json!({"url": url}))
+            .await?;
     }
-    api.json(&key, "POST /v1/rooms", &json!({"name": "bench"})).await?;
+    api.json(&key, "POST /v1/rooms", &json!({"name": "bench"}))
+        .await?;
     let before = receivers.received.load(Ordering::Relaxed);
     let participants = (0..PARTICIPANTS).map(|number| join_and_leave(&server, number));
     try_join_all(participants).await?;
     let posts = (2 * PARTICIPANTS * PAIRS * RECEIVERS) as u64;
     // Posted at the next tick, whenever that is. What was posted at an earlier one is not measured.
-    let first = receivers.wait_for_more_than(receivers.received.load(Ordering::Relaxed)).await?;
+    let first = receivers
+        .wait_for_more_than(receivers.received.load(Ordering::Relaxed))
+        .await?;
     let (begun, started) = (first - before, Instant::now());
     receivers.wait_for_more_than(before + posts - 1).await?;
     Ok((posts - begun) as f64 / started.elapsed().as_secs_f64())
@@ -76,7 +86,8 @@ async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Resu
 
 /// Joins and leaves the room again and again.
 async fn join_and_leave(server: &Process, number: usize) -> Result<(), BenchError> {
-    let mut participant = Participant::new(server, &server.key(), "bench", &format!("user-{number}")).await?;
+    let mut participant =
+        Participant::new(server, &server.key(), "bench", &format!("user-{number}")).await?;
     for _ in 0..PAIRS {
         let sid = participant.join().await?;
         participant.leave(&sid).await?;
@@ -87,14 +98,17 @@ async fn join_and_leave(server: &Process, number: usize) -> Result<(), BenchErro
 impl Receivers {
     fn start() -> Result<Self, BenchError> {
         let received = Arc::new(AtomicU64::new(0));
-        let listeners: Vec<_> =
-            (0..RECEIVERS).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        let listeners: Vec<_> = (0..RECEIVERS)
+            .map(|_| std::net::TcpListener::bind("127.0.0.1:0"))
+            .collect::<Result<_, _>>()?;
         let urls = listeners
             .iter()
             .map(|listener| listener.local_addr().map(|at| format!("http://{at}/")))
             .collect::<Result<_, _>>()?;
         let counter = Arc::clone(&received);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         // Ends with the program.
         std::thread::spawn(move || {
             runtime.block_on(async {
@@ -127,8 +141,14 @@ impl Receivers {
 
     /// Returns how many requests a thread for each receiver posts in a second.
     fn post_in_a_loop(&self) -> f64 {
-        let (sender, over) =
-            (Sender::new(allow_loopback(), Duration::from_secs(5), &TrustedRoots::default()), AtomicBool::new(false));
+        let (sender, over) = (
+            Sender::new(
+                allow_loopback(),
+                Duration::from_secs(5),
+                &TrustedRoots::default(),
+            ),
+            AtomicBool::new(false),
+        );
         let (before, started) = (self.received.load(Ordering::Relaxed), Instant::now());
         std::thread::scope(|scope| {
             for url in &self.urls {
@@ -147,7 +167,8 @@ impl Receivers {
 }
 
 fn delivery(url: &str) -> Delivery {
-    let payload = json!({"type": "participant.joined", "room": "bench", "padding": "x".repeat(180)});
+    let payload =
+        json!({"type": "participant.joined", "room": "bench", "padding": "x".repeat(180)});
     let at = Timestamp::from_millis(0);
     let endpoint = WebhookEndpoint {
         id: EndpointId::new(),
@@ -166,7 +187,10 @@ fn delivery(url: &str) -> Delivery {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, received: Arc<AtomicU64>) -> Result<(), BenchError> {
+async fn accept(
+    listener: std::net::TcpListener,
+    received: Arc<AtomicU64>,
+) -> Result<(), BenchError> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     loop {
@@ -193,9 +217,16 @@ async fn answer(mut stream: TcpStream, received: Arc<AtomicU64>) -> Result<(), B
 
 /// Whether a request has arrived with its body.
 fn is_whole(buffer: &[u8]) -> bool {
-    let Some(head) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
+    let Some(head) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return false;
+    };
     let text = String::from_utf8_lossy(&buffer[..head]).to_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse::<usize>().ok());
+    let length = text.lines().find_map(|line| {
+        line.strip_prefix("content-length: ")?
+            .trim()
+            .parse::<usize>()
+            .ok()
+    });
     buffer.len() >= head + 4 + length.unwrap_or(0)
 }
 

@@ -57,7 +57,13 @@ pub struct Curve {
 
 impl Figure {
     pub fn new(name: impl Into<String>, value: f64, unit: Unit) -> Self {
-        Self { name: name.into(), value, unit, bound: None, note: String::new() }
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            bound: None,
+            note: String::new(),
+        }
     }
 
     pub fn at_least(mut self, bound: f64) -> Self {
@@ -91,7 +97,12 @@ impl Figure {
             None => String::new(),
         };
         let missed = if self.passes() { "" } else { " (missed)" };
-        [self.name.clone(), self.unit.write(self.value), format!("{bound}{missed}"), self.note.clone()]
+        [
+            self.name.clone(),
+            self.unit.write(self.value),
+            format!("{bound}{missed}"),
+            self.note.clone(),
+        ]
     }
 }
 
@@ -127,11 +138,19 @@ impl Section {
     /// The table for people at a terminal.
     pub fn text(&self) -> String {
         let rows: Vec<_> = self.figures.iter().map(Figure::columns).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            rows.iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let widths = [width(0), width(1), width(2)];
         let mut text = format!("\n{}\n", self.title);
         for [name, value, bound, note] in &rows {
-            let line = format!("  {name:<0$}  {value:>1$}  {bound:<2$}  {note}", widths[0], widths[1], widths[2]);
+            let line = format!(
+                "  {name:<0$}  {value:>1$}  {bound:<2$}  {note}",
+                widths[0], widths[1], widths[2]
+            );
             let _ = writeln!(text, "{}", line.trim_end());
         }
         text
@@ -166,6 +185,10 @@ mod tests {
         let missed = Figure::new("ratio", 0.59, Unit::Ratio).at_least(0.6);
         assert!(!missed.passes());
         assert_eq!(missed.columns()[2], "at least 0.60 (missed)");
-        assert!(Figure::new("p99", 4.9, Unit::Milliseconds).under(5.0).passes());
+        assert!(
+            Figure::new("p99", 4.9, Unit::Milliseconds)
+                .under(5.0)
+                .passes()
+        );
     }
 }

@@ -10,8 +10,7 @@ use crate::connection::Connection;
 use crate::process::Process;
 
 /// The numbers above `?1` up to `?2`, as `n`.
-const NUMBERS: &str =
-    "WITH RECURSIVE numbers (n) AS (SELECT ?1 + 1 WHERE ?1 < ?2 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2) ";
+const NUMBERS: &str = "WITH RECURSIVE numbers (n) AS (SELECT ?1 + 1 WHERE ?1 < ?2 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2) ";
 /// Ended rooms that sessions were in.
 const PAST_ROOMS: u32 = 1_000;
 
@@ -54,7 +53,9 @@ impl Filler {
         let server = Process::conclave(conclave, data)?;
         let mut connection = Connection::open(&server.api()).await?;
         let room = json!({"name": "bench", "empty_timeout_seconds": 36_000});
-        connection.json(&server.key(), "POST /v1/rooms", &room).await?;
+        connection
+            .json(&server.key(), "POST /v1/rooms", &room)
+            .await?;
         server.stop()?;
         Self::open(data)
     }
@@ -62,14 +63,19 @@ impl Filler {
     /// Opens the database in a data directory.
     pub fn open(data: &Path) -> Result<Self, BenchError> {
         let connection = rusqlite::Connection::open(data.join("conclave.db"))?;
-        connection
-            .execute_batch("PRAGMA synchronous = OFF; PRAGMA cache_size = -500000; PRAGMA temp_store = MEMORY")?;
+        connection.execute_batch(
+            "PRAGMA synchronous = OFF; PRAGMA cache_size = -500000; PRAGMA temp_store = MEMORY",
+        )?;
         let project = connection.query_row("SELECT id FROM projects", [], |row| row.get(0))?;
-        Ok(Self { connection, project })
+        Ok(Self {
+            connection,
+            project,
+        })
     }
 
     fn insert(&self, sql: &str, from: u32, to: u32) -> Result<(), BenchError> {
-        self.connection.execute(&format!("{NUMBERS}{sql}"), params![from, to, self.project])?;
+        self.connection
+            .execute(&format!("{NUMBERS}{sql}"), params![from, to, self.project])?;
         Ok(())
     }
 

@@ -20,7 +20,12 @@ pub async fn measure(conclave: &Path, scratch: &Path, url: &str) -> Result<Figur
     filler.deliveries(0, ROWS)?;
     drop(filler);
     let mut import = Command::new(conclave);
-    import.env("CONCLAVE_DATABASE__URL", url).arg("--data").arg(&data).arg("import").arg(data.join("conclave.db"));
+    import
+        .env("CONCLAVE_DATABASE__URL", url)
+        .arg("--data")
+        .arg(&data)
+        .arg("import")
+        .arg(data.join("conclave.db"));
     let begun = Instant::now();
     if !import.stdout(Stdio::null()).status()?.success() {
         return Err("the import failed".into());

@@ -37,9 +37,19 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         ceiling += write_rows(&ceiling_file, batch.round() as usize)? / ROUNDS as f64;
     }
     let seen = rounds.into_iter().reduce(Sample::and).ok_or("no round")?;
-    let rates = format!("{} of {} changes/s", thousands(seen.rate()), thousands(ceiling));
-    let ratio = Figure::new("join and leave", seen.rate() / ceiling, Unit::Ratio).at_least(0.25).note(rates);
-    let p99 = Figure::new("join and leave, p99", seen.percentile(99.0), Unit::Milliseconds);
+    let rates = format!(
+        "{} of {} changes/s",
+        thousands(seen.rate()),
+        thousands(ceiling)
+    );
+    let ratio = Figure::new("join and leave", seen.rate() / ceiling, Unit::Ratio)
+        .at_least(0.25)
+        .note(rates);
+    let p99 = Figure::new(
+        "join and leave, p99",
+        seen.percentile(99.0),
+        Unit::Milliseconds,
+    );
     let p99 = p99.note(format!("median {:.2} ms", seen.percentile(50.0)));
     Ok(Section {
         title: "Joins and leaves",
@@ -54,7 +64,12 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 async fn create_rooms(server: &Process) -> Result<(), BenchError> {
     let mut api = Connection::open(&server.api()).await?;
     for number in 0..ROOMS {
-        api.json(&server.key(), "POST /v1/rooms", &json!({"name": format!("room-{number}")})).await?;
+        api.json(
+            &server.key(),
+            "POST /v1/rooms",
+            &json!({"name": format!("room-{number}")}),
+        )
+        .await?;
     }
     Ok(())
 }
@@ -69,9 +84,17 @@ async fn participants(server: &Process) -> Result<Vec<Participant>, BenchError> 
 }
 
 /// Lets all participants join and leave for a time.
-pub async fn join_and_leave(participants: Vec<Participant>, time: Duration) -> Result<Sample, BenchError> {
+pub async fn join_and_leave(
+    participants: Vec<Participant>,
+    time: Duration,
+) -> Result<Sample, BenchError> {
     let until = Instant::now() + time;
-    let latencies = try_join_all(participants.into_iter().map(|participant| repeat(participant, until))).await?;
+    let latencies = try_join_all(
+        participants
+            .into_iter()
+            .map(|participant| repeat(participant, until)),
+    )
+    .await?;
     Ok(Sample::new(latencies.concat(), time))
 }
 
@@ -91,17 +114,24 @@ async fn repeat(mut participant: Participant, until: Instant) -> Result<Vec<Dura
 /// Copies the server's database, so that the ceiling has the same tables, indexes and rows.
 fn prepare_ceiling(database: &Path, to: &Path) -> Result<(), BenchError> {
     let database = Database::open(database)?;
-    database.execute("VACUUM INTO ?1", params![to.to_str().ok_or("a path that is no text")?])?;
+    database.execute(
+        "VACUUM INTO ?1",
+        params![to.to_str().ok_or("a path that is no text")?],
+    )?;
     Ok(())
 }
 
 /// Returns how many joins and leaves SQLite writes in a second.
 fn write_rows(file: &Path, batch: usize) -> Result<f64, BenchError> {
     let database = Database::open(file)?;
-    database.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")?;
+    database.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000",
+    )?;
     database.set_prepared_statement_cache_capacity(16);
     let (project, room): (String, Vec<u8>) =
-        database.query_row("SELECT project_id, id FROM rooms LIMIT 1", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        database.query_row("SELECT project_id, id FROM rooms LIMIT 1", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     let (started, mut written) = (Instant::now(), 0_usize);
     while started.elapsed() < ROUND {
         database.execute_batch("BEGIN IMMEDIATE")?;
@@ -126,11 +156,19 @@ fn write_pair(database: &Database, project: &str, room: &[u8]) -> Result<(), Ben
                      unixepoch() * 1000) RETURNING id",
         )?
         .query_row(params![project, room], |row| row.get::<_, Vec<u8>>(0))?;
-    database.prepare_cached("UPDATE rooms SET empty_deadline = NULL WHERE id = ?1")?.execute(params![room])?;
-    database.prepare_cached(event)?.execute(params![project, "participant.joined", payload])?;
+    database
+        .prepare_cached("UPDATE rooms SET empty_deadline = NULL WHERE id = ?1")?
+        .execute(params![room])?;
+    database
+        .prepare_cached(event)?
+        .execute(params![project, "participant.joined", payload])?;
     let close = "UPDATE sessions SET left_at = unixepoch() * 1000 WHERE id = ?1";
     database.prepare_cached(close)?.execute(params![session])?;
-    database.prepare_cached("UPDATE rooms SET empty_deadline = 1 WHERE id = ?1")?.execute(params![room])?;
-    database.prepare_cached(event)?.execute(params![project, "participant.left", payload])?;
+    database
+        .prepare_cached("UPDATE rooms SET empty_deadline = 1 WHERE id = ?1")?
+        .execute(params![room])?;
+    database
+        .prepare_cached(event)?
+        .execute(params![project, "participant.left", payload])?;
     Ok(())
 }

@@ -24,18 +24,35 @@ const LISTS: [(&str, &str); 12] = [
     ("sessions of a room", "/v1/sessions?room=past-17"),
     ("sessions of an identity", "/v1/sessions?identity=person-7"),
     ("sessions of a role", "/v1/sessions?role=role-1"),
-    ("sessions of an identity in a room", "/v1/sessions?room=past-17&identity=person-7"),
+    (
+        "sessions of an identity in a room",
+        "/v1/sessions?room=past-17&identity=person-7",
+    ),
     ("open sessions", "/v1/sessions?active=true"),
     ("closed sessions", "/v1/sessions?active=false"),
     ("deliveries", "/v1/webhook-deliveries"),
     ("failed deliveries", "/v1/webhook-deliveries?status=failed"),
-    ("deliveries of a type", "/v1/webhook-deliveries?event_type=room.started"),
-    ("failed deliveries of a type", "/v1/webhook-deliveries?event_type=room.started&status=failed"),
-    ("pending deliveries", "/v1/webhook-deliveries?status=pending"),
+    (
+        "deliveries of a type",
+        "/v1/webhook-deliveries?event_type=room.started",
+    ),
+    (
+        "failed deliveries of a type",
+        "/v1/webhook-deliveries?event_type=room.started&status=failed",
+    ),
+    (
+        "pending deliveries",
+        "/v1/webhook-deliveries?status=pending",
+    ),
 ];
 
 /// The lists whose growth is drawn.
-const DRAWN: [&str; 4] = ["sessions", "sessions of an identity", "deliveries", "failed deliveries"];
+const DRAWN: [&str; 4] = [
+    "sessions",
+    "sessions of an identity",
+    "deliveries",
+    "failed deliveries",
+];
 
 /// Measures at each size, on one data directory that is filled between.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
@@ -52,7 +69,10 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         filled = size;
         let server = Process::conclave(conclave, &data)?;
         for (name, points) in &mut lines {
-            let (_, path) = LISTS.iter().find(|(list, _)| list == name).ok_or("no such list")?;
+            let (_, path) = LISTS
+                .iter()
+                .find(|(list, _)| list == name)
+                .ok_or("no such list")?;
             points.push((f64::from(size), page(&server, path).await?.percentile(50.0)));
         }
         if size == SIZES[SIZES.len() - 1] {
@@ -66,8 +86,18 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         about: "The first page of each list: p99 of 200 sequential requests.",
         figures,
         curves: vec![
-            Curve { title: "Lists by the number of rows", size: "rows", unit: "ms", lines },
-            Curve { title: "Deep pages by the rows that they skip", size: "offset", unit: "ms", lines: deep },
+            Curve {
+                title: "Lists by the number of rows",
+                size: "rows",
+                unit: "ms",
+                lines,
+            },
+            Curve {
+                title: "Deep pages by the rows that they skip",
+                size: "offset",
+                unit: "ms",
+                lines: deep,
+            },
         ],
     })
 }
@@ -76,7 +106,12 @@ async fn all_lists(server: &Process) -> Result<Vec<Figure>, BenchError> {
     let mut figures = Vec::new();
     for (name, path) in LISTS {
         let sample = page(server, path).await?;
-        let p99 = Figure::new(format!("{name}, p99"), sample.percentile(99.0), Unit::Milliseconds).under(5.0);
+        let p99 = Figure::new(
+            format!("{name}, p99"),
+            sample.percentile(99.0),
+            Unit::Milliseconds,
+        )
+        .under(5.0);
         figures.push(p99.note(format!("median {:.2} ms", sample.percentile(50.0))));
     }
     Ok(figures)

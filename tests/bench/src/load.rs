@@ -21,7 +21,10 @@ pub struct Sample {
 impl Sample {
     /// Takes latencies that were seen in a time.
     pub fn new(latencies: Vec<Duration>, time: Duration) -> Self {
-        Self { latencies, seconds: time.as_secs_f64() }
+        Self {
+            latencies,
+            seconds: time.as_secs_f64(),
+        }
     }
 
     /// Responses each second.
@@ -31,13 +34,17 @@ impl Sample {
 
     /// The latency in milliseconds within which this percentage of all responses came.
     pub fn percentile(&self, percent: f64) -> f64 {
-        percentile(&self.latencies, percent).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)
+        percentile(&self.latencies, percent)
+            .map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)
     }
 
     /// Joins two samples of the same load.
     pub fn and(self, other: Self) -> Self {
         let seconds = self.seconds + other.seconds;
-        Self::new([self.latencies, other.latencies].concat(), Duration::from_secs_f64(seconds))
+        Self::new(
+            [self.latencies, other.latencies].concat(),
+            Duration::from_secs_f64(seconds),
+        )
     }
 }
 
@@ -111,7 +118,10 @@ mod tests {
     #[test]
     fn a_percentile_is_one_of_the_times() {
         let times: Vec<u32> = (1..=200).rev().collect();
-        assert_eq!([0.0, 50.0, 99.0, 100.0].map(|percent| percentile(&times, percent)), [1, 100, 198, 200].map(Some));
+        assert_eq!(
+            [0.0, 50.0, 99.0, 100.0].map(|percent| percentile(&times, percent)),
+            [1, 100, 198, 200].map(Some)
+        );
         assert_eq!(percentile::<u32>(&[], 50.0), None);
     }
 }

@@ -82,8 +82,15 @@ enum Part {
     Postgres,
 }
 
-const PARTS: [Part; 7] =
-    [Part::Requests, Part::Joins, Part::Deliveries, Part::Rooms, Part::Lists, Part::Console, Part::Postgres];
+const PARTS: [Part; 7] = [
+    Part::Requests,
+    Part::Joins,
+    Part::Deliveries,
+    Part::Rooms,
+    Part::Lists,
+    Part::Console,
+    Part::Postgres,
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -106,12 +113,19 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
     match &arguments.test {
         Some(Test::Overload(options)) => return overload::run(&arguments.conclave, options),
         Some(Test::Attacks(options)) => return attacks::run(&arguments.conclave, options),
-        Some(Test::Media(options)) => return media::run(&arguments.conclave, arguments.report.as_deref(), options),
+        Some(Test::Media(options)) => {
+            return media::run(&arguments.conclave, arguments.report.as_deref(), options);
+        }
         None => {}
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let mut sections = Vec::new();
-    for part in PARTS.into_iter().filter(|part| arguments.only.is_empty() || arguments.only.contains(part)) {
+    for part in PARTS
+        .into_iter()
+        .filter(|part| arguments.only.is_empty() || arguments.only.contains(part))
+    {
         if part == Part::Postgres && Programs::find().is_none() {
             println!("skipped: PostgreSQL {OLDEST_VERSION} or newer is not installed");
             continue;

@@ -8,8 +8,12 @@ use crate::connection::{Connection, request};
 /// Returns the value of each metric, by its name with its labels.
 pub async fn read(admin: &str) -> Result<BTreeMap<String, f64>, BenchError> {
     let mut connection = Connection::open(admin).await?;
-    let body = connection.exchange(&request("", "GET /metrics", "")).await?;
-    let lines = std::str::from_utf8(body)?.lines().filter(|line| !line.starts_with('#'));
+    let body = connection
+        .exchange(&request("", "GET /metrics", ""))
+        .await?;
+    let lines = std::str::from_utf8(body)?
+        .lines()
+        .filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
             let (name, value) = line.rsplit_once(' ').ok_or("no value")?;

@@ -52,7 +52,10 @@ enum Load {
 /// Measures a server on PostgreSQL, and alternately one on a file.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let settings = DURABLE.map(str::to_owned).into();
-    let cluster = Cluster::start(ClusterOptions { settings, ..ClusterOptions::default() });
+    let cluster = Cluster::start(ClusterOptions {
+        settings,
+        ..ClusterOptions::default()
+    });
     let (database, proxy) = (cluster.database(), Proxy::start(cluster.address()));
     proxy.delay(ROUND_TRIP);
     let url = database.url_at(proxy.address());
@@ -60,10 +63,16 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let file = Server::start(conclave, &scratch.join("file"), None).await?;
     let both = [&server, &file];
     let mut figures = vec![
-        written("creates, 32 projects", both, Load::Creates, PROJECTS).await?.at_least(1_800.0),
-        written("joins and leaves, 32 projects", both, Load::Joins, PROJECTS).await?.at_least(900.0),
+        written("creates, 32 projects", both, Load::Creates, PROJECTS)
+            .await?
+            .at_least(1_800.0),
+        written("joins and leaves, 32 projects", both, Load::Joins, PROJECTS)
+            .await?
+            .at_least(900.0),
         written("creates, one project", both, Load::Creates, 1).await?,
-        written("joins and leaves, one project", both, Load::Joins, 1).await?.at_least(170.0),
+        written("joins and leaves, one project", both, Load::Joins, 1)
+            .await?
+            .at_least(170.0),
     ];
     figures.push(read(both).await?.under(3.0));
     let empty = cluster.database();
@@ -81,7 +90,12 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 }
 
 /// Returns how many changes the first server makes, beside the second.
-async fn written(name: &str, servers: [&Server; 2], load: Load, projects: usize) -> Result<Figure, BenchError> {
+async fn written(
+    name: &str,
+    servers: [&Server; 2],
+    load: Load,
+    projects: usize,
+) -> Result<Figure, BenchError> {
     let [seen, file] = alternate(servers, load, projects).await?;
     let note = format!(
         "median {:.1} ms, p99 {:.1} ms; on a file {}/s",
@@ -92,20 +106,40 @@ async fn written(name: &str, servers: [&Server; 2], load: Load, projects: usize)
     Ok(Figure::new(name, seen.rate(), Unit::PerSecond).note(note))
 }
 
-async fn alternate([server, file]: [&Server; 2], load: Load, projects: usize) -> Result<[Sample; 2], BenchError> {
+async fn alternate(
+    [server, file]: [&Server; 2],
+    load: Load,
+    projects: usize,
+) -> Result<[Sample; 2], BenchError> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push([server.round(load, projects).await?, file.round(load, projects).await?]);
+        rounds.push([
+            server.round(load, projects).await?,
+            file.round(load, projects).await?,
+        ]);
     }
-    let join = |[one, two]: [Sample; 2], [other, another]: [Sample; 2]| [one.and(other), two.and(another)];
-    rounds.into_iter().reduce(join).ok_or_else(|| "no round".into())
+    let join =
+        |[one, two]: [Sample; 2], [other, another]: [Sample; 2]| [one.and(other), two.and(another)];
+    rounds
+        .into_iter()
+        .reduce(join)
+        .ok_or_else(|| "no round".into())
 }
 
 /// Returns the time of a read from the first server, beside the second.
 async fn read([server, file]: [&Server; 2]) -> Result<Figure, BenchError> {
     let (seen, file) = (server.read().await?, file.read().await?);
-    let note = format!("p99 {:.2} ms; on a file {:.2} ms", seen.percentile(99.0), file.percentile(50.0));
-    Ok(Figure::new("get_room, median", seen.percentile(50.0), Unit::Milliseconds).note(note))
+    let note = format!(
+        "p99 {:.2} ms; on a file {:.2} ms",
+        seen.percentile(99.0),
+        file.percentile(50.0)
+    );
+    Ok(Figure::new(
+        "get_room, median",
+        seen.percentile(50.0),
+        Unit::Milliseconds,
+    )
+    .note(note))
 }
 
 impl Server {
@@ -118,13 +152,22 @@ impl Server {
         };
         let process = Process::conclave_by(program(), data)?;
         let command = |arguments: &[&str]| -> Result<Value, BenchError> {
-            let output = program().arg("--data").arg(data).args(arguments).arg("--json").output()?;
+            let output = program()
+                .arg("--data")
+                .arg(data)
+                .args(arguments)
+                .arg("--json")
+                .output()?;
             Ok(serde_json::from_slice(&output.stdout)?)
         };
         let (mut keys, mut api) = (Vec::new(), Connection::open(&process.api()).await?);
         for number in 0..PROJECTS {
             let project = command(&["project", "create", "--name", &format!("project-{number}")])?;
-            let key = command(&["key", "create", project["project_id"].as_str().ok_or("no project")?])?;
+            let key = command(&[
+                "key",
+                "create",
+                project["project_id"].as_str().ok_or("no project")?,
+            ])?;
             let key = key["key"].as_str().ok_or("no key")?.to_owned();
             let template = json!({"name": "bench", "roles": {"host": {}}});
             let template = api.json(&key, "POST /v1/templates", &template).await?;
@@ -135,7 +178,11 @@ impl Server {
             }
             keys.push(key);
         }
-        Ok(Self { process, keys, next: Cell::new(0) })
+        Ok(Self {
+            process,
+            keys,
+            next: Cell::new(0),
+        })
     }
 
     async fn round(&self, load: Load, projects: usize) -> Result<Sample, BenchError> {
@@ -160,8 +207,13 @@ impl Server {
     async fn join(&self, projects: usize) -> Result<Sample, BenchError> {
         let mut participants = Vec::new();
         for number in 0..CLIENTS {
-            let (key, room) = (&self.keys[number % projects], format!("room-{}", number % ROOMS));
-            participants.push(Participant::new(&self.process, key, &room, &format!("user-{number}")).await?);
+            let (key, room) = (
+                &self.keys[number % projects],
+                format!("room-{}", number % ROOMS),
+            );
+            participants.push(
+                Participant::new(&self.process, key, &room, &format!("user-{number}")).await?,
+            );
         }
         joins::join_and_leave(participants, ROUND).await
     }

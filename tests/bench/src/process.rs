@@ -24,7 +24,10 @@ impl Process {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
-        Ok(Self { child, ready: serde_json::from_str(&line)? })
+        Ok(Self {
+            child,
+            ready: serde_json::from_str(&line)?,
+        })
     }
 
     /// Starts `conclave dev` without rate limits.
@@ -34,9 +37,19 @@ impl Process {
 
     /// The same, with a command that ends with the program.
     pub fn conclave_by(mut command: Command, data: &Path) -> Result<Self, BenchError> {
-        command.arg("--data").arg(data).args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        command.env("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "1000000").env("CONCLAVE_LIMITS__BURST", "1000000");
-        command.env("CONCLAVE_HTTP__WORKERS", WORKERS.to_string()).env("RUST_LOG", "warn");
+        command.arg("--data").arg(data).args([
+            "dev",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+        ]);
+        command
+            .env("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "1000000")
+            .env("CONCLAVE_LIMITS__BURST", "1000000");
+        command
+            .env("CONCLAVE_HTTP__WORKERS", WORKERS.to_string())
+            .env("RUST_LOG", "warn");
         Self::start(&mut command)
     }
 
@@ -44,7 +57,10 @@ impl Process {
     pub fn silent(command: &mut Command, log: &Path) -> Result<Self, BenchError> {
         let log = std::fs::File::create(log)?;
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
-        Ok(Self { child, ready: Value::Null })
+        Ok(Self {
+            child,
+            ready: Value::Null,
+        })
     }
 
     /// The id of the process.
@@ -73,7 +89,10 @@ impl Process {
     /// The resident memory in KiB.
     pub fn resident(&self) -> Result<f64, BenchError> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .ok_or("no VmRSS")?;
         Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
     }
 
@@ -84,7 +103,9 @@ impl Process {
 
     /// Asks it to stop, and waits until it has.
     pub fn stop(mut self) -> Result<(), BenchError> {
-        Command::new("kill").arg(self.child.id().to_string()).status()?;
+        Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()?;
         self.child.wait()?;
         Ok(())
     }
@@ -102,12 +123,20 @@ pub fn cpu(process: u32) -> Result<f64, BenchError> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // User and system time are the 12th and 13th of the fields.
     let fields: Vec<&str> = stat_fields(&stat).collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).ok_or("no CPU time");
+    let ticks = |at: usize| {
+        fields
+            .get(at)
+            .and_then(|field| field.parse::<f64>().ok())
+            .ok_or("no CPU time")
+    };
     // Linux reports a hundred ticks each second.
     Ok((ticks(11)? + ticks(12)?) / 100.0)
 }
 
 /// The fields of a process's `stat` behind its name, which is in parentheses and may hold spaces: the state, the parent and so on.
 pub fn stat_fields(stat: &str) -> impl Iterator<Item = &str> {
-    stat.rsplit(')').next().unwrap_or_default().split_whitespace()
+    stat.rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
 }

@@ -30,14 +30,24 @@ struct Operation {
 }
 
 const OPERATIONS: [Operation; 3] = [
-    Operation { name: "get_room", head: "GET /v1/rooms/bench", body: "", ratio: 0.6 },
+    Operation {
+        name: "get_room",
+        head: "GET /v1/rooms/bench",
+        body: "",
+        ratio: 0.6,
+    },
     Operation {
         name: "create_token",
         head: "POST /v1/tokens",
         body: r#"{"room":"bench","identity":"user{n}","role":"host"}"#,
         ratio: 0.45,
     },
-    Operation { name: "create_room", head: "POST /v1/rooms", body: r#"{"name":"room{n}"}"#, ratio: 0.25 },
+    Operation {
+        name: "create_room",
+        head: "POST /v1/rooms",
+        body: r#"{"name":"room{n}"}"#,
+        ratio: 0.25,
+    },
 ];
 
 /// Measures all operations.
@@ -47,12 +57,25 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let mut figures = Vec::new();
     for operation in &OPERATIONS {
         let (ceiling, seen) = alternate(operation, &bare, &server).await?;
-        let ratio = Figure::new(operation.name, seen.rate() / ceiling.rate(), Unit::Ratio).at_least(operation.ratio);
-        let rates = format!("{} of {} requests/s", thousands(seen.rate()), thousands(ceiling.rate()));
+        let ratio = Figure::new(operation.name, seen.rate() / ceiling.rate(), Unit::Ratio)
+            .at_least(operation.ratio);
+        let rates = format!(
+            "{} of {} requests/s",
+            thousands(seen.rate()),
+            thousands(ceiling.rate())
+        );
         figures.push(ratio.note(rates));
-        let p99 = Figure::new(format!("{}, p99", operation.name), seen.percentile(99.0), Unit::Milliseconds);
+        let p99 = Figure::new(
+            format!("{}, p99", operation.name),
+            seen.percentile(99.0),
+            Unit::Milliseconds,
+        );
         let p99 = p99.note(format!("median {:.2} ms", seen.percentile(50.0)));
-        figures.push(if operation.name == "create_room" { p99.under(20.0) } else { p99 });
+        figures.push(if operation.name == "create_room" {
+            p99.under(20.0)
+        } else {
+            p99
+        });
     }
     Ok(Section {
         title: "Requests",
@@ -67,12 +90,21 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 /// Starts the bare server with responses of the real one.
 async fn start_bare(server: &Process, scratch: &Path) -> Result<Process, BenchError> {
     let (mut api, key) = (Connection::open(&server.api()).await?, server.key());
-    let room = api.json(&key, "POST /v1/rooms", &json!({"name": "bench"})).await?;
+    let room = api
+        .json(&key, "POST /v1/rooms", &json!({"name": "bench"}))
+        .await?;
     let token = json!({"room": "bench", "identity": "a", "role": "host"});
     let token: Value = api.json(&key, "POST /v1/tokens", &token).await?;
     let file = scratch.join("responses.json");
-    std::fs::write(&file, json!({"get_room": room, "create_room": room, "create_token": token}).to_string())?;
-    Process::start(Command::new(std::env::current_exe()?).arg("--bare").arg(&file))
+    std::fs::write(
+        &file,
+        json!({"get_room": room, "create_room": room, "create_token": token}).to_string(),
+    )?;
+    Process::start(
+        Command::new(std::env::current_exe()?)
+            .arg("--bare")
+            .arg(&file),
+    )
 }
 
 /// Returns what the bare and the real server did.
@@ -89,15 +121,26 @@ async fn alternate(
         rounds.push((ceiling, round(operation, &server.api(), &key, from).await?));
         numbers.set(from + 10_000_000);
     }
-    let joined = rounds.into_iter().reduce(|(bare, real), (more_bare, more)| (bare.and(more_bare), real.and(more)));
+    let joined = rounds
+        .into_iter()
+        .reduce(|(bare, real), (more_bare, more)| (bare.and(more_bare), real.and(more)));
     joined.ok_or_else(|| "no round".into())
 }
 
-async fn round(operation: &'static Operation, address: &str, key: &str, from: u64) -> Result<Sample, BenchError> {
+async fn round(
+    operation: &'static Operation,
+    address: &str,
+    key: &str,
+    from: u64,
+) -> Result<Sample, BenchError> {
     let (number, key) = (Cell::new(from), key.to_owned());
     let next = move |_| {
         number.set(number.get() + 1);
-        request(&key, operation.head, &operation.body.replace("{n}", &number.get().to_string()))
+        request(
+            &key,
+            operation.head,
+            &operation.body.replace("{n}", &number.get().to_string()),
+        )
     };
     load::run(address, CONNECTIONS, ROUND, next).await
 }

@@ -36,12 +36,17 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let server = Process::conclave(conclave, &data)?;
     let mut connection = Connection::open(&server.api()).await?;
     connection
-        .json(&server.key(), "POST /v1/rooms", &json!({"name": "bench", "empty_timeout_seconds": 36_000}))
+        .json(
+            &server.key(),
+            "POST /v1/rooms",
+            &json!({"name": "bench", "empty_timeout_seconds": 36_000}),
+        )
         .await?;
     let empty = settled_memory(&server).await?;
     server.stop()?;
 
-    let mut lines: Vec<(&str, Vec<(f64, f64)>)> = GROWING.map(|(name, ..)| (name, Vec::new())).into();
+    let mut lines: Vec<(&str, Vec<(f64, f64)>)> =
+        GROWING.map(|(name, ..)| (name, Vec::new())).into();
     let (mut figures, mut filled) = (Vec::new(), 1);
     for (round, size) in SIZES.into_iter().enumerate() {
         Filler::open(&data)?.open_rooms(size.saturating_sub(filled))?;
@@ -52,21 +57,37 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         }
         for (line, (_, head, body)) in lines.iter_mut().zip(GROWING) {
             let key = server.key();
-            let next = |number| request(&key, head, &body.replace("{n}", &format!("-{round}-{number}")));
-            let sample = load::one_after_the_other(&server.api(), (WARM_UP, REQUESTS), next).await?;
+            let next = |number| {
+                request(
+                    &key,
+                    head,
+                    &body.replace("{n}", &format!("-{round}-{number}")),
+                )
+            };
+            let sample =
+                load::one_after_the_other(&server.api(), (WARM_UP, REQUESTS), next).await?;
             line.1.push((f64::from(size), sample.percentile(50.0)));
         }
         server.stop()?;
     }
     for name in ["get_plan", "get_usage"] {
-        let last = lines.iter().find(|line| line.0 == name).and_then(|line| line.1.last()).ok_or("no measurement")?;
+        let last = lines
+            .iter()
+            .find(|line| line.0 == name)
+            .and_then(|line| line.1.last())
+            .ok_or("no measurement")?;
         figures.push(Figure::new(format!("{name}, median"), last.1, Unit::Milliseconds).under(1.0));
     }
     Ok(Section {
         title: "100,000 open rooms",
         about: "Open, empty rooms in one project. The curves show medians of sequential requests.",
         figures,
-        curves: vec![Curve { title: "Requests by the number of open rooms", size: "open rooms", unit: "ms", lines }],
+        curves: vec![Curve {
+            title: "Requests by the number of open rooms",
+            size: "open rooms",
+            unit: "ms",
+            lines,
+        }],
     })
 }
 
@@ -74,23 +95,41 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 async fn start(conclave: &Path, data: &Path) -> Result<(Process, Duration), BenchError> {
     let begun = Instant::now();
     let server = Process::conclave(conclave, data)?;
-    Connection::open(&server.api()).await?.exchange(&request(&server.key(), "GET /v1/plan", "")).await?;
+    Connection::open(&server.api())
+        .await?
+        .exchange(&request(&server.key(), "GET /v1/plan", ""))
+        .await?;
     let ready = begun.elapsed();
     Ok((server, ready))
 }
 
 /// What rooms cost while nothing happens.
-async fn at_rest(server: &Process, (ready, empty): (Duration, f64), size: u32) -> Result<Vec<Figure>, BenchError> {
+async fn at_rest(
+    server: &Process,
+    (ready, empty): (Duration, f64),
+    size: u32,
+) -> Result<Vec<Figure>, BenchError> {
     let memory = settled_memory(server).await?;
     let (before, begun) = (server.cpu()?, Instant::now());
     tokio::time::sleep(IDLE).await;
     let idle = (server.cpu()? - before) / begun.elapsed().as_secs_f64() * 100.0;
     Ok(vec![
-        Figure::new("start to the first response", ready.as_secs_f64(), Unit::Seconds).under(1.0),
-        Figure::new("memory for each", (memory - empty) / f64::from(size), Unit::KibiBytes)
-            .under(1.5)
-            .note(format!("{:.0} MiB in all", memory / 1024.0)),
-        Figure::new("idle CPU", idle, Unit::Percent).under(0.5).note("of one core"),
+        Figure::new(
+            "start to the first response",
+            ready.as_secs_f64(),
+            Unit::Seconds,
+        )
+        .under(1.0),
+        Figure::new(
+            "memory for each",
+            (memory - empty) / f64::from(size),
+            Unit::KibiBytes,
+        )
+        .under(1.5)
+        .note(format!("{:.0} MiB in all", memory / 1024.0)),
+        Figure::new("idle CPU", idle, Unit::Percent)
+            .under(0.5)
+            .note("of one core"),
     ])
 }
 

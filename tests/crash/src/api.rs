@@ -27,20 +27,38 @@ pub enum Unanswered {
 impl Api {
     /// `timeout` is how long an answer is waited for.
     pub fn new(url: &str, key: &str, timeout: Duration) -> Self {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
-        Self { agent: config.build().into(), url: url.to_owned(), key: key.to_owned() }
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(timeout));
+        Self {
+            agent: config.build().into(),
+            url: url.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     /// Sends each request on a connection of its own: one that the server has closed meanwhile is none that broke.
     pub fn without_keep_alive(url: &str, key: &str, timeout: Duration) -> Self {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
-        let agent = config.max_idle_connections(0).max_idle_connections_per_host(0).build().into();
-        Self { agent, url: url.to_owned(), key: key.to_owned() }
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(timeout));
+        let agent = config
+            .max_idle_connections(0)
+            .max_idle_connections_per_host(0)
+            .build()
+            .into();
+        Self {
+            agent,
+            url: url.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     /// Sends a request.
     pub fn send(&self, call: Call<'_>) -> Result<Answer, Unanswered> {
-        let request = ureq::http::Request::builder().method(call.method).uri(format!("{}{}", self.url, call.path));
+        let request = ureq::http::Request::builder()
+            .method(call.method)
+            .uri(format!("{}{}", self.url, call.path));
         let mut request = request.header("authorization", format!("Bearer {}", self.key));
         if let Some(key) = call.key {
             request = request.header("idempotency-key", key);
@@ -53,7 +71,15 @@ impl Api {
         let sent = Instant::now();
         let result = self.send(call);
         let ended = Instant::now();
-        (Attempt { answer: result.as_ref().ok().cloned(), node, sent, ended }, result.err())
+        (
+            Attempt {
+                answer: result.as_ref().ok().cloned(),
+                node,
+                sent,
+                ended,
+            },
+            result.err(),
+        )
     }
 
     /// Reads JSON that must be there.
@@ -65,12 +91,16 @@ impl Api {
 
     pub fn create_endpoint(&self, url: &str) {
         let body = json!({"url": url});
-        let created = self.send(Call::new("POST", "/v1/webhook-endpoints").body(&body)).expect("a response");
+        let created = self
+            .send(Call::new("POST", "/v1/webhook-endpoints").body(&body))
+            .expect("a response");
         assert_eq!(created.status, 201, "{}", created.body);
     }
 
     pub fn end_room(&self, name: &str) {
-        let ended = self.send(Call::new("DELETE", &format!("/v1/rooms/{name}"))).expect("a response");
+        let ended = self
+            .send(Call::new("DELETE", &format!("/v1/rooms/{name}")))
+            .expect("a response");
         // It may have ended by itself meanwhile.
         assert!([204, 404, 409].contains(&ended.status), "{}", ended.body);
     }
@@ -84,15 +114,25 @@ pub fn send(
 ) -> Result<Answer, Unanswered> {
     let sent = match body {
         Some(body) => {
-            let request = request.header("content-type", "application/json").body(body.to_string());
+            let request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
             agent.run(request.expect("a request that can be sent"))
         }
         None => agent.run(request.body(()).expect("a request that can be sent")),
     };
     let mut response = sent.map_err(|error| match error {
-        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Unanswered::Refused,
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Unanswered::Refused
+        }
         _ => Unanswered::Broken,
     })?;
-    let body = response.body_mut().read_to_string().map_err(|_| Unanswered::Broken)?;
-    Ok(Answer { status: response.status().as_u16(), body })
+    let body = response
+        .body_mut()
+        .read_to_string()
+        .map_err(|_| Unanswered::Broken)?;
+    Ok(Answer {
+        status: response.status().as_u16(),
+        body,
+    })
 }

@@ -112,7 +112,10 @@ impl Client {
     fn call(&mut self, action: &Action, call: Call<'_>) -> Option<Answer> {
         let attempts = self.service.call(call);
         let answer = attempts.last().and_then(|attempt| attempt.answer.clone());
-        attempts.into_iter().for_each(|attempt| self.journal.add(Entry::new(action.clone(), call.key, attempt)));
+        attempts.into_iter().for_each(|attempt| {
+            self.journal
+                .add(Entry::new(action.clone(), call.key, attempt));
+        });
         answer
     }
 
@@ -121,7 +124,12 @@ impl Client {
         let key = self.next_name("key");
         let answer = self.call(&action, Call::new("POST", &path).body(&body).key(&key));
         if is_unanswered(answer.as_ref()) {
-            self.unanswered.push(Unanswered { action, path, body, key });
+            self.unanswered.push(Unanswered {
+                action,
+                path,
+                body,
+                key,
+            });
         }
         answer.filter(Answer::is_success)
     }
@@ -129,7 +137,12 @@ impl Client {
     /// Repeats what was not answered. What is not answered again stays.
     fn repeat_all(&mut self) {
         for request in std::mem::take(&mut self.unanswered) {
-            let Unanswered { action, path, body, key } = &request;
+            let Unanswered {
+                action,
+                path,
+                body,
+                key,
+            } = &request;
             let answer = self.call(action, Call::new("POST", path).body(body).key(key));
             if is_unanswered(answer.as_ref()) {
                 self.unanswered.push(request);
@@ -141,7 +154,14 @@ impl Client {
         let name = self.next_name("room");
         let timeout = EMPTY_TIMEOUTS[self.random.usize(..EMPTY_TIMEOUTS.len())];
         let body = json!({"name": name, "empty_timeout_seconds": timeout});
-        if self.create(Action::CreateRoom { name: name.clone() }, "/v1/rooms".into(), body).is_some() {
+        if self
+            .create(
+                Action::CreateRoom { name: name.clone() },
+                "/v1/rooms".into(),
+                body,
+            )
+            .is_some()
+        {
             self.rooms.push(name);
             if self.rooms.len() > ROOMS {
                 self.rooms.remove(0);
@@ -150,7 +170,9 @@ impl Client {
     }
 
     fn end_room(&mut self) {
-        let Some(name) = Self::any(&mut self.random, &self.rooms) else { return };
+        let Some(name) = Self::any(&mut self.random, &self.rooms) else {
+            return;
+        };
         self.rooms.retain(|room| *room != name);
         let path = format!("/v1/rooms/{name}");
         self.call(&Action::EndRoom { name }, Call::new("DELETE", &path));
@@ -159,45 +181,69 @@ impl Client {
     fn create_template(&mut self) {
         let name = self.next_name("template");
         let body = json!({"name": name, "roles": {"host": {}}});
-        self.create(Action::CreateTemplate { name }, "/v1/templates".into(), body);
+        self.create(
+            Action::CreateTemplate { name },
+            "/v1/templates".into(),
+            body,
+        );
     }
 
     fn create_code(&mut self) {
-        let Some(room) = Self::any(&mut self.random, &self.rooms) else { return };
+        let Some(room) = Self::any(&mut self.random, &self.rooms) else {
+            return;
+        };
         let body = json!({"role": "guest", "max_uses": CODE_USES});
         let path = format!("/v1/rooms/{room}/codes");
         if let Some(created) = self.create(Action::CreateCode { room }, path, body) {
-            self.codes.extend(created.json()["code"].as_str().map(str::to_owned));
+            self.codes
+                .extend(created.json()["code"].as_str().map(str::to_owned));
         }
     }
 
     fn exchange_code(&mut self) {
-        let Some(code) = Self::any(&mut self.random, &self.codes) else { return };
+        let Some(code) = Self::any(&mut self.random, &self.codes) else {
+            return;
+        };
         let path = format!("/v1/codes/{code}/exchange");
-        self.call(&Action::ExchangeCode { code }, Call::new("POST", &path).body(&json!({})));
+        self.call(
+            &Action::ExchangeCode { code },
+            Call::new("POST", &path).body(&json!({})),
+        );
     }
 
     fn read_room(&mut self) {
-        let Some(name) = Self::any(&mut self.random, &self.rooms) else { return };
+        let Some(name) = Self::any(&mut self.random, &self.rooms) else {
+            return;
+        };
         let path = format!("/v1/rooms/{name}");
         self.call(&Action::ReadRoom { name }, Call::new("GET", &path));
     }
 
     fn join(&mut self) {
-        let Some(room) = Self::any(&mut self.random, &self.rooms) else { return };
+        let Some(room) = Self::any(&mut self.random, &self.rooms) else {
+            return;
+        };
         let identity = format!("user-{}", self.random.u32(0..4));
         let body = json!({"room": room, "identity": identity, "role": "host"});
         let action = Action::CreateToken { room: room.clone() };
         let answer = self.call(&action, Call::new("POST", "/v1/tokens").body(&body));
-        let Some(token) = answer.filter(Answer::is_success).map(|answer| answer.json()) else { return };
+        let Some(token) = answer
+            .filter(Answer::is_success)
+            .map(|answer| answer.json())
+        else {
+            return;
+        };
         let attempt = self.service.join(token["token"].as_str().expect("a token"));
         let joined = attempt.answer.as_ref().filter(|answer| answer.is_success());
-        self.participants.extend(joined.and_then(|answer| answer.json()["sid"].as_str().map(str::to_owned)));
+        self.participants
+            .extend(joined.and_then(|answer| answer.json()["sid"].as_str().map(str::to_owned)));
         self.write(Action::Join { room, identity }, attempt);
     }
 
     fn leave(&mut self) {
-        let Some(sid) = Self::any(&mut self.random, &self.participants) else { return };
+        let Some(sid) = Self::any(&mut self.random, &self.participants) else {
+            return;
+        };
         let clean = self.random.bool();
         let attempt = self.service.leave(&sid, clean);
         self.participants.retain(|participant| *participant != sid);
@@ -205,7 +251,9 @@ impl Client {
     }
 
     fn publish(&mut self) {
-        let Some(sid) = Self::any(&mut self.random, &self.participants) else { return };
+        let Some(sid) = Self::any(&mut self.random, &self.participants) else {
+            return;
+        };
         let attempt = self.service.publish(&sid);
         self.write(Action::Publish { sid }, attempt);
     }

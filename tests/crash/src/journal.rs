@@ -25,7 +25,10 @@ pub enum Action {
 impl Action {
     /// Whether it is a request to the API, not to the media plane.
     pub const fn is_request(&self) -> bool {
-        !matches!(self, Self::Join { .. } | Self::Leave { .. } | Self::Publish { .. })
+        !matches!(
+            self,
+            Self::Join { .. } | Self::Leave { .. } | Self::Publish { .. }
+        )
     }
 }
 
@@ -71,8 +74,20 @@ impl Answer {
 
 impl Entry {
     pub fn new(action: Action, key: Option<&str>, attempt: Attempt) -> Self {
-        let Attempt { answer, node, sent, ended } = attempt;
-        Self { action, key: key.map(str::to_owned), answer, node, sent, ended }
+        let Attempt {
+            answer,
+            node,
+            sent,
+            ended,
+        } = attempt;
+        Self {
+            action,
+            key: key.map(str::to_owned),
+            answer,
+            node,
+            sent,
+            ended,
+        }
     }
 
     /// Whether the request could be sent again without knowing whether it was performed.
@@ -82,20 +97,28 @@ impl Entry {
 
     /// Whether it failed: without an answer, or because of the server.
     pub fn has_failed(&self) -> bool {
-        self.answer.as_ref().is_none_or(|answer| answer.status >= 500)
+        self.answer
+            .as_ref()
+            .is_none_or(|answer| answer.status >= 500)
     }
 
     /// Whether it changed records, and was acknowledged.
     pub fn is_acknowledged_change(&self) -> bool {
-        let is_change =
-            self.action.is_request() && !matches!(self.action, Action::ReadRoom { .. } | Action::CreateToken { .. });
+        let is_change = self.action.is_request()
+            && !matches!(
+                self.action,
+                Action::ReadRoom { .. } | Action::CreateToken { .. }
+            );
         is_change && self.acknowledged().is_some()
     }
 
     /// Whether it did not find a room that was created.
     pub fn is_read_that_missed(&self) -> bool {
         matches!(self.action, Action::ReadRoom { .. })
-            && self.answer.as_ref().is_some_and(|answer| answer.status == 404)
+            && self
+                .answer
+                .as_ref()
+                .is_some_and(|answer| answer.status == 404)
     }
 
     /// Whether nobody knows if the request was performed.
@@ -127,7 +150,10 @@ impl Journal {
     /// The number of requests that were acknowledged so far.
     pub fn acknowledged(&self) -> usize {
         let entries = self.0.lock();
-        entries.iter().filter(|entry| entry.acknowledged().is_some()).count()
+        entries
+            .iter()
+            .filter(|entry| entry.acknowledged().is_some())
+            .count()
     }
 
     pub fn entries(&self) -> Vec<Entry> {

@@ -11,7 +11,12 @@
 //!    └─────▶ records ────┘
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod api;
 mod checks;
@@ -84,7 +89,8 @@ pub struct Report {
 /// # Panics
 /// The server does not start, or does not come to rest after the last kill.
 pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
-    let postgres = (options.engine == Engine::Postgres).then(|| Cluster::start(ClusterOptions::default()));
+    let postgres =
+        (options.engine == Engine::Postgres).then(|| Cluster::start(ClusterOptions::default()));
     let database = postgres.as_ref().map(Cluster::database);
     let deployment = Deployment::new(options.binary.clone(), database.as_ref().map(Database::url));
     let journal = Arc::new(Journal::default());
@@ -92,13 +98,22 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     let running = deployment.start();
     let api = running.address.api();
     // One receiver accepts everything, in order; one refuses some requests, which are then repeated.
-    let receivers = [0.0, 0.1].map(|refuses| Receiver::start(refuses, random.u64(..), deployment.lifetime()));
+    let receivers =
+        [0.0, 0.1].map(|refuses| Receiver::start(refuses, random.u64(..), deployment.lifetime()));
     for receiver in &receivers {
         api.create_endpoint(&receiver.url);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..options.clients)
-        .map(|number| Client::spawn(number, random.u64(..), SingleServer::new(deployment.clone()), &journal, &stop))
+        .map(|number| {
+            Client::spawn(
+                number,
+                random.u64(..),
+                SingleServer::new(deployment.clone()),
+                &journal,
+                &stop,
+            )
+        })
         .collect();
     let mut running = Some(running);
     for kill in 1..=options.kills {
@@ -107,7 +122,10 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
         std::thread::sleep(shortest + (longest - shortest).mul_f64(random.f64()));
         let until = Instant::now() + Duration::from_secs(60);
         while journal.acknowledged() < acknowledged + options.least_acknowledged {
-            assert!(Instant::now() < until, "too few requests are acknowledged within a minute");
+            assert!(
+                Instant::now() < until,
+                "too few requests are acknowledged within a minute"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         match &postgres {
@@ -144,19 +162,33 @@ fn settle(api: &Api) -> Records {
     }
     let until = Instant::now() + Duration::from_secs(300);
     while records::pending_deliveries(api) > 0 {
-        assert!(Instant::now() < until, "deliveries are still pending after five minutes");
+        assert!(
+            Instant::now() < until,
+            "deliveries are still pending after five minutes"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     Records::read(api)
 }
 
-fn report(journal: &Journal, receivers: &[Receiver], records: &Records, deployment: &Deployment) -> Report {
+fn report(
+    journal: &Journal,
+    receivers: &[Receiver],
+    records: &Records,
+    deployment: &Deployment,
+) -> Report {
     let entries = journal.entries();
     Report {
         requests: entries.len(),
         acknowledged: journal.acknowledged(),
-        unanswered: entries.iter().filter(|entry| entry.answer.is_none()).count(),
-        webhooks: receivers.iter().map(|receiver| receiver.received().len()).sum(),
+        unanswered: entries
+            .iter()
+            .filter(|entry| entry.answer.is_none())
+            .count(),
+        webhooks: receivers
+            .iter()
+            .map(|receiver| receiver.received().len())
+            .sum(),
         rooms: records.rooms.len(),
         sessions: records.sessions.len(),
         deliveries: records.deliveries.len(),

@@ -51,11 +51,19 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let report = run(&options, |kill| {
         if kill % 10 == 0 {
-            eprintln!("{kill} of {} kills, {} s", options.kills, started.elapsed().as_secs());
+            eprintln!(
+                "{kill} of {} kills, {} s",
+                options.kills,
+                started.elapsed().as_secs()
+            );
         }
     });
     print(&options, &report, started.elapsed());
-    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn print(options: &Options, report: &Report, took: Duration) {
@@ -68,7 +76,10 @@ fn print(options: &Options, report: &Report, took: Duration) {
         ("  unanswered", report.unanswered.to_string()),
         ("rooms", report.rooms.to_string()),
         ("sessions", report.sessions.to_string()),
-        ("deliveries", format!("{}, {} posts", report.deliveries, report.webhooks)),
+        (
+            "deliveries",
+            format!("{}, {} posts", report.deliveries, report.webhooks),
+        ),
         ("broken promises", report.violations.len().to_string()),
     ];
     for (name, value) in rows {

@@ -28,7 +28,11 @@ pub struct Receiver {
 
 impl Receiver {
     /// Starts a receiver that refuses this part of all requests. `lifetime` says which server runs.
-    pub fn start(refuses: f64, seed: u64, lifetime: impl Fn() -> Option<u32> + Clone + Send + 'static) -> Self {
+    pub fn start(
+        refuses: f64,
+        seed: u64,
+        lifetime: impl Fn() -> Option<u32> + Clone + Send + 'static,
+    ) -> Self {
         let received: Arc<Mutex<Vec<Webhook>>> = Arc::default();
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
         let log = Arc::clone(&received);
@@ -44,7 +48,11 @@ impl Receiver {
             log.lock().push(webhook);
             let _ = Response::new(if accepted { 204 } else { 503 }).send(&mut stream);
         });
-        Self { url: format!("http://{address}/hook"), accepts_all: refuses == 0.0, received }
+        Self {
+            url: format!("http://{address}/hook"),
+            accepts_all: refuses == 0.0,
+            received,
+        }
     }
 
     /// What it got, in order.

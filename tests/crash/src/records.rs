@@ -22,7 +22,10 @@ impl Records {
         let rooms = list(api, "/v1/rooms", "rooms");
         let codes = rooms.iter().map(|room| {
             let name = text(room, "name");
-            (name.to_owned(), list(api, &format!("/v1/rooms/{name}/codes"), "codes"))
+            (
+                name.to_owned(),
+                list(api, &format!("/v1/rooms/{name}/codes"), "codes"),
+            )
         });
         let mut deliveries = list(api, "/v1/webhook-deliveries", "webhook_deliveries");
         deliveries.reverse();

@@ -17,7 +17,10 @@ use crate::single::TIMEOUT;
 /// Settings of the server: quick retries, no limits, one thread for each kind of work.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("CONCLAVE_WEBHOOKS__TICK", "100ms"),
-    ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,100ms,100ms,100ms,100ms,100ms,100ms,100ms"),
+    (
+        "CONCLAVE_WEBHOOKS__RETRY_DELAYS",
+        "100ms,100ms,100ms,100ms,100ms,100ms,100ms,100ms",
+    ),
     ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", "1000000"),
     ("CONCLAVE_LIMITS__BURST", "1000000"),
     ("CONCLAVE_LIMITS__EXCHANGE_PER_SECOND", "1000000"),
@@ -91,26 +94,53 @@ impl Deployment {
 
     /// Starts a server and waits until it is ready.
     pub fn start(&self) -> Running {
-        let log = OpenOptions::new().create(true).append(true).open(self.0.dir.path().join("log")).expect("a log file");
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.0.dir.path().join("log"))
+            .expect("a log file");
         let mut child = Command::new(&self.0.binary)
-            .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args([
+                "dev",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(self.0.dir.path().join("data"))
             .current_dir(self.0.dir.path())
             .env_clear()
             .envs(ENVIRONMENT)
-            .envs(self.0.url.as_ref().map(|url| ("CONCLAVE_DATABASE__URL", url)))
+            .envs(
+                self.0
+                    .url
+                    .as_ref()
+                    .map(|url| ("CONCLAVE_DATABASE__URL", url)),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
             .expect("a server that can be started");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut line).expect("its ready line");
-        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
+        BufReader::new(child.stdout.take().expect("its stdout"))
+            .read_line(&mut line)
+            .expect("its ready line");
+        let ready: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
         let text = |field: &str| ready[field].as_str().expect("a text").to_owned();
-        self.0.lifetimes.lock().push(Lifetime { from: SystemTime::now(), to: None });
+        self.0.lifetimes.lock().push(Lifetime {
+            from: SystemTime::now(),
+            to: None,
+        });
         let lifetime = self.0.starts.fetch_add(1, Ordering::Relaxed) + 1;
-        let address = Address { lifetime, url: text("api"), admin: text("admin"), key: text("api_key") };
+        let address = Address {
+            lifetime,
+            url: text("api"),
+            admin: text("admin"),
+            key: text("api_key"),
+        };
         *self.0.address.write() = Some(address.clone());
         Running { child, address }
     }
@@ -128,7 +158,10 @@ impl Deployment {
     pub fn without_database(&self, outage: impl FnOnce()) {
         self.end_lifetime();
         outage();
-        self.0.lifetimes.lock().push(Lifetime { from: SystemTime::now() + RECOVERY, to: None });
+        self.0.lifetimes.lock().push(Lifetime {
+            from: SystemTime::now() + RECOVERY,
+            to: None,
+        });
     }
 
     /// Waits until the last lifetime has begun: what happens before it is judged as if the server still ran without its database.
@@ -169,9 +202,15 @@ impl Running {
     /// # Panics
     /// It cannot for a minute.
     pub fn wait_until_ready(&self) {
-        let (url, until) = (format!("{}/readyz", self.address.admin), Instant::now() + Duration::from_secs(60));
+        let (url, until) = (
+            format!("{}/readyz", self.address.admin),
+            Instant::now() + Duration::from_secs(60),
+        );
         while ureq::get(&url).call().is_err() {
-            assert!(Instant::now() < until, "the server is not ready within a minute");
+            assert!(
+                Instant::now() < until,
+                "the server is not ready within a minute"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }

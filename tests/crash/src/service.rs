@@ -48,15 +48,26 @@ pub trait Service: Send {
 
 impl<'a> Call<'a> {
     pub const fn new(method: &'a str, path: &'a str) -> Self {
-        Self { method, path, body: None, key: None }
+        Self {
+            method,
+            path,
+            body: None,
+            key: None,
+        }
     }
 
     pub const fn body(self, body: &'a Value) -> Self {
-        Self { body: Some(body), ..self }
+        Self {
+            body: Some(body),
+            ..self
+        }
     }
 
     pub const fn key(self, key: &'a str) -> Self {
-        Self { key: Some(key), ..self }
+        Self {
+            key: Some(key),
+            ..self
+        }
     }
 
     /// Whether a client may send the request again without knowing whether it was performed.

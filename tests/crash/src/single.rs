@@ -27,19 +27,31 @@ struct Connected {
 
 impl SingleServer {
     pub const fn new(deployment: Deployment) -> Self {
-        Self { deployment, connected: None }
+        Self {
+            deployment,
+            connected: None,
+        }
     }
 
     fn connected(&self) -> &Connected {
-        self.connected.as_ref().expect("a client that has connected")
+        self.connected
+            .as_ref()
+            .expect("a client that has connected")
     }
 
     fn sandbox(&self, path: &str, body: &Value) -> Attempt {
         let Connected { sandbox, admin, .. } = self.connected();
-        let request = ureq::http::Request::builder().method("POST").uri(format!("{admin}/sandbox{path}"));
+        let request = ureq::http::Request::builder()
+            .method("POST")
+            .uri(format!("{admin}/sandbox{path}"));
         let sent = Instant::now();
         let answer = api::send(sandbox, request, Some(body)).ok();
-        Attempt { answer, node: 0, sent, ended: Instant::now() }
+        Attempt {
+            answer,
+            node: 0,
+            sent,
+            ended: Instant::now(),
+        }
     }
 }
 
@@ -51,10 +63,17 @@ impl Service for SingleServer {
                 None => thread::sleep(Duration::from_millis(5)),
             }
         };
-        if self.connected.as_ref().is_some_and(|connected| connected.lifetime == address.lifetime) {
+        if self
+            .connected
+            .as_ref()
+            .is_some_and(|connected| connected.lifetime == address.lifetime)
+        {
             return false;
         }
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build();
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(TIMEOUT))
+            .build();
         self.connected = Some(Connected {
             lifetime: address.lifetime,
             api: address.api(),
@@ -73,10 +92,16 @@ impl Service for SingleServer {
     }
 
     fn leave(&mut self, sid: &str, clean: bool) -> Attempt {
-        self.sandbox(&format!("/participants/{sid}/leave"), &json!({"clean": clean}))
+        self.sandbox(
+            &format!("/participants/{sid}/leave"),
+            &json!({"clean": clean}),
+        )
     }
 
     fn publish(&mut self, sid: &str) -> Attempt {
-        self.sandbox(&format!("/participants/{sid}/tracks"), &json!({"kind": "audio", "source": "microphone"}))
+        self.sandbox(
+            &format!("/participants/{sid}/tracks"),
+            &json!({"kind": "audio", "source": "microphone"}),
+        )
     }
 }

@@ -1,7 +1,12 @@
 //! A small HTTP/1.1 server for tests: one thread for each connection, one request on each. The handler writes to the
 //! connection itself, so it can also answer slowly, with broken bytes, or not at all.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod object_storage;
 
@@ -58,7 +63,10 @@ pub fn serve(handle: impl Fn(Request, TcpStream) + Clone + Send + 'static) -> So
 }
 
 /// Starts a server on a port that is bound already.
-pub fn serve_on(listener: TcpListener, handle: impl Fn(Request, TcpStream) + Clone + Send + 'static) {
+pub fn serve_on(
+    listener: TcpListener,
+    handle: impl Fn(Request, TcpStream) + Clone + Send + 'static,
+) {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let handle = handle.clone();
@@ -75,7 +83,10 @@ impl Request {
     /// The value of a header; empty when it is absent.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let found = self
+            .headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value)
     }
 
@@ -91,12 +102,19 @@ impl Request {
     pub fn parse(reader: &mut impl BufRead) -> Option<Self> {
         let line = read_line(reader)?;
         let mut words = line.strip_suffix(" HTTP/1.1")?.splitn(2, ' ');
-        let mut request =
-            Self { method: words.next()?.to_owned(), target: words.next()?.to_owned(), ..Self::default() };
+        let mut request = Self {
+            method: words.next()?.to_owned(),
+            target: words.next()?.to_owned(),
+            ..Self::default()
+        };
         while let Some((name, value)) = read_line(reader)?.split_once(':') {
-            request.headers.push((name.to_owned(), value.trim().to_owned()));
+            request
+                .headers
+                .push((name.to_owned(), value.trim().to_owned()));
         }
-        request.body.resize(request.header("content-length").parse().unwrap_or(0), 0);
+        request
+            .body
+            .resize(request.header("content-length").parse().unwrap_or(0), 0);
         reader.read_exact(&mut request.body).ok()?;
         Some(request)
     }
@@ -112,7 +130,11 @@ impl Response {
     /// A response without a body.
     #[must_use]
     pub fn new(status: u16) -> Self {
-        Self { status, headers: String::new(), body: Vec::new() }
+        Self {
+            status,
+            headers: String::new(),
+            body: Vec::new(),
+        }
     }
 
     /// The same response with one more header.
@@ -132,9 +154,15 @@ impl Response {
     /// The bytes to send.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        let Self { status, headers, mut body } = self;
+        let Self {
+            status,
+            headers,
+            mut body,
+        } = self;
         let length = body.len();
-        let head = format!("HTTP/1.1 {status} Test\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 {status} Test\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
         let mut bytes = head.into_bytes();
         bytes.append(&mut body);
         bytes

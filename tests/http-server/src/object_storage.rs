@@ -117,7 +117,11 @@ impl ObjectStorage {
 }
 
 fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
-    let fault = if request.method == "PUT" { state.lock().faults.pop_front() } else { None };
+    let fault = if request.method == "PUT" {
+        state.lock().faults.pop_front()
+    } else {
+        None
+    };
     let response = match fault {
         None => {
             let mut state = state.lock();
@@ -136,7 +140,10 @@ fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
     };
     let mut bytes = response.into_bytes();
     if request.method == "HEAD" {
-        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
+        let end = bytes
+            .windows(4)
+            .position(|window| window == b"\r\n\r\n")
+            .map_or(bytes.len(), |at| at + 4);
         bytes.truncate(end);
     }
     // The client may be gone.
@@ -151,11 +158,16 @@ fn stall(state: &Mutex<State>) {
 }
 
 fn error(status: u16, code: &str) -> Response {
-    Response::new(status).body(format!("<Error><Code>{code}</Code><Message>a secret</Message></Error>"))
+    Response::new(status).body(format!(
+        "<Error><Code>{code}</Code><Message>a secret</Message></Error>"
+    ))
 }
 
 fn has_checksum(request: &Request) -> bool {
-    request.headers.iter().any(|(name, _)| name == "content-md5" || name.starts_with("x-amz-checksum-"))
+    request
+        .headers
+        .iter()
+        .any(|(name, _)| name == "content-md5" || name.starts_with("x-amz-checksum-"))
 }
 
 impl State {
@@ -163,16 +175,31 @@ impl State {
         if let Some(status) = self.refusal {
             return error(status, "AccessDenied");
         }
-        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-        let query: BTreeMap<_, _> = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+        let (path, query) = request
+            .target
+            .split_once('?')
+            .unwrap_or((&request.target, ""));
+        let query: BTreeMap<_, _> = query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .collect();
         let object = path.trim_start_matches('/').to_owned();
         let upload = query.get("uploadId").copied().unwrap_or_default();
-        match (request.method.as_str(), query.get("partNumber").and_then(|number| number.parse().ok())) {
+        match (
+            request.method.as_str(),
+            query
+                .get("partNumber")
+                .and_then(|number| number.parse().ok()),
+        ) {
             ("POST", None) if query.contains_key("uploads") => self.begin(object),
-            ("PUT", Some(_)) if self.wants_checksums && !has_checksum(request) => error(400, "InvalidRequest"),
+            ("PUT", Some(_)) if self.wants_checksums && !has_checksum(request) => {
+                error(400, "InvalidRequest")
+            }
             ("PUT", Some(number)) => self.put(upload, number, &request.body),
             ("HEAD", None) => match self.objects.get(&object) {
-                Some(object) => Response::new(200).header("ETag", "\"whole\"").body(object.clone()),
+                Some(object) => Response::new(200)
+                    .header("ETag", "\"whole\"")
+                    .body(object.clone()),
                 None => Response::new(404),
             },
             ("POST", None) => self.complete(upload),
@@ -184,21 +211,34 @@ impl State {
     fn begin(&mut self, object: String) -> Response {
         self.begun += 1;
         let id = format!("upload-{}", self.begun);
-        self.uploads.insert(id.clone(), Upload { object, ..Upload::default() });
+        self.uploads.insert(
+            id.clone(),
+            Upload {
+                object,
+                ..Upload::default()
+            },
+        );
         let result = "InitiateMultipartUploadResult";
         Response::new(200).body(format!("<{result}><UploadId>{id}</UploadId></{result}>"))
     }
 
     fn put(&mut self, upload: &str, number: u32, body: &[u8]) -> Response {
-        let Some(upload) = self.uploads.get_mut(upload) else { return error(404, "NoSuchUpload") };
+        let Some(upload) = self.uploads.get_mut(upload) else {
+            return error(404, "NoSuchUpload");
+        };
         upload.parts.insert(number, body.to_vec());
         self.parts += 1;
         Response::new(200).header("ETag", &format!("\"part-{number}\""))
     }
 
     fn complete(&mut self, upload: &str) -> Response {
-        let Some(upload) = self.uploads.remove(upload) else { return error(404, "NoSuchUpload") };
-        self.objects.insert(upload.object, upload.parts.into_values().flatten().collect());
+        let Some(upload) = self.uploads.remove(upload) else {
+            return error(404, "NoSuchUpload");
+        };
+        self.objects.insert(
+            upload.object,
+            upload.parts.into_values().flatten().collect(),
+        );
         let result = "CompleteMultipartUploadResult";
         Response::new(200).body(format!("<{result}><ETag>\"whole\"</ETag></{result}>"))
     }

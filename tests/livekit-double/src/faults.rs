@@ -28,16 +28,24 @@ pub enum Fault {
 
 /// A response with a body of this content type.
 pub(crate) fn text(status: u16, content_type: &str, body: &str) -> Response {
-    Response::new(status).header("Content-Type", content_type).body(body)
+    Response::new(status)
+        .header("Content-Type", content_type)
+        .body(body)
 }
 
 pub(crate) fn protobuf(message: &impl prost::Message) -> Response {
-    Response::new(200).header("Content-Type", "application/protobuf").body(message.encode_to_vec())
+    Response::new(200)
+        .header("Content-Type", "application/protobuf")
+        .body(message.encode_to_vec())
 }
 
 /// A Twirp error.
 pub(crate) fn twirp(status: u16, code: &str, msg: &str) -> Response {
-    text(status, "application/json", &serde_json::json!({"code": code, "msg": msg}).to_string())
+    text(
+        status,
+        "application/json",
+        &serde_json::json!({"code": code, "msg": msg}).to_string(),
+    )
 }
 
 pub(crate) fn not_found(msg: &str) -> Response {
@@ -55,9 +63,11 @@ impl Fault {
             Self::NoResponse => no_response(),
             Self::Twirp(status, code, msg) => twirp(*status, code, msg),
             Self::PlainUnauthorized => text(401, "text/plain; charset=utf-8", "invalid token\n"),
-            Self::ProxyPage(status) => {
-                text(*status, "text/html", "<html><body><h1>Bad Gateway</h1>a secret of the proxy</body></html>")
-            }
+            Self::ProxyPage(status) => text(
+                *status,
+                "text/html",
+                "<html><body><h1>Bad Gateway</h1>a secret of the proxy</body></html>",
+            ),
             Self::Answer(status, kind, body) => text(*status, kind, body),
             Self::Slow(_) | Self::Dropped => return None,
         })

@@ -2,7 +2,12 @@
 //! participants, egresses and ingresses behind it; its webhooks, signed as LiveKit signs them; and faults, set for one
 //! method at a time. No media is transmitted: the test makes participants join and publish.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod clients;
 mod faults;
@@ -79,7 +84,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { auto_create: true, remote_unmute: true, redis: true, node_lists: false }
+        Self {
+            auto_create: true,
+            remote_unmute: true,
+            redis: true,
+            node_lists: false,
+        }
     }
 }
 
@@ -87,13 +97,22 @@ impl Double {
     /// Starts a double on a free port.
     #[must_use]
     pub fn start() -> Self {
-        let (api_key, api_secret) =
-            ("APIdouble".to_owned(), "the-secret-of-the-double-long-enough-for-LiveKit".to_owned());
+        let (api_key, api_secret) = (
+            "APIdouble".to_owned(),
+            "the-secret-of-the-double-long-enough-for-LiveKit".to_owned(),
+        );
         let state = Arc::<Mutex<State>>::default();
         let (listener, address) = test_http_server::bind();
-        let double = Self { api_key, api_secret, address, state };
+        let double = Self {
+            api_key,
+            api_secret,
+            address,
+            state,
+        };
         let server = double.clone();
-        test_http_server::serve_on(listener, move |request, stream| server.handle(&request, stream));
+        test_http_server::serve_on(listener, move |request, stream| {
+            server.handle(&request, stream);
+        });
         double
     }
 
@@ -128,7 +147,9 @@ impl Double {
     pub fn calls<M: prost::Message + Default>(&self, method: &str) -> Vec<M> {
         let state = self.lock();
         let calls = state.calls.iter().filter(|(called, _)| called == method);
-        calls.map(|(_, body)| M::decode(body.as_slice()).expect("the request reads")).collect()
+        calls
+            .map(|(_, body)| M::decode(body.as_slice()).expect("the request reads"))
+            .collect()
     }
 
     /// The names of the rooms that are live.

@@ -18,7 +18,9 @@ const NOT_CONNECTED: &str = "egress not connected (redis required)";
 
 /// Nanoseconds since the epoch.
 pub(crate) fn nanos() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or_default()
 }
 
@@ -26,7 +28,9 @@ impl Double {
     /// Answers a request, unless a fault prevents it.
     pub(crate) fn handle(&self, request: &Request, mut stream: TcpStream) {
         let (response, fault) = if request.target.starts_with("/rtc?") {
-            let Err(response) = self.signalling(request, &mut stream) else { return };
+            let Err(response) = self.signalling(request, &mut stream) else {
+                return;
+            };
             (response, None)
         } else {
             self.call(request)
@@ -42,13 +46,18 @@ impl Double {
 
     /// Performs a call and returns its response, and the fault that its sending is subject to.
     fn call(&self, request: &Request) -> (Response, Option<Fault>) {
-        let Some((service, method)) =
-            request.target.strip_prefix("/twirp/livekit.").and_then(|path| path.split_once('/'))
+        let Some((service, method)) = request
+            .target
+            .strip_prefix("/twirp/livekit.")
+            .and_then(|path| path.split_once('/'))
         else {
             return (faults::twirp(404, "bad_route", "no handler for path"), None);
         };
         if request.header("content-type") != "application/protobuf" {
-            return (faults::twirp(404, "bad_route", "unexpected Content-Type"), None);
+            return (
+                faults::twirp(404, "bad_route", "unexpected Content-Type"),
+                None,
+            );
         }
         let fault = self.fault(method);
         if let Some(answer) = fault.as_ref().and_then(Fault::answer) {
@@ -59,7 +68,10 @@ impl Double {
             Err(refusal) => return (refusal, None),
         };
         if !granted(service, method, &grants, &request.body) {
-            return (faults::twirp(401, "unauthenticated", "permissions denied"), None);
+            return (
+                faults::twirp(401, "unauthenticated", "permissions denied"),
+                None,
+            );
         }
         let mut state = self.lock();
         state.calls.push((method.to_owned(), request.body.clone()));
@@ -69,7 +81,11 @@ impl Double {
     /// The fault that is set for a method.
     pub(crate) fn fault(&self, method: &str) -> Option<Fault> {
         let state = self.lock();
-        state.faults.get(method).or_else(|| state.faults.get(EVERY)).cloned()
+        state
+            .faults
+            .get(method)
+            .or_else(|| state.faults.get(EVERY))
+            .cloned()
     }
 
     /// The claims of a token that is signed with the double's key, with or without `Bearer` before it.
@@ -81,7 +97,9 @@ impl Double {
         // The test's clock need not be the machine's.
         validation.validate_exp = false;
         let key = DecodingKey::from_secret(self.api_secret.as_bytes());
-        jsonwebtoken::decode::<Value>(token, &key, &validation).map(|token| token.claims).map_err(|_| refused())
+        jsonwebtoken::decode::<Value>(token, &key, &validation)
+            .map(|token| token.claims)
+            .map_err(|_| refused())
     }
 }
 
@@ -139,7 +157,10 @@ impl State {
             "StartTrackEgress" => self.start(EgressKind::Track(read(body)), double),
             "ListEgress" => self.list_egress(&read(body)),
             "StopEgress" => self.stop(&read(body)),
-            "UpdateStream" => match self.egresses.get(&read::<proto::UpdateStreamRequest>(body).egress_id) {
+            "UpdateStream" => match self
+                .egresses
+                .get(&read::<proto::UpdateStreamRequest>(body).egress_id)
+            {
                 Some(info) => faults::protobuf(info),
                 None => faults::not_found("egress does not exist"),
             },
@@ -167,9 +188,18 @@ impl State {
             turn_password: "the room's TURN password".into(),
             ..Default::default()
         };
-        self.rooms.insert(name.to_owned(), LiveRoom { info: info.clone(), ..LiveRoom::default() });
-        let event =
-            proto::WebhookEvent { event: "room_started".into(), room: Some(info.clone()), ..Default::default() };
+        self.rooms.insert(
+            name.to_owned(),
+            LiveRoom {
+                info: info.clone(),
+                ..LiveRoom::default()
+            },
+        );
+        let event = proto::WebhookEvent {
+            event: "room_started".into(),
+            room: Some(info.clone()),
+            ..Default::default()
+        };
         self.queue(event, double);
         info
     }
@@ -190,8 +220,14 @@ impl State {
     }
 
     fn list_rooms(&self, request: &proto::ListRoomsRequest) -> Response {
-        let wanted = |room: &&LiveRoom| request.names.is_empty() || request.names.contains(&room.info.name);
-        let rooms = self.rooms.values().filter(wanted).map(|room| room.info.clone()).collect();
+        let wanted =
+            |room: &&LiveRoom| request.names.is_empty() || request.names.contains(&room.info.name);
+        let rooms = self
+            .rooms
+            .values()
+            .filter(wanted)
+            .map(|room| room.info.clone())
+            .collect();
         faults::protobuf(&proto::ListRoomsResponse { rooms })
     }
 
@@ -199,7 +235,11 @@ impl State {
         if !self.rooms.contains_key(&request.room) {
             return faults::not_found("requested room does not exist");
         }
-        if self.rooms.get(&request.room).is_some_and(|room| room.node_is_dead) {
+        if self
+            .rooms
+            .get(&request.room)
+            .is_some_and(|room| room.node_is_dead)
+        {
             return faults::no_response();
         }
         self.close(&request.room, double);
@@ -212,22 +252,34 @@ impl State {
             return faults::no_response();
         }
         let listed = |room: &LiveRoom| {
-            let listed =
-                room.participants.values().filter(|participant| !room.unlisted.contains(&participant.identity));
+            let listed = room
+                .participants
+                .values()
+                .filter(|participant| !room.unlisted.contains(&participant.identity));
             listed.cloned().collect()
         };
         let participants = room.map(listed);
-        faults::protobuf(&proto::ListParticipantsResponse { participants: participants.unwrap_or_default() })
+        faults::protobuf(&proto::ListParticipantsResponse {
+            participants: participants.unwrap_or_default(),
+        })
     }
 
-    fn participant(&self, named: &proto::RoomParticipantIdentity) -> Option<&proto::ParticipantInfo> {
-        self.rooms.get(&named.room)?.participants.get(&named.identity)
+    fn participant(
+        &self,
+        named: &proto::RoomParticipantIdentity,
+    ) -> Option<&proto::ParticipantInfo> {
+        self.rooms
+            .get(&named.room)?
+            .participants
+            .get(&named.identity)
     }
 
     /// A participant whose node is alive.
     fn on_live_node(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         let room = self.rooms.get_mut(room)?;
-        room.participants.get_mut(identity).filter(|_| !room.ghosts.contains(identity))
+        room.participants
+            .get_mut(identity)
+            .filter(|_| !room.ghosts.contains(identity))
     }
 
     fn remove(&mut self, named: &proto::RoomParticipantIdentity, double: &Double) -> Response {
@@ -237,7 +289,12 @@ impl State {
         if self.on_live_node(&named.room, &named.identity).is_none() {
             return faults::no_response();
         }
-        self.remove_participant(&named.room, &named.identity, proto::DisconnectReason::ParticipantRemoved, double);
+        self.remove_participant(
+            &named.room,
+            &named.identity,
+            proto::DisconnectReason::ParticipantRemoved,
+            double,
+        );
         faults::protobuf(&proto::RemoveParticipantResponse {})
     }
 
@@ -249,7 +306,10 @@ impl State {
         if !request.muted && !remote_unmute {
             return faults::twirp(412, "failed_precondition", "remote unmute not enabled");
         }
-        let track = participant.tracks.iter_mut().find(|track| track.sid == request.track_sid);
+        let track = participant
+            .tracks
+            .iter_mut()
+            .find(|track| track.sid == request.track_sid);
         let track = track.map(|track| {
             track.muted = request.muted;
             track.clone()
@@ -258,13 +318,19 @@ impl State {
     }
 
     fn update(&mut self, request: &proto::UpdateParticipantRequest, double: &Double) -> Response {
-        let participant =
-            self.rooms.get_mut(&request.room).and_then(|room| room.participants.get_mut(&request.identity));
-        let Some(participant) = participant else { return faults::not_found("participant does not exist") };
+        let participant = self
+            .rooms
+            .get_mut(&request.room)
+            .and_then(|room| room.participants.get_mut(&request.identity));
+        let Some(participant) = participant else {
+            return faults::not_found("participant does not exist");
+        };
         for (name, value) in &request.attributes {
             match value.as_str() {
                 "" => participant.attributes.remove(name),
-                value => participant.attributes.insert(name.clone(), value.to_owned()),
+                value => participant
+                    .attributes
+                    .insert(name.clone(), value.to_owned()),
             };
         }
         if let Some(permission) = &request.permission {
@@ -276,7 +342,8 @@ impl State {
             identity: request.identity.clone(),
             ..Default::default()
         };
-        self.participant(&named).map_or_else(faults::no_response, faults::protobuf)
+        self.participant(&named)
+            .map_or_else(faults::no_response, faults::protobuf)
     }
 
     pub(crate) fn start(&mut self, request: EgressKind, double: &Double) -> Response {
@@ -290,7 +357,13 @@ impl State {
             return faults::not_found("requested room does not exist");
         }
         let (egress_id, request) = (self.id("EG_"), Some(request));
-        let info = proto::EgressInfo { egress_id, room_name, request, started_at: nanos(), ..Default::default() };
+        let info = proto::EgressInfo {
+            egress_id,
+            room_name,
+            request,
+            started_at: nanos(),
+            ..Default::default()
+        };
         self.egresses.insert(info.egress_id.clone(), info.clone());
         self.report_egress("egress_started", info.clone(), double);
         faults::protobuf(&info)
@@ -300,13 +373,17 @@ impl State {
         if !request.egress_id.is_empty() && !self.egresses.contains_key(&request.egress_id) {
             return faults::not_found("egress not found");
         }
-        let running = |info: &proto::EgressInfo| info.status <= proto::EgressStatus::EgressEnding as i32;
+        let running =
+            |info: &proto::EgressInfo| info.status <= proto::EgressStatus::EgressEnding as i32;
         let wanted = self.egresses.values().filter(|info| {
             (request.egress_id.is_empty() || info.egress_id == request.egress_id)
                 && (request.room_name.is_empty() || info.room_name == request.room_name)
                 && (!request.active || running(info))
         });
-        faults::protobuf(&proto::ListEgressResponse { items: wanted.cloned().collect(), next_page_token: None })
+        faults::protobuf(&proto::ListEgressResponse {
+            items: wanted.cloned().collect(),
+            next_page_token: None,
+        })
     }
 
     fn stop(&mut self, request: &proto::StopEgressRequest) -> Response {
@@ -314,7 +391,11 @@ impl State {
             return faults::not_found("egress does not exist");
         };
         if info.status > proto::EgressStatus::EgressActive as i32 {
-            return faults::twirp(412, "failed_precondition", "egress with status EGRESS_COMPLETE cannot be stopped");
+            return faults::twirp(
+                412,
+                "failed_precondition",
+                "egress with status EGRESS_COMPLETE cannot be stopped",
+            );
         }
         info.status = proto::EgressStatus::EgressEnding as i32;
         faults::protobuf(info)
@@ -325,7 +406,12 @@ impl State {
         let info = proto::IngressInfo {
             ingress_id: self.id("IN_"),
             stream_key: self.id("key"),
-            url: if whip { "http://127.0.0.1:8080/w" } else { "rtmp://127.0.0.1:1935/live" }.into(),
+            url: if whip {
+                "http://127.0.0.1:8080/w"
+            } else {
+                "rtmp://127.0.0.1:1935/live"
+            }
+            .into(),
             input_type: request.input_type,
             room_name: request.room_name,
             participant_identity: request.participant_identity,
@@ -347,6 +433,9 @@ impl State {
             (request.ingress_id.is_empty() || info.ingress_id == request.ingress_id)
                 && (request.room_name.is_empty() || info.room_name == request.room_name)
         });
-        faults::protobuf(&proto::ListIngressResponse { items: wanted.cloned().collect(), ..Default::default() })
+        faults::protobuf(&proto::ListIngressResponse {
+            items: wanted.cloned().collect(),
+            ..Default::default()
+        })
     }
 }

@@ -8,7 +8,10 @@ use crate::Double;
 impl Double {
     /// Starts an egress that records a room into a file. Returns its id.
     pub fn start_egress(&self, room: &str, filepath: &str) -> String {
-        let file = proto::EncodedFileOutput { filepath: filepath.to_owned(), ..Default::default() };
+        let file = proto::EncodedFileOutput {
+            filepath: filepath.to_owned(),
+            ..Default::default()
+        };
         let request = proto::RoomCompositeEgressRequest {
             room_name: room.to_owned(),
             file_outputs: vec![file],
@@ -17,14 +20,27 @@ impl Double {
         let mut state = self.lock();
         state.open(room, self);
         state.start(Request::RoomComposite(request), self);
-        state.egresses.keys().next_back().cloned().expect("an egress was started")
+        state
+            .egresses
+            .keys()
+            .next_back()
+            .cloned()
+            .expect("an egress was started")
     }
 
     /// Creates an ingress endpoint of a room. Returns its id.
     pub fn create_ingress(&self, room: &str) -> String {
         let mut state = self.lock();
-        state.create_ingress(proto::CreateIngressRequest { room_name: room.to_owned(), ..Default::default() });
-        state.ingresses.keys().next_back().cloned().expect("an endpoint was made")
+        state.create_ingress(proto::CreateIngressRequest {
+            room_name: room.to_owned(),
+            ..Default::default()
+        });
+        state
+            .ingresses
+            .keys()
+            .next_back()
+            .cloned()
+            .expect("an endpoint was made")
     }
 
     /// The egresses that were started, in the order of their starts.
@@ -37,7 +53,10 @@ impl Double {
     #[must_use]
     pub fn is_stopped(&self, egress: &str) -> bool {
         let running = proto::EgressStatus::EgressActive as i32;
-        self.lock().egresses.get(egress).is_none_or(|info| info.status > running)
+        self.lock()
+            .egresses
+            .get(egress)
+            .is_none_or(|info| info.status > running)
     }
 
     /// Whether an ingress endpoint exists.

@@ -11,21 +11,33 @@ impl Double {
     #[must_use]
     pub fn connected(&self) -> BTreeSet<String> {
         let state = self.lock();
-        let participants = state.rooms.values().flat_map(|room| room.participants.values());
-        participants.map(|participant| participant.sid.clone()).collect()
+        let participants = state
+            .rooms
+            .values()
+            .flat_map(|room| room.participants.values());
+        participants
+            .map(|participant| participant.sid.clone())
+            .collect()
     }
 
     /// A participant leaves. Returns whether it was connected.
     pub fn leave_by_sid(&self, sid: &str, reason: proto::DisconnectReason) -> bool {
         let mut state = self.lock();
-        let Some((room, identity)) = state.find(sid) else { return false };
+        let Some((room, identity)) = state.find(sid) else {
+            return false;
+        };
         state.remove_participant(&room, &identity, reason, self);
         true
     }
 
     /// A participant publishes a track. Returns the track's sid; `None` if the participant is not connected.
     #[must_use]
-    pub fn publish_by_sid(&self, sid: &str, kind: proto::TrackType, source: proto::TrackSource) -> Option<String> {
+    pub fn publish_by_sid(
+        &self,
+        sid: &str,
+        kind: proto::TrackType,
+        source: proto::TrackSource,
+    ) -> Option<String> {
         let mut state = self.lock();
         let (room, identity) = state.find(sid)?;
         state.publish(&room, &identity, kind, source, self)
@@ -36,7 +48,10 @@ impl State {
     /// The room and the identity of a participant.
     fn find(&self, sid: &str) -> Option<(String, String)> {
         self.rooms.iter().find_map(|(name, room)| {
-            let found = room.participants.values().find(|participant| participant.sid == sid)?;
+            let found = room
+                .participants
+                .values()
+                .find(|participant| participant.sid == sid)?;
             Some((name.clone(), found.identity.clone()))
         })
     }

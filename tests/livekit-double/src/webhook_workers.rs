@@ -57,14 +57,21 @@ impl Double {
             thread::spawn(move || work(&queue, &url, &outcomes));
             sender
         });
-        let workers = Workers { queues: queues.collect(), outcomes };
+        let workers = Workers {
+            queues: queues.collect(),
+            outcomes,
+        };
         self.lock().webhooks.send_by(workers);
     }
 
     /// What has become of the webhooks since [`Double::send_by_workers`].
     #[must_use]
     pub fn webhook_outcomes(&self) -> WebhookOutcomes {
-        self.lock().webhooks.workers().map(|workers| workers.outcomes.lock().clone()).unwrap_or_default()
+        self.lock()
+            .webhooks
+            .workers()
+            .map(|workers| workers.outcomes.lock().clone())
+            .unwrap_or_default()
     }
 }
 
@@ -72,14 +79,20 @@ impl Workers {
     pub(crate) fn put(&self, webhook: Webhook) {
         let body: Value = serde_json::from_slice(&webhook.body).unwrap_or_default();
         let room = body["room"]["name"].as_str().unwrap_or_default();
-        let worker = room.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        let worker = room.bytes().fold(0_usize, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(usize::from(byte))
+        });
         self.outcomes.lock().pending += 1;
         // A worker runs as long as the process.
         let _ = self.queues[worker % WORKERS].send(webhook);
     }
 }
 
-fn work(queue: &Receiver<Webhook>, url: &impl Fn() -> Option<String>, outcomes: &Mutex<WebhookOutcomes>) {
+fn work(
+    queue: &Receiver<Webhook>,
+    url: &impl Fn() -> Option<String>,
+    outcomes: &Mutex<WebhookOutcomes>,
+) {
     for webhook in queue {
         let (status, attempts) = deliver(&webhook, url);
         let mut outcomes = outcomes.lock();
@@ -88,7 +101,10 @@ fn work(queue: &Receiver<Webhook>, url: &impl Fn() -> Option<String>, outcomes: 
             outcomes.accepted += 1;
             outcomes.repeated += usize::from(attempts > 1);
         } else {
-            outcomes.lost.push(LostWebhook { event: webhook.event, status });
+            outcomes.lost.push(LostWebhook {
+                event: webhook.event,
+                status,
+            });
         }
     }
 }

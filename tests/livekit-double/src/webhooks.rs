@@ -62,9 +62,14 @@ impl Double {
     #[must_use]
     pub fn sign_with(&self, claims: &serde_json::Value, body: &[u8]) -> Webhook {
         let key = EncodingKey::from_secret(self.api_secret.as_bytes());
-        let authorization = jsonwebtoken::encode(&Header::default(), claims, &key).expect("claims are signed");
+        let authorization =
+            jsonwebtoken::encode(&Header::default(), claims, &key).expect("claims are signed");
         let event = serde_json::from_slice(body).unwrap_or(serde_json::Value::Null);
-        Webhook { event: event["event"].as_str().unwrap_or_default().to_owned(), authorization, body: body.to_vec() }
+        Webhook {
+            event: event["event"].as_str().unwrap_or_default().to_owned(),
+            authorization,
+            body: body.to_vec(),
+        }
     }
 
     /// Takes the webhooks kept since the last call, in their order. Empty while webhooks are sent.
@@ -136,7 +141,9 @@ fn send(url: &str, webhook: &Webhook) {
 
 /// Posts a webhook once. Returns the status of the answer, if there is one.
 pub(crate) fn post(url: &str, webhook: &Webhook) -> Option<u16> {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT));
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(TIMEOUT));
     let agent: ureq::Agent = config.build().into();
     let answer = agent
         .post(url)

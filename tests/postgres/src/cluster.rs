@@ -63,7 +63,9 @@ impl Cluster {
     pub fn installed() -> Option<&'static Self> {
         static PROGRAMS: LazyLock<Option<Programs>> = LazyLock::new(Programs::find);
         if PROGRAMS.is_none() && Engine::chosen() == Engine::Sqlite {
-            print_skipped(&format!("PostgreSQL {OLDEST_VERSION} or newer is not installed"));
+            print_skipped(&format!(
+                "PostgreSQL {OLDEST_VERSION} or newer is not installed"
+            ));
             return None;
         }
         Some(Self::shared())
@@ -75,7 +77,8 @@ impl Cluster {
     /// PostgreSQL is not installed, or does not start.
     #[must_use]
     pub fn shared() -> &'static Self {
-        static SHARED: LazyLock<Cluster> = LazyLock::new(|| Cluster::start(ClusterOptions::default()));
+        static SHARED: LazyLock<Cluster> =
+            LazyLock::new(|| Cluster::start(ClusterOptions::default()));
         &SHARED
     }
 
@@ -91,14 +94,21 @@ impl Cluster {
         let cluster = Self::empty(programs, options);
         cluster.initialize();
         cluster.start_on_a_free_port();
-        cluster.psql("postgres", &format!("CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'"));
+        cluster.psql(
+            "postgres",
+            &format!("CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'"),
+        );
         cluster
     }
 
     /// A server without files.
     fn empty(programs: Programs, options: ClusterOptions) -> Self {
         let owner = Owner::for_servers();
-        let folder = tempfile::Builder::new().prefix("conclave-postgres-").tempdir().expect("a folder").keep();
+        let folder = tempfile::Builder::new()
+            .prefix("conclave-postgres-")
+            .tempdir()
+            .expect("a folder")
+            .keep();
         let watchdog = Watchdog::start(&folder);
         if let Some(owner) = owner {
             owner.own(&folder);
@@ -139,7 +149,11 @@ impl Cluster {
     /// # Panics
     /// `prepare` panics, or nobody can connect to the database.
     #[must_use]
-    pub fn prepared_database(&self, content: &'static str, prepare: impl FnOnce(&Database<'_>)) -> Database<'_> {
+    pub fn prepared_database(
+        &self,
+        content: &'static str,
+        prepare: impl FnOnce(&Database<'_>),
+    ) -> Database<'_> {
         let template = Arc::clone(self.templates.lock().entry(content).or_default());
         let template = template.get_or_init(|| {
             let database = self.database();
@@ -159,7 +173,10 @@ impl Cluster {
 
     pub(crate) fn drop_database(&self, name: &str) {
         if self.server.lock().is_some() {
-            let _ = self.psql_command("postgres").args(["-c", &format!("DROP DATABASE {name} WITH (FORCE)")]).output();
+            let _ = self
+                .psql_command("postgres")
+                .args(["-c", &format!("DROP DATABASE {name} WITH (FORCE)")])
+                .output();
         }
     }
 
@@ -206,7 +223,8 @@ impl Cluster {
         let mut failure = String::new();
         for _ in 0..PORTS {
             let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            self.port.store(port.expect("a free port").port(), Ordering::Relaxed);
+            self.port
+                .store(port.expect("a free port").port(), Ordering::Relaxed);
             match self.try_start() {
                 Ok(()) => return,
                 Err(error) => failure = error,
@@ -219,11 +237,18 @@ impl Cluster {
     fn try_start(&self) -> Result<(), String> {
         let log = fs::File::create(self.folder.join("log")).expect("a log file");
         let mut postgres = self.command("postgres");
-        postgres.arg("-D").arg(self.folder.join("data")).stdout(log.try_clone().expect("a file")).stderr(log);
+        postgres
+            .arg("-D")
+            .arg(self.folder.join("data"))
+            .stdout(log.try_clone().expect("a file"))
+            .stderr(log);
         for setting in self.settings() {
             postgres.arg("-c").arg(setting);
         }
-        let mut server = postgres.stdin(Stdio::null()).spawn().expect("postgres starts");
+        let mut server = postgres
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("postgres starts");
         let mut ended = false;
         let ready = eventually(|| {
             ended = server.try_wait().expect("the server's state").is_some();
@@ -262,7 +287,13 @@ impl Cluster {
     fn initialize(&self) {
         let mut initdb = self.command("initdb");
         initdb.arg("-D").arg(self.folder.join("data"));
-        initdb.args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C"]);
+        initdb.args([
+            "--no-sync",
+            "--auth=trust",
+            "--username=postgres",
+            "--encoding=UTF8",
+            "--locale=C",
+        ]);
         if self.programs.version() >= 15 {
             // A locale that sorts otherwise than SQLite: what does not say how it sorts is noticed.
             initdb.args(["--locale-provider=icu", "--icu-locale=en-US"]);
@@ -283,7 +314,8 @@ impl Cluster {
     fn write_certificates(&self) {
         tls::write_certificates(&self.folder);
         let key = self.folder.join("server.key");
-        fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a file's mode is set");
+        fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("a file's mode is set");
         if let Some(owner) = self.owner {
             owner.own(&key);
         }
@@ -303,7 +335,16 @@ impl Cluster {
     /// psql as the superuser: quiet, rows only, an error is its end.
     pub(crate) fn psql_command(&self, database: &str) -> Command {
         let mut psql = self.client("psql");
-        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database]);
+        psql.args([
+            "-X",
+            "-q",
+            "-A",
+            "-t",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            database,
+        ]);
         psql
     }
 
@@ -350,13 +391,21 @@ fn send(server: &Child, signal: Signal) {
 fn is_ready(folder: &Path, server: u32) -> bool {
     let state = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
     let mut lines = state.lines();
-    lines.next() == Some(&server.to_string()) && lines.nth(6).is_some_and(|status| status.trim() == "ready")
+    lines.next() == Some(&server.to_string())
+        && lines.nth(6).is_some_and(|status| status.trim() == "ready")
 }
 
 /// Runs a program and returns its output.
 fn output(mut command: Command) -> String {
     let output: io::Result<_> = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("the output is UTF-8").trim_end().to_owned()
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout)
+        .expect("the output is UTF-8")
+        .trim_end()
+        .to_owned()
 }

@@ -50,13 +50,24 @@ impl<'c> Database<'c> {
     pub(crate) fn create(cluster: &'c Cluster, name: String, like: Option<&str>) -> Self {
         // From version 15 on the pages are copied through the log, which takes a tenth of the time that copied files take.
         let like = like.unwrap_or("template0");
-        cluster.psql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {like} OWNER {USER}"));
-        Self { cluster, name, is_kept: false }
+        cluster.psql(
+            "postgres",
+            &format!("CREATE DATABASE {name} TEMPLATE {like} OWNER {USER}"),
+        );
+        Self {
+            cluster,
+            name,
+            is_kept: false,
+        }
     }
 
     /// A database that a server has, as the copy of another's.
     pub(crate) const fn existing(cluster: &'c Cluster, name: String) -> Self {
-        Self { cluster, name, is_kept: true }
+        Self {
+            cluster,
+            name,
+            is_kept: true,
+        }
     }
 
     /// Returns the name, which is of small letters, digits and `_`.
@@ -95,7 +106,9 @@ impl<'c> Database<'c> {
     #[must_use]
     pub fn lock(&self, table: &str) -> Session {
         let mut session = self.session();
-        session.run(&format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"));
+        session.run(&format!(
+            "BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"
+        ));
         session
     }
 
@@ -113,7 +126,10 @@ impl<'c> Database<'c> {
     pub fn fill_disk(&self) {
         let text = "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'";
         let trigger = "CREATE TRIGGER disk_is_full BEFORE INSERT OR UPDATE ON %I EXECUTE FUNCTION refuse_rows()";
-        let (lock, tables) = (lock_statements("SHARE ROW EXCLUSIVE"), tables_of_the_records());
+        let (lock, tables) = (
+            lock_statements("SHARE ROW EXCLUSIVE"),
+            tables_of_the_records(),
+        );
         self.run(&format!(
             "{lock};
              CREATE FUNCTION refuse_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {text}; END $$;
@@ -124,7 +140,10 @@ impl<'c> Database<'c> {
 
     /// Ends what [`Database::fill_disk`] has begun.
     pub fn free_disk(&self) {
-        self.run(&format!("{}; DROP FUNCTION refuse_rows CASCADE", lock_statements("ACCESS EXCLUSIVE")));
+        self.run(&format!(
+            "{}; DROP FUNCTION refuse_rows CASCADE",
+            lock_statements("ACCESS EXCLUSIVE")
+        ));
     }
 
     /// Returns everything in the database as text.
@@ -135,8 +154,14 @@ impl<'c> Database<'c> {
 
     /// Ends the sessions of all clients, as an administrator can. Their transactions are undone.
     pub fn end_sessions(&self) {
-        let sessions = format!("pg_stat_activity WHERE datname = '{}' AND backend_type = 'client backend'", self.name);
-        self.cluster.psql("postgres", &format!("SELECT count(pg_terminate_backend(pid, 60000)) FROM {sessions}"));
+        let sessions = format!(
+            "pg_stat_activity WHERE datname = '{}' AND backend_type = 'client backend'",
+            self.name
+        );
+        self.cluster.psql(
+            "postgres",
+            &format!("SELECT count(pg_terminate_backend(pid, 60000)) FROM {sessions}"),
+        );
     }
 
     /// Returns a copy of what has been committed. Sessions end, and new ones are refused while the database is copied.
@@ -159,7 +184,10 @@ impl<'c> Database<'c> {
 
     /// Lets new sessions begin, or refuses them. Those of the superuser are refused, too.
     pub fn allow_connections(&self, allowed: bool) {
-        self.cluster.psql("postgres", &format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allowed}", self.name));
+        self.cluster.psql(
+            "postgres",
+            &format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allowed}", self.name),
+        );
     }
 }
 
@@ -180,13 +208,19 @@ mod tests {
 
     #[test]
     fn all_tables_are_locked_beside_a_transaction_that_locks_them_in_another_order() {
-        let Some(cluster) = Cluster::installed() else { return };
+        let Some(cluster) = Cluster::installed() else {
+            return;
+        };
         let database = cluster.database();
         database.run("CREATE TABLE a (note text); CREATE TABLE b (note text)");
         let is_locking = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%LOCK TABLE %s%'
             AND datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()";
         let lock = || drop(database.lock_records());
-        for lock in [&lock as &(dyn Fn() + Sync), &|| database.fill_disk(), &|| database.free_disk()] {
+        for lock in [
+            &lock as &(dyn Fn() + Sync),
+            &|| database.fill_disk(),
+            &|| database.free_disk(),
+        ] {
             let mut open = database.session();
             open.run("BEGIN; LOCK TABLE b IN ROW EXCLUSIVE MODE");
             thread::scope(|scope| {

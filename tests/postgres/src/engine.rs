@@ -41,5 +41,9 @@ impl Engine {
 /// Prints that a test proves nothing in this run. The line is seen also where the test harness keeps the output of tests.
 pub(crate) fn print_skipped(reason: &str) {
     let current = thread::current();
-    let _ = writeln!(io::stderr(), "skipped {}: {reason}", current.name().unwrap_or("a test"));
+    let _ = writeln!(
+        io::stderr(),
+        "skipped {}: {reason}",
+        current.name().unwrap_or("a test")
+    );
 }

@@ -11,7 +11,12 @@
 //! `TEST_DATABASE=postgres` runs the suites that know both engines on PostgreSQL ([`Engine`]). The variable has no name with
 //! `CONCLAVE_`, because the program refuses such variables that are no setting.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod cluster;
 mod database;

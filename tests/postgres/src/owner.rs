@@ -21,14 +21,22 @@ impl Owner {
     pub fn for_servers() -> Option<Self> {
         rustix::process::geteuid().is_root().then(|| {
             let users = fs::read_to_string("/etc/passwd").expect("/etc/passwd is readable");
-            let found = ["postgres", "nobody"].iter().find_map(|name| Self::in_users(&users, name));
+            let found = ["postgres", "nobody"]
+                .iter()
+                .find_map(|name| Self::in_users(&users, name));
             found.expect("a user `postgres` or `nobody`, since PostgreSQL does not run as root")
         })
     }
 
     fn in_users(users: &str, name: &str) -> Option<Self> {
-        let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|fields| fields[0] == name)?;
-        Some(Self { user: fields.get(2)?.parse().ok()?, group: fields.get(3)?.parse().ok()? })
+        let fields = users
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>())
+            .find(|fields| fields[0] == name)?;
+        Some(Self {
+            user: fields.get(2)?.parse().ok()?,
+            group: fields.get(3)?.parse().ok()?,
+        })
     }
 
     /// Lets a program run as this user, without further groups.
@@ -49,7 +57,13 @@ mod tests {
     #[test]
     fn a_user_is_found_by_the_whole_name() {
         let users = "post:x:1:2::/:/bin/sh\npostgres:x:101:104:,,,:/var/lib/postgresql:/bin/bash\n";
-        assert_eq!(Owner::in_users(users, "postgres"), Some(Owner { user: 101, group: 104 }));
+        assert_eq!(
+            Owner::in_users(users, "postgres"),
+            Some(Owner {
+                user: 101,
+                group: 104
+            })
+        );
         assert_eq!(Owner::in_users(users, "nobody"), None);
     }
 }

@@ -25,12 +25,15 @@ impl Pooler {
     /// It does not start.
     #[must_use]
     pub fn start(cluster: &Cluster, mode: &str, sessions: u32) -> Option<Self> {
-        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
+        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
+            .into_iter()
+            .find(|path| Path::new(path).exists());
         let Some(program) = program else {
             eprintln!("skipped: pgbouncer is not installed");
             return None;
         };
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let free =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let (address, server) = (free.expect("a free port"), cluster.address().port());
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={server} user=conclave\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
@@ -47,9 +50,21 @@ impl Pooler {
             owner.own(&file);
             owner.run(&mut command);
         }
-        let process = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("pgbouncer starts");
-        let pooler = Self { process, address, _settings: settings };
-        assert!(eventually(|| TcpStream::connect(address).is_ok()), "pgbouncer does not listen");
+        let process = command
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("pgbouncer starts");
+        let pooler = Self {
+            process,
+            address,
+            _settings: settings,
+        };
+        assert!(
+            eventually(|| TcpStream::connect(address).is_ok()),
+            "pgbouncer does not listen"
+        );
         Some(pooler)
     }
 

@@ -21,14 +21,20 @@ impl Programs {
     #[must_use]
     pub fn find() -> Option<Self> {
         let configured = Command::new("pg_config").arg("--bindir").output().ok();
-        let configured = configured.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+        let configured =
+            configured.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
         let in_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>());
-        let folders = configured.into_iter().chain(folders_of_packages()).chain(in_path.into_iter().flatten());
+        let folders = configured
+            .into_iter()
+            .chain(folders_of_packages())
+            .chain(in_path.into_iter().flatten());
         folders.filter_map(Self::in_folder).next()
     }
 
     fn in_folder(folder: PathBuf) -> Option<Self> {
-        let complete = ["initdb", "pg_dump", "postgres", "psql"].iter().all(|name| folder.join(name).is_file());
+        let complete = ["initdb", "pg_dump", "postgres", "psql"]
+            .iter()
+            .all(|name| folder.join(name).is_file());
         let version = complete.then(|| version(&folder.join("postgres")))??;
         (version >= OLDEST_VERSION).then_some(Self { folder, version })
     }
@@ -48,11 +54,24 @@ impl Programs {
 
 /// The folders of packages, the newest version first.
 fn folders_of_packages() -> Vec<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path());
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let mut debian: Vec<_> = versions.collect();
-    debian.sort_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
-    let project = (OLDEST_VERSION..30).map(|version| PathBuf::from(format!("/usr/pgsql-{version}")));
-    debian.into_iter().chain(project).rev().map(|folder| folder.join("bin")).collect()
+    debian.sort_by_key(|path| {
+        path.file_name()
+            .and_then(|name| name.to_str()?.parse::<u32>().ok())
+    });
+    let project =
+        (OLDEST_VERSION..30).map(|version| PathBuf::from(format!("/usr/pgsql-{version}")));
+    debian
+        .into_iter()
+        .chain(project)
+        .rev()
+        .map(|folder| folder.join("bin"))
+        .collect()
 }
 
 /// Reads `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
@@ -63,7 +82,11 @@ fn version(server: &Path) -> Option<u32> {
 
 fn major_version(text: &str) -> Option<u32> {
     let version = text.split_once("(PostgreSQL) ")?.1;
-    version.split(|end: char| !end.is_ascii_digit()).next()?.parse().ok()
+    version
+        .split(|end: char| !end.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -72,7 +95,10 @@ mod tests {
 
     #[test]
     fn the_major_version_is_read_from_what_the_server_prints() {
-        assert_eq!(major_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"), Some(15));
+        assert_eq!(
+            major_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"),
+            Some(15)
+        );
         assert_eq!(major_version("postgres (PostgreSQL) 18beta1\n"), Some(18));
         assert_eq!(major_version("sh: not found"), None);
     }

@@ -105,8 +105,14 @@ impl Proxy {
             connections: HashMap::new(),
             accepted: 0,
         };
-        let shared = Arc::new(Shared { network: Mutex::new(network), changed: Condvar::new() });
-        let proxy = Self { address, shared: Arc::clone(&shared) };
+        let shared = Arc::new(Shared {
+            network: Mutex::new(network),
+            changed: Condvar::new(),
+        });
+        let proxy = Self {
+            address,
+            shared: Arc::clone(&shared),
+        };
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let shared = Arc::clone(&shared);
@@ -186,12 +192,17 @@ impl Shared {
     fn connect(self: Arc<Self>, client: TcpStream) -> io::Result<()> {
         let (id, connection) = {
             let mut network = self.network.lock();
-            self.changed.wait_while(&mut network, |network| network.is_stalled);
+            self.changed
+                .wait_while(&mut network, |network| network.is_stalled);
             if network.is_refusing {
                 return Ok(());
             }
             let server = TcpStream::connect(network.server)?;
-            let connection = Connection { server, client, is_muted: Arc::default() };
+            let connection = Connection {
+                server,
+                client,
+                is_muted: Arc::default(),
+            };
             let id = network.accepted;
             network.accepted += 1;
             network.connections.insert(id, connection.try_clone()?);
@@ -208,14 +219,22 @@ impl Shared {
         connection.server.set_nodelay(true)?;
         let (shared, back) = (Arc::clone(self), connection.try_clone()?);
         thread::spawn(move || {
-            let pass = |_: &[u8]| if back.is_muted() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) };
+            let pass = |_: &[u8]| {
+                if back.is_muted() {
+                    Err(io::ErrorKind::ConnectionAborted.into())
+                } else {
+                    Ok(())
+                }
+            };
             shared.forward(&back.server, &back.client, pass);
             // The other direction ends a connection that it has muted.
             if !back.is_muted() {
                 back.cut();
             }
         });
-        self.forward(&connection.client, &connection.server, |sent| self.look(sent, connection));
+        self.forward(&connection.client, &connection.server, |sent| {
+            self.look(sent, connection)
+        });
         Ok(())
     }
 
@@ -223,7 +242,9 @@ impl Shared {
     fn look(&self, sent: &[u8], connection: &Connection) -> io::Result<()> {
         let is_in_it = |text: &[u8]| sent.windows(text.len()).any(|part| part == text);
         let mut network = self.network.lock();
-        let Some((_, cut)) = network.cut.take_if(|(text, _)| is_in_it(text)) else { return Ok(()) };
+        let Some((_, cut)) = network.cut.take_if(|(text, _)| is_in_it(text)) else {
+            return Ok(());
+        };
         network.is_cutting = cut == Cut::AfterTheServer;
         drop(network);
         if cut == Cut::AfterTheServer {
@@ -236,12 +257,17 @@ impl Shared {
 
     /// Forwards one direction until it ends. A thread reads, so that a delay holds each byte equally long.
     fn forward(&self, from: &TcpStream, to: &TcpStream, look: impl Fn(&[u8]) -> io::Result<()>) {
-        let Ok(mut reader) = from.try_clone() else { return };
+        let Ok(mut reader) = from.try_clone() else {
+            return;
+        };
         let (read, chunks) = mpsc::channel();
         thread::spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(length @ 1..) = reader.read(&mut buffer) {
-                if read.send((Instant::now(), buffer[..length].to_vec())).is_err() {
+                if read
+                    .send((Instant::now(), buffer[..length].to_vec()))
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -259,7 +285,8 @@ impl Shared {
             let delay = self.network.lock().delay;
             thread::sleep((read_at + delay).saturating_duration_since(Instant::now()));
             let mut network = self.network.lock();
-            self.changed.wait_while(&mut network, |network| network.is_stalled);
+            self.changed
+                .wait_while(&mut network, |network| network.is_stalled);
             drop(network);
             look(&chunk)?;
             to.write_all(&chunk)?;

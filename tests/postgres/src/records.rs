@@ -41,7 +41,8 @@ impl Records {
         match Engine::chosen() {
             Engine::Sqlite => Self::File(file),
             Engine::Postgres => Self::Server(
-                Cluster::shared().prepared_database("the current schema", |database| prepare(&database.url())),
+                Cluster::shared()
+                    .prepared_database("the current schema", |database| prepare(&database.url())),
             ),
         }
     }
@@ -61,7 +62,9 @@ impl Records {
     /// A statement fails.
     pub fn run(&self, text: &str) {
         match self {
-            Self::File(file) => connect(file).execute_batch(text).expect("the statement runs"),
+            Self::File(file) => connect(file)
+                .execute_batch(text)
+                .expect("the statement runs"),
             Self::Server(database) => drop(database.run(text)),
         }
     }
@@ -73,7 +76,10 @@ impl Records {
     #[must_use]
     pub fn value(&self, query: &str) -> String {
         match self {
-            Self::File(file) => match connect(file).query_row(query, [], |row| row.get(0)).expect("the query runs") {
+            Self::File(file) => match connect(file)
+                .query_row(query, [], |row| row.get(0))
+                .expect("the query runs")
+            {
                 Value::Integer(number) => number.to_string(),
                 Value::Text(text) => text,
                 other => panic!("{query}: {other:?}"),
@@ -117,7 +123,8 @@ impl Records {
             Self::File(file) => {
                 let connection = connect(file);
                 connection.busy_timeout(Duration::ZERO).expect("a timeout");
-                let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+                let is_busy =
+                    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
                 is_busy.expect("a checkpoint")
             }
             Self::Server(database) => {
@@ -138,7 +145,9 @@ impl Records {
                 let mut path = OsString::from(file);
                 path.push(ending);
                 let bytes = fs::read(path).unwrap_or_default();
-                bytes.windows(text.len()).any(|part| part == text.as_bytes())
+                bytes
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes())
             }),
             Self::Server(database) => {
                 let dump = database.dump();
@@ -180,10 +189,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let records = records(&folder);
         assert_eq!(
-            (records.value("SELECT note FROM notes"), records.value("SELECT count(*) FROM notes")),
+            (
+                records.value("SELECT note FROM notes"),
+                records.value("SELECT count(*) FROM notes")
+            ),
             ("plain".to_owned(), "1".to_owned())
         );
-        assert!(records.contain("plain") && records.contain("bytes") && !records.contain("missing"));
+        assert!(
+            records.contain("plain") && records.contain("bytes") && !records.contain("missing")
+        );
     }
 
     #[test]
@@ -199,6 +213,9 @@ mod tests {
             writes.join().unwrap();
             before
         });
-        assert_eq!((waits, records.value("SELECT note FROM notes")), ("plain".to_owned(), "changed".to_owned()));
+        assert_eq!(
+            (waits, records.value("SELECT note FROM notes")),
+            ("plain".to_owned(), "changed".to_owned())
+        );
     }
 }

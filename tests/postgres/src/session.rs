@@ -17,11 +17,17 @@ pub struct Session {
 impl Session {
     pub(crate) fn start(mut psql: Command) -> Self {
         let (output, writer) = io::pipe().expect("a pipe");
-        psql.stdin(Stdio::piped()).stdout(writer.try_clone().expect("a pipe")).stderr(writer);
+        psql.stdin(Stdio::piped())
+            .stdout(writer.try_clone().expect("a pipe"))
+            .stderr(writer);
         let mut child = psql.spawn().expect("psql starts");
         // The command has ends of the pipe, too: with them, a psql that ended would not end the output.
         drop(psql);
-        Self { statements: child.stdin.take(), psql: child, output: BufReader::new(output) }
+        Self {
+            statements: child.stdin.take(),
+            psql: child,
+            output: BufReader::new(output),
+        }
     }
 
     /// Runs statements, and returns the rows, one a line, with `|` between columns.

@@ -27,8 +27,14 @@ impl Watchdog {
     /// Starts to watch over the server whose files are in `folder`.
     pub fn start(folder: &Path) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", SCRIPT, "sh"]).arg(folder).process_group(0);
-        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell
+            .args(["-c", SCRIPT, "sh"])
+            .arg(folder)
+            .process_group(0);
+        shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Self(shell.spawn().expect("sh starts"))
     }
 }

@@ -1,6 +1,11 @@
 //! What the proxy does to connections.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +25,11 @@ fn start_echo() -> (SocketAddr, Receiver<u8>) {
             let read = read.clone();
             thread::spawn(move || {
                 let mut byte = [0];
-                while stream.read_exact(&mut byte).and_then(|()| stream.write_all(&byte)).is_ok() {
+                while stream
+                    .read_exact(&mut byte)
+                    .and_then(|()| stream.write_all(&byte))
+                    .is_ok()
+                {
                     read.send(byte[0]).unwrap();
                 }
             });
@@ -59,7 +68,10 @@ fn a_delay_is_that_of_a_round_trip_and_holds_all_bytes_equally_long() {
     let started = Instant::now();
     assert_eq!(ask(&mut connection, "b").unwrap(), "b");
     assert!(started.elapsed() >= delay, "{:?}", started.elapsed());
-    assert_eq!(ask(&mut connection, &"c".repeat(1_000_000)).unwrap().len(), 1_000_000);
+    assert_eq!(
+        ask(&mut connection, &"c".repeat(1_000_000)).unwrap().len(),
+        1_000_000
+    );
 }
 
 #[test]
@@ -69,7 +81,9 @@ fn a_stalled_connection_goes_on_where_it_was() {
     connection.write_all(b"b").unwrap();
     let mut late = TcpStream::connect(proxy.address()).unwrap();
     late.write_all(b"c").unwrap();
-    connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    connection
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
     connection.read_exact(&mut [0]).expect_err("nothing passes");
     assert!(reads.try_recv().is_err());
     proxy.resume();
@@ -104,7 +118,9 @@ fn a_connection_is_cut_before_or_after_the_server_gets_some_bytes() {
     let mut next = TcpStream::connect(proxy.address()).unwrap();
     assert_eq!(ask(&mut next, "d").unwrap(), "d");
     ask(&mut next, "COMMIT").expect_err("no answer");
-    let read: Vec<_> = (0..2 + "COMMIT".len()).map(|_| reads.recv().unwrap()).collect();
+    let read: Vec<_> = (0..2 + "COMMIT".len())
+        .map(|_| reads.recv().unwrap())
+        .collect();
     assert_eq!(String::from_utf8(read).unwrap(), "bdCOMMIT");
 }
 
@@ -119,9 +135,17 @@ fn a_connection_that_is_cut_after_the_server_ends_when_the_server_has_ended_its_
     let mut read = [0; "COMMIT".len()];
     server.read_exact(&mut read).unwrap();
     server.write_all(&read).unwrap();
-    connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let waiting = connection.read(&mut read).expect_err("the server is not done").kind();
-    assert!(matches!(waiting, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && proxy.waits_to_cut());
+    connection
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    let waiting = connection
+        .read(&mut read)
+        .expect_err("the server is not done")
+        .kind();
+    assert!(
+        matches!(waiting, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            && proxy.waits_to_cut()
+    );
     drop(server);
     connection.set_read_timeout(None).unwrap();
     assert!(matches!(connection.read(&mut read), Ok(0) | Err(_)));
@@ -143,5 +167,8 @@ fn new_connections_lead_to_the_server_that_was_named_last() {
     proxy.lead_to(other);
     assert_eq!(ask_anew(&proxy, "b").unwrap(), "b");
     assert_eq!(ask(&mut connection, "c").unwrap(), "c");
-    assert_eq!((reads_of_other.recv().unwrap(), reads.recv().unwrap()), (b'b', b'c'));
+    assert_eq!(
+        (reads_of_other.recv().unwrap(), reads.recv().unwrap()),
+        (b'b', b'c')
+    );
 }

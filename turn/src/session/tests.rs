@@ -10,7 +10,9 @@ use super::*;
 use crate::credentials::username;
 use crate::members::RelayAccess;
 use crate::quotas::{MAX_ALLOCATIONS, OF_PARTICIPANT};
-use crate::requests::{Requests, binding, channel_data, code, indicated, lifetime, mapped, relayed, send};
+use crate::requests::{
+    Requests, binding, channel_data, code, indicated, lifetime, mapped, relayed, send,
+};
 use crate::shared::TurnSettings;
 
 const SECRET: &str = "hush";
@@ -47,7 +49,10 @@ fn bound() -> SocketAddr {
 impl World {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-        let peers = [MediaAddress { bound: bound(), advertised: worker() }];
+        let peers = [MediaAddress {
+            bound: bound(),
+            advertised: worker(),
+        }];
         let shared = Arc::new(Shared::new(TurnSettings {
             secret: Secret::new(SECRET),
             peers: &peers,
@@ -55,9 +60,21 @@ impl World {
             patience: HOUR,
             max_allocations: MAX_ALLOCATIONS,
         }));
-        let admit = |name| (name, shared.members.admit(name, "prj_000000000001".parse().unwrap()));
+        let admit = |name| {
+            (
+                name,
+                shared
+                    .members
+                    .admit(name, "prj_000000000001".parse().unwrap()),
+            )
+        };
         let present = ["PA_alice", "PA_bob"].map(admit).into();
-        Self { shared, clock, opened: 0, present }
+        Self {
+            shared,
+            clock,
+            opened: 0,
+            present,
+        }
     }
 
     fn client(&self, client: &str, name: &str) -> Client {
@@ -68,7 +85,10 @@ impl World {
 
     fn client_with(&self, client: &str, username: &str, password: &str) -> Client {
         let session = Session::new(Arc::clone(&self.shared), address(client), Transport::Udp);
-        Client { session, requests: Requests::new(username, password) }
+        Client {
+            session,
+            requests: Requests::new(username, password),
+        }
     }
 
     /// Sends a message, and returns the response.
@@ -118,7 +138,10 @@ impl World {
 impl Client {
     /// Where a message is relayed to, with its payload.
     fn relays(&mut self, message: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
-        match self.session.receive(message, &mut |_| unreachable!("no socket is opened")) {
+        match self
+            .session
+            .receive(message, &mut |_| unreachable!("no socket is opened"))
+        {
             Reaction::Relay { to, payload } => Some((to, payload.to_vec())),
             Reaction::Nothing => None,
             Reaction::Reply(response) => panic!("an answer: {response:?}"),
@@ -127,7 +150,9 @@ impl Client {
 
     fn relayed(&self, from: SocketAddr, payload: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        self.session.push_relayed(from, payload, &mut out).then_some(out)
+        self.session
+            .push_relayed(from, payload, &mut out)
+            .then_some(out)
     }
 }
 
@@ -136,20 +161,43 @@ fn a_client_with_credentials_gets_an_allocation_and_its_media_is_relayed_both_wa
     let mut world = World::new();
     let mut alice = world.client("198.51.100.1:5000", "PA_alice");
     let response = world.allocate(&mut alice);
-    assert_eq!((relayed(&response), lifetime(&response)), (address("10.0.0.1:1"), 600));
-    assert_eq!(alice.relays(&send(worker(), b"early")), None, "nothing is permitted yet");
+    assert_eq!(
+        (relayed(&response), lifetime(&response)),
+        (address("10.0.0.1:1"), 600)
+    );
+    assert_eq!(
+        alice.relays(&send(worker(), b"early")),
+        None,
+        "nothing is permitted yet"
+    );
     assert_eq!(alice.relayed(bound(), b"early"), None);
 
     let permit = alice.requests.permit(&[worker()]);
     assert_eq!(world.code(&mut alice, &permit), 0);
-    assert_eq!(alice.relays(&send(worker(), b"ping")), Some((bound(), b"ping".to_vec())));
-    assert_eq!(indicated(&alice.relayed(bound(), b"pong").unwrap()), (worker(), b"pong".to_vec()));
+    assert_eq!(
+        alice.relays(&send(worker(), b"ping")),
+        Some((bound(), b"ping".to_vec()))
+    );
+    assert_eq!(
+        indicated(&alice.relayed(bound(), b"pong").unwrap()),
+        (worker(), b"pong".to_vec())
+    );
 
     let bind = alice.requests.bind(0x4000, worker());
     assert_eq!(world.code(&mut alice, &bind), 0);
-    assert_eq!(alice.relays(&channel_data(0x4000, b"ping!")), Some((bound(), b"ping!".to_vec())));
-    assert_eq!(alice.relayed(bound(), b"pong!").unwrap(), channel_data(0x4000, b"pong!")[..9]);
-    assert_eq!(alice.relayed(address("10.0.0.1:7883"), b"other"), None, "no media worker sends from there");
+    assert_eq!(
+        alice.relays(&channel_data(0x4000, b"ping!")),
+        Some((bound(), b"ping!".to_vec()))
+    );
+    assert_eq!(
+        alice.relayed(bound(), b"pong!").unwrap(),
+        channel_data(0x4000, b"pong!")[..9]
+    );
+    assert_eq!(
+        alice.relayed(address("10.0.0.1:7883"), b"other"),
+        None,
+        "no media worker sends from there"
+    );
 }
 
 #[test]
@@ -173,7 +221,13 @@ fn an_allocation_ends_with_its_time_and_at_once_if_its_client_wants() {
     assert_eq!(lifetime(&world.ask(&mut alice, &end).unwrap()), 0);
     assert!(!alice.session.has_allocation());
     assert_eq!(world.code(&mut alice, &end), 0, "it may have ended before");
-    assert_eq!((world.shared.quotas.total(), world.shared.metrics.allocations.load(Ordering::Relaxed)), (0, 0));
+    assert_eq!(
+        (
+            world.shared.quotas.total(),
+            world.shared.metrics.allocations.load(Ordering::Relaxed)
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -184,14 +238,24 @@ fn an_allocation_ends_when_its_participant_leaves() {
     assert_eq!(world.code(&mut alice, &bind), 0);
     assert!(alice.relays(&channel_data(0x4000, b"ping")).is_some());
     world.present.remove("PA_alice");
-    assert_eq!(alice.relays(&channel_data(0x4000, b"ping")), None, "at once");
+    assert_eq!(
+        alice.relays(&channel_data(0x4000, b"ping")),
+        None,
+        "at once"
+    );
     assert_eq!(alice.relays(&send(worker(), b"ping")), None);
     assert_eq!(alice.relayed(bound(), b"pong"), None);
     let refresh = alice.requests.refresh(600);
     assert_eq!(world.code(&mut alice, &refresh), 401);
     alice.session.expire();
     assert!(!alice.session.has_allocation());
-    assert_eq!((world.shared.quotas.total(), world.refused(TurnRefusal::Credentials)), (0, 1));
+    assert_eq!(
+        (
+            world.shared.quotas.total(),
+            world.refused(TurnRefusal::Credentials)
+        ),
+        (0, 1)
+    );
     let mut later = world.client("198.51.100.1:5001", "PA_alice");
     assert_eq!(code(&world.allocate(&mut later)), 401);
 }
@@ -213,23 +277,56 @@ fn an_ipv4_address_in_ipv6_is_an_ipv4_address() {
     let mut alice = world.client("[::ffff:198.51.100.1]:5000", "PA_alice");
     let response = world.allocate(&mut alice);
     assert_eq!(mapped(&response), address("198.51.100.1:5000"));
-    assert_eq!(mapped(&world.ask(&mut alice, &binding()).unwrap()), address("198.51.100.1:5000"));
+    assert_eq!(
+        mapped(&world.ask(&mut alice, &binding()).unwrap()),
+        address("198.51.100.1:5000")
+    );
 }
 
 #[test]
 fn only_media_workers_may_be_sent_to() {
     let mut world = World::new();
     let mut alice = world.allocated();
-    let others =
-        ["10.0.0.1:7882", "127.0.0.1:7882", "8.8.8.8:53", "[::1]:7882", "169.254.169.254:80", "192.0.2.2:7882"];
+    let others = [
+        "10.0.0.1:7882",
+        "127.0.0.1:7882",
+        "8.8.8.8:53",
+        "[::1]:7882",
+        "169.254.169.254:80",
+        "192.0.2.2:7882",
+    ];
     for other in others.map(address) {
-        let (permit, bind) = (alice.requests.permit(&[worker(), other]), alice.requests.bind(0x4000, other));
-        assert_eq!((world.code(&mut alice, &permit), world.code(&mut alice, &bind)), (403, 403), "{other}");
+        let (permit, bind) = (
+            alice.requests.permit(&[worker(), other]),
+            alice.requests.bind(0x4000, other),
+        );
+        assert_eq!(
+            (
+                world.code(&mut alice, &permit),
+                world.code(&mut alice, &bind)
+            ),
+            (403, 403),
+            "{other}"
+        );
     }
-    assert_eq!(alice.relays(&send(worker(), b"ping")), None, "a request that is refused permits nothing");
+    assert_eq!(
+        alice.relays(&send(worker(), b"ping")),
+        None,
+        "a request that is refused permits nothing"
+    );
     let port = address("192.0.2.1:22");
-    let (permit, bind) = (alice.requests.permit(&[port]), alice.requests.bind(0x4000, port));
-    assert_eq!((world.code(&mut alice, &permit), world.code(&mut alice, &bind)), (0, 403), "a permission has no port");
+    let (permit, bind) = (
+        alice.requests.permit(&[port]),
+        alice.requests.bind(0x4000, port),
+    );
+    assert_eq!(
+        (
+            world.code(&mut alice, &permit),
+            world.code(&mut alice, &bind)
+        ),
+        (0, 403),
+        "a permission has no port"
+    );
     assert_eq!(alice.relays(&send(port, b"ping")), None);
     assert_eq!(alice.relays(&channel_data(0x4000, b"ping")), None);
     assert_eq!(world.refused(TurnRefusal::Peer), 6 * 2 + 1 + 3);
@@ -242,7 +339,11 @@ fn credentials_that_are_wrong_or_have_expired_are_refused_and_counted() {
     let expired = username("PA_alice", world.clock.now());
     let of = |name: &str| password(&Secret::new(SECRET), name).reveal().to_owned();
     let other = password(&Secret::new("other"), &valid).reveal().to_owned();
-    for (name, password) in [(&valid, other), (&expired, of(&expired)), (&valid, of("1:PA_alice"))] {
+    for (name, password) in [
+        (&valid, other),
+        (&expired, of(&expired)),
+        (&valid, of("1:PA_alice")),
+    ] {
         let mut client = world.client_with("198.51.100.1:5000", name, &password);
         assert_eq!(code(&world.allocate(&mut client)), 401, "{name}");
         assert!(!client.session.has_allocation());
@@ -258,7 +359,11 @@ fn credentials_that_are_wrong_or_have_expired_are_refused_and_counted() {
     assert_eq!(code(&challenge), 438, "the nonce is older than an hour");
     alice.requests.take_challenge(&challenge);
     let refresh = alice.requests.refresh(600);
-    assert_eq!(world.code(&mut alice, &refresh), 401, "the credentials end meanwhile");
+    assert_eq!(
+        world.code(&mut alice, &refresh),
+        401,
+        "the credentials end meanwhile"
+    );
 }
 
 #[test]
@@ -267,7 +372,11 @@ fn an_allocation_belongs_to_one_participant() {
     let mut alice = world.allocated();
     let mut bob = world.client("198.51.100.1:5000", "PA_bob");
     world.be_challenged(&mut bob);
-    for request in [bob.requests.allocate(), bob.requests.refresh(0), bob.requests.permit(&[worker()])] {
+    for request in [
+        bob.requests.allocate(),
+        bob.requests.refresh(0),
+        bob.requests.permit(&[worker()]),
+    ] {
         assert_eq!(world.code(&mut alice, &request), 441);
     }
     assert!(alice.session.has_allocation());
@@ -279,8 +388,14 @@ fn an_allocation_that_is_asked_for_twice_is_one() {
     let mut alice = world.client("198.51.100.1:5000", "PA_alice");
     world.be_challenged(&mut alice);
     let allocate = alice.requests.allocate();
-    let answers = [world.ask(&mut alice, &allocate).unwrap(), world.ask(&mut alice, &allocate).unwrap()];
-    assert_eq!(answers[0], answers[1], "the first answer may have been lost");
+    let answers = [
+        world.ask(&mut alice, &allocate).unwrap(),
+        world.ask(&mut alice, &allocate).unwrap(),
+    ];
+    assert_eq!(
+        answers[0], answers[1],
+        "the first answer may have been lost"
+    );
     let another = alice.requests.allocate();
     assert_eq!((world.code(&mut alice, &another), world.opened), (437, 1));
 }
@@ -288,10 +403,17 @@ fn an_allocation_that_is_asked_for_twice_is_one() {
 #[test]
 fn a_participant_has_a_quota() {
     let mut world = World::new();
-    let mut clients: Vec<_> =
-        (0..=OF_PARTICIPANT).map(|port| world.client(&format!("198.51.100.1:{}", 5_000 + port), "PA_alice")).collect();
-    let codes: Vec<_> = clients.iter_mut().map(|client| code(&world.allocate(client))).collect();
-    assert!(codes[..OF_PARTICIPANT].iter().all(|code| *code == 0) && codes[OF_PARTICIPANT] == 486, "{codes:?}");
+    let mut clients: Vec<_> = (0..=OF_PARTICIPANT)
+        .map(|port| world.client(&format!("198.51.100.1:{}", 5_000 + port), "PA_alice"))
+        .collect();
+    let codes: Vec<_> = clients
+        .iter_mut()
+        .map(|client| code(&world.allocate(client)))
+        .collect();
+    assert!(
+        codes[..OF_PARTICIPANT].iter().all(|code| *code == 0) && codes[OF_PARTICIPANT] == 486,
+        "{codes:?}"
+    );
     assert_eq!(world.refused(TurnRefusal::Quota), 1);
     drop(clients.remove(0));
     let last = clients.last_mut().unwrap();
@@ -305,10 +427,14 @@ fn a_server_without_sockets_says_so() {
     let mut alice = world.client("198.51.100.1:5000", "PA_alice");
     let mut fail = |_| Err(io::ErrorKind::Other.into());
     let allocate = alice.requests.allocate();
-    let Reaction::Reply(challenge) = alice.session.receive(&allocate, &mut fail) else { panic!("no challenge") };
+    let Reaction::Reply(challenge) = alice.session.receive(&allocate, &mut fail) else {
+        panic!("no challenge")
+    };
     alice.requests.take_challenge(&challenge);
     let allocate = alice.requests.allocate();
-    let Reaction::Reply(response) = alice.session.receive(&allocate, &mut fail) else { panic!("no answer") };
+    let Reaction::Reply(response) = alice.session.receive(&allocate, &mut fail) else {
+        panic!("no answer")
+    };
     assert_eq!((code(&response), world.shared.quotas.total()), (508, 0));
 }
 
@@ -318,11 +444,14 @@ fn requests_that_ask_for_what_there_is_not_fail_with_the_code_of_the_standard() 
     let mut alice = world.client("198.51.100.1:5000", "PA_alice");
     world.be_challenged(&mut alice);
     let (udp, tcp) = (RequestedTransport::new(17), RequestedTransport::new(6));
-    let (ipv4, ipv6) =
-        (RequestedAddressFamily::new(AddressFamily::IPV4), RequestedAddressFamily::new(AddressFamily::IPV6));
+    let (ipv4, ipv6) = (
+        RequestedAddressFamily::new(AddressFamily::IPV4),
+        RequestedAddressFamily::new(AddressFamily::IPV6),
+    );
     let requests = alice.requests.clone();
-    let of =
-        |method, attributes: &[&dyn stun_types::prelude::AttributeWrite]| requests.request(method, &[], attributes);
+    let of = |method, attributes: &[&dyn stun_types::prelude::AttributeWrite]| {
+        requests.request(method, &[], attributes)
+    };
     for (request, expected) in [
         (requests.permit(&[worker()]), 437),
         (requests.bind(0x4000, worker()), 437),
@@ -331,13 +460,29 @@ fn requests_that_ask_for_what_there_is_not_fail_with_the_code_of_the_standard() 
         (of(ALLOCATE, &[&tcp]), 442),
         (of(ALLOCATE, &[&udp, &ipv6]), 440),
         (of(ALLOCATE, &[&udp, &EvenPort::new(true)]), 420),
-        (of(ALLOCATE, &[&udp, &RawAttribute::new(0x7fff.into(), b"?")]), 420),
+        (
+            of(ALLOCATE, &[&udp, &RawAttribute::new(0x7fff.into(), b"?")]),
+            420,
+        ),
         (of(CONNECT, &[]), 400),
-        (of(ALLOCATE, &[&udp, &ipv4, &RawAttribute::new(0x8fff.into(), b"?")]), 0),
+        (
+            of(
+                ALLOCATE,
+                &[&udp, &ipv4, &RawAttribute::new(0x8fff.into(), b"?")],
+            ),
+            0,
+        ),
         (requests.permit(&[]), 400),
         (requests.bind(0x3fff, worker()), 400),
         (requests.request(CHANNEL_BIND, &[worker()], &[]), 400),
-        (requests.request(CHANNEL_BIND, &[worker(), worker()], &[&ChannelNumber::new(0x4000)]), 400),
+        (
+            requests.request(
+                CHANNEL_BIND,
+                &[worker(), worker()],
+                &[&ChannelNumber::new(0x4000)],
+            ),
+            400,
+        ),
     ] {
         assert_eq!(world.code(&mut alice, &request), expected);
     }
@@ -352,12 +497,24 @@ fn a_stranger_gets_short_answers_few_of_them_and_nothing_is_kept() {
     // With the headers of IPv4 and UDP, which are sent either way.
     let factor = |answer: usize, request: usize| (answer + 28) as f64 / (request + 28) as f64;
     let challenge = world.ask(&mut stranger, &allocate).map(bytes).unwrap();
-    assert!(factor(challenge, allocate.len()) < 2., "{challenge} bytes for {}", allocate.len());
+    assert!(
+        factor(challenge, allocate.len()) < 2.,
+        "{challenge} bytes for {}",
+        allocate.len()
+    );
     let bound = world.ask(&mut stranger, &binding()).map(bytes).unwrap();
     assert!(factor(bound, binding().len()) < 1.5, "{bound}");
-    let answers = (0..1_000).filter(|_| world.ask(&mut stranger, &allocate).is_some()).count();
+    let answers = (0..1_000)
+        .filter(|_| world.ask(&mut stranger, &allocate).is_some())
+        .count();
     assert_eq!(answers, 498);
-    assert_eq!((world.refused(TurnRefusal::Rate), world.shared.quotas.total()), (502, 0));
+    assert_eq!(
+        (
+            world.refused(TurnRefusal::Rate),
+            world.shared.quotas.total()
+        ),
+        (502, 0)
+    );
     assert!(!stranger.session.has_allocation());
 }
 
@@ -368,12 +525,22 @@ fn what_is_no_request_gets_no_answer() {
     let request = alice.requests.refresh(600);
     let longer = [&request[..], &[0; 4]].concat();
     let response = world.ask(&mut alice, &request).unwrap();
-    for bytes in
-        [&b""[..], b"\0", &request[..request.len() - 4], &longer, &response, b"GET / HTTP/1.1\r\n\r\n", &[0xff; 40]]
-    {
+    for bytes in [
+        &b""[..],
+        b"\0",
+        &request[..request.len() - 4],
+        &longer,
+        &response,
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 40],
+    ] {
         assert_eq!(world.ask(&mut alice, bytes), None, "{bytes:?}");
     }
-    for bytes in [&[0x40_u8][..], &[0x40, 0, 0, 9, 1], &channel_data(0x4000, b"no channel")] {
+    for bytes in [
+        &[0x40_u8][..],
+        &[0x40, 0, 0, 9, 1],
+        &channel_data(0x4000, b"no channel"),
+    ] {
         assert_eq!(alice.relays(bytes), None, "{bytes:?}");
     }
 }

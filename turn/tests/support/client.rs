@@ -73,7 +73,10 @@ impl TurnClient {
     pub fn into_tcp(self) -> Option<TcpStream> {
         match self.link {
             Link::Udp(_) => None,
-            Link::Stream(stream) => (stream as Box<dyn Any>).downcast().ok().map(|stream| *stream),
+            Link::Stream(stream) => (stream as Box<dyn Any>)
+                .downcast()
+                .ok()
+                .map(|stream| *stream),
         }
     }
 
@@ -173,7 +176,8 @@ impl TurnClient {
                 self.input.extend_from_slice(&self.buffer[..length]);
                 self.take_messages();
             }
-            (Err(error), _) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            (Err(error), _)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             (Err(_), _) => self.is_closed = true,
         }
     }
@@ -193,12 +197,23 @@ impl TurnClient {
     fn take(&mut self, message: &[u8]) {
         match message {
             [first, second, high, low, payload @ ..] if first >> 6 == 1 => {
-                let (channel, length) = (u16::from_be_bytes([*first, *second]), u16::from_be_bytes([*high, *low]));
-                let peer = self.channels.iter().find(|(_, number)| **number == channel).unwrap().0;
-                self.datagrams.push_back((*peer, payload[..usize::from(length)].to_vec()));
+                let (channel, length) = (
+                    u16::from_be_bytes([*first, *second]),
+                    u16::from_be_bytes([*high, *low]),
+                );
+                let peer = self
+                    .channels
+                    .iter()
+                    .find(|(_, number)| **number == channel)
+                    .unwrap()
+                    .0;
+                self.datagrams
+                    .push_back((*peer, payload[..usize::from(length)].to_vec()));
             }
             // An indication.
-            [first, second, ..] if first & 1 == 0 && second & 0x10 != 0 => self.datagrams.push_back(indicated(message)),
+            [first, second, ..] if first & 1 == 0 && second & 0x10 != 0 => {
+                self.datagrams.push_back(indicated(message));
+            }
             _ => self.responses.push_back(message.to_vec()),
         }
     }

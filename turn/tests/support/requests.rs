@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 
 use stun_types::attribute::{ErrorCode, Nonce, Realm, Username, XorMappedAddress};
 use stun_types::message::{
-    BINDING, IntegrityAlgorithm, LongTermCredentials, Message, MessageClass, MessageWriteVec, Method,
+    BINDING, IntegrityAlgorithm, LongTermCredentials, Message, MessageClass, MessageWriteVec,
+    Method,
 };
 use stun_types::prelude::{AttributeWrite, MessageWrite as _, MessageWriteExt as _};
-use turn_types::attribute::{ChannelNumber, Data, Lifetime, RequestedTransport, XorPeerAddress, XorRelayedAddress};
+use turn_types::attribute::{
+    ChannelNumber, Data, Lifetime, RequestedTransport, XorPeerAddress, XorRelayedAddress,
+};
 use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH, SEND};
 
 /// Makes the requests of a client with credentials.
@@ -31,25 +34,41 @@ pub fn code(response: &[u8]) -> u16 {
 /// The address that an allocation was given.
 pub fn relayed(response: &[u8]) -> SocketAddr {
     let message = Message::from_bytes(response).unwrap();
-    message.attribute::<XorRelayedAddress>().unwrap().addr(message.transaction_id())
+    message
+        .attribute::<XorRelayedAddress>()
+        .unwrap()
+        .addr(message.transaction_id())
 }
 
 /// The address of the client, as the server sees it.
 pub fn mapped(response: &[u8]) -> SocketAddr {
     let message = Message::from_bytes(response).unwrap();
-    message.attribute::<XorMappedAddress>().unwrap().addr(message.transaction_id())
+    message
+        .attribute::<XorMappedAddress>()
+        .unwrap()
+        .addr(message.transaction_id())
 }
 
 /// The lifetime of an allocation, in seconds.
 pub fn lifetime(response: &[u8]) -> u32 {
-    Message::from_bytes(response).unwrap().attribute::<Lifetime>().unwrap().seconds()
+    Message::from_bytes(response)
+        .unwrap()
+        .attribute::<Lifetime>()
+        .unwrap()
+        .seconds()
 }
 
 /// The peer and the payload of a Data indication.
 pub fn indicated(bytes: &[u8]) -> (SocketAddr, Vec<u8>) {
     let message = Message::from_bytes(bytes).unwrap();
-    let peer = message.attribute::<XorPeerAddress>().unwrap().addr(message.transaction_id());
-    (peer, message.attribute::<Data<'_>>().unwrap().data().to_vec())
+    let peer = message
+        .attribute::<XorPeerAddress>()
+        .unwrap()
+        .addr(message.transaction_id());
+    (
+        peer,
+        message.attribute::<Data<'_>>().unwrap().data().to_vec(),
+    )
 }
 
 /// Channel data, padded for a stream.
@@ -76,18 +95,30 @@ pub fn binding() -> Vec<u8> {
 
 impl Requests {
     pub fn new(username: &str, password: &str) -> Self {
-        Self { username: username.to_owned(), password: password.to_owned(), challenge: None }
+        Self {
+            username: username.to_owned(),
+            password: password.to_owned(),
+            challenge: None,
+        }
     }
 
     /// Takes the realm and the nonce of a response.
     pub fn take_challenge(&mut self, response: &[u8]) {
         let message = Message::from_bytes(response).unwrap();
         let realm = message.attribute::<Realm>().unwrap().realm().to_owned();
-        self.challenge = Some((realm, message.attribute::<Nonce>().unwrap().nonce().to_owned()));
+        self.challenge = Some((
+            realm,
+            message.attribute::<Nonce>().unwrap().nonce().to_owned(),
+        ));
     }
 
     /// Returns a request, with credentials once the server has given a challenge.
-    pub fn request(&self, method: Method, peers: &[SocketAddr], attributes: &[&dyn AttributeWrite]) -> Vec<u8> {
+    pub fn request(
+        &self,
+        method: Method,
+        peers: &[SocketAddr],
+        attributes: &[&dyn AttributeWrite],
+    ) -> Vec<u8> {
         let mut message = Message::builder_request(method, MessageWriteVec::new());
         let id = message.transaction_id();
         for attribute in attributes {
@@ -97,18 +128,29 @@ impl Requests {
             message.push_attribute_unchecked(&XorPeerAddress::new(*peer, id));
         }
         if let Some((realm, nonce)) = &self.challenge {
-            message.add_attribute(&Username::new(&self.username).unwrap()).unwrap();
+            message
+                .add_attribute(&Username::new(&self.username).unwrap())
+                .unwrap();
             message.add_attribute(&Realm::new(realm).unwrap()).unwrap();
             message.add_attribute(&Nonce::new(nonce).unwrap()).unwrap();
-            let credentials = LongTermCredentials::new(self.username.clone(), self.password.clone());
-            let key = credentials.to_key(realm.clone()).make_key(IntegrityAlgorithm::Sha1);
-            message.add_message_integrity_with_key(&key, IntegrityAlgorithm::Sha1).unwrap();
+            let credentials =
+                LongTermCredentials::new(self.username.clone(), self.password.clone());
+            let key = credentials
+                .to_key(realm.clone())
+                .make_key(IntegrityAlgorithm::Sha1);
+            message
+                .add_message_integrity_with_key(&key, IntegrityAlgorithm::Sha1)
+                .unwrap();
         }
         message.finish()
     }
 
     pub fn allocate(&self) -> Vec<u8> {
-        self.request(ALLOCATE, &[], &[&RequestedTransport::new(RequestedTransport::UDP)])
+        self.request(
+            ALLOCATE,
+            &[],
+            &[&RequestedTransport::new(RequestedTransport::UDP)],
+        )
     }
 
     pub fn refresh(&self, lifetime: u32) -> Vec<u8> {

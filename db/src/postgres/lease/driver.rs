@@ -73,9 +73,22 @@ impl Lease {
     /// # Errors
     /// The thread cannot be started, or the keys cannot be read.
     pub fn start(options: LeaseOptions) -> Result<Self, StoreError> {
-        let LeaseOptions { server, holder, predecessor, timing, node, keys, yields } = options;
+        let LeaseOptions {
+            server,
+            holder,
+            predecessor,
+            timing,
+            node,
+            keys,
+            yields,
+        } = options;
         let own = keys()?;
-        let candidate = Candidate { holder, predecessor, keys: own.clone(), schema: migrate::newest() };
+        let candidate = Candidate {
+            holder,
+            predecessor,
+            keys: own.clone(),
+            schema: migrate::newest(),
+        };
         let mut machine = LeaseMachine::new(timing, candidate);
         if yields {
             machine.yield_once();
@@ -109,10 +122,19 @@ impl Lease {
             is_set_back: false,
             has_schema: Cell::new(false),
         };
-        let spawned = thread::Builder::new().name("store-lease".into()).spawn(move || driver.run());
+        let spawned = thread::Builder::new()
+            .name("store-lease".into())
+            .spawn(move || driver.run());
         spawned.map_err(|error: io::Error| StoreError::Unavailable(error.to_string()))?;
         let renewal_limit = timing.renewal + timing.answer;
-        Ok(Self { state, active, cluster, orders, read: timing.read, renewal_limit })
+        Ok(Self {
+            state,
+            active,
+            cluster,
+            orders,
+            read: timing.read,
+            renewal_limit,
+        })
     }
 
     /// Returns what is known now.
@@ -138,7 +160,9 @@ impl Lease {
         let (asked, mut state) = (steady::now(), self.state.clone());
         let is_active = |state: &LeaseState| matches!(state.standing, Standing::Active { .. });
         let is_decided = |state: &LeaseState| {
-            state.failure.is_some() || !is_active(state) || state.renewed.is_some_and(|renewed| renewed >= asked)
+            state.failure.is_some()
+                || !is_active(state)
+                || state.renewed.is_some_and(|renewed| renewed >= asked)
         };
         match timeout(self.renewal_limit, state.wait_for(is_decided)).await {
             Ok(Ok(state)) => state.failure.is_none() && is_active(&state),
@@ -149,8 +173,15 @@ impl Lease {
     /// Waits until this server is the active one and returns its epoch; `None` if it will not be.
     pub async fn active(&self) -> Option<i64> {
         let mut state = self.state.clone();
-        let decided = state.wait_for(|state| !matches!(state.standing, Standing::Standby { .. })).await.ok()?;
-        if let Standing::Active { epoch, .. } = decided.standing { Some(epoch) } else { None }
+        let decided = state
+            .wait_for(|state| !matches!(state.standing, Standing::Standby { .. }))
+            .await
+            .ok()?;
+        if let Standing::Active { epoch, .. } = decided.standing {
+            Some(epoch)
+        } else {
+            None
+        }
     }
 
     /// Waits until the state is another one. Returns whether there will be more.
@@ -161,7 +192,9 @@ impl Lease {
     /// Returns once another server has taken over, or the thread of the lease has ended by itself.
     pub async fn lost(&self) {
         let mut state = self.state.clone();
-        let _ = state.wait_for(|state| matches!(state.standing, Standing::Lost { .. })).await;
+        let _ = state
+            .wait_for(|state| matches!(state.standing, Standing::Lost { .. }))
+            .await;
     }
 
     /// Releases the lease, as the last write of this server, and waits until that is done or has failed.
@@ -178,7 +211,9 @@ impl Lease {
     async fn stop(&self, how: Order) {
         let _ = self.orders.send(how);
         let mut state = self.state.clone();
-        let ended = |state: &LeaseState| matches!(state.standing, Standing::Released | Standing::Lost { .. });
+        let ended = |state: &LeaseState| {
+            matches!(state.standing, Standing::Released | Standing::Lost { .. })
+        };
         let _ = state.wait_for(ended).await;
     }
 
@@ -196,13 +231,20 @@ impl Lease {
     }
 
     /// Reads the servers of the database until they are as `holds` says, for `limit` at the most. Returns them as they were read last.
-    pub async fn read_cluster(&self, holds: impl Fn(&ClusterState) -> bool, limit: Duration) -> Option<ClusterState> {
+    pub async fn read_cluster(
+        &self,
+        holds: impl Fn(&ClusterState) -> bool,
+        limit: Duration,
+    ) -> Option<ClusterState> {
         let mut cluster = self.cluster.clone();
         let reading = async {
             loop {
                 cluster.mark_unchanged();
                 let is_told = self.orders.send(Order::ReadNodes).is_ok();
-                if !is_told || cluster.changed().await.is_err() || cluster.borrow().as_ref().is_some_and(&holds) {
+                if !is_told
+                    || cluster.changed().await.is_err()
+                    || cluster.borrow().as_ref().is_some_and(&holds)
+                {
                     return;
                 }
                 sleep(self.read).await;
@@ -218,7 +260,9 @@ impl Lease {
     pub fn check(&self) -> LeaseCheck {
         let state = self.state.clone();
         LeaseCheck::new(move || {
-            let Standing::Active { trusted_until, .. } = state.borrow().standing else { return false };
+            let Standing::Active { trusted_until, .. } = state.borrow().standing else {
+                return false;
+            };
             trusted_until.is_some_and(|until| steady::now() < until)
         })
     }
@@ -271,9 +315,16 @@ impl Driver {
             self.publish();
             self.follow();
         }
-        if self.session.as_ref().is_some_and(|session| self.reporter.withdraw(session).is_ok()) {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|session| self.reporter.withdraw(session).is_ok())
+        {
             // What was sent has arrived with the answer to this.
-            let _ = self.session.as_ref().map(|session| session.batch("SELECT 1"));
+            let _ = self
+                .session
+                .as_ref()
+                .map(|session| session.batch("SELECT 1"));
         }
         self.publish();
     }
@@ -281,7 +332,8 @@ impl Driver {
     /// Finds out why an epoch is over: another server has the next one, or the database does not know this one any more.
     fn look_back(&mut self, epoch: i64) {
         if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
-            self.is_set_back = row.beat.epoch < epoch || (row.beat.epoch == epoch && row.holder != Some(self.holder));
+            self.is_set_back = row.beat.epoch < epoch
+                || (row.beat.epoch == epoch && row.holder != Some(self.holder));
         }
     }
 
@@ -302,7 +354,10 @@ impl Driver {
             if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
                 // The row still names this process if the release had no answer.
                 let is_released = row.holder != Some(self.holder);
-                replace(&self.publish_active, row.active_server().filter(|_| is_released));
+                replace(
+                    &self.publish_active,
+                    row.active_server().filter(|_| is_released),
+                );
             }
             if !matches!(
                 self.ordered.recv_timeout(self.timing.read),
@@ -322,7 +377,10 @@ impl Driver {
         };
         if let Some(session) = &self.session {
             session.limit_answers(self.timing.answer);
-            if self.reporter.report(session, &self.own, is_active, steady::now()) {
+            if self
+                .reporter
+                .report(session, &self.own, is_active, steady::now())
+            {
                 self.machine.write_refused();
             }
         }
@@ -365,7 +423,11 @@ impl Driver {
         if let Request::Release { .. } = request {
             self.reporter.withdraw(&session)?;
         }
-        let claimant = Claimant { holder: self.holder, url: &self.url, keys: &self.own };
+        let claimant = Claimant {
+            holder: self.holder,
+            url: &self.url,
+            keys: &self.own,
+        };
         let answer = requests::make(&session, request, &claimant, &self.has_schema)?;
         self.session = Some(session);
         Ok(answer)
@@ -374,7 +436,10 @@ impl Driver {
     fn connect(&self) -> Result<Session, StoreError> {
         let session = Session::connect(&self.server, self.timing.claim)?;
         // A claim waits for the transactions of the server before.
-        session.batch(&format!("SET lock_timeout = {}", self.timing.claim.as_millis()))?;
+        session.batch(&format!(
+            "SET lock_timeout = {}",
+            self.timing.claim.as_millis()
+        ))?;
         requests::prepare(&session)?;
         Ok(session)
     }
@@ -382,7 +447,12 @@ impl Driver {
     fn publish(&self) {
         let (standing, renewed) = (self.machine.standing(), self.machine.last_renewal());
         let active = self.active(standing);
-        let state = LeaseState { standing, failure: self.failure.clone(), is_set_back: self.is_set_back, renewed };
+        let state = LeaseState {
+            standing,
+            failure: self.failure.clone(),
+            is_set_back: self.is_set_back,
+            renewed,
+        };
         replace(&self.publish, state);
         replace(&self.publish_active, active);
     }
@@ -390,7 +460,11 @@ impl Driver {
     fn active(&self, standing: Standing) -> Option<ActiveServer> {
         match standing {
             Standing::Standby { .. } => self.machine.active().cloned(),
-            Standing::Active { epoch, .. } => Some(ActiveServer { epoch, url: self.url.clone(), is_this: true }),
+            Standing::Active { epoch, .. } => Some(ActiveServer {
+                epoch,
+                url: self.url.clone(),
+                is_this: true,
+            }),
             Standing::Released | Standing::Lost { .. } => None,
         }
     }

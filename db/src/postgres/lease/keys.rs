@@ -41,15 +41,24 @@ mod tests {
 
     #[test]
     fn a_server_needs_the_encryption_key_of_the_last_one_and_its_media_key() {
-        let keys = KeyIds { encryption: vec!["new".into(), "old".into()], media: "m".into() };
+        let keys = KeyIds {
+            encryption: vec!["new".into(), "old".into()],
+            media: "m".into(),
+        };
         assert_eq!(keys.encrypts_with(), "new");
         for known in ["new", "old", ""] {
             assert_eq!(keys.differs_from(known, "m"), None, "{known:?}");
         }
         assert_eq!(keys.differs_from("other", "m"), Some(WrongKey::Encryption));
         assert_eq!(keys.differs_from("new", "n"), Some(WrongKey::Media));
-        let keyless = KeyIds { encryption: Vec::new(), media: "m".into() };
-        assert_eq!((keyless.encrypts_with(), keyless.differs_from("", "")), ("", None));
+        let keyless = KeyIds {
+            encryption: Vec::new(),
+            media: "m".into(),
+        };
+        assert_eq!(
+            (keyless.encrypts_with(), keyless.differs_from("", "")),
+            ("", None)
+        );
         assert_eq!(keyless.differs_from("new", "m"), Some(WrongKey::Encryption));
     }
 }

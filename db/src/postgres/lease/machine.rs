@@ -100,7 +100,12 @@ pub enum Obstacle {
 impl Obstacle {
     /// Returns what keeps a server with these keys, which knows the schemas up to `known`, from taking over records with the schema
     /// `found`, which need the keys with these ids: that of secrets and that of the media plane.
-    pub(super) fn of(keys: &KeyIds, known: i64, found: i64, (encryption, media): (&str, &str)) -> Option<Self> {
+    pub(super) fn of(
+        keys: &KeyIds,
+        known: i64,
+        found: i64,
+        (encryption, media): (&str, &str),
+    ) -> Option<Self> {
         if found > known {
             return Some(Self::NewerSchema);
         }
@@ -189,7 +194,10 @@ impl LeaseMachine {
     #[must_use]
     pub fn last_renewal(&self) -> Option<Duration> {
         match self.standing {
-            Standing::Active { trusted_until: Some(until), .. } => Some(until.saturating_sub(self.timing.trust)),
+            Standing::Active {
+                trusted_until: Some(until),
+                ..
+            } => Some(until.saturating_sub(self.timing.trust)),
             Standing::Standby { .. } => self.seen.as_ref().map(Observation::begun),
             _ => None,
         }
@@ -235,9 +243,15 @@ impl LeaseMachine {
                 self.standing = Standing::Released;
                 return Step::End;
             }
-            (Standing::Standby { .. }, None) => self.claim.take().map_or(Request::Read, |seen| Request::Claim { seen }),
+            (Standing::Standby { .. }, None) => self
+                .claim
+                .take()
+                .map_or(Request::Read, |seen| Request::Claim { seen }),
             (Standing::Active { epoch, .. }, None) if self.is_stopping => {
-                self.standing = Standing::Active { epoch, trusted_until: None };
+                self.standing = Standing::Active {
+                    epoch,
+                    trusted_until: None,
+                };
                 Request::Release { epoch }
             }
             (Standing::Active { epoch, .. }, None) => Request::Renew { epoch },
@@ -248,14 +262,27 @@ impl LeaseMachine {
     fn make(&mut self, request: Request, now: Duration) -> Step {
         self.requests += 1;
         let number = RequestNumber(self.requests);
-        self.outstanding = Some(Outstanding { number, request, made: now });
-        let limit = if matches!(request, Request::Claim { .. }) { self.timing.claim } else { self.timing.answer };
+        self.outstanding = Some(Outstanding {
+            number,
+            request,
+            made: now,
+        });
+        let limit = if matches!(request, Request::Claim { .. }) {
+            self.timing.claim
+        } else {
+            self.timing.answer
+        };
         Step::Make(number, request, limit)
     }
 
     /// Notes the answer to a request.
     pub fn answered(&mut self, number: RequestNumber, answer: Answer, now: Duration) {
-        let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.number == number) else { return };
+        let Some(outstanding) = self
+            .outstanding
+            .take_if(|outstanding| outstanding.number == number)
+        else {
+            return;
+        };
         match (outstanding.request, answer) {
             // A release that fails is not repeated: a standby takes over after the silence.
             (Request::Release { .. }, _) => self.standing = Standing::Released,
@@ -266,7 +293,9 @@ impl LeaseMachine {
                 self.due = now + self.timing.retry;
             }
             (Request::Read, Answer::Row(row)) => self.read(&row, now),
-            (Request::Claim { seen }, Answer::Done) => self.activate(seen.epoch + 1, outstanding.made),
+            (Request::Claim { seen }, Answer::Done) => {
+                self.activate(seen.epoch + 1, outstanding.made);
+            }
             (Request::Claim { .. } | Request::Read, _) => {
                 self.seen = None;
                 self.due = now;
@@ -277,31 +306,53 @@ impl LeaseMachine {
     }
 
     fn read(&mut self, row: &LeaseRow, now: Duration) {
-        let Standing::Standby { .. } = self.standing else { return };
+        let Standing::Standby { .. } = self.standing else {
+            return;
+        };
         if row.holder == Some(self.candidate.holder) {
             // The answer to its claim was lost. What it may trust in is the first renewal.
-            self.standing = Standing::Active { epoch: row.beat.epoch, trusted_until: None };
+            self.standing = Standing::Active {
+                epoch: row.beat.epoch,
+                trusted_until: None,
+            };
             self.active = None;
             self.due = now;
             return;
         }
         self.active = row.active_server();
         let needed = (row.encryption_key_id.as_str(), row.media_key_id.as_str());
-        let obstacle = Obstacle::of(&self.candidate.keys, self.candidate.schema, row.schema, needed);
+        let obstacle = Obstacle::of(
+            &self.candidate.keys,
+            self.candidate.schema,
+            row.schema,
+            needed,
+        );
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
-        let seen = if row.is_read_only { seen.restarted() } else { seen };
+        let seen = if row.is_read_only {
+            seen.restarted()
+        } else {
+            seen
+        };
         self.yields &= row.holder.is_none();
         let has_ended = row.holder.is_some() && row.holder == self.candidate.predecessor;
-        let is_free = (row.holder.is_none() && !self.yields) || has_ended || seen.is_over(&self.timing);
+        let is_free =
+            (row.holder.is_none() && !self.yields) || has_ended || seen.is_over(&self.timing);
         self.seen = Some(seen);
         self.claim = (is_free && obstacle.is_none() && !row.is_read_only).then_some(row.beat);
         self.standing = Standing::Standby { obstacle };
-        self.due = if self.claim.is_some() { now } else { now + self.timing.read };
+        self.due = if self.claim.is_some() {
+            now
+        } else {
+            now + self.timing.read
+        };
     }
 
     /// Takes note of the lease. Others see the claim after it was made, so the trust counts from there, as for a renewal.
     fn activate(&mut self, epoch: i64, made: Duration) {
-        self.standing = Standing::Active { epoch, trusted_until: None };
+        self.standing = Standing::Active {
+            epoch,
+            trusted_until: None,
+        };
         self.active = None;
         self.renewed(made);
     }

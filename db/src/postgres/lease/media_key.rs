@@ -16,7 +16,10 @@ const REQUIRE: &str = "UPDATE leadership SET media_key_id = ?1 WHERE id = 1";
 ///
 /// # Errors
 /// The database cannot be written.
-pub fn require_media_key(server: &PostgresServer, id: &str) -> Result<Option<ClusterState>, StoreError> {
+pub fn require_media_key(
+    server: &PostgresServer,
+    id: &str,
+) -> Result<Option<ClusterState>, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     if !requests::has_tables(&session)? {
         return Ok(None);
@@ -24,7 +27,8 @@ pub fn require_media_key(server: &PostgresServer, id: &str) -> Result<Option<Clu
     let mut attempts = 1..requests::ATTEMPTS_AT_ROW;
     loop {
         match Sql::Postgres(&session).change(REQUIRE, args![id]) {
-            Err(StoreError::Unavailable(_)) if attempts.next().is_some() && !session.is_broken() => {}
+            Err(StoreError::Unavailable(_))
+                if attempts.next().is_some() && !session.is_broken() => {}
             Err(error) => return Err(error),
             Ok(_) => return read(&session).map(Some),
         }

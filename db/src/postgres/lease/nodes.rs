@@ -23,10 +23,10 @@ const REPORT: &str =
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT))
      ON CONFLICT (id) DO UPDATE SET schema = excluded.schema, encryption_key_ids = excluded.encryption_key_ids,
          media_key_id = excluded.media_key_id, seen_at = excluded.seen_at";
-const FORGET: &str =
-    "DELETE FROM nodes WHERE seen_at < CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) - ?1";
+const FORGET: &str = "DELETE FROM nodes WHERE seen_at < CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) - ?1";
 const WITHDRAW: &str = "DELETE FROM nodes WHERE id = ?1";
-const READ_LEASE: &str = "SELECT epoch, holder, url, encryption_key_id, media_key_id FROM leadership WHERE id = 1";
+const READ_LEASE: &str =
+    "SELECT epoch, holder, url, encryption_key_id, media_key_id FROM leadership WHERE id = 1";
 const READ_NODES: &str = "SELECT id, url, admin_url, version, schema, encryption_key_ids, media_key_id, age FROM
      (SELECT *, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) - seen_at AS age FROM nodes) AS seen
      WHERE age < ?1 ORDER BY url, id";
@@ -102,7 +102,12 @@ impl Role {
     }
 
     /// Every role, for metrics that show one series each.
-    pub const ALL: [Self; 4] = [Self::Active, Self::Standby, Self::WaitingForUpgrade, Self::WrongKeys];
+    pub const ALL: [Self; 4] = [
+        Self::Active,
+        Self::Standby,
+        Self::WaitingForUpgrade,
+        Self::WrongKeys,
+    ];
 }
 
 impl From<Option<Obstacle>> for Role {
@@ -156,7 +161,11 @@ impl ClusterState {
 /// The database cannot be read.
 pub fn cluster_state(server: &PostgresServer) -> Result<Option<ClusterState>, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
-    if requests::has_tables(&session)? { read(&session).map(Some) } else { Ok(None) }
+    if requests::has_tables(&session)? {
+        read(&session).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Reports a server to the others.
@@ -180,13 +189,30 @@ impl Reporter {
         seen: watch::Sender<Option<ClusterState>>,
     ) -> Self {
         let (id, due) = (holder.0.to_string(), Duration::ZERO);
-        Self { id, info, reported: None, interval, due, has_failed: false, seen }
+        Self {
+            id,
+            info,
+            reported: None,
+            interval,
+            due,
+            has_failed: false,
+            seen,
+        }
     }
 
     /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. Returns whether
     /// the database has refused that, as it may have refused the renewals of the active server.
-    pub(super) fn report(&mut self, session: &Session, keys: &KeyIds, is_active: bool, now: Duration) -> bool {
-        let is_told = self.reported.as_ref().is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
+    pub(super) fn report(
+        &mut self,
+        session: &Session,
+        keys: &KeyIds,
+        is_active: bool,
+        now: Duration,
+    ) -> bool {
+        let is_told = self
+            .reported
+            .as_ref()
+            .is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
         if now < self.due && is_told {
             return false;
         }
@@ -214,9 +240,25 @@ impl Reporter {
     }
 
     fn exchange(&self, session: &Session, keys: &KeyIds) -> Result<ClusterState, StoreError> {
-        let (sql, ids, info) = (Sql::Postgres(session), keys.encryption.join(" "), &self.info);
-        let of = (info.url.as_str(), info.admin_url.as_deref(), info.version.as_str());
-        let row = args![&self.id, of.0, of.1, of.2, migrate::newest(), &ids, keys.media.as_str()];
+        let (sql, ids, info) = (
+            Sql::Postgres(session),
+            keys.encryption.join(" "),
+            &self.info,
+        );
+        let of = (
+            info.url.as_str(),
+            info.admin_url.as_deref(),
+            info.version.as_str(),
+        );
+        let row = args![
+            &self.id,
+            of.0,
+            of.1,
+            of.2,
+            migrate::newest(),
+            &ids,
+            keys.media.as_str()
+        ];
         sql.put(REPORT, row)?;
         sql.put(FORGET, args![REPORT_LIFE])?;
         read(session)
@@ -234,7 +276,9 @@ impl Reporter {
 pub(crate) fn read(session: &Session) -> Result<ClusterState, StoreError> {
     let schema = migrate::found(session)?;
     let sql = Sql::Postgres(session);
-    let text = |row: &Row<'_>, name| Ok::<_, StoreError>(row.get::<Option<String>>(name)?.unwrap_or_default());
+    let text = |row: &Row<'_>, name| {
+        Ok::<_, StoreError>(row.get::<Option<String>>(name)?.unwrap_or_default())
+    };
     let lease = sql.one(READ_LEASE, &[], |row| {
         let state = ClusterState {
             epoch: row.get("epoch")?,
@@ -247,7 +291,9 @@ pub(crate) fn read(session: &Session) -> Result<ClusterState, StoreError> {
         Ok((state, text(row, "media_key_id")?))
     })?;
     let (mut state, media) = lease.ok_or_else(no_row)?;
-    state.nodes = sql.many(READ_NODES, args![REPORT_LIFE], |row| node(row, &state, &media))?;
+    state.nodes = sql.many(READ_NODES, args![REPORT_LIFE], |row| {
+        node(row, &state, &media)
+    })?;
     Ok(state)
 }
 
@@ -256,14 +302,30 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
     let known: i64 = row.get("schema")?;
     let ids: String = row.get("encryption_key_ids")?;
     let encryption = ids.split_whitespace().map(ToOwned::to_owned).collect();
-    let keys = KeyIds { encryption, media: row.get("media_key_id")? };
-    let obstacle = Obstacle::of(&keys, known, state.schema, (&state.encryption_key_id, media));
+    let keys = KeyIds {
+        encryption,
+        media: row.get("media_key_id")?,
+    };
+    let obstacle = Obstacle::of(
+        &keys,
+        known,
+        state.schema,
+        (&state.encryption_key_id, media),
+    );
     let is_active = state.holder.as_ref() == Some(&id);
     let age: i64 = row.get("age")?;
     Ok(Node {
         id,
-        role: if is_active { Role::Active } else { obstacle.into() },
-        info: NodeInfo { url: row.get("url")?, admin_url: row.get("admin_url")?, version: row.get("version")? },
+        role: if is_active {
+            Role::Active
+        } else {
+            obstacle.into()
+        },
+        info: NodeInfo {
+            url: row.get("url")?,
+            admin_url: row.get("admin_url")?,
+            version: row.get("version")?,
+        },
         schema: known,
         keys,
         age: Duration::from_millis(u64::try_from(age).unwrap_or_default()),

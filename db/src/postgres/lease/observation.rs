@@ -16,16 +16,34 @@ pub(super) struct Observation {
 
 impl Observation {
     /// Notes an answered read.
-    pub(super) fn after(before: Option<Self>, now: Duration, last: Beat, timing: &LeaseTiming) -> Self {
-        let silence = before.filter(|before| before.last == last).map_or(Duration::ZERO, |before| {
-            before.silence + now.saturating_sub(before.answered).min(timing.longest_gap())
-        });
-        Self { last, answered: now, silence }
+    pub(super) fn after(
+        before: Option<Self>,
+        now: Duration,
+        last: Beat,
+        timing: &LeaseTiming,
+    ) -> Self {
+        let silence =
+            before
+                .filter(|before| before.last == last)
+                .map_or(Duration::ZERO, |before| {
+                    before.silence
+                        + now
+                            .saturating_sub(before.answered)
+                            .min(timing.longest_gap())
+                });
+        Self {
+            last,
+            answered: now,
+            silence,
+        }
     }
 
     /// The same, without the silence: the database refuses writes, and with them the renewals of the active server.
     pub(super) fn restarted(self) -> Self {
-        Self { silence: Duration::ZERO, ..self }
+        Self {
+            silence: Duration::ZERO,
+            ..self
+        }
     }
 
     /// Since when the renewal has been the last one, by the time that the answered reads account for.
@@ -58,8 +76,12 @@ mod tests {
     fn over_at(reads: &[(u64, i64)]) -> Option<u64> {
         let mut seen = None;
         reads.iter().find_map(|(millis, beat)| {
-            let beat = Beat { epoch: 1, number: *beat };
-            let observation = Observation::after(seen, Duration::from_millis(*millis), beat, &TIMING);
+            let beat = Beat {
+                epoch: 1,
+                number: *beat,
+            };
+            let observation =
+                Observation::after(seen, Duration::from_millis(*millis), beat, &TIMING);
             seen = Some(observation);
             observation.is_over(&TIMING).then_some(*millis)
         })
@@ -68,19 +90,37 @@ mod tests {
     #[test]
     fn silence_is_counted_from_the_first_answer_that_shows_the_last_renewal() {
         let every_half_second = |from: u64| (from..from + 12).map(|half| (half * 500, 7));
-        assert_eq!(over_at(&every_half_second(0).collect::<Vec<_>>()), Some(4_000));
-        let renewed: Vec<_> =
-            every_half_second(0).take(7).chain([(3_500, 8)]).chain((8..20).map(|half| (half * 500, 8))).collect();
+        assert_eq!(
+            over_at(&every_half_second(0).collect::<Vec<_>>()),
+            Some(4_000)
+        );
+        let renewed: Vec<_> = every_half_second(0)
+            .take(7)
+            .chain([(3_500, 8)])
+            .chain((8..20).map(|half| (half * 500, 8)))
+            .collect();
         assert_eq!(over_at(&renewed), Some(7_500));
     }
 
     #[test]
     fn a_database_that_does_not_answer_shows_one_second_of_silence_at_most() {
         assert_eq!(
-            over_at(&[(0, 7), (60_000, 7), (60_500, 7), (61_000, 7), (62_000, 7), (62_500, 7), (63_000, 7)]),
+            over_at(&[
+                (0, 7),
+                (60_000, 7),
+                (60_500, 7),
+                (61_000, 7),
+                (62_000, 7),
+                (62_500, 7),
+                (63_000, 7)
+            ]),
             Some(63_000)
         );
         let seldom: Vec<_> = (0..6).map(|read| (read * 30_000, 7)).collect();
-        assert_eq!(over_at(&seldom), Some(120_000), "the fourth read after the first");
+        assert_eq!(
+            over_at(&seldom),
+            Some(120_000),
+            "the fourth read after the first"
+        );
     }
 }

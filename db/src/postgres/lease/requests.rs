@@ -16,13 +16,15 @@ use crate::values::args;
 /// How often a command tries to change the row of the lease: transactions of a busy server hold it, and a try takes two seconds.
 pub(crate) const ATTEMPTS_AT_ROW: u32 = 15;
 
-const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL
+const HAS_TABLES: &str =
+    "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL
      AND to_regclass('nodes') IS NOT NULL";
 const READ: &str = "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id,
          current_setting('transaction_read_only') = 'on' AS is_read_only FROM leadership l, beats b
      WHERE l.id = 1 AND b.id = 1";
 /// The same, where the records have a schema.
-const READ_ALL: &str = "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id,
+const READ_ALL: &str =
+    "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id,
          current_setting('transaction_read_only') = 'on' AS is_read_only, s.version
      FROM leadership l, beats b, schema_version s WHERE l.id = 1 AND b.id = 1 AND s.id = 1";
 /// First the row that the active server renews, so that it renews no more while the claim waits for its transactions. Both statements
@@ -38,7 +40,8 @@ const CLAIM: &str =
 /// By its holder, too: after a failover of PostgreSQL that lost a takeover, another server may have taken the same epoch.
 const RENEW: &str = "UPDATE beats SET beat = beat + 1 WHERE id = 1 AND epoch = ?1
      AND EXISTS (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 AND holder = ?2)";
-const RELEASE: &str = "UPDATE leadership SET holder = NULL WHERE id = 1 AND epoch = ?1 AND holder = ?2";
+const RELEASE: &str =
+    "UPDATE leadership SET holder = NULL WHERE id = 1 AND epoch = ?1 AND holder = ?2";
 
 /// What a claim writes of a server.
 pub(super) struct Claimant<'a> {
@@ -72,7 +75,13 @@ pub(super) fn make(
     has_schema: &Cell<bool>,
 ) -> Result<Answer, StoreError> {
     let (sql, holder) = (Sql::Postgres(session), claimant.holder.to_string());
-    let changed = |count| if count == 0 { Answer::Refused } else { Answer::Done };
+    let changed = |count| {
+        if count == 0 {
+            Answer::Refused
+        } else {
+            Answer::Done
+        }
+    };
     match request {
         Request::Read => read(session, has_schema).map(Answer::Row),
         Request::Renew { epoch } => sql.change(RENEW, args![epoch, &holder]).map(changed),
@@ -93,12 +102,19 @@ fn read(session: &Session, has_schema: &Cell<bool>) -> Result<LeaseRow, StoreErr
         let holder = holder.map(|text| text.parse().unwrap_or(Holder(Uuid::nil())));
         let text = |name| Ok::<_, StoreError>(row.get::<Option<String>>(name)?.unwrap_or_default());
         Ok(LeaseRow {
-            beat: Beat { epoch: row.get("epoch")?, number: row.get("beat")? },
+            beat: Beat {
+                epoch: row.get("epoch")?,
+                number: row.get("beat")?,
+            },
             holder,
             url: text("url")?,
             encryption_key_id: text("encryption_key_id")?,
             media_key_id: text("media_key_id")?,
-            schema: if has_schema.get() { row.get("version")? } else { 0 },
+            schema: if has_schema.get() {
+                row.get("version")?
+            } else {
+                0
+            },
             is_read_only: row.get("is_read_only")?,
         })
     })?;
@@ -108,7 +124,13 @@ fn read(session: &Session, has_schema: &Cell<bool>) -> Result<LeaseRow, StoreErr
 fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
     let (holder, keys) = (claimant.holder.to_string(), claimant.keys);
     session.send_text("BEGIN")?;
-    let row = args![seen.epoch, &holder, claimant.url, keys.encrypts_with(), keys.media.as_str()];
+    let row = args![
+        seen.epoch,
+        &holder,
+        claimant.url,
+        keys.encrypts_with(),
+        keys.media.as_str()
+    ];
     let sent = session.put_fence(CLAIM_BEAT, args![seen.epoch, seen.number]);
     let sent = sent.and_then(|()| session.put_fence(CLAIM, row));
     let committed = sent.and_then(|()| session.commit().map_err(CommitError::cause));

@@ -28,7 +28,11 @@ impl LeaseRow {
     /// Returns the server that has the lease, for a process that has not; `None` while none has it.
     #[must_use]
     pub fn active_server(&self) -> Option<ActiveServer> {
-        self.holder.map(|_| ActiveServer { epoch: self.beat.epoch, url: self.url.clone(), is_this: false })
+        self.holder.map(|_| ActiveServer {
+            epoch: self.beat.epoch,
+            url: self.url.clone(),
+            is_this: false,
+        })
     }
 }
 

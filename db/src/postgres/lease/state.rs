@@ -24,7 +24,8 @@ impl LeaseState {
     /// Returns how long ago the active server has last renewed the lease; `None` before that is known.
     #[must_use]
     pub fn renewal_age(&self) -> Option<Duration> {
-        self.renewed.map(|renewed| steady::now().saturating_sub(renewed))
+        self.renewed
+            .map(|renewed| steady::now().saturating_sub(renewed))
     }
 }
 

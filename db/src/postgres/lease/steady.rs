@@ -8,5 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// not trust a renewal from before.
 pub(super) fn now() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
-    Duration::new(u64::try_from(now.tv_sec).unwrap_or_default(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    Duration::new(
+        u64::try_from(now.tv_sec).unwrap_or_default(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    )
 }

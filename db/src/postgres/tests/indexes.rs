@@ -21,11 +21,19 @@ const FURTHER: &str = "-- The next schema.
 fn ahead(session: &Session) -> Result<Vec<(String, IndexState)>, StoreError> {
     let built = build(session, [FURTHER].into_iter());
     session.batch("SELECT pg_advisory_unlock_all()").unwrap();
-    built.map(|indexes| indexes.into_iter().map(|index| (index.name, index.state)).collect())
+    built.map(|indexes| {
+        indexes
+            .into_iter()
+            .map(|index| (index.name, index.state))
+            .collect()
+    })
 }
 
 fn found(state: IndexState) -> Vec<(String, IndexState)> {
-    vec![("rooms_by_later".into(), IndexState::Later), ("events_ahead".into(), state)]
+    vec![
+        ("rooms_by_later".into(), IndexState::Later),
+        ("events_ahead".into(), state),
+    ]
 }
 
 fn id(database: &Database<'_>) -> String {
@@ -34,7 +42,8 @@ fn id(database: &Database<'_>) -> String {
 
 /// As after a build that was stopped.
 fn spoil(database: &Database<'_>) {
-    database.run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_ahead'::regclass");
+    database
+        .run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_ahead'::regclass");
 }
 
 fn migrate(session: &Session) -> Result<(), StoreError> {
@@ -57,8 +66,14 @@ fn an_index_that_was_built_ahead_is_found_by_its_migration() {
         assert!(built.ends_with(" true true"), "{built}");
         migrate(session).unwrap();
         assert_eq!(id(database), built, "the migration has left it as it was");
-        assert_eq!(database.run("SELECT version FROM schema_version"), (newest() + 1).to_string());
-        assert_eq!(database.run("SELECT count(*) FROM pg_indexes WHERE indexname = 'rooms_by_later'"), "1");
+        assert_eq!(
+            database.run("SELECT version FROM schema_version"),
+            (newest() + 1).to_string()
+        );
+        assert_eq!(
+            database.run("SELECT count(*) FROM pg_indexes WHERE indexname = 'rooms_by_later'"),
+            "1"
+        );
     });
 }
 
@@ -70,8 +85,18 @@ fn a_migration_builds_what_a_stopped_build_has_left_and_does_not_run_beside_a_bu
         let spoilt = id(database);
         let mut other = database.session();
         other.run("SELECT pg_advisory_lock(5136919)");
-        assert!(ahead(session).unwrap_err().to_string().contains("another conclave migrate is running"));
-        assert!(migrate(session).unwrap_err().to_string().contains("let it finish"));
+        assert!(
+            ahead(session)
+                .unwrap_err()
+                .to_string()
+                .contains("another conclave migrate is running")
+        );
+        assert!(
+            migrate(session)
+                .unwrap_err()
+                .to_string()
+                .contains("let it finish")
+        );
         assert_eq!(id(database), spoilt);
         other.run("SELECT pg_advisory_unlock(5136919)");
         migrate(session).unwrap();
@@ -83,8 +108,14 @@ fn a_migration_builds_what_a_stopped_build_has_left_and_does_not_run_beside_a_bu
 #[test]
 fn every_later_migration_leaves_indexes_that_are_there_already() {
     for migration in migrations().skip(1) {
-        for line in migration.lines().filter(|line| line.starts_with("CREATE") && line.contains(" INDEX ")) {
-            assert!(line.contains(" INDEX IF NOT EXISTS "), "conclave migrate builds it ahead: {line}");
+        for line in migration
+            .lines()
+            .filter(|line| line.starts_with("CREATE") && line.contains(" INDEX "))
+        {
+            assert!(
+                line.contains(" INDEX IF NOT EXISTS "),
+                "conclave migrate builds it ahead: {line}"
+            );
         }
     }
 }

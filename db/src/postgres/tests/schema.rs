@@ -92,7 +92,11 @@ fn of_sqlite(connection: &Connection, part: &Part) -> BTreeSet<String> {
 }
 
 fn of_postgres(database: &Database<'_>, part: &Part) -> BTreeSet<String> {
-    database.run(&format!("{}{ONLY_POSTGRES}", part.postgres)).lines().map(|line| line.trim_end().to_owned()).collect()
+    database
+        .run(&format!("{}{ONLY_POSTGRES}", part.postgres))
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 #[test]
@@ -102,10 +106,20 @@ fn both_engines_have_the_same_schema() {
         sqlite::migrate::migrate(&mut connection).unwrap();
         for part in [COLUMNS, PRIMARY_KEYS, INDEXES, FOREIGN_KEYS, CHECKS] {
             let (file, server) = (of_sqlite(&connection, &part), of_postgres(database, &part));
-            assert!(file.len() >= 18, "only {} {} were found", file.len(), part.name);
+            assert!(
+                file.len() >= 18,
+                "only {} {} were found",
+                file.len(),
+                part.name
+            );
             let only_file: Vec<_> = file.difference(&server).collect();
             let only_server: Vec<_> = server.difference(&file).collect();
-            assert_eq!((only_file, only_server), (vec![], vec![]), "{}: only in SQLite, only in PostgreSQL", part.name);
+            assert_eq!(
+                (only_file, only_server),
+                (vec![], vec![]),
+                "{}: only in SQLite, only in PostgreSQL",
+                part.name
+            );
         }
     });
 }

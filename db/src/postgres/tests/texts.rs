@@ -11,15 +11,18 @@ use crate::query_builder::QueryBuilder;
 use crate::sql::Sql;
 use crate::sql::postgres::Session;
 use crate::{
-    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, role_changes,
-    rooms, sessions, templates, webhook_endpoints,
+    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses,
+    ingresses, role_changes, rooms, sessions, templates, webhook_endpoints,
 };
 
 /// Literals that are parts of texts, by their files and beginnings.
 const FRAGMENTS: [(&str, &str); 6] = [
     ("api_keys.rs", "SELECT project_id, prefix, label"),
     ("egress_rows.rs", "SELECT e.id, e.project_id"),
-    ("egress_rows.rs", "UPDATE egresses SET status = ?3, error = ?4"),
+    (
+        "egress_rows.rs",
+        "UPDATE egresses SET status = ?3, error = ?4",
+    ),
     ("ingresses.rs", "UPDATE ingresses SET status = ?3"),
     ("room_rows.rs", "SELECT id, participant_identity"),
     ("templates.rs", "SELECT r.body, r.template_id FROM roles r"),
@@ -31,10 +34,15 @@ fn every_text_prepares_with_types_that_are_bound_and_read() {
         let mut prepared = 0;
         for (file, source) in sources() {
             for text in statements(&source) {
-                if FRAGMENTS.iter().any(|(of, start)| file == *of && text.starts_with(start)) {
+                if FRAGMENTS
+                    .iter()
+                    .any(|(of, start)| file == *of && text.starts_with(start))
+                {
                     continue;
                 }
-                session.check_types(&text).unwrap_or_else(|error| panic!("{file}: {error}: {text}"));
+                session
+                    .check_types(&text)
+                    .unwrap_or_else(|error| panic!("{file}: {error}: {text}"));
                 prepared += 1;
             }
         }
@@ -45,9 +53,11 @@ fn every_text_prepares_with_types_that_are_bound_and_read() {
 #[test]
 fn a_type_that_no_record_has_is_found() {
     with_schema(|_, session| {
-        for text in
-            ["SELECT sum(created_at) FROM rooms", "SELECT 1 FROM rooms WHERE CAST(?1 AS NUMERIC) > 1", "SELECT FROM"]
-        {
+        for text in [
+            "SELECT sum(created_at) FROM rooms",
+            "SELECT 1 FROM rooms WHERE CAST(?1 AS NUMERIC) > 1",
+            "SELECT FROM",
+        ] {
             assert!(session.check_types(text).is_err(), "{text}");
         }
     });
@@ -56,8 +66,16 @@ fn a_type_that_no_record_has_is_found() {
 /// Checks that a list reads an index in its order: no table is read whole, nothing is sorted.
 fn check_plan(session: &Session, query: QueryBuilder<'_>) {
     let steps = query.plan(Sql::Postgres(session));
-    assert!(!steps.iter().any(|step| step.contains("Seq Scan") || step.contains("Sort")), "{steps:#?}");
-    assert!(steps.iter().any(|step| step.contains("Index")), "{steps:#?}");
+    assert!(
+        !steps
+            .iter()
+            .any(|step| step.contains("Seq Scan") || step.contains("Sort")),
+        "{steps:#?}"
+    );
+    assert!(
+        steps.iter().any(|step| step.contains("Index")),
+        "{steps:#?}"
+    );
 }
 
 #[test]
@@ -73,13 +91,28 @@ fn every_list_follows_an_index() {
         check_plan(session, webhook_endpoints::list_query(&project));
         check_plan(session, codes::list_query(&project, room));
         check_plan(session, role_changes::list_query(&project, room, None));
-        check_plan(session, role_changes::list_query(&project, room, Some(&identity)));
+        check_plan(
+            session,
+            role_changes::list_query(&project, room, Some(&identity)),
+        );
         each_choice(|chosen| {
-            check_plan(session, deliveries::list_query(&project, &delivery_filter(&chosen)));
-            check_plan(session, ingresses::list_query(&project, &ingress_filter(&chosen)));
-            check_plan(session, egresses::list_query(&project, EgressKind::Recording, &egress_filter(&chosen)));
+            check_plan(
+                session,
+                deliveries::list_query(&project, &delivery_filter(&chosen)),
+            );
+            check_plan(
+                session,
+                ingresses::list_query(&project, &ingress_filter(&chosen)),
+            );
+            check_plan(
+                session,
+                egresses::list_query(&project, EgressKind::Recording, &egress_filter(&chosen)),
+            );
             for active in [None, Some(false), Some(true)] {
-                check_plan(session, sessions::list_query(&project, &session_filter(&chosen, active)));
+                check_plan(
+                    session,
+                    sessions::list_query(&project, &session_filter(&chosen, active)),
+                );
             }
         });
     });

@@ -11,15 +11,33 @@ use crate::error::StoreError;
 /// are left out.
 pub(super) fn store_error(error: &Error) -> StoreError {
     let Some(found) = error.as_db_error() else {
-        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        let cause = error
+            .source()
+            .map(|cause| format!(": {cause}"))
+            .unwrap_or_default();
         let text = format!("PostgreSQL: {error}{cause}");
         // What the program itself encodes or reads wrongly is a fault; all others are about the connection.
-        let is_fault = ["error serializing", "error deserializing", "expected ", "invalid column"];
-        let is_fault = is_fault.iter().any(|start| error.to_string().starts_with(start));
-        return if is_fault { StoreError::Fault(text) } else { StoreError::Unavailable(text) };
+        let is_fault = [
+            "error serializing",
+            "error deserializing",
+            "expected ",
+            "invalid column",
+        ];
+        let is_fault = is_fault
+            .iter()
+            .any(|start| error.to_string().starts_with(start));
+        return if is_fault {
+            StoreError::Fault(text)
+        } else {
+            StoreError::Unavailable(text)
+        };
     };
     let text = format!("PostgreSQL: {} ({})", found.message(), found.code().code());
-    if is_curable(found.code()) { StoreError::Unavailable(text) } else { StoreError::Fault(text) }
+    if is_curable(found.code()) {
+        StoreError::Unavailable(text)
+    } else {
+        StoreError::Fault(text)
+    }
 }
 
 /// Whether the server has refused a statement as a violation of its protocol.

@@ -55,30 +55,58 @@ impl PostgresServer {
             SslMode::Prefer if is_local => SslMode::Disable,
             _ => SslMode::Require,
         };
-        config.ssl_mode(mode).connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(TCP_USER_TIMEOUT);
+        config
+            .ssl_mode(mode)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(TCP_USER_TIMEOUT);
         let (idle, interval, retries) = KEEPALIVE;
-        config.keepalives(true).keepalives_idle(idle).keepalives_interval(interval).keepalives_retries(retries);
+        config
+            .keepalives(true)
+            .keepalives_idle(idle)
+            .keepalives_interval(interval)
+            .keepalives_retries(retries);
         if config.get_hosts().len() > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         if config.get_application_name().is_none() {
             config.application_name("conclave");
         }
-        let tls = (mode == SslMode::Require).then(|| client_tls(root_cert)).transpose()?;
-        Ok(Self { config: Arc::new(config), tls })
+        let tls = (mode == SslMode::Require)
+            .then(|| client_tls(root_cert))
+            .transpose()?;
+        Ok(Self {
+            config: Arc::new(config),
+            tls,
+        })
     }
 
     /// The hosts and the database, for messages: the url without the user and the password.
     #[must_use]
     pub fn location(&self) -> String {
         let ports = self.config.get_ports();
-        let port = |at: usize| ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
+        let port = |at: usize| {
+            ports
+                .get(at)
+                .or_else(|| ports.first())
+                .copied()
+                .unwrap_or(5432)
+        };
         let host = |(at, host): (usize, &Host)| match host {
             Host::Tcp(name) => format!("{name}:{}", port(at)),
             Host::Unix(path) => path.display().to_string(),
         };
-        let hosts: Vec<String> = self.config.get_hosts().iter().enumerate().map(host).collect();
-        let database = self.config.get_dbname().or_else(|| self.config.get_user()).unwrap_or_default();
+        let hosts: Vec<String> = self
+            .config
+            .get_hosts()
+            .iter()
+            .enumerate()
+            .map(host)
+            .collect();
+        let database = self
+            .config
+            .get_dbname()
+            .or_else(|| self.config.get_user())
+            .unwrap_or_default();
         format!("postgres://{}/{database}", hosts.join(","))
     }
 
@@ -90,13 +118,19 @@ impl PostgresServer {
 
     /// How long it may take to connect: each host in turn.
     pub(super) fn connect_limit(&self) -> Duration {
-        CONNECT_TIMEOUT * u32::try_from(self.config.get_hosts().len()).unwrap_or(1).max(1) + CONNECT_TIMEOUT / 2
+        CONNECT_TIMEOUT
+            * u32::try_from(self.config.get_hosts().len())
+                .unwrap_or(1)
+                .max(1)
+            + CONNECT_TIMEOUT / 2
     }
 }
 
 impl fmt::Debug for PostgresServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PostgresServer").field(&self.location()).finish()
+        f.debug_tuple("PostgresServer")
+            .field(&self.location())
+            .finish()
     }
 }
 
@@ -106,15 +140,25 @@ fn parse(url: &str) -> Result<Config, PostgresSettingsError> {
         return Err(PostgresSettingsError::Url(form.into()));
     }
     // Certificates are always checked, as these modes of libpq do.
-    let url = url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
+    let url = url
+        .replace("sslmode=verify-full", "sslmode=require")
+        .replace("sslmode=verify-ca", "sslmode=require");
     let config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let cause = std::error::Error::source(&error)
+            .map(ToString::to_string)
+            .unwrap_or_default();
         // The name of an unknown parameter may be a part of the password.
         let named = cause.starts_with("invalid value for option");
-        PostgresSettingsError::Url(if named { format!("{form}; {cause}") } else { form.into() })
+        PostgresSettingsError::Url(if named {
+            format!("{form}; {cause}")
+        } else {
+            form.into()
+        })
     })?;
     if config.get_hosts().is_empty() {
-        return Err(PostgresSettingsError::Url(format!("{form}; it names no host")));
+        return Err(PostgresSettingsError::Url(format!(
+            "{form}; it names no host"
+        )));
     }
     Ok(config)
 }
@@ -122,7 +166,10 @@ fn parse(url: &str) -> Result<Config, PostgresSettingsError> {
 fn is_this_machine(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
-            let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            let address = name
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .parse::<IpAddr>();
             name == "localhost" || address.is_ok_and(|address| address.is_loopback())
         }
         Host::Unix(_) => true,
@@ -133,11 +180,16 @@ fn client_tls(root_cert: Option<&Path>) -> Result<MakeRustlsConnect, PostgresSet
     let mut roots = RootCertStore::empty();
     match root_cert {
         Some(path) => {
-            let failed = |reason: String| PostgresSettingsError::RootCert(format!("{}: {reason}", path.display()));
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
+            let failed = |reason: String| {
+                PostgresSettingsError::RootCert(format!("{}: {reason}", path.display()))
+            };
+            let found =
+                CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
             for certificate in found {
                 let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-                roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+                roots
+                    .add(certificate)
+                    .map_err(|error| failed(error.to_string()))?;
             }
             if roots.is_empty() {
                 return Err(failed("holds no certificate".into()));
@@ -149,7 +201,9 @@ fn client_tls(root_cert: Option<&Path>) -> Result<MakeRustlsConnect, PostgresSet
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| PostgresSettingsError::RootCert(error.to_string()))?;
-    Ok(MakeRustlsConnect::new(config.with_root_certificates(roots).with_no_client_auth()))
+    Ok(MakeRustlsConnect::new(
+        config.with_root_certificates(roots).with_no_client_auth(),
+    ))
 }
 
 #[cfg(test)]
@@ -180,27 +234,57 @@ mod tests {
     #[test]
     fn of_several_hosts_the_one_that_accepts_writes_is_used() {
         let several = server("postgres://u:p@a,b:6000/d?sslmode=disable").unwrap();
-        assert_eq!(several.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(
+            several.config.get_target_session_attrs(),
+            TargetSessionAttrs::ReadWrite
+        );
         assert_eq!(several.connect_limit(), Duration::from_secs(5));
     }
 
     #[test]
     fn neither_a_message_nor_a_log_line_has_the_password() {
-        let shown = format!("{:?}", server("postgres://user:hunter2@a:7000,b:7001/records?sslmode=disable").unwrap());
-        assert_eq!(shown, r#"PostgresServer("postgres://a:7000,b:7001/records")"#);
-        for url in ["postgres://u:p@h:hunter2/d", "hunter2", "postgres://u@h/d?hunter2=1", "postgres:///d"] {
+        let shown = format!(
+            "{:?}",
+            server("postgres://user:hunter2@a:7000,b:7001/records?sslmode=disable").unwrap()
+        );
+        assert_eq!(
+            shown,
+            r#"PostgresServer("postgres://a:7000,b:7001/records")"#
+        );
+        for url in [
+            "postgres://u:p@h:hunter2/d",
+            "hunter2",
+            "postgres://u@h/d?hunter2=1",
+            "postgres:///d",
+        ] {
             let refusal = server(url).unwrap_err().to_string();
-            assert!(refusal.contains("postgres://USER:PASSWORD@HOST"), "{refusal}");
+            assert!(
+                refusal.contains("postgres://USER:PASSWORD@HOST"),
+                "{refusal}"
+            );
             assert!(!refusal.contains("hunter2"), "{refusal}");
         }
-        let refusal = server("postgres://u:hunter2@h/d?sslmode=maybe").unwrap_err().to_string();
-        assert!(refusal.contains("sslmode") && !refusal.contains("hunter2"), "{refusal}");
+        let refusal = server("postgres://u:hunter2@h/d?sslmode=maybe")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refusal.contains("sslmode") && !refusal.contains("hunter2"),
+            "{refusal}"
+        );
     }
 
     #[test]
     fn a_file_without_certificates_is_refused_by_its_name() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let refused = PostgresServer::new(&Secret::new("postgres://u:p@db.example.org/d"), Some(file.path()));
-        assert!(refused.unwrap_err().to_string().contains("holds no certificate"));
+        let refused = PostgresServer::new(
+            &Secret::new("postgres://u:p@db.example.org/d"),
+            Some(file.path()),
+        );
+        assert!(
+            refused
+                .unwrap_err()
+                .to_string()
+                .contains("holds no certificate")
+        );
     }
 }

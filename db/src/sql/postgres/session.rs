@@ -76,13 +76,28 @@ impl CommitError {
 
 impl Session {
     /// Opens a session whose statements take at most `statement_limit`. Blocks.
-    pub(crate) fn connect(server: &PostgresServer, statement_limit: Duration) -> Result<Self, StoreError> {
+    pub(crate) fn connect(
+        server: &PostgresServer,
+        statement_limit: Duration,
+    ) -> Result<Self, StoreError> {
         let unavailable = |error: std::io::Error| StoreError::Unavailable(error.to_string());
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(unavailable)?;
         let connecting = async {
-            let connected: Result<(Client, Wire), tokio_postgres::Error> = match server.tls.clone() {
-                Some(tls) => server.config.connect(tls).await.map(|(client, wire)| (client, Box::pin(wire) as Wire)),
-                None => server.config.connect(NoTls).await.map(|(client, wire)| (client, Box::pin(wire) as Wire)),
+            let connected: Result<(Client, Wire), tokio_postgres::Error> = match server.tls.clone()
+            {
+                Some(tls) => server
+                    .config
+                    .connect(tls)
+                    .await
+                    .map(|(client, wire)| (client, Box::pin(wire) as Wire)),
+                None => server
+                    .config
+                    .connect(NoTls)
+                    .await
+                    .map(|(client, wire)| (client, Box::pin(wire) as Wire)),
             };
             connected.map_err(|error| store_error(&error))
         };
@@ -152,8 +167,16 @@ impl Session {
     #[cfg(test)]
     pub(crate) fn check_types(&self, text: &str) -> Result<(), StoreError> {
         let statement = self.prepare(text)?;
-        let columns = statement.columns().iter().map(tokio_postgres::Column::type_);
-        match statement.params().iter().chain(columns).find(|of| !super::value::is_read(of)) {
+        let columns = statement
+            .columns()
+            .iter()
+            .map(tokio_postgres::Column::type_);
+        match statement
+            .params()
+            .iter()
+            .chain(columns)
+            .find(|of| !super::value::is_read(of))
+        {
             Some(other) => Err(StoreError::Fault(format!("the type {other}"))),
             None => Ok(()),
         }
@@ -171,7 +194,9 @@ impl Session {
         text: &str,
         rows: impl IntoIterator<Item = impl AsRef<[Value<'v>]>>,
     ) -> Result<Vec<Vec<Row>>, StoreError> {
-        let queries = rows.into_iter().map(|args| self.start_query(text, args.as_ref()));
+        let queries = rows
+            .into_iter()
+            .map(|args| self.start_query(text, args.as_ref()));
         let queries = queries.collect::<Result<Vec<_>, _>>()?;
         if queries.is_empty() {
             return Ok(Vec::new());
@@ -182,7 +207,11 @@ impl Session {
     /// Writes, and waits for the number of rows.
     pub(crate) fn change(&self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         let change = self.start_change(text, args)?;
-        self.wait(async { change.await.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)) })
+        self.wait(async {
+            change
+                .await
+                .map(|rows| usize::try_from(rows).unwrap_or(usize::MAX))
+        })
     }
 
     /// Writes, and does not wait: an error is one of the next wait, or of the commit.
@@ -194,12 +223,22 @@ impl Session {
     /// Sends a statement without parameters, such as `BEGIN`, together with the next one that is waited for.
     pub(crate) fn send_text(&self, text: impl Into<String>) -> Result<(), StoreError> {
         let (client, text) = (Arc::clone(&self.client), text.into());
-        self.send(async move { client.batch_execute(&text).await.map_err(|error| store_error(&error)) })
+        self.send(async move {
+            client
+                .batch_execute(&text)
+                .await
+                .map_err(|error| store_error(&error))
+        })
     }
 
     /// Runs statements without parameters, and waits for them.
     pub(crate) fn batch(&self, text: &str) -> Result<(), StoreError> {
-        self.wait(async { self.client.batch_execute(text).await.map_err(|error| store_error(&error)) })
+        self.wait(async {
+            self.client
+                .batch_execute(text)
+                .await
+                .map_err(|error| store_error(&error))
+        })
     }
 
     /// Commits. PostgreSQL answers the `COMMIT` of a transaction in which a statement has failed without an error, though it rolls
@@ -208,7 +247,11 @@ impl Session {
         let committed = self.batch("COMMIT");
         committed.map_err(|error| {
             let is_broken = self.broken.borrow().is_some();
-            if is_broken { CommitError::InDoubt(error) } else { CommitError::RolledBack(error) }
+            if is_broken {
+                CommitError::InDoubt(error)
+            } else {
+                CommitError::RolledBack(error)
+            }
         })
     }
 
@@ -228,15 +271,24 @@ impl Session {
 
     /// Prepares statements, and waits for all together, where one after the other would each take a round trip.
     pub(crate) fn prepare_all(&self, texts: &[&str]) -> Result<(), StoreError> {
-        let unknown: Vec<_> = texts.iter().filter(|text| !self.statements.borrow().contains_key(**text)).collect();
+        let unknown: Vec<_> = texts
+            .iter()
+            .filter(|text| !self.statements.borrow().contains_key(**text))
+            .collect();
         if unknown.is_empty() {
             return Ok(());
         }
         let preparing = unknown.iter().map(|text| {
             let (client, query) = (Arc::clone(&self.client), text.replace('?', "$"));
-            async move { client.prepare(&query).await.map_err(|error| store_error(&error)) }
+            async move {
+                client
+                    .prepare(&query)
+                    .await
+                    .map_err(|error| store_error(&error))
+            }
         });
-        let prepared: Vec<Statement> = self.wait(async { join_all(preparing).await.into_iter().collect() })?;
+        let prepared: Vec<Statement> =
+            self.wait(async { join_all(preparing).await.into_iter().collect() })?;
         let texts = unknown.iter().map(|text| (**text).to_owned());
         self.statements.borrow_mut().extend(texts.zip(prepared));
         Ok(())
@@ -244,14 +296,20 @@ impl Session {
 
     /// Reads the texts of one row by a query without parameters, which need not be prepared.
     pub(crate) fn texts(&self, query: &str) -> Result<Vec<String>, StoreError> {
-        let messages =
-            self.wait(async { self.client.simple_query(query).await.map_err(|error| store_error(&error)) })?;
+        let messages = self.wait(async {
+            self.client
+                .simple_query(query)
+                .await
+                .map_err(|error| store_error(&error))
+        })?;
         let row = messages.into_iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
         let row = row.ok_or_else(|| StoreError::Fault("a query has no row".into()))?;
-        Ok((0..row.len()).map(|column| row.get(column).unwrap_or_default().to_owned()).collect())
+        Ok((0..row.len())
+            .map(|column| row.get(column).unwrap_or_default().to_owned())
+            .collect())
     }
 
     fn prepare(&self, text: &str) -> Result<Statement, StoreError> {
@@ -261,7 +319,12 @@ impl Session {
         }
         // Numbered parameters are `?1` in the texts, since those of SQLite cannot be `$1`.
         let query = text.replace('?', "$");
-        let prepared = self.wait(async { self.client.prepare(&query).await.map_err(|error| store_error(&error)) })?;
+        let prepared = self.wait(async {
+            self.client
+                .prepare(&query)
+                .await
+                .map_err(|error| store_error(&error))
+        })?;
         let mut statements = self.statements.borrow_mut();
         if statements.len() == STATEMENTS {
             statements.clear();
@@ -270,15 +333,22 @@ impl Session {
         Ok(prepared)
     }
 
-    fn bind(&self, text: &str, args: &[Value<'_>]) -> Result<(Statement, Vec<Parameter>), StoreError> {
+    fn bind(
+        &self,
+        text: &str,
+        args: &[Value<'_>],
+    ) -> Result<(Statement, Vec<Parameter>), StoreError> {
         let statement = self.prepare(text)?;
         let types = statement.params();
         if types.len() != args.len() {
             let counts = format!("{} parameters, {} arguments", types.len(), args.len());
             return Err(StoreError::Fault(format!("a statement has {counts}")));
         }
-        let parameters =
-            args.iter().zip(types).map(|(value, of)| Parameter::new(*value, of)).collect::<Result<_, _>>()?;
+        let parameters = args
+            .iter()
+            .zip(types)
+            .map(|(value, of)| Parameter::new(*value, of))
+            .collect::<Result<_, _>>()?;
         Ok((statement, parameters))
     }
 
@@ -291,7 +361,10 @@ impl Session {
         let client = Arc::clone(&self.client);
         Ok(async move {
             let parameters: Vec<_> = parameters.iter().map(|parameter| parameter as _).collect();
-            client.query(&statement, &parameters).await.map_err(|error| store_error(&error))
+            client
+                .query(&statement, &parameters)
+                .await
+                .map_err(|error| store_error(&error))
         })
     }
 
@@ -304,15 +377,24 @@ impl Session {
         let client = Arc::clone(&self.client);
         Ok(async move {
             let parameters: Vec<_> = parameters.iter().map(|parameter| parameter as _).collect();
-            client.execute(&statement, &parameters).await.map_err(|error| store_error(&error))
+            client
+                .execute(&statement, &parameters)
+                .await
+                .map_err(|error| store_error(&error))
         })
     }
 
     /// Hands a statement to the connection, which sends it with the next wait.
-    fn send(&self, statement: impl Future<Output = Result<(), StoreError>> + Send + 'static) -> Result<(), StoreError> {
+    fn send(
+        &self,
+        statement: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) -> Result<(), StoreError> {
         let mut statement: Sent = Box::pin(statement);
         // The first poll queues it.
-        match statement.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match statement
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(result) => result,
             Poll::Pending => {
                 self.sent.borrow_mut().push(statement);
@@ -345,9 +427,14 @@ impl Session {
             self.poll_wire(context);
             future.as_mut().poll(context)
         });
-        let answer = self.runtime.block_on(async { timeout(self.answer_limit.get(), both).await });
+        let answer = self
+            .runtime
+            .block_on(async { timeout(self.answer_limit.get(), both).await });
         answer.map_err(|_| {
-            let cause = format!("PostgreSQL has not answered for {} s", self.answer_limit.get().as_secs());
+            let cause = format!(
+                "PostgreSQL has not answered for {} s",
+                self.answer_limit.get().as_secs()
+            );
             drop(mem::take(&mut *self.wire.borrow_mut()));
             self.broken.borrow_mut().get_or_insert(cause.clone());
             StoreError::Unavailable(cause)
@@ -356,9 +443,15 @@ impl Session {
 
     fn poll_wire(&self, context: &mut Context<'_>) {
         let mut wire = self.wire.borrow_mut();
-        let Some(Poll::Ready(end)) = wire.as_mut().map(|wire| wire.as_mut().poll(context)) else { return };
+        let Some(Poll::Ready(end)) = wire.as_mut().map(|wire| wire.as_mut().poll(context)) else {
+            return;
+        };
         *wire = None;
-        let cause = end.err().map_or("the connection was closed".into(), |error| store_error(&error).to_string());
+        let cause = end
+            .err()
+            .map_or("the connection was closed".into(), |error| {
+                store_error(&error).to_string()
+            });
         *self.broken.borrow_mut() = Some(cause);
     }
 }

@@ -27,13 +27,16 @@ impl Parameter {
         let bytes = match (value, of) {
             (Value::Null, _) => return Ok(Self(None)),
             (Value::Integer(number), &Type::INT8) => number.to_be_bytes().to_vec(),
-            (Value::Integer(number), &Type::INT4) => {
-                i32::try_from(number).map_err(|_| mismatch(value, of))?.to_be_bytes().to_vec()
-            }
+            (Value::Integer(number), &Type::INT4) => i32::try_from(number)
+                .map_err(|_| mismatch(value, of))?
+                .to_be_bytes()
+                .to_vec(),
             (Value::Text(text), &Type::TEXT) => text.as_bytes().to_vec(),
             (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_vec(),
             // The bytes of a UUID that was read as bytes.
-            (Value::Bytes(bytes), &Type::UUID) => Uuid::from_slice(bytes).map_err(|_| mismatch(value, of))?.into(),
+            (Value::Bytes(bytes), &Type::UUID) => Uuid::from_slice(bytes)
+                .map_err(|_| mismatch(value, of))?
+                .into(),
             (Value::Uuid(uuid), &Type::UUID) => uuid.into(),
             _ => return Err(mismatch(value, of)),
         };
@@ -100,5 +103,13 @@ impl<'a> FromSql<'a> for ColumnValue<'a> {
 
 /// Whether columns of a type can be read.
 pub(super) fn is_read(of: &Type) -> bool {
-    [Type::INT8, Type::INT4, Type::BOOL, Type::TEXT, Type::BYTEA, Type::UUID].contains(of)
+    [
+        Type::INT8,
+        Type::INT4,
+        Type::BOOL,
+        Type::TEXT,
+        Type::BYTEA,
+        Type::UUID,
+    ]
+    .contains(of)
 }

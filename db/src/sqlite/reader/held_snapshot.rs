@@ -27,7 +27,11 @@ pub(super) struct SnapshotConnection {
 
 impl SnapshotConnection {
     pub(super) fn new(sqlite: Connection) -> Self {
-        Self { sqlite, held: None, memory: Memory::default() }
+        Self {
+            sqlite,
+            held: None,
+            memory: Memory::default(),
+        }
     }
 
     /// Returns the snapshot that is held, or a new one if that lacks a commit of this process or is too old for those of others.
@@ -45,14 +49,18 @@ impl SnapshotConnection {
     /// Begins a transaction. What was found in an older snapshot is forgotten.
     fn begin(&mut self) -> Result<(), StoreError> {
         transaction::begin(&self.sqlite)?;
-        let version = self.sqlite.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let version = self
+            .sqlite
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get(0))?;
         self.memory.keep_for(version);
         Ok(())
     }
 
     /// Whether no transaction is held that is younger than [`SNAPSHOT_AGE`].
     pub(super) fn is_old(&self) -> bool {
-        self.held.is_none_or(|(begun, _)| begun.elapsed() >= SNAPSHOT_AGE)
+        self.held
+            .is_none_or(|(begun, _)| begun.elapsed() >= SNAPSHOT_AGE)
     }
 
     /// Ends the transaction, if one is open.

@@ -16,7 +16,10 @@ use crate::sql::Sql;
 pub(super) const THREADS: usize = 4;
 
 /// The most lists that run at once or wait for a thread.
-const AT_ONCE: PermitLimits = PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT };
+const AT_ONCE: PermitLimits = PermitLimits {
+    total: usize::MAX,
+    of_project: lists::OF_PROJECT,
+};
 
 /// How often the deadline is checked, in instructions of SQLite's virtual machine: every 100 microseconds or so.
 const CHECK_EVERY: i32 = 10_000;
@@ -30,7 +33,10 @@ pub(super) struct Lists {
 
 impl Lists {
     pub(super) fn new(threads: Threads) -> Self {
-        Self { threads, permits: ProjectPermits::new(AT_ONCE) }
+        Self {
+            threads,
+            permits: ProjectPermits::new(AT_ONCE),
+        }
     }
 
     /// Runs a list when its project has a permit.
@@ -40,7 +46,9 @@ impl Lists {
         T: Send + 'static,
     {
         let deadline = Instant::now() + DEADLINE;
-        let permit = timeout_at(deadline, self.permits.wait(&project)).await.map_err(|_| too_slow())?;
+        let permit = timeout_at(deadline, self.permits.wait(&project))
+            .await
+            .map_err(|_| too_slow())?;
         self.threads
             .run(move |connection| {
                 let result = until(deadline, connection, |sql| run(sql, &project));

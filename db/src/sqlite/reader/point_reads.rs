@@ -36,9 +36,18 @@ struct Reader {
 
 impl PointReads {
     /// Must be called on a runtime. Room is made for the readers of so many threads.
-    pub(super) fn new(manager: SqliteConnectionManager, threads: usize, commits: CommitCount) -> Self {
+    pub(super) fn new(
+        manager: SqliteConnectionManager,
+        threads: usize,
+        commits: CommitCount,
+    ) -> Self {
         let readers = Arc::new(ThreadLocal::with_capacity(threads));
-        Self { manager: Arc::new(manager), commits, readers, timers: Handle::current() }
+        Self {
+            manager: Arc::new(manager),
+            commits,
+            readers,
+            timers: Handle::current(),
+        }
     }
 
     /// Runs a read. It sees everything that this process has committed before.
@@ -63,12 +72,17 @@ impl PointReads {
 
     fn connect(&self) -> Result<Arc<Mutex<Reader>>, StoreError> {
         let connection = SnapshotConnection::new(self.manager.connect()?);
-        Ok(Arc::new(Mutex::new(Reader { connection, has_timer: false })))
+        Ok(Arc::new(Mutex::new(Reader {
+            connection,
+            has_timer: false,
+        })))
     }
 
     /// Ends the transactions that are held.
     pub(super) fn end_snapshots(&self) {
-        self.readers.iter().for_each(|reader| reader.lock().connection.end());
+        self.readers
+            .iter()
+            .for_each(|reader| reader.lock().connection.end());
     }
 }
 
@@ -88,7 +102,11 @@ async fn end_when_old(timer: Timer) {
     loop {
         tokio::time::sleep(SNAPSHOT_AGE).await;
         // A reader that is locked reads.
-        if timer.0.try_lock().is_some_and(|reader| reader.connection.is_old()) {
+        if timer
+            .0
+            .try_lock()
+            .is_some_and(|reader| reader.connection.is_old())
+        {
             return;
         }
     }

@@ -54,7 +54,10 @@ impl Thread {
     fn connection(&mut self) -> Result<&Connection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.connections.get().map_err(|error| StoreError::Unavailable(error.to_string()))?,
+            None => self
+                .connections
+                .get()
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?,
         };
         Ok(self.connection.insert(connection))
     }
@@ -85,6 +88,8 @@ impl Threads {
             // The caller may have stopped waiting.
             let _ = reply.send(connection.and_then(run));
         })));
-        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+        answer
+            .await
+            .map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 }

@@ -15,7 +15,9 @@ pub(super) fn end(connection: &Connection) {
     if connection.is_autocommit() {
         return;
     }
-    let ended = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+    let ended = connection
+        .prepare_cached("COMMIT")
+        .and_then(|mut commit| commit.execute([]));
     if let Err(error) = ended.map_err(StoreError::from) {
         // One that has met damage cannot be committed, and its read has failed already.
         if !matches!(error, StoreError::Damaged(_)) {

@@ -16,7 +16,9 @@ const INSERT_NEW: &str = "INSERT INTO numbers VALUES (?1) ON CONFLICT DO NOTHING
 
 fn thread() -> Thread {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT").unwrap();
+    connection
+        .execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
+        .unwrap();
     let shared = Shared {
         end: Arc::default(),
         clock: Clock::manual(Timestamp::from_millis(0)),
@@ -24,7 +26,14 @@ fn thread() -> Thread {
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
         is_server: Arc::default(),
     };
-    Thread::new(connection, shared, CommitCount::default(), Box::new(|_| {}), Damage::default()).unwrap()
+    Thread::new(
+        connection,
+        shared,
+        CommitCount::default(),
+        Box::new(|_| {}),
+        Damage::default(),
+    )
+    .unwrap()
 }
 
 /// Jobs of one statement each, the first of which has been taken.
@@ -33,8 +42,9 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
 {
     let (sender, receiver) = channel();
-    let mut work =
-        runs.into_iter().map(|run| -> Box<dyn Work> { Box::new(Job::new(Isolation::Statement, run, |_| {})) });
+    let mut work = runs
+        .into_iter()
+        .map(|run| -> Box<dyn Work> { Box::new(Job::new(Isolation::Statement, run, |_| {})) });
     let first = work.next().unwrap();
     work.for_each(|work| sender.send((Queue::SERVER, work)).unwrap());
     (first, Jobs::new(receiver))
@@ -45,13 +55,19 @@ fn run(runs: Vec<TestJob>) -> (Result<(), StoreError>, Vec<i64>) {
     let thread = thread();
     let (first, mut jobs) = queued(runs);
     let until = Instant::now() + Duration::from_secs(5);
-    let committed = thread.commit(&mut Batch { work: vec![first], jobs: &mut jobs, until });
+    let committed = thread.commit(&mut Batch {
+        work: vec![first],
+        jobs: &mut jobs,
+        until,
+    });
     (committed.map(drop), thread.numbers())
 }
 
 impl Thread {
     fn numbers(&self) -> Vec<i64> {
-        Sql::Sqlite(&self.connection).many("SELECT number FROM numbers", &[], |row| row.get("number")).unwrap()
+        Sql::Sqlite(&self.connection)
+            .many("SELECT number FROM numbers", &[], |row| row.get("number"))
+            .unwrap()
     }
 }
 
@@ -64,7 +80,13 @@ fn a_statement_that_fails_leaves_the_other_jobs_of_its_batch() {
     let (committed, numbers) = run(vec![
         |tx| tx.sql.put(INSERT, args![1_i64]),
         |tx| tx.sql.put(INSERT, args![1_i64]),
-        |tx| if tx.sql.change(INSERT_NEW, args![1_i64])? == 0 { refuse() } else { Ok(()) },
+        |tx| {
+            if tx.sql.change(INSERT_NEW, args![1_i64])? == 0 {
+                refuse()
+            } else {
+                Ok(())
+            }
+        },
         |_| panic!("before its statement"),
         |tx| tx.sql.put(INSERT, args![2_i64]),
     ]);
@@ -79,19 +101,35 @@ fn nothing_remains_of_a_batch_with_a_job_that_fails_behind_its_statement() {
         |tx| tx.sql.put(INSERT, args![2_i64]).and_then(|()| refuse()),
         |tx| tx.sql.put(INSERT, args![3_i64]),
     ]);
-    assert!(committed.unwrap_err().to_string().contains("failed behind its statement"));
+    assert!(
+        committed
+            .unwrap_err()
+            .to_string()
+            .contains("failed behind its statement")
+    );
     assert!(numbers.is_empty());
 }
 
 #[test]
 fn a_batch_whose_time_is_over_leaves_the_other_jobs_for_the_next() {
     let thread = thread();
-    let runs: [TestJob; 2] = [|tx| tx.sql.put(INSERT, args![1_i64]), |tx| tx.sql.put(INSERT, args![2_i64])];
+    let runs: [TestJob; 2] = [
+        |tx| tx.sql.put(INSERT, args![1_i64]),
+        |tx| tx.sql.put(INSERT, args![2_i64]),
+    ];
     let (first, mut jobs) = queued(runs.into());
-    let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: Instant::now() };
+    let mut batch = Batch {
+        work: vec![first],
+        jobs: &mut jobs,
+        until: Instant::now(),
+    };
     thread.commit(&mut batch).unwrap();
     assert_eq!((batch.work.len(), thread.numbers()), (1, vec![1]));
-    let mut batch = Batch { work: vec![jobs.next().unwrap()], jobs: &mut jobs, until: Instant::now() };
+    let mut batch = Batch {
+        work: vec![jobs.next().unwrap()],
+        jobs: &mut jobs,
+        until: Instant::now(),
+    };
     thread.commit(&mut batch).unwrap();
     assert_eq!(thread.numbers(), [1, 2]);
 }
@@ -103,7 +141,11 @@ fn jobs_that_wait_fail_with_the_lock_that_the_first_has_waited_for() {
     let (first, mut jobs) = queued(runs.into());
     thread.sql("BEGIN").unwrap();
     let until = Instant::now() + Duration::from_secs(5);
-    let mut batch = Batch { work: vec![first], jobs: &mut jobs, until };
+    let mut batch = Batch {
+        work: vec![first],
+        jobs: &mut jobs,
+        until,
+    };
     assert!(thread.commit(&mut batch).is_err());
     assert_eq!(batch.work.len(), 2);
 }
@@ -118,9 +160,17 @@ fn the_time_of_a_job_is_not_that_of_the_batch_it_was_added_to() {
             tx.sql.put(INSERT, args![tx.now])
         }
     };
-    let (first, mut jobs) =
-        queued(vec![write_time(thread.shared.clock.clone()), write_time(thread.shared.clock.clone())]);
+    let (first, mut jobs) = queued(vec![
+        write_time(thread.shared.clock.clone()),
+        write_time(thread.shared.clock.clone()),
+    ]);
     let until = Instant::now() + Duration::from_secs(5);
-    thread.commit(&mut Batch { work: vec![first], jobs: &mut jobs, until }).unwrap();
+    thread
+        .commit(&mut Batch {
+            work: vec![first],
+            jobs: &mut jobs,
+            until,
+        })
+        .unwrap();
     assert_eq!(thread.numbers(), [0, 1_000]);
 }

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::{NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest};
+use conclave_db::{
+    NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
+};
 use conclave_model::destination::{ConfigInput, RecordingInput};
 use conclave_model::egress::{
-    CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout, StartedEgress,
-    UsedDestination,
+    CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout,
+    StartedEgress, UsedDestination,
 };
-use conclave_model::event::{ChangedBy, Departure, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
+use conclave_model::event::{
+    ChangedBy, Departure, ParticipantRef, PublishLimit, TrackChange, TrackSummary,
+};
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{TrackKind, TrackSource};
@@ -20,7 +24,8 @@ use conclave_model::room::Room;
 use conclave_model::template::Region;
 use conclave_model::webhook::{Attempt, AttemptOutcome};
 use conclave_model::{
-    DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret, TemplateId, Timestamp,
+    DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret,
+    TemplateId, Timestamp,
 };
 use serde_json::json;
 
@@ -37,13 +42,19 @@ pub(super) struct Story {
 }
 
 fn role(name: &str) -> Role {
-    RoleInput::default().with_defaults(name.parse().unwrap()).unwrap()
+    RoleInput::default()
+        .with_defaults(name.parse().unwrap())
+        .unwrap()
 }
 
 impl Story {
     pub(super) async fn new(store: Store, failures: Failures) -> Self {
         let project = create_project(&store).await;
-        Self { store, failures, project }
+        Self {
+            store,
+            failures,
+            project,
+        }
     }
 
     /// Runs all jobs.
@@ -83,18 +94,34 @@ impl Story {
     /// A server, a key and a webhook endpoint.
     async fn begin(&self) -> EndpointId {
         let (store, failures) = (&self.store, &self.failures);
-        failures.check("begin_run", async || store.begin_run().await).await;
+        failures
+            .check("begin_run", async || store.begin_run().await)
+            .await;
         let created = failures
-            .check("create_api_key", async || store.create_api_key(self.project.clone(), "key".into()).await)
+            .check("create_api_key", async || {
+                store
+                    .create_api_key(self.project.clone(), "key".into())
+                    .await
+            })
             .await;
         let prefix = created.record.prefix;
-        failures.check("revoke_api_key", async || store.revoke_api_key(prefix.clone()).await).await;
+        failures
+            .check("revoke_api_key", async || {
+                store.revoke_api_key(prefix.clone()).await
+            })
+            .await;
         let create = async || {
             let url = "https://a.example".to_owned();
-            store.create_webhook_endpoint(self.project.clone(), url, Secret::new("s"), None).await
+            store
+                .create_webhook_endpoint(self.project.clone(), url, Secret::new("s"), None)
+                .await
         };
         let endpoint = failures.check("create_webhook_endpoint", create).await.id;
-        failures.check("send_test_event", async || store.send_test_event(self.project.clone(), endpoint).await).await;
+        failures
+            .check("send_test_event", async || {
+                store.send_test_event(self.project.clone(), endpoint).await
+            })
+            .await;
         endpoint
     }
 
@@ -103,62 +130,114 @@ impl Story {
             project_id: self.project.clone(),
             name: name.parse().unwrap(),
             region: Region::Auto,
-            roles: ["host", "guest"].map(|name| (name.parse().unwrap(), role(name))).into(),
+            roles: ["host", "guest"]
+                .map(|name| (name.parse().unwrap(), role(name)))
+                .into(),
         }
     }
 
     async fn create_template(&self) -> TemplateId {
-        let create = async || self.store.create_template(self.new_template("default"), None).await;
+        let create = async || {
+            self.store
+                .create_template(self.new_template("default"), None)
+                .await
+        };
         let template = self.failures.check("create_template", create).await.id;
         let update = async || {
             let roles = [("speaker".parse().unwrap(), role("speaker"))].into();
-            let change = TemplateChange { name: Some("first".parse().unwrap()), region: None, roles };
-            self.store.update_template(self.project.clone(), template.clone(), change).await
+            let change = TemplateChange {
+                name: Some("first".parse().unwrap()),
+                region: None,
+                roles,
+            };
+            self.store
+                .update_template(self.project.clone(), template.clone(), change)
+                .await
         };
         self.failures.check("update_template", update).await;
-        let put = async || self.store.put_role(self.project.clone(), template.clone(), role("listener")).await;
+        let put = async || {
+            self.store
+                .put_role(self.project.clone(), template.clone(), role("listener"))
+                .await
+        };
         self.failures.check("put_role", put).await;
         template
     }
 
     fn new_destination(&self, template: &TemplateId, bucket: &str) -> NewDestination {
-        let config = json!({"type": "s3", "bucket": bucket, "access_key": "AKIA", "secret": "hush"});
+        let config =
+            json!({"type": "s3", "bucket": bucket, "access_key": "AKIA", "secret": "hush"});
         NewDestination {
             project_id: self.project.clone(),
             template_id: template.clone(),
             name: "files".parse().unwrap(),
             kind: None,
-            config: ConfigInput::Recording(RecordingInput::S3(serde_json::from_value(config).unwrap())),
-            features: PlanFeatures { recording: true, streaming: true },
+            config: ConfigInput::Recording(RecordingInput::S3(
+                serde_json::from_value(config).unwrap(),
+            )),
+            features: PlanFeatures {
+                recording: true,
+                streaming: true,
+            },
         }
     }
 
     async fn change_destinations(&self, template: &TemplateId) -> DestinationId {
-        let create = async || self.store.create_destination(self.new_destination(template, "a"), None).await;
+        let create = async || {
+            self.store
+                .create_destination(self.new_destination(template, "a"), None)
+                .await
+        };
         let destination = self.failures.check("create_destination", create).await;
-        let update = async || self.store.update_destination(self.new_destination(template, "b")).await;
+        let update = async || {
+            self.store
+                .update_destination(self.new_destination(template, "b"))
+                .await
+        };
         self.failures.check("update_destination", update).await;
         destination.id
     }
 
     async fn change_projects(&self, template: &TemplateId) {
         let (store, failures, id) = (&self.store, &self.failures, || self.project.clone());
-        let create = async || store.create_project("other".into(), Environment::Test, "pro".into()).await;
+        let create = async || {
+            store
+                .create_project("other".into(), Environment::Test, "pro".into())
+                .await
+        };
         failures.check("create_project", create).await;
         let set = async || store.set_default_template(id(), template.clone()).await;
         failures.check("set_default_template", set).await;
-        failures.check("set_project_plan", async || store.set_project_plan(id(), "pro".into()).await).await;
-        failures.check("credit_project", async || store.credit_project(id(), 5).await).await;
+        failures
+            .check("set_project_plan", async || {
+                store.set_project_plan(id(), "pro".into()).await
+            })
+            .await;
+        failures
+            .check("credit_project", async || {
+                store.credit_project(id(), 5).await
+            })
+            .await;
         for status in [ProjectStatus::Suspended, ProjectStatus::Active] {
-            failures.check("set_project_status", async || store.set_project_status(id(), status).await).await;
+            failures
+                .check("set_project_status", async || {
+                    store.set_project_status(id(), status).await
+                })
+                .await;
         }
     }
 
     /// A room, with the stored response of the request for it.
     async fn create_room(&self) -> Room {
-        let render = |room: &Room| Response { code: 201, body: room.name.as_str().as_bytes().to_vec() };
+        let render = |room: &Room| Response {
+            code: 201,
+            body: room.name.as_str().as_bytes().to_vec(),
+        };
         let create = async || {
-            let recorder = ResponseRecorder { record: self.record_of("created"), render };
+            let recorder = ResponseRecorder {
+                record: self.record_of("created"),
+                render,
+            };
             create_room(&self.store, new_room(&self.project, "a"), Some(recorder)).await
         };
         self.failures.check("create_room", create).await
@@ -166,33 +245,76 @@ impl Story {
 
     async fn join(&self, room: &Room, identity: &str) {
         let joined = participant(identity, &format!("PA_{identity}"));
-        self.store.record_join(self.project.clone(), room.id, joined, self.now()).await.unwrap();
+        self.store
+            .record_join(self.project.clone(), room.id, joined, self.now())
+            .await
+            .unwrap();
     }
 
     async fn join_and_leave(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let ada = participant("ada", "PA_ada");
-        let joining = async || store.record_join(project(), room.id, ada.clone(), self.now()).await;
+        let joining = async || {
+            store
+                .record_join(project(), room.id, ada.clone(), self.now())
+                .await
+        };
         failures.check("record_join", joining).await;
         let aborted = ParticipantRef::from(&participant("eve", "PA_eve"));
-        let aborting = async || store.record_join_aborted(project(), room.id, aborted.clone(), self.now()).await;
+        let aborting = async || {
+            store
+                .record_join_aborted(project(), room.id, aborted.clone(), self.now())
+                .await
+        };
         failures.check("record_join_aborted", aborting).await;
-        let leaving =
-            async || store.record_leave(project(), room.id, ada.sid.clone(), self.now(), Departure::Left).await;
+        let leaving = async || {
+            store
+                .record_leave(
+                    project(),
+                    room.id,
+                    ada.sid.clone(),
+                    self.now(),
+                    Departure::Left,
+                )
+                .await
+        };
         failures.check("record_leave", leaving).await;
-        let returning = async || store.record_return(project(), room.id, ada.clone(), self.now()).await;
+        let returning = async || {
+            store
+                .record_return(project(), room.id, ada.clone(), self.now())
+                .await
+        };
         failures.check("record_return", returning).await;
         let dave = participant("dave", "PA_dave").sid;
         self.join(room, "dave").await;
-        let at_stop =
-            async || store.record_leave_at_stop(project(), room.id, dave.clone(), self.now(), Departure::Lost).await;
+        let at_stop = async || {
+            store
+                .record_leave_at_stop(
+                    project(),
+                    room.id,
+                    dave.clone(),
+                    self.now(),
+                    Departure::Lost,
+                )
+                .await
+        };
         failures.check("record_leave_at_stop", at_stop).await;
         self.join(room, "bob").await;
         let lost = || vec!["PA_bob".parse().unwrap()];
-        failures.check("record_lost", async || store.record_lost(project(), room.id, lost(), self.now()).await).await;
+        failures
+            .check("record_lost", async || {
+                store
+                    .record_lost(project(), room.id, lost(), self.now())
+                    .await
+            })
+            .await;
         self.join(room, "carol").await;
         let lost = || vec!["PA_carol".parse().unwrap()];
-        let interrupting = async || store.record_interrupted(project(), room.id, lost(), self.now()).await;
+        let interrupting = async || {
+            store
+                .record_interrupted(project(), room.id, lost(), self.now())
+                .await
+        };
         failures.check("record_interrupted", interrupting).await;
         let change = || NewRoleChange {
             project_id: project(),
@@ -201,7 +323,11 @@ impl Story {
             participant: ada.clone(),
             by: ChangedBy::Operator,
         };
-        failures.check("record_role_change", async || store.record_role_change(change(), None).await).await;
+        failures
+            .check("record_role_change", async || {
+                store.record_role_change(change(), None).await
+            })
+            .await;
     }
 
     /// Tracks of the participant that is left.
@@ -215,16 +341,39 @@ impl Story {
             muted,
         };
         let change = async |change| {
-            let record =
-                async || store.record_track(project(), room.id, ada.clone(), track(false), change, self.now()).await;
+            let record = async || {
+                store
+                    .record_track(
+                        project(),
+                        room.id,
+                        ada.clone(),
+                        track(false),
+                        change,
+                        self.now(),
+                    )
+                    .await
+            };
             failures.check("record_track", record).await;
         };
         change(TrackChange::Published).await;
-        let muting = async || store.record_track_muted(project(), room.id, ada.sid.clone(), track(true)).await;
+        let muting = async || {
+            store
+                .record_track_muted(project(), room.id, ada.sid.clone(), track(true))
+                .await
+        };
         failures.check("record_track_muted", muting).await;
         change(TrackChange::Unpublished).await;
-        let limit = || PublishLimit { exceeded: true, track: None, kbps: 2_000, max_kbps: 1_000 };
-        let crossing = async || store.record_publish_limit(project(), room.id, ada.clone(), limit(), self.now()).await;
+        let limit = || PublishLimit {
+            exceeded: true,
+            track: None,
+            kbps: 2_000,
+            max_kbps: 1_000,
+        };
+        let crossing = async || {
+            store
+                .record_publish_limit(project(), room.id, ada.clone(), limit(), self.now())
+                .await
+        };
         failures.check("record_publish_limit", crossing).await;
     }
 
@@ -238,29 +387,61 @@ impl Story {
             expires_at: self.now().after(DAY),
             max_uses: Some(3),
         };
-        let code = failures.check("create_code", async || store.create_code(new(), None).await).await.code.hash();
+        let code = failures
+            .check("create_code", async || store.create_code(new(), None).await)
+            .await
+            .code
+            .hash();
         let exchange = async || {
             let identity = Some("ada".parse().unwrap());
-            store.exchange_code(&self.project, code, identity, |_| Ok(())).await
+            store
+                .exchange_code(&self.project, code, identity, |_| Ok(()))
+                .await
         };
         failures.check("exchange_code", exchange).await;
-        failures.check("disable_code", async || store.disable_code(self.project.clone(), code).await).await;
+        failures
+            .check("disable_code", async || {
+                store.disable_code(self.project.clone(), code).await
+            })
+            .await;
     }
 
     async fn use_ingress(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let new = new_ingress(room);
-        failures.check("create_ingress", async || store.create_ingress(new.clone()).await).await;
+        failures
+            .check("create_ingress", async || {
+                store.create_ingress(new.clone()).await
+            })
+            .await;
         let id = new.ingress_id;
-        let state = || IngressState { ingress_id: id.clone(), status: IngressStatus::Publishing, error: None };
-        failures.check("record_ingress", async || store.record_ingress(project(), state(), self.now()).await).await;
-        failures.check("delete_ingress", async || store.delete_ingress(project(), id.clone()).await).await;
+        let state = || IngressState {
+            ingress_id: id.clone(),
+            status: IngressStatus::Publishing,
+            error: None,
+        };
+        failures
+            .check("record_ingress", async || {
+                store.record_ingress(project(), state(), self.now()).await
+            })
+            .await;
+        failures
+            .check("delete_ingress", async || {
+                store.delete_ingress(project(), id.clone()).await
+            })
+            .await;
     }
 
     fn egress(&self, status: EgressStatus) -> EgressState {
         let ended_at = status.is_final().then(|| self.now());
         let egress_id: EgressId = "EG_1".parse().unwrap();
-        EgressState { egress_id, status, error: None, started_at: self.now(), ended_at }
+        EgressState {
+            egress_id,
+            status,
+            error: None,
+            started_at: self.now(),
+            ended_at,
+        }
     }
 
     /// A recording, whose file is uploaded.
@@ -270,27 +451,63 @@ impl Story {
             room_id: room.id,
             room: room.namespaced_name(),
             max_participants: None,
-            source: EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both },
-            output: EgressOutput::File { filepath: "a.mp4".parse().unwrap(), taken: Vec::new() },
-            destination: Some(UsedDestination { id: destination, name: "files".parse().unwrap() }),
+            source: EgressSource::RoomComposite {
+                layout: Layout::Grid,
+                media: CompositeMedia::Both,
+            },
+            output: EgressOutput::File {
+                filepath: "a.mp4".parse().unwrap(),
+                taken: Vec::new(),
+            },
+            destination: Some(UsedDestination {
+                id: destination,
+                name: "files".parse().unwrap(),
+            }),
         });
-        let started = || StartedEgress { is_uploaded_by_server: true, ..self.egress(EgressStatus::Starting).into() };
+        let started = || StartedEgress {
+            is_uploaded_by_server: true,
+            ..self.egress(EgressStatus::Starting).into()
+        };
         let node: NodeId = "node_0123456789ab".parse().unwrap();
-        let start = async || store.start_egress(Arc::clone(&plan), started(), node.clone(), None).await;
+        let start = async || {
+            store
+                .start_egress(Arc::clone(&plan), started(), node.clone(), None)
+                .await
+        };
         failures.check("start_egress", start).await;
         let active = || self.egress(EgressStatus::Active);
         failures
-            .check("record_egress", async || store.record_egress(project(), active(), self.now(), None).await)
+            .check("record_egress", async || {
+                store
+                    .record_egress(project(), active(), self.now(), None)
+                    .await
+            })
             .await;
         let complete = || self.egress(EgressStatus::Complete);
         let id = complete().egress_id;
-        let multipart = async || store.record_multipart(project(), id.clone(), "upload".into()).await;
+        let multipart = async || {
+            store
+                .record_multipart(project(), id.clone(), "upload".into())
+                .await
+        };
         failures.check("record_multipart", multipart).await;
-        let ending = async || store.record_recording_end(project(), complete(), self.now(), None).await;
+        let ending = async || {
+            store
+                .record_recording_end(project(), complete(), self.now(), None)
+                .await
+        };
         failures.check("record_recording_end", ending).await;
-        let missing = async || store.record_missing_file(project(), id.clone(), Some(self.now())).await;
+        let missing = async || {
+            store
+                .record_missing_file(project(), id.clone(), Some(self.now()))
+                .await
+        };
         failures.check("record_missing_file", missing).await;
-        let settle = async || store.settle_upload(project(), complete(), self.now(), UploadRest::Nothing).await;
+        let settle = async || {
+            store
+                .settle_upload(project(), complete(), self.now(), UploadRest::Nothing)
+                .await
+        };
         failures.check("settle_upload", settle).await;
         let removed = async || store.record_file_removed(project(), id.clone()).await;
         failures.check("record_file_removed", removed).await;
@@ -298,36 +515,74 @@ impl Story {
 
     async fn deliver(&self, endpoint: EndpointId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
-        let due = store.due_deliveries(project(), endpoint, self.now(), 1).await.unwrap();
+        let due = store
+            .due_deliveries(project(), endpoint, self.now(), 1)
+            .await
+            .unwrap();
         let attempt = |retry_at| Attempt {
             project_id: project(),
             delivery_id: due[0].id,
             number: 1,
             due: due[0].due,
             at: self.now(),
-            outcome: AttemptOutcome { response_status: Some(500), error: Some("refused".into()), timed_out: false },
+            outcome: AttemptOutcome {
+                response_status: Some(500),
+                error: Some("refused".into()),
+                timed_out: false,
+            },
             retry_at,
         };
         let later = self.now().after(DAY);
-        failures.check("record_attempt", async || store.record_attempt(attempt(Some(later))).await).await;
-        let forward = async || store.bring_retries_forward(project(), endpoint, self.now()).await;
-        failures.check("bring_retries_forward", forward).await;
-        failures.check("record_attempt", async || store.record_attempt(attempt(None)).await).await;
-        failures.check("retry_delivery", async || store.retry_delivery(project(), due[0].id, None).await).await;
-        failures.check("reserve_response", async || store.reserve_response(self.record_of("refused")).await).await;
-        let response = || Response { code: 404, body: b"refused".to_vec() };
         failures
-            .check("store_response", async || store.store_response(self.record_of("refused"), response()).await)
+            .check("record_attempt", async || {
+                store.record_attempt(attempt(Some(later))).await
+            })
+            .await;
+        let forward = async || {
+            store
+                .bring_retries_forward(project(), endpoint, self.now())
+                .await
+        };
+        failures.check("bring_retries_forward", forward).await;
+        failures
+            .check("record_attempt", async || {
+                store.record_attempt(attempt(None)).await
+            })
+            .await;
+        failures
+            .check("retry_delivery", async || {
+                store.retry_delivery(project(), due[0].id, None).await
+            })
+            .await;
+        failures
+            .check("reserve_response", async || {
+                store.reserve_response(self.record_of("refused")).await
+            })
+            .await;
+        let response = || Response {
+            code: 404,
+            body: b"refused".to_vec(),
+        };
+        failures
+            .check("store_response", async || {
+                store
+                    .store_response(self.record_of("refused"), response())
+                    .await
+            })
             .await;
     }
 
     async fn run_server(&self) {
         let (store, failures) = (&self.store, &self.failures);
         store.clock().advance(DAY);
-        failures.check("renew_heartbeat", async || store.renew_heartbeat().await).await;
+        failures
+            .check("renew_heartbeat", async || store.renew_heartbeat().await)
+            .await;
         store.clock().advance(DAY);
         failures.check("ping", async || store.ping().await).await;
-        failures.check("end_run", async || store.end_run().await).await;
+        failures
+            .check("end_run", async || store.end_run().await)
+            .await;
     }
 
     /// What is done later with old records, and with a deleted webhook endpoint.
@@ -341,8 +596,14 @@ impl Story {
             features: PlanFeatures::default(),
             overage_ugx_per_minute: Some(5),
         };
-        failures.check("settle_months", async || store.settle_months(project(), plan()).await).await;
-        failures.check("delete_expired", async || store.delete_expired(DAY).await).await;
+        failures
+            .check("settle_months", async || {
+                store.settle_months(project(), plan()).await
+            })
+            .await;
+        failures
+            .check("delete_expired", async || store.delete_expired(DAY).await)
+            .await;
         let delete = async || store.delete_webhook_endpoint(project(), endpoint).await;
         failures.check("delete_webhook_endpoint", delete).await;
         // Its deliveries, and then the endpoint itself.
@@ -355,12 +616,37 @@ impl Story {
     /// A template that is not the default one.
     async fn delete_template(&self) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
-        let spare = store.create_template(self.new_template("spare"), None).await.unwrap().id;
-        store.create_destination(self.new_destination(&spare, "a"), None).await.unwrap();
-        let (id, guest, files) = (|| spare.clone(), "guest".parse().unwrap(), "files".parse().unwrap());
-        failures.check("delete_role", async || store.delete_role(project(), id(), RoleName::clone(&guest)).await).await;
-        let delete = async || store.delete_destination(project(), id(), DestinationName::clone(&files)).await;
+        let spare = store
+            .create_template(self.new_template("spare"), None)
+            .await
+            .unwrap()
+            .id;
+        store
+            .create_destination(self.new_destination(&spare, "a"), None)
+            .await
+            .unwrap();
+        let (id, guest, files) = (
+            || spare.clone(),
+            "guest".parse().unwrap(),
+            "files".parse().unwrap(),
+        );
+        failures
+            .check("delete_role", async || {
+                store
+                    .delete_role(project(), id(), RoleName::clone(&guest))
+                    .await
+            })
+            .await;
+        let delete = async || {
+            store
+                .delete_destination(project(), id(), DestinationName::clone(&files))
+                .await
+        };
         failures.check("delete_destination", delete).await;
-        failures.check("delete_template", async || store.delete_template(project(), id()).await).await;
+        failures
+            .check("delete_template", async || {
+                store.delete_template(project(), id()).await
+            })
+            .await;
     }
 }

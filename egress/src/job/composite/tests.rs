@@ -108,17 +108,31 @@ impl World {
         let output = Arc::clone(&sink.0);
         let (egress, host) = ("EG_1".parse().unwrap(), Arc::new(Nobody));
         let job = CompositeJob::new(egress, composition, Box::new(sink), host, Arc::default());
-        Self { job, sequence: 0, output }
+        Self {
+            job,
+            sequence: 0,
+            output,
+        }
     }
 
     fn of_sound() -> Self {
-        Self::new(Arrangement::Single, Media { has_video: false, has_audio: true }, "/nowhere/ffmpeg")
+        Self::new(
+            Arrangement::Single,
+            Media {
+                has_video: false,
+                has_audio: true,
+            },
+            "/nowhere/ffmpeg",
+        )
     }
 
     /// Composes what the call was until a moment.
     fn compose_until(&mut self, at: Duration) {
         // In steps, as an egress does: pictures that are late are left out.
-        let (mut now, step) = (self.job.picture_time().max(self.job.chunk_end()), Duration::from_millis(100));
+        let (mut now, step) = (
+            self.job.picture_time().max(self.job.chunk_end()),
+            Duration::from_millis(100),
+        );
         while now < at {
             now = (now + step).min(at);
             self.job.tick(self.job.start + now + DELAY).unwrap();
@@ -129,7 +143,13 @@ impl World {
         self.send_packet(track, (Codec::Opus, 48), at, payload);
     }
 
-    fn send_packet(&mut self, track: &TrackSid, (codec, ticks): (Codec, u128), at: Duration, payload: &[u8]) {
+    fn send_packet(
+        &mut self,
+        track: &TrackSid,
+        (codec, ticks): (Codec, u128),
+        at: Duration,
+        payload: &[u8],
+    ) {
         self.sequence += 1;
         let packet = RecordedPacket {
             track: track.clone(),
@@ -163,17 +183,29 @@ fn attendee(identity: &str, tracks: &[TrackSid]) -> Attendee {
 }
 
 #[test]
-fn of_80_sounds_of_a_participant_8_are_decoded_the_others_are_named_and_another_participant_is_heard() {
+fn of_80_sounds_of_a_participant_8_are_decoded_the_others_are_named_and_another_participant_is_heard()
+ {
     let mut world = World::of_sound();
-    let tracks: Vec<TrackSid> = (0..80).map(|number| format!("TR_{number:02}").parse().unwrap()).collect();
+    let tracks: Vec<TrackSid> = (0..80)
+        .map(|number| format!("TR_{number:02}").parse().unwrap())
+        .collect();
     let bob: TrackSid = "TR_bob".parse().unwrap();
-    let attendees = vec![attendee("alice", &tracks), attendee("bob", std::slice::from_ref(&bob))];
+    let attendees = vec![
+        attendee("alice", &tracks),
+        attendee("bob", std::slice::from_ref(&bob)),
+    ];
     world.job.attend_from(attendees, world.job.start);
     for number in 0..2 {
         let at = Duration::from_millis(20 * number);
-        tracks.iter().chain([&bob]).for_each(|track| world.send(track, at, &SILENCE));
+        tracks
+            .iter()
+            .chain([&bob])
+            .for_each(|track| world.send(track, at, &SILENCE));
     }
-    world.job.tick(world.job.start + Duration::from_millis(40)).unwrap();
+    world
+        .job
+        .tick(world.job.start + Duration::from_millis(40))
+        .unwrap();
     let (count, named) = world.job.progress.left_out();
     assert_eq!((count, named.len()), (72, 20));
     assert!(!named.contains(&bob) && world.job.composition.decoders.sounds.taken() == 9);
@@ -182,8 +214,13 @@ fn of_80_sounds_of_a_participant_8_are_decoded_the_others_are_named_and_another_
     let later = Duration::from_secs(10);
     world.job.tick(world.job.start + later).unwrap();
     assert_eq!(world.job.progress.left_out().0, 0);
-    tracks[8..16].iter().for_each(|track| world.send(track, later, &SILENCE));
-    world.job.tick(world.job.start + later + Duration::from_secs(1)).unwrap();
+    tracks[8..16]
+        .iter()
+        .for_each(|track| world.send(track, later, &SILENCE));
+    world
+        .job
+        .tick(world.job.start + later + Duration::from_secs(1))
+        .unwrap();
     assert_eq!(world.job.progress.left_out().0, 0);
     drop(world.job.tracks);
     assert_eq!(world.job.composition.decoders.sounds.taken(), 0);
@@ -198,7 +235,9 @@ fn the_sound_of_who_leaves_is_heard_until_the_moment_of_the_leave() {
     let mut world = World::of_sound();
     let track: TrackSid = "TR_a".parse().unwrap();
     let (start, left) = (world.job.start, millis(2_000));
-    world.job.attend_from(vec![attendee("alice", std::slice::from_ref(&track))], start);
+    world
+        .job
+        .attend_from(vec![attendee("alice", std::slice::from_ref(&track))], start);
     for packet in tone(100, 1) {
         world.send(&track, packet.at, &packet.data);
         world.job.tick(start + packet.at).unwrap();
@@ -212,16 +251,33 @@ fn the_sound_of_who_leaves_is_heard_until_the_moment_of_the_leave() {
     });
     let loud: Vec<_> = loud.map(|(at, _)| *at).collect();
     let (first, last) = (loud[0], *loud.last().unwrap());
-    assert!(first <= millis(40) && last + CHUNK >= left - millis(40) && last < left + CHUNK, "{first:?} to {last:?}");
-    assert_eq!(loud.len(), usize::try_from((last - first).as_millis() / 20).unwrap() + 1, "without a gap");
+    assert!(
+        first <= millis(40) && last + CHUNK >= left - millis(40) && last < left + CHUNK,
+        "{first:?} to {last:?}"
+    );
+    assert_eq!(
+        loud.len(),
+        usize::try_from((last - first).as_millis() / 20).unwrap() + 1,
+        "without a gap"
+    );
     drop(output);
-    assert!(world.job.tracks.is_empty() && world.job.publishers.is_empty(), "what is over is forgotten");
+    assert!(
+        world.job.tracks.is_empty() && world.job.publishers.is_empty(),
+        "what is over is forgotten"
+    );
 }
 
 /// A room with pictures, whose decoders do nothing by themselves.
 fn room_with_pictures() -> World {
-    let media = Media { has_video: true, has_audio: false };
-    World::new(Arrangement::Room(Layout::Grid), media, concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/decoder"))
+    let media = Media {
+        has_video: true,
+        has_audio: false,
+    };
+    World::new(
+        Arrangement::Room(Layout::Grid),
+        media,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/decoder"),
+    )
 }
 
 fn with_camera(identity: &str, is_muted: bool) -> Attendee {
@@ -253,7 +309,11 @@ impl World {
     /// Returns the part of a composed picture that is red, and how many of its pixels are.
     fn red(&self, at: Duration) -> Option<(Rect, usize)> {
         let output = self.output.lock().unwrap();
-        let (_, planes) = output.pictures.iter().rfind(|(time, _)| *time <= at).unwrap();
+        let (_, planes) = output
+            .pictures
+            .iter()
+            .rfind(|(time, _)| *time <= at)
+            .unwrap();
         let width = WIDTH as usize;
         let (u, v) = (width * HEIGHT as usize, width * HEIGHT as usize * 5 / 4);
         let is_red = |x: usize, y: usize| {
@@ -263,31 +323,73 @@ impl World {
         let all = (0..HEIGHT as usize).flat_map(|y| (0..width).map(move |x| (x, y)));
         let red: Vec<_> = all.filter(|(x, y)| is_red(*x, *y)).collect();
         let number = |value: Option<usize>| u32::try_from(value.unwrap()).unwrap();
-        let (x, y) = (red.iter().map(|at| at.0).min()?, red.iter().map(|at| at.1).min()?);
-        let (right, bottom) = (number(red.iter().map(|at| at.0).max()), number(red.iter().map(|at| at.1).max()));
+        let (x, y) = (
+            red.iter().map(|at| at.0).min()?,
+            red.iter().map(|at| at.1).min()?,
+        );
+        let (right, bottom) = (
+            number(red.iter().map(|at| at.0).max()),
+            number(red.iter().map(|at| at.1).max()),
+        );
         let (x, y) = (number(Some(x)), number(Some(y)));
-        Some((Rect { x, y, width: right - x + 1, height: bottom - y + 1 }, red.len()))
+        Some((
+            Rect {
+                x,
+                y,
+                width: right - x + 1,
+                height: bottom - y + 1,
+            },
+            red.len(),
+        ))
     }
 }
 
 #[test]
 fn the_picture_of_who_leaves_mutes_or_unpublishes_is_shown_until_that_moment() {
-    let without_track = || Attendee { tracks: vec![], ..with_camera("alice", false) };
-    for after in [vec![], vec![with_camera("alice", true)], vec![without_track()]] {
+    let without_track = || Attendee {
+        tracks: vec![],
+        ..with_camera("alice", false)
+    };
+    for after in [
+        vec![],
+        vec![with_camera("alice", true)],
+        vec![without_track()],
+    ] {
         let mut world = room_with_pictures();
         let start = world.job.start;
-        world.job.attend_from(vec![with_camera("alice", false)], start);
+        world
+            .job
+            .attend_from(vec![with_camera("alice", false)], start);
         world.show_red("alice", millis(100));
         world.compose_until(millis(500));
         world.job.attend_from(after, start + millis(1_000));
-        assert!(!world.job.tracks.is_empty(), "the composition is not there yet");
+        assert!(
+            !world.job.tracks.is_empty(),
+            "the composition is not there yet"
+        );
         world.compose_until(millis(1_500));
-        let whole = Rect { x: 0, y: 0, width: WIDTH, height: HEIGHT };
+        let whole = Rect {
+            x: 0,
+            y: 0,
+            width: WIDTH,
+            height: HEIGHT,
+        };
         for at in [100, 500, 980] {
-            assert_eq!(world.red(millis(at)).map(|(rect, _)| rect), Some(whole), "{at}");
+            assert_eq!(
+                world.red(millis(at)).map(|(rect, _)| rect),
+                Some(whole),
+                "{at}"
+            );
         }
         assert_eq!(world.red(millis(1_000)), None);
-        assert!(world.job.tracks.values().all(|input| input.decoder().is_none()), "it is not decoded any more");
+        assert!(
+            world
+                .job
+                .tracks
+                .values()
+                .all(|input| input.decoder().is_none()),
+            "it is not decoded any more"
+        );
     }
 }
 
@@ -295,35 +397,87 @@ fn the_picture_of_who_leaves_mutes_or_unpublishes_is_shown_until_that_moment() {
 fn a_video_keeps_its_shape_when_its_tile_changes_until_there_are_pictures_for_it() {
     let mut world = room_with_pictures();
     let start = world.job.start;
-    world.job.attend_from(vec![with_camera("alice", false)], start);
+    world
+        .job
+        .attend_from(vec![with_camera("alice", false)], start);
     world.show_red("alice", millis(100));
     world.compose_until(millis(300));
     // A second tile without a picture beside the first one, each of 64x72.
-    world.job.attend_from(vec![with_camera("alice", false), with_camera("bob", false)], start + millis(1_000));
-    assert_eq!(world.job.tracks[&"TR_alice".parse().unwrap()].tile, Some((64, 72)), "pictures of the size to come");
+    world.job.attend_from(
+        vec![with_camera("alice", false), with_camera("bob", false)],
+        start + millis(1_000),
+    );
+    assert_eq!(
+        world.job.tracks[&"TR_alice".parse().unwrap()].tile,
+        Some((64, 72)),
+        "pictures of the size to come"
+    );
     world.compose_until(millis(1_500));
-    assert_eq!(world.red(millis(980)).unwrap().0, Rect { x: 0, y: 0, width: WIDTH, height: HEIGHT });
+    assert_eq!(
+        world.red(millis(980)).unwrap().0,
+        Rect {
+            x: 0,
+            y: 0,
+            width: WIDTH,
+            height: HEIGHT
+        }
+    );
     let (rect, _) = world.red(millis(1_000)).unwrap();
-    assert_eq!(rect, Rect { x: 0, y: 18, width: 64, height: 36 }, "16:9, as before");
+    assert_eq!(
+        rect,
+        Rect {
+            x: 0,
+            y: 18,
+            width: 64,
+            height: 36
+        },
+        "16:9, as before"
+    );
 }
 
 #[test]
 fn a_file_waits_for_its_decoders_and_shows_a_late_picture_at_its_time() {
     let mut world = room_with_pictures();
     let start = world.job.start;
-    world.job.attend_from(vec![with_camera("alice", false)], start);
+    world
+        .job
+        .attend_from(vec![with_camera("alice", false)], start);
     let track: TrackSid = "TR_alice".parse().unwrap();
     world.send_packet(&track, (Codec::Vp8, 90), millis(100), &KEY_FRAME);
     // The decoder needs three seconds for its first picture.
     world.job.tick(start + millis(3_000)).unwrap();
-    assert!(world.output.lock().unwrap().pictures.iter().all(|(at, _)| *at < millis(100)));
-    assert!(world.job.progress.late_millis.load(std::sync::atomic::Ordering::Relaxed) > 2_000);
+    assert!(
+        world
+            .output
+            .lock()
+            .unwrap()
+            .pictures
+            .iter()
+            .all(|(at, _)| *at < millis(100))
+    );
+    assert!(
+        world
+            .job
+            .progress
+            .late_millis
+            .load(std::sync::atomic::Ordering::Relaxed)
+            > 2_000
+    );
     world.decode_red("alice", millis(100));
     world.compose_until(millis(2_500));
-    let whole = Rect { x: 0, y: 0, width: WIDTH, height: HEIGHT };
+    let whole = Rect {
+        x: 0,
+        y: 0,
+        width: WIDTH,
+        height: HEIGHT,
+    };
     assert_eq!(world.red(millis(80)), None);
     assert_eq!(world.red(millis(100)).map(|(rect, _)| rect), Some(whole));
-    assert_eq!(world.output.lock().unwrap().pictures.len(), 126, "50 a second: none is left out");
+    assert_eq!(
+        world.output.lock().unwrap().pictures.len(),
+        126,
+        "50 a second: none is left out"
+    );
 }
 
 #[test]
@@ -332,27 +486,46 @@ fn a_decoder_without_progress_and_a_broadcast_are_not_waited_for() {
         let mut world = room_with_pictures();
         world.job.composition.is_live = is_live;
         let start = world.job.start;
-        world.job.attend_from(vec![with_camera("alice", false)], start);
-        world.send_packet(&"TR_alice".parse().unwrap(), (Codec::Vp8, 90), millis(100), &KEY_FRAME);
+        world
+            .job
+            .attend_from(vec![with_camera("alice", false)], start);
+        world.send_packet(
+            &"TR_alice".parse().unwrap(),
+            (Codec::Vp8, 90),
+            millis(100),
+            &KEY_FRAME,
+        );
         let waits = if is_live { millis(0) } else { millis(5_000) };
         world.job.tick(start + DELAY + millis(200)).unwrap();
-        assert_eq!(world.output.lock().unwrap().pictures.len(), if is_live { 11 } else { 5 });
+        assert_eq!(
+            world.output.lock().unwrap().pictures.len(),
+            if is_live { 11 } else { 5 }
+        );
         world.job.tick(start + DELAY + millis(400) + waits).unwrap();
         assert!(world.output.lock().unwrap().pictures.last().unwrap().0 >= millis(400));
     }
 }
 
 #[test]
-fn what_the_encoder_has_no_room_for_is_counted_and_the_last_picture_lasts_to_the_end_of_the_audio() {
-    let media = Media { has_video: true, has_audio: true };
+fn what_the_encoder_has_no_room_for_is_counted_and_the_last_picture_lasts_to_the_end_of_the_audio()
+{
+    let media = Media {
+        has_video: true,
+        has_audio: true,
+    };
     let mut world = World::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
     let (start, output) = (world.job.start, Arc::clone(&world.output));
     world.job.attend_from(vec![attendee("alice", &[])], start);
     world.compose_until(millis(1_000));
     output.lock().unwrap().is_full = true;
     world.compose_until(millis(3_000));
-    let (progress, composed) = (Arc::clone(&world.job.progress), output.lock().unwrap().pictures.len());
-    let dropped = progress.dropped_frames.load(std::sync::atomic::Ordering::Relaxed);
+    let (progress, composed) = (
+        Arc::clone(&world.job.progress),
+        output.lock().unwrap().pictures.len(),
+    );
+    let dropped = progress
+        .dropped_frames
+        .load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!((composed, dropped), (51, 100));
     // The call has ended in the past, so that nothing is waited for.
     world.job.start -= DELAY + millis(3_000);
@@ -362,5 +535,8 @@ fn what_the_encoder_has_no_room_for_is_counted_and_the_last_picture_lasts_to_the
     let pictures: Vec<_> = output.pictures.iter().map(|(at, _)| *at).collect();
     assert_eq!(pictures[50..], [millis(1_000), millis(3_000)]);
     let audio: Vec<_> = output.samples.iter().map(|(at, _)| *at).collect();
-    assert_eq!(audio, (0..150).map(|chunk| CHUNK * chunk).collect::<Vec<_>>());
+    assert_eq!(
+        audio,
+        (0..150).map(|chunk| CHUNK * chunk).collect::<Vec<_>>()
+    );
 }

@@ -38,7 +38,10 @@ fn accepted() -> (Client, Protocol) {
 #[test]
 fn a_stream_is_published_with_its_times_from_the_first_frame_on() {
     let (mut client, mut receiver) = accepted();
-    let script = Values::default().string("onMetaData").object(&[("encoder", "test")]).into_bytes();
+    let script = Values::default()
+        .string("onMetaData")
+        .object(&[("encoder", "test")])
+        .into_bytes();
     client.send(&tag(TagKind::Header, (18, 0), &script));
     client.send(&tag(TagKind::Header, (9, 0), &[0x17, 0]));
     client.send(&tag(TagKind::KeyFrame, (9, 0x0123_4567), &[0x17, 1]));
@@ -50,15 +53,32 @@ fn a_stream_is_published_with_its_times_from_the_first_frame_on() {
     });
     assert!(has_metadata, "{:?}", receiver.events);
     let media = receiver.events.iter().filter_map(|event| match event {
-        ServerSessionEvent::VideoDataReceived { data, timestamp, .. }
-        | ServerSessionEvent::AudioDataReceived { data, timestamp, .. } => Some((timestamp.value, data.to_vec())),
+        ServerSessionEvent::VideoDataReceived {
+            data, timestamp, ..
+        }
+        | ServerSessionEvent::AudioDataReceived {
+            data, timestamp, ..
+        } => Some((timestamp.value, data.to_vec())),
         _ => None,
     });
-    let expected = [(0, [0x17, 0]), (0, [0x17, 1]), (0, [0xaf, 1]), (40, [0x27, 1])];
-    assert_eq!(media.collect::<Vec<_>>(), expected.map(|(time, body)| (time, body.to_vec())));
+    let expected = [
+        (0, [0x17, 0]),
+        (0, [0x17, 1]),
+        (0, [0xaf, 1]),
+        (40, [0x27, 1]),
+    ];
+    assert_eq!(
+        media.collect::<Vec<_>>(),
+        expected.map(|(time, body)| (time, body.to_vec()))
+    );
     client.finish();
     exchange(&mut client, &mut receiver).unwrap();
-    assert!(receiver.events.iter().any(|event| matches!(event, ServerSessionEvent::PublishStreamFinished { .. })));
+    assert!(
+        receiver
+            .events
+            .iter()
+            .any(|event| matches!(event, ServerSessionEvent::PublishStreamFinished { .. }))
+    );
 }
 
 #[test]
@@ -70,7 +90,10 @@ fn a_refusal_is_told_by_its_code_alone() {
     exchange(&mut client, &mut receiver).unwrap();
     let answer = receiver.answer(false).unwrap();
     let refusal = client.receive(&answer).unwrap_err();
-    assert_eq!(refusal, "the receiver refused the stream: NetStream.Publish.BadName");
+    assert_eq!(
+        refusal,
+        "the receiver refused the stream: NetStream.Publish.BadName"
+    );
 }
 
 #[test]
@@ -79,12 +102,25 @@ fn a_ping_is_answered_and_an_acknowledgement_is_noted() {
     client.take_output();
     let mut bytes = Vec::new();
     let writer = ChunkWriter::new();
-    let ping = Message { channel: 2, kind: USER_CONTROL, stream: 0, time: 0, body: &[0, 6, 1, 2, 3, 4] };
+    let ping = Message {
+        channel: 2,
+        kind: USER_CONTROL,
+        stream: 0,
+        time: 0,
+        body: &[0, 6, 1, 2, 3, 4],
+    };
     writer.write(&ping, &mut bytes);
     client.receive(&bytes).unwrap();
     assert!(client.take_output().ends_with(&[0, 7, 1, 2, 3, 4]) && !client.has_acknowledged());
     bytes.clear();
-    writer.write(&Message { kind: ACKNOWLEDGEMENT, body: &[0, 0, 1, 0], ..ping }, &mut bytes);
+    writer.write(
+        &Message {
+            kind: ACKNOWLEDGEMENT,
+            body: &[0, 0, 1, 0],
+            ..ping
+        },
+        &mut bytes,
+    );
     client.receive(&bytes).unwrap();
     assert!(client.has_acknowledged());
 }

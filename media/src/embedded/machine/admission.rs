@@ -28,7 +28,8 @@ impl Machine {
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
         self.check_join(&claims)?;
-        self.members.check_capacity(&claims.identity, claims.max_participants())?;
+        self.members
+            .check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.request(sid.clone(), claims.identity.clone());
         let own_metadata = std::mem::take(&mut client.own_metadata);
@@ -36,7 +37,13 @@ impl Machine {
         // It has been checked against these claims.
         let _ = joining.set_own_metadata(own_metadata);
         let participant = Box::new(joining.as_active());
-        self.report(now, MediaEvent::JoinRequested { participant, reserves_seat: true });
+        self.report(
+            now,
+            MediaEvent::JoinRequested {
+                participant,
+                reserves_seat: true,
+            },
+        );
         self.insert(joining);
         Ok(sid)
     }
@@ -49,7 +56,13 @@ impl Machine {
         }
         let sid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         let participant = Box::new(LocalParticipant::new(sid, claims, now).as_active());
-        self.report(now, MediaEvent::JoinRequested { participant, reserves_seat: false });
+        self.report(
+            now,
+            MediaEvent::JoinRequested {
+                participant,
+                reserves_seat: false,
+            },
+        );
         Ok(())
     }
 
@@ -58,7 +71,10 @@ impl Machine {
     /// nothing is left of the join then.
     pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
         self.common.check_running()?;
-        let joining = self.participants.get(sid).ok_or(MachineError::NoSuchParticipant)?;
+        let joining = self
+            .participants
+            .get(sid)
+            .ok_or(MachineError::NoSuchParticipant)?;
         let identity = joining.identity().clone();
         if let Err(taken) = self.check_identity(&identity, joining.participant().exchange()) {
             self.disconnect(sid, Departure::Lost, DisconnectCause::JoinRefused, now);
@@ -86,11 +102,25 @@ impl Machine {
 
     /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
     /// with its own token replaces itself.
-    fn check_identity(&self, identity: &Identity, exchange: Option<&str>) -> Result<(), MachineError> {
-        let Some(exchange) = exchange else { return Ok(()) };
-        let connected = self.members.get(identity).and_then(|sid| self.participants.get(sid));
-        let is_other = connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
-        if is_other { Err(MachineError::IdentityTaken) } else { Ok(()) }
+    fn check_identity(
+        &self,
+        identity: &Identity,
+        exchange: Option<&str>,
+    ) -> Result<(), MachineError> {
+        let Some(exchange) = exchange else {
+            return Ok(());
+        };
+        let connected = self
+            .members
+            .get(identity)
+            .and_then(|sid| self.participants.get(sid));
+        let is_other =
+            connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
+        if is_other {
+            Err(MachineError::IdentityTaken)
+        } else {
+            Ok(())
+        }
     }
 
     /// Drops a join that the control plane has refused, or could not be asked about.
@@ -105,7 +135,11 @@ impl Machine {
     /// A client's media is connected: its join is reported. Returns whether this is news; the answer to the report decides
     /// between [`Machine::complete_join`] and [`Machine::abort_join`].
     pub fn connected(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
-        let Some(joined) = self.participants.get_mut(sid).filter(|p| p.is_present() && !p.is_reported) else {
+        let Some(joined) = self
+            .participants
+            .get_mut(sid)
+            .filter(|p| p.is_present() && !p.is_reported)
+        else {
             return false;
         };
         joined.is_reported = true;
@@ -118,7 +152,11 @@ impl Machine {
     /// The signalling of a client that is still connecting is gone: it has less time.
     pub fn signal_lost(&mut self, sid: &ParticipantSid) {
         let earlier = self.reading + UNATTENDED_TIMEOUT;
-        let deadline = self.participants.get(sid).and_then(|p| p.client.as_ref()).and_then(|c| c.join_deadline);
+        let deadline = self
+            .participants
+            .get(sid)
+            .and_then(|p| p.client.as_ref())
+            .and_then(|c| c.join_deadline);
         if deadline.is_some_and(|deadline| deadline > earlier) {
             self.set_join_deadline(sid, earlier);
         }
@@ -131,13 +169,21 @@ impl Machine {
     }
 
     pub(super) fn cancel_join_deadline(&mut self, participant: &LocalParticipant) {
-        if let Some(at) = participant.client.as_ref().and_then(|client| client.join_deadline) {
-            self.deadlines.remove(&(at, Deadline::Join(participant.sid().clone())));
+        if let Some(at) = participant
+            .client
+            .as_ref()
+            .and_then(|client| client.join_deadline)
+        {
+            self.deadlines
+                .remove(&(at, Deadline::Join(participant.sid().clone())));
         }
     }
 
     fn clear_join_deadline(&mut self, sid: &ParticipantSid) {
-        let client = self.participants.get_mut(sid).and_then(|p| p.client.as_mut());
+        let client = self
+            .participants
+            .get_mut(sid)
+            .and_then(|p| p.client.as_mut());
         if let Some(at) = client.and_then(|client| client.join_deadline.take()) {
             self.deadlines.remove(&(at, Deadline::Join(sid.clone())));
         }
@@ -145,7 +191,11 @@ impl Machine {
 
     fn set_join_deadline(&mut self, sid: &ParticipantSid, at: Duration) {
         self.clear_join_deadline(sid);
-        if let Some(client) = self.participants.get_mut(sid).and_then(|p| p.client.as_mut()) {
+        if let Some(client) = self
+            .participants
+            .get_mut(sid)
+            .and_then(|p| p.client.as_mut())
+        {
             client.join_deadline = Some(at);
             self.deadlines.insert((at, Deadline::Join(sid.clone())));
         }

@@ -19,12 +19,19 @@ use crate::port::MediaError;
 impl Machine {
     /// Returns an id for a new egress.
     pub fn unused_egress_id(&self) -> EgressId {
-        unused_id("EG_", |id: &EgressId| self.common.room_of(&Owned::Egress(id.clone())).is_some())
+        unused_id("EG_", |id: &EgressId| {
+            self.common.room_of(&Owned::Egress(id.clone())).is_some()
+        })
     }
 
     /// Records an egress that was started with ffmpeg, and lets it know who attends.
     pub fn begin_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
-        let state = self.insert_egress(Egress::with_job(id, self.name.clone(), Attendance::new(source), now));
+        let state = self.insert_egress(Egress::with_job(
+            id,
+            self.name.clone(),
+            Attendance::new(source),
+            now,
+        ));
         self.note_change();
         state
     }
@@ -43,8 +50,13 @@ impl Machine {
 
     /// Returns the codec of a track that is published.
     pub fn codec_of(&self, track: &TrackSid) -> Option<Codec> {
-        let mut tracks = self.active_members().filter(|local| !local.grants.hidden).flat_map(recordable);
-        tracks.find(|known| known.sid == *track).map(|known| known.codec)
+        let mut tracks = self
+            .active_members()
+            .filter(|local| !local.grants.hidden)
+            .flat_map(recordable);
+        tracks
+            .find(|known| known.sid == *track)
+            .map(|known| known.codec)
     }
 
     /// Refuses what would contain nothing, because all of its tracks are encrypted end to end.
@@ -60,7 +72,11 @@ impl Machine {
         };
         let mut tracks = self.media_tracks_of(source).peekable();
         let is_empty = tracks.peek().is_some() && tracks.all(|(_, is_encrypted)| is_encrypted);
-        if is_empty { Err(MediaError::Encrypted { field }) } else { Ok(()) }
+        if is_empty {
+            Err(MediaError::Encrypted { field })
+        } else {
+            Ok(())
+        }
     }
 
     /// Notes that the participants, or their tracks, have changed, so that the egresses follow.
@@ -77,10 +93,21 @@ impl Machine {
     }
 
     fn follow_change(&mut self, id: &EgressId) {
-        let Some(job) = self.egresses.get(id).and_then(|egress| egress.job.as_ref()) else { return };
-        let (attendees, is_room_empty) = (self.attendees(&job.source), self.active_members().next().is_none());
+        let Some(job) = self.egresses.get(id).and_then(|egress| egress.job.as_ref()) else {
+            return;
+        };
+        let (attendees, is_room_empty) = (
+            self.attendees(&job.source),
+            self.active_members().next().is_none(),
+        );
         let encrypted = self.encrypted(&job.source);
-        let Some(job) = self.egresses.get_mut(id).and_then(|egress| egress.job.as_mut()) else { return };
+        let Some(job) = self
+            .egresses
+            .get_mut(id)
+            .and_then(|egress| egress.job.as_mut())
+        else {
+            return;
+        };
         for track in encrypted.difference(&job.encrypted) {
             log::warn!(
                 egress = id.as_str(), track = track.as_str();
@@ -89,31 +116,67 @@ impl Machine {
         }
         job.encrypted.extend(encrypted);
         let was_empty = std::mem::replace(&mut job.is_room_empty, is_room_empty);
-        if std::mem::replace(&mut job.was_told, true) && job.attendees == attendees && was_empty == is_room_empty {
+        if std::mem::replace(&mut job.was_told, true)
+            && job.attendees == attendees
+            && was_empty == is_room_empty
+        {
             return;
         }
         job.attendees.clone_from(&attendees);
-        let wanted: BTreeMap<_, _> =
-            attendees.iter().flat_map(|a| a.tracks.iter().map(|track| (track.sid.clone(), a.sid.clone()))).collect();
+        let wanted: BTreeMap<_, _> = attendees
+            .iter()
+            .flat_map(|a| {
+                a.tracks
+                    .iter()
+                    .map(|track| (track.sid.clone(), a.sid.clone()))
+            })
+            .collect();
         let attached = std::mem::replace(&mut job.attached, wanted.clone());
         // The egress knows of a track before its packets arrive.
-        self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attend { attendees, is_room_empty } });
+        self.effects.push(Effect::Job {
+            egress: id.clone(),
+            effect: JobEffect::Attend {
+                attendees,
+                is_room_empty,
+            },
+        });
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (attached.into_iter().collect(), wanted.into_iter().collect());
         for (track, peer) in before.difference(&after).cloned() {
-            self.command(&peer, PeerCommand::DetachRecorder { track, egress: id.clone() });
+            self.command(
+                &peer,
+                PeerCommand::DetachRecorder {
+                    track,
+                    egress: id.clone(),
+                },
+            );
         }
         for (track, peer) in after.difference(&before).cloned() {
-            self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attach { peer, track } });
+            self.effects.push(Effect::Job {
+                egress: id.clone(),
+                effect: JobEffect::Attach { peer, track },
+            });
         }
     }
 
     /// Takes all tracks from an egress that ends.
     fn detach_all(&mut self, id: &EgressId) {
-        let Some(egress) = self.egresses.get_mut(id) else { return };
-        let attached = egress.job.as_mut().map(|job| std::mem::take(&mut job.attached)).unwrap_or_default();
+        let Some(egress) = self.egresses.get_mut(id) else {
+            return;
+        };
+        let attached = egress
+            .job
+            .as_mut()
+            .map(|job| std::mem::take(&mut job.attached))
+            .unwrap_or_default();
         for (track, peer) in attached {
-            self.command(&peer, PeerCommand::DetachRecorder { track, egress: id.clone() });
+            self.command(
+                &peer,
+                PeerCommand::DetachRecorder {
+                    track,
+                    egress: id.clone(),
+                },
+            );
         }
     }
 
@@ -124,7 +187,9 @@ impl Machine {
             sid: local.sid().clone(),
             identity: local.identity().clone(),
             name: local.participant().name.clone(),
-            tracks: recordable(local).filter(|track| is_of(source, track)).collect(),
+            tracks: recordable(local)
+                .filter(|track| is_of(source, track))
+                .collect(),
         });
         let is_contained = |attendee: &Attendee| match source {
             EgressSource::Track(_) => !attendee.tracks.is_empty(),
@@ -135,14 +200,23 @@ impl Machine {
 
     /// Returns the tracks that an egress would contain if they were not encrypted end to end.
     fn encrypted(&self, source: &EgressSource) -> BTreeSet<TrackSid> {
-        self.media_tracks_of(source).filter(|(_, is_encrypted)| *is_encrypted).map(|(track, _)| track.sid).collect()
+        self.media_tracks_of(source)
+            .filter(|(_, is_encrypted)| *is_encrypted)
+            .map(|(track, _)| track.sid)
+            .collect()
     }
 
     /// Returns the tracks that an egress is about, and whether they are encrypted end to end.
-    fn media_tracks_of(&self, source: &EgressSource) -> impl Iterator<Item = (AttendeeTrack, bool)> {
-        let visible =
-            self.active_members().filter(move |local| !local.grants.hidden && may_contain(source, local.identity()));
-        visible.flat_map(media_tracks).filter(move |(track, _)| is_of(source, track))
+    fn media_tracks_of(
+        &self,
+        source: &EgressSource,
+    ) -> impl Iterator<Item = (AttendeeTrack, bool)> {
+        let visible = self
+            .active_members()
+            .filter(move |local| !local.grants.hidden && may_contain(source, local.identity()));
+        visible
+            .flat_map(media_tracks)
+            .filter(move |(track, _)| is_of(source, track))
     }
 }
 
@@ -150,9 +224,19 @@ impl Machine {
 fn is_of(source: &EgressSource, track: &AttendeeTrack) -> bool {
     let is_audio = track.codec == Codec::Opus;
     match source {
-        EgressSource::RoomComposite { media: CompositeMedia::AudioOnly, .. } => is_audio,
-        EgressSource::RoomComposite { media: CompositeMedia::VideoOnly, .. } => !is_audio,
-        EgressSource::RoomComposite { media: CompositeMedia::Both, .. } | EgressSource::Participant(_) => true,
+        EgressSource::RoomComposite {
+            media: CompositeMedia::AudioOnly,
+            ..
+        } => is_audio,
+        EgressSource::RoomComposite {
+            media: CompositeMedia::VideoOnly,
+            ..
+        } => !is_audio,
+        EgressSource::RoomComposite {
+            media: CompositeMedia::Both,
+            ..
+        }
+        | EgressSource::Participant(_) => true,
         EgressSource::Track(sid) => track.sid == *sid,
     }
 }
@@ -167,19 +251,35 @@ fn may_contain(source: &EgressSource, participant: &Identity) -> bool {
 
 /// Returns the tracks of a participant that can be decoded. What is encrypted end to end would be noise.
 fn recordable(local: &LocalParticipant) -> impl Iterator<Item = AttendeeTrack> {
-    media_tracks(local).filter(|(_, is_encrypted)| !is_encrypted).map(|(track, _)| track)
+    media_tracks(local)
+        .filter(|(_, is_encrypted)| !is_encrypted)
+        .map(|(track, _)| track)
 }
 
 /// Returns the tracks of a participant that consist of packets, and whether they are encrypted end to end.
 fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (AttendeeTrack, bool)> {
     let is_media = |track: &&Track| track.kind != TrackKind::Data;
-    local.participant().tracks.iter().filter(is_media).filter_map(|track| {
-        let codec = track.mime_type.as_deref().and_then(Codec::from_mime_type)?;
-        let media = local.client.as_ref().and_then(|client| client.tracks.get(&track.sid));
-        let is_encrypted = media.is_some_and(|media| media.info.encryption() != EncryptionType::None);
-        let track = AttendeeTrack { sid: track.sid.clone(), source: track.source, codec, is_muted: track.muted };
-        Some((track, is_encrypted))
-    })
+    local
+        .participant()
+        .tracks
+        .iter()
+        .filter(is_media)
+        .filter_map(|track| {
+            let codec = track.mime_type.as_deref().and_then(Codec::from_mime_type)?;
+            let media = local
+                .client
+                .as_ref()
+                .and_then(|client| client.tracks.get(&track.sid));
+            let is_encrypted =
+                media.is_some_and(|media| media.info.encryption() != EncryptionType::None);
+            let track = AttendeeTrack {
+                sid: track.sid.clone(),
+                source: track.source,
+                codec,
+                is_muted: track.muted,
+            };
+            Some((track, is_encrypted))
+        })
 }
 
 #[cfg(test)]

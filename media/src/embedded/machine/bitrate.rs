@@ -10,7 +10,12 @@ use crate::port::MediaEvent;
 
 impl Machine {
     /// Sets a participant's measured bitrate, in kilobits per second.
-    pub fn set_bitrate(&mut self, sid: &ParticipantSid, kbps: u32, now: Timestamp) -> Result<(), MachineError> {
+    pub fn set_bitrate(
+        &mut self,
+        sid: &ParticipantSid,
+        kbps: u32,
+        now: Timestamp,
+    ) -> Result<(), MachineError> {
         self.active(sid)?;
         // A change that lasted until now counts, although no tick came in between.
         self.report_limit_change(sid, now);
@@ -20,9 +25,13 @@ impl Machine {
 
     /// Compares a bitrate with the participant's current limit, and updates the deadline.
     pub(super) fn measure(&mut self, sid: &ParticipantSid, kbps: u32) {
-        let Some(participant) = self.participants.get_mut(sid) else { return };
+        let Some(participant) = self.participants.get_mut(sid) else {
+            return;
+        };
         let before = participant.meter.deadline();
-        participant.meter.measure(kbps, participant.max_kbps(), self.reading);
+        participant
+            .meter
+            .measure(kbps, participant.max_kbps(), self.reading);
         let after = participant.meter.deadline();
         if before != after {
             before.map(|at| self.deadlines.remove(&(at, Deadline::Bitrate(sid.clone()))));
@@ -32,9 +41,15 @@ impl Machine {
 
     /// Reports that a bitrate has exceeded its limit, or has fallen back below it, if that has lasted long enough.
     pub(super) fn report_limit_change(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        let Some(publisher) = self.participants.get_mut(sid) else { return };
-        let Some(deadline) = publisher.meter.deadline() else { return };
-        let Some(change) = publisher.meter.take_change(self.reading) else { return };
+        let Some(publisher) = self.participants.get_mut(sid) else {
+            return;
+        };
+        let Some(deadline) = publisher.meter.deadline() else {
+            return;
+        };
+        let Some(change) = publisher.meter.take_change(self.reading) else {
+            return;
+        };
         let limit = PublishLimit {
             exceeded: change.exceeded,
             kbps: change.kbps,
@@ -42,13 +57,15 @@ impl Machine {
             track: publisher.only_track(),
         };
         let participant = publisher.to_ref();
-        self.deadlines.remove(&(deadline, Deadline::Bitrate(sid.clone())));
+        self.deadlines
+            .remove(&(deadline, Deadline::Bitrate(sid.clone())));
         self.report(now, MediaEvent::PublishLimit { participant, limit });
     }
 
     pub(super) fn cancel_bitrate_deadline(&mut self, participant: &LocalParticipant) {
         if let Some(at) = participant.meter.deadline() {
-            self.deadlines.remove(&(at, Deadline::Bitrate(participant.sid().clone())));
+            self.deadlines
+                .remove(&(at, Deadline::Bitrate(participant.sid().clone())));
         }
     }
 }

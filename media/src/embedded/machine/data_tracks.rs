@@ -24,16 +24,28 @@ impl Machine {
     ) -> Result<DataTrackInfo, DataTrackError> {
         let publisher = self.present(sid).map_err(|_| DataTrackError::NotAllowed)?;
         check_data(&publisher.grants).map_err(|_| DataTrackError::NotAllowed)?;
-        let client = publisher.client.as_ref().ok_or(DataTrackError::NotAllowed)?;
+        let client = publisher
+            .client
+            .as_ref()
+            .ok_or(DataTrackError::NotAllowed)?;
         let handle = data_track::check(request)?;
         if client.data_tracks.contains_key(&handle) {
             return Err(DataTrackError::DuplicateHandle);
-        } else if client.data_tracks.values().any(|track| track.name == request.name) {
+        } else if client
+            .data_tracks
+            .values()
+            .any(|track| track.name == request.name)
+        {
             return Err(DataTrackError::DuplicateName);
         } else if client.track_count() >= self.common.max_tracks {
             return Err(DataTrackError::LimitExceeded);
         }
-        let is_used = |track: &TrackSid| client.data_tracks.values().any(|known| known.sid == track.as_str());
+        let is_used = |track: &TrackSid| {
+            client
+                .data_tracks
+                .values()
+                .any(|known| known.sid == track.as_str())
+        };
         let track: TrackSid = unused_id("DTR_", is_used);
         let info = data_track::info(request, &track);
         self.admit_data_track(sid, &track, handle, info.clone(), now);
@@ -48,23 +60,44 @@ impl Machine {
         info: DataTrackInfo,
         now: Timestamp,
     ) {
-        let Some(publisher) = self.participants.get_mut(sid) else { return };
-        let Some(client) = publisher.client.as_mut() else { return };
+        let Some(publisher) = self.participants.get_mut(sid) else {
+            return;
+        };
+        let Some(client) = publisher.client.as_mut() else {
+            return;
+        };
         let published = data_track::published(track.clone(), &info.name);
         client.data_tracks.insert(handle, info);
         let summary = TrackSummary::from(&published);
         publisher.add_track(published);
         let (participant, is_active) = (publisher.to_ref(), publisher.is_active());
-        self.command(sid, PeerCommand::PublishDataTrack { track: track.clone(), handle });
+        self.command(
+            sid,
+            PeerCommand::PublishDataTrack {
+                track: track.clone(),
+                handle,
+            },
+        );
         if is_active {
-            self.report(now, MediaEvent::TrackPublished { participant, track: summary });
+            self.report(
+                now,
+                MediaEvent::TrackPublished {
+                    participant,
+                    track: summary,
+                },
+            );
         }
         self.notify_changed(sid);
         self.refresh_publisher(sid);
     }
 
     /// Ends a data track of a client. Returns the track as clients saw it; `None` if it has no such track.
-    pub fn unpublish_data_track(&mut self, sid: &ParticipantSid, handle: u32, now: Timestamp) -> Option<DataTrackInfo> {
+    pub fn unpublish_data_track(
+        &mut self,
+        sid: &ParticipantSid,
+        handle: u32,
+        now: Timestamp,
+    ) -> Option<DataTrackInfo> {
         let handle = u16::try_from(handle).ok()?;
         let publisher = self.participants.get_mut(sid)?;
         let info = publisher.client.as_mut()?.data_tracks.remove(&handle)?;
@@ -85,8 +118,16 @@ impl Machine {
 
     /// Ends the data tracks of a client whose grants forbid them: at the media worker, and at the client.
     pub(super) fn end_forbidden_data_tracks(&mut self, sid: &ParticipantSid) {
-        let Some(publisher) = self.participants.get_mut(sid) else { return };
-        let Some(client) = publisher.client.as_mut().filter(|_| check_data(&publisher.grants).is_err()) else { return };
+        let Some(publisher) = self.participants.get_mut(sid) else {
+            return;
+        };
+        let Some(client) = publisher
+            .client
+            .as_mut()
+            .filter(|_| check_data(&publisher.grants).is_err())
+        else {
+            return;
+        };
         for info in std::mem::take(&mut client.data_tracks).into_values() {
             if let Ok(track) = info.sid.parse() {
                 self.command(sid, PeerCommand::UnpublishDataTrack(track));
@@ -97,11 +138,18 @@ impl Machine {
 
     /// Returns the data tracks that a client receives, each with its handle and the identity of its publisher.
     pub fn data_handles(&self, sid: &ParticipantSid) -> Vec<(TrackSid, DataHandle, String)> {
-        let Some(client) = self.client(sid).filter(|client| client.data_handles.are_used()) else { return Vec::new() };
+        let Some(client) = self
+            .client(sid)
+            .filter(|client| client.data_handles.are_used())
+        else {
+            return Vec::new();
+        };
         let known = client.data_handles.iter();
         let named = known.map(|(track, known)| {
             let publisher = self.participants.get(&known.publisher);
-            let identity = publisher.map(|publisher| publisher.identity().to_string()).unwrap_or_default();
+            let identity = publisher
+                .map(|publisher| publisher.identity().to_string())
+                .unwrap_or_default();
             (track.clone(), known.clone(), identity)
         });
         named.collect()
@@ -109,12 +157,14 @@ impl Machine {
 
     /// Returns whether a client has ever received a data track.
     pub fn uses_data_handles(&self, sid: &ParticipantSid) -> bool {
-        self.client(sid).is_some_and(|client| client.data_handles.are_used())
+        self.client(sid)
+            .is_some_and(|client| client.data_handles.are_used())
     }
 
     /// Returns whether a client has published this data track.
     pub fn has_data_track(&self, sid: &ParticipantSid, track: &str) -> bool {
-        self.client(sid).is_some_and(|client| client.data_tracks.values().any(|known| known.sid == track))
+        self.client(sid)
+            .is_some_and(|client| client.data_tracks.values().any(|known| known.sid == track))
     }
 
     fn client(&self, sid: &ParticipantSid) -> Option<&Client> {
@@ -129,7 +179,13 @@ impl Machine {
         publisher: ParticipantSid,
     ) -> Option<PeerCommand> {
         let client = self.participants.get_mut(receiver)?.client.as_mut()?;
-        let handle = client.data_handles.assign(track.clone(), publisher.clone())?;
-        Some(PeerCommand::SubscribeDataTrack { publisher, track, handle })
+        let handle = client
+            .data_handles
+            .assign(track.clone(), publisher.clone())?;
+        Some(PeerCommand::SubscribeDataTrack {
+            publisher,
+            track,
+            handle,
+        })
     }
 }

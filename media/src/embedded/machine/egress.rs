@@ -12,13 +12,19 @@ use crate::port::MediaEvent;
 impl Machine {
     /// Starts a simulated egress.
     pub fn start_egress(&mut self, now: Timestamp) -> EgressState {
-        self.insert_egress(Egress::new(self.unused_egress_id(), self.name.clone(), now, self.reading))
+        self.insert_egress(Egress::new(
+            self.unused_egress_id(),
+            self.name.clone(),
+            now,
+            self.reading,
+        ))
     }
 
     pub(super) fn insert_egress(&mut self, egress: Egress) -> EgressState {
         let state = egress.state.clone();
         self.schedule_transition(&egress);
-        self.common.insert(Owned::Egress(state.egress_id.clone()), &self.name);
+        self.common
+            .insert(Owned::Egress(state.egress_id.clone()), &self.name);
         self.egresses.insert(state.egress_id.clone(), egress);
         state
     }
@@ -45,7 +51,11 @@ impl Machine {
         error: Option<String>,
         now: Timestamp,
     ) -> Option<EgressState> {
-        let reported = EgressState { status, error: error.clone(), ..self.egress(id)? };
+        let reported = EgressState {
+            status,
+            error: error.clone(),
+            ..self.egress(id)?
+        };
         if !self.advance_egress(id, status, error, now) {
             self.report(now, MediaEvent::Egress(reported));
         }
@@ -54,31 +64,55 @@ impl Machine {
 
     /// Returns the egresses that have not ended, with the name of the room.
     pub fn running_egresses(&self) -> impl Iterator<Item = (NamespacedRoom, EgressState)> {
-        self.egresses.values().map(|egress| (self.name.clone(), egress.state.clone()))
+        self.egresses
+            .values()
+            .map(|egress| (self.name.clone(), egress.state.clone()))
     }
 
     /// Ends the egresses, because the room was closed.
     pub(super) fn end_egresses(&mut self, now: Timestamp) {
-        let last: Vec<_> =
-            self.egresses.iter().map(|(id, egress)| (id.clone(), egress.status_without_room())).collect();
+        let last: Vec<_> = self
+            .egresses
+            .iter()
+            .map(|(id, egress)| (id.clone(), egress.status_without_room()))
+            .collect();
         for (id, status) in last {
             let is_ending = self.stop_job(&id);
-            self.advance_egress(&id, if is_ending { EgressStatus::Ending } else { status }, None, now);
+            self.advance_egress(
+                &id,
+                if is_ending {
+                    EgressStatus::Ending
+                } else {
+                    status
+                },
+                None,
+                now,
+            );
         }
     }
 
     /// Lets an egress with ffmpeg end; returns whether it is one.
     fn stop_job(&mut self, id: &EgressId) -> bool {
-        let has_job = self.egresses.get(id).is_some_and(|egress| egress.job.is_some());
+        let has_job = self
+            .egresses
+            .get(id)
+            .is_some_and(|egress| egress.job.is_some());
         if has_job {
-            self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Stop });
+            self.effects.push(Effect::Job {
+                egress: id.clone(),
+                effect: JobEffect::Stop,
+            });
         }
         has_job
     }
 
     /// Makes the next transition of an egress by time.
     pub(super) fn apply_due_transition(&mut self, id: &EgressId, now: Timestamp) {
-        if let Some(status) = self.egresses.get(id).and_then(|egress| egress.due_transition(self.reading)) {
+        if let Some(status) = self
+            .egresses
+            .get(id)
+            .and_then(|egress| egress.due_transition(self.reading))
+        {
             self.advance_egress(id, status, None, now);
         }
     }
@@ -91,7 +125,9 @@ impl Machine {
         error: Option<String>,
         now: Timestamp,
     ) -> bool {
-        let Some(egress) = self.egresses.get_mut(id) else { return false };
+        let Some(egress) = self.egresses.get_mut(id) else {
+            return false;
+        };
         let before = egress.deadline();
         if !egress.advance(status, error, now, self.reading) {
             return false;
@@ -109,7 +145,8 @@ impl Machine {
 
     fn schedule_transition(&mut self, egress: &Egress) {
         if let Some(at) = egress.deadline() {
-            self.deadlines.insert((at, Deadline::Egress(egress.state.egress_id.clone())));
+            self.deadlines
+                .insert((at, Deadline::Egress(egress.state.egress_id.clone())));
         }
     }
 }
@@ -126,10 +163,13 @@ mod tests {
     use crate::port::Report;
 
     fn reported(machine: &mut Machine) -> Vec<EgressStatus> {
-        let statuses = machine.take_reports().into_iter().map(|report| match report.event {
-            MediaEvent::Egress(state) => state.status,
-            other => panic!("{other:?}"),
-        });
+        let statuses = machine
+            .take_reports()
+            .into_iter()
+            .map(|report| match report.event {
+                MediaEvent::Egress(state) => state.status,
+                other => panic!("{other:?}"),
+            });
         statuses.collect()
     }
 
@@ -142,12 +182,28 @@ mod tests {
         machine.tick_at(start.after(Duration::from_secs(1)));
         assert_eq!(reported(&mut machine), [EgressStatus::Active]);
         let stopped = start.after(Duration::from_secs(9));
-        assert_eq!(machine.at(stopped).stop_egress(&id, stopped).unwrap().status, EgressStatus::Ending);
-        assert_eq!(machine.next_deadline(), Some(reading(stopped.after(Duration::from_secs(1)))));
+        assert_eq!(
+            machine
+                .at(stopped)
+                .stop_egress(&id, stopped)
+                .unwrap()
+                .status,
+            EgressStatus::Ending
+        );
+        assert_eq!(
+            machine.next_deadline(),
+            Some(reading(stopped.after(Duration::from_secs(1))))
+        );
         machine.tick_at(stopped.after(Duration::from_secs(1)));
-        assert_eq!(reported(&mut machine), [EgressStatus::Ending, EgressStatus::Complete]);
+        assert_eq!(
+            reported(&mut machine),
+            [EgressStatus::Ending, EgressStatus::Complete]
+        );
         assert_eq!(machine.next_deadline(), None);
-        assert_eq!(machine.stop_egress(&id, stopped).unwrap().status, EgressStatus::Complete);
+        assert_eq!(
+            machine.stop_egress(&id, stopped).unwrap().status,
+            EgressStatus::Complete
+        );
     }
 
     #[test]
@@ -158,7 +214,10 @@ mod tests {
         let starting = machine.start_egress(start).egress_id;
         machine.close(start);
         let status = |id| machine.egress(id).unwrap().status;
-        assert_eq!((status(&active), status(&starting)), (EgressStatus::Complete, EgressStatus::Aborted));
+        assert_eq!(
+            (status(&active), status(&starting)),
+            (EgressStatus::Complete, EgressStatus::Aborted)
+        );
         assert_eq!(machine.next_deadline(), None);
     }
 
@@ -166,14 +225,29 @@ mod tests {
     fn a_status_that_an_egress_cannot_change_to_is_reported_and_changes_nothing() {
         let (mut machine, now) = (Machine::default(), Timestamp::from_millis(0));
         let id = machine.start_egress(now).egress_id;
-        machine.set_egress_status(&id, EgressStatus::Complete, None, now).unwrap();
+        machine
+            .set_egress_status(&id, EgressStatus::Complete, None, now)
+            .unwrap();
         machine.take_reports();
         let error = Some("late".to_owned());
-        let state = machine.set_egress_status(&id, EgressStatus::Active, error.clone(), now).unwrap();
+        let state = machine
+            .set_egress_status(&id, EgressStatus::Active, error.clone(), now)
+            .unwrap();
         assert_eq!((state.status, state.error), (EgressStatus::Complete, None));
         let reports = machine.take_reports();
-        let [Report { event: MediaEvent::Egress(reported), .. }] = &reports[..] else { panic!("{reports:?}") };
-        assert_eq!((reported.status, &reported.error), (EgressStatus::Active, &error));
+        let [
+            Report {
+                event: MediaEvent::Egress(reported),
+                ..
+            },
+        ] = &reports[..]
+        else {
+            panic!("{reports:?}")
+        };
+        assert_eq!(
+            (reported.status, &reported.error),
+            (EgressStatus::Active, &error)
+        );
     }
 
     #[test]
@@ -181,7 +255,10 @@ mod tests {
         let (mut machine, now) = (Machine::default(), Timestamp::from_millis(0));
         let (running, ended) = (machine.start_egress(now), machine.start_egress(now));
         machine.set_egress_status(&ended.egress_id, EgressStatus::Failed, None, now);
-        assert_eq!(machine.running_egresses().collect::<Vec<_>>(), [(room(), running)]);
+        assert_eq!(
+            machine.running_egresses().collect::<Vec<_>>(),
+            [(room(), running)]
+        );
     }
 
     #[test]
@@ -195,7 +272,10 @@ mod tests {
             ended.push(id);
         }
         let is_kept = |id| machine.egress(id).is_some();
-        assert_eq!(ended.iter().map(is_kept).collect::<Vec<_>>(), [&[false][..], &[true; 1_000]].concat());
+        assert_eq!(
+            ended.iter().map(is_kept).collect::<Vec<_>>(),
+            [&[false][..], &[true; 1_000]].concat()
+        );
         assert!(is_kept(&running));
     }
 
@@ -203,11 +283,17 @@ mod tests {
     fn an_egress_is_found_only_in_its_own_room() {
         let mut machine = Machine::default();
         let id = machine.start_egress(Timestamp::from_millis(0)).egress_id;
-        let mut other = Machine::new("prj_0123456789ab.other".parse().unwrap(), Arc::clone(&machine.common));
+        let mut other = Machine::new(
+            "prj_0123456789ab.other".parse().unwrap(),
+            Arc::clone(&machine.common),
+        );
         assert!(machine.egress(&id).is_some() && other.egress(&id).is_none());
         machine.set_egress_status(&id, EgressStatus::Failed, None, NOW);
         assert!(machine.egress(&id).is_some() && other.egress(&id).is_none());
-        assert_eq!(other.set_egress_status(&id, EgressStatus::Active, None, NOW), None);
+        assert_eq!(
+            other.set_egress_status(&id, EgressStatus::Active, None, NOW),
+            None
+        );
     }
 
     proptest! {

@@ -29,10 +29,21 @@ pub(in crate::embedded) struct EncoderJoin {
 
 impl Machine {
     /// Returns the endpoint with this stream key, if an encoder that speaks this protocol may connect to it.
-    pub fn vacant_endpoint(&self, key: &StreamKeyHash, input: InputType) -> Result<&IngressEndpoint, MachineError> {
-        let endpoint = self.endpoints.get_by_key(key).filter(|endpoint| endpoint.known.input_type == input);
+    pub fn vacant_endpoint(
+        &self,
+        key: &StreamKeyHash,
+        input: InputType,
+    ) -> Result<&IngressEndpoint, MachineError> {
+        let endpoint = self
+            .endpoints
+            .get_by_key(key)
+            .filter(|endpoint| endpoint.known.input_type == input);
         let endpoint = endpoint.ok_or(MachineError::NoSuchIngress)?;
-        if endpoint.encoder.is_some() { Err(MachineError::EncoderConnected) } else { Ok(endpoint) }
+        if endpoint.encoder.is_some() {
+            Err(MachineError::EncoderConnected)
+        } else {
+            Ok(endpoint)
+        }
     }
 
     /// Asks the control plane whether an encoder may join. [`Machine::admit_encoder`] or [`Machine::cancel_request`] follows.
@@ -47,8 +58,14 @@ impl Machine {
         let (id, identity) = (known.ingress_id.clone(), known.identity.clone());
         let sid = self.request_join(encoder_claims(known, now), Client::default(), now)?;
         let activity = EncoderActivity::new();
-        self.endpoints.attach(&id, sid.clone(), Some(activity.clone()));
-        Ok(EncoderJoin { sid, identity, activity, is_transcoded })
+        self.endpoints
+            .attach(&id, sid.clone(), Some(activity.clone()));
+        Ok(EncoderJoin {
+            sid,
+            identity,
+            activity,
+            is_transcoded,
+        })
     }
 
     /// Returns the encoder of an endpoint that speaks this protocol, and when it was last heard of. `None` without one that sends packets.
@@ -57,7 +74,10 @@ impl Machine {
         key: &StreamKeyHash,
         input: InputType,
     ) -> Option<(ParticipantSid, EncoderActivity)> {
-        let endpoint = self.endpoints.get_by_key(key).filter(|endpoint| endpoint.known.input_type == input)?;
+        let endpoint = self
+            .endpoints
+            .get_by_key(key)
+            .filter(|endpoint| endpoint.known.input_type == input)?;
         endpoint.encoder.clone().zip(endpoint.activity.clone())
     }
 
@@ -70,7 +90,11 @@ impl Machine {
     }
 
     /// Admits an encoder that the control plane has let in. Its endpoint is buffering from now on.
-    pub fn admit_encoder(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
+    pub fn admit_encoder(
+        &mut self,
+        sid: &ParticipantSid,
+        now: Timestamp,
+    ) -> Result<(), MachineError> {
         self.admit(sid, now)?;
         self.report_encoder(sid, IngressStatus::Buffering, now);
         Ok(())
@@ -101,9 +125,13 @@ impl Machine {
 
     /// Reports that an encoder publishes, once it is active with a track.
     pub(super) fn note_publishing(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        let is_buffering =
-            self.endpoints.get_by_encoder(sid).is_some_and(|endpoint| endpoint.status == IngressStatus::Buffering);
-        let publishes = self.active(sid).is_ok_and(|encoder| encoder.participant().is_publisher);
+        let is_buffering = self
+            .endpoints
+            .get_by_encoder(sid)
+            .is_some_and(|endpoint| endpoint.status == IngressStatus::Buffering);
+        let publishes = self
+            .active(sid)
+            .is_ok_and(|encoder| encoder.participant().is_publisher);
         if is_buffering && publishes {
             self.report_encoder(sid, IngressStatus::Publishing, now);
         }

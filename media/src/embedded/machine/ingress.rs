@@ -33,7 +33,8 @@ pub(in crate::embedded) enum EncoderConnection {
 impl Machine {
     /// Creates an endpoint and its stream key.
     pub fn create_ingress(&mut self, request: IngressRequest) -> (IngressId, Secret) {
-        let ingress_id: IngressId = unused_id(id_prefix(&request), |id| self.endpoints.get(id).is_some());
+        let ingress_id: IngressId =
+            unused_id(id_prefix(&request), |id| self.endpoints.get(id).is_some());
         let key = Secret::new(random_text(KEY_LENGTH, BASE62));
         self.ingress(&KnownIngress {
             ingress_id: ingress_id.clone(),
@@ -48,14 +49,18 @@ impl Machine {
 
     /// Returns the state of an endpoint. Restores one that a restart of the process has lost.
     pub fn ingress(&mut self, known: &KnownIngress) -> IngressState {
-        self.common.insert(Owned::Endpoint(known.ingress_id.clone()), &self.name);
-        self.common.insert(Owned::StreamKey(known.key_hash), &self.name);
+        self.common
+            .insert(Owned::Endpoint(known.ingress_id.clone()), &self.name);
+        self.common
+            .insert(Owned::StreamKey(known.key_hash), &self.name);
         self.endpoints.get_or_insert(known).state()
     }
 
     /// Deletes an endpoint and disconnects its encoder.
     pub fn delete_ingress(&mut self, id: &IngressId, now: Timestamp) {
-        let Some(endpoint) = self.endpoints.get(id) else { return };
+        let Some(endpoint) = self.endpoints.get(id) else {
+            return;
+        };
         let (encoder, key) = (endpoint.encoder.clone(), endpoint.known.key_hash);
         if let Some(sid) = encoder {
             self.disconnect(&sid, Departure::Left, DisconnectCause::Left, now);
@@ -66,8 +71,15 @@ impl Machine {
     }
 
     /// An encoder connects: it begins to join, unless the endpoint has an encoder already.
-    pub fn begin_connect(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<EncoderConnection, MachineError> {
-        let endpoint = self.endpoints.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
+    pub fn begin_connect(
+        &mut self,
+        key: &StreamKeyHash,
+        now: Timestamp,
+    ) -> Result<EncoderConnection, MachineError> {
+        let endpoint = self
+            .endpoints
+            .get_by_key(key)
+            .ok_or(MachineError::NoSuchIngress)?;
         if endpoint.encoder.is_some() {
             return Ok(EncoderConnection::AlreadyConnected(endpoint.state()));
         }
@@ -79,26 +91,55 @@ impl Machine {
     }
 
     /// The control plane has accepted an encoder: it publishes a video and an audio track.
-    pub fn complete_connect(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<IngressState, MachineError> {
+    pub fn complete_connect(
+        &mut self,
+        sid: &ParticipantSid,
+        now: Timestamp,
+    ) -> Result<IngressState, MachineError> {
         self.complete_join(sid, now);
-        for (kind, source) in [(TrackKind::Video, TrackSource::Camera), (TrackKind::Audio, TrackSource::Microphone)] {
-            self.publish(sid, NewTrack { kind, source, name: None, muted: false }, now)?;
+        for (kind, source) in [
+            (TrackKind::Video, TrackSource::Camera),
+            (TrackKind::Audio, TrackSource::Microphone),
+        ] {
+            self.publish(
+                sid,
+                NewTrack {
+                    kind,
+                    source,
+                    name: None,
+                    muted: false,
+                },
+                now,
+            )?;
         }
-        self.report_encoder(sid, IngressStatus::Publishing, now).ok_or(MachineError::NoSuchIngress)
+        self.report_encoder(sid, IngressStatus::Publishing, now)
+            .ok_or(MachineError::NoSuchIngress)
     }
 
     /// An encoder disconnects. Has no effect if none is connected.
-    pub fn disconnect_encoder(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<IngressState, MachineError> {
-        let endpoint = self.endpoints.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
+    pub fn disconnect_encoder(
+        &mut self,
+        key: &StreamKeyHash,
+        now: Timestamp,
+    ) -> Result<IngressState, MachineError> {
+        let endpoint = self
+            .endpoints
+            .get_by_key(key)
+            .ok_or(MachineError::NoSuchIngress)?;
         if let Some(sid) = endpoint.encoder.clone() {
             self.disconnect(&sid, Departure::Left, DisconnectCause::Left, now);
         }
-        self.endpoints.get_by_key(key).map(IngressEndpoint::state).ok_or(MachineError::NoSuchIngress)
+        self.endpoints
+            .get_by_key(key)
+            .map(IngressEndpoint::state)
+            .ok_or(MachineError::NoSuchIngress)
     }
 
     /// Returns the endpoints, with the name of the room.
     pub fn ingresses(&self) -> impl Iterator<Item = (NamespacedRoom, IngressState)> {
-        self.endpoints.iter().map(|endpoint| (self.name.clone(), endpoint.state()))
+        self.endpoints
+            .iter()
+            .map(|endpoint| (self.name.clone(), endpoint.state()))
     }
 }
 
@@ -111,7 +152,10 @@ pub(super) fn encoder_claims(known: KnownIngress, now: Timestamp) -> Claims {
         metadata: String::new(),
         attributes: BTreeMap::new(),
         kind: ParticipantKind::Ingress,
-        grants: Grants { can_subscribe: false, ..Grants::default() },
+        grants: Grants {
+            can_subscribe: false,
+            ..Grants::default()
+        },
         room_config: None,
         expires_at: now,
     }
@@ -141,12 +185,16 @@ mod tests {
             enable_transcoding: None,
             public_url: None,
         });
-        assert!(key.reveal().len() >= 24 && key.reveal().bytes().all(|b| b.is_ascii_alphanumeric()));
+        assert!(
+            key.reveal().len() >= 24 && key.reveal().bytes().all(|b| b.is_ascii_alphanumeric())
+        );
         (machine, id, StreamKeyHash::from_key(key.reveal()))
     }
 
     fn connect(machine: &mut Machine, key: &StreamKeyHash) -> ParticipantSid {
-        let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(key, now()) else { panic!("it joins") };
+        let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(key, now()) else {
+            panic!("it joins")
+        };
         machine.complete_connect(&sid, now()).unwrap();
         sid
     }
@@ -156,7 +204,10 @@ mod tests {
             MediaEvent::ParticipantJoined(_) => "joined",
             MediaEvent::TrackPublished { .. } => "published",
             MediaEvent::TrackUnpublished { .. } => "unpublished",
-            MediaEvent::ParticipantLeft { departure: Departure::Left, .. } => "left",
+            MediaEvent::ParticipantLeft {
+                departure: Departure::Left,
+                ..
+            } => "left",
             MediaEvent::Ingress(state) => state.status.as_str(),
             other => panic!("{other:?}"),
         };
@@ -169,16 +220,33 @@ mod tests {
     fn an_encoder_is_a_participant_that_publishes_video_and_audio() {
         let (mut machine, id, key) = machine();
         let sid = connect(&mut machine, &key);
-        assert_eq!(event_names(&mut machine), ["joined", "published", "published", "publishing"]);
+        assert_eq!(
+            event_names(&mut machine),
+            ["joined", "published", "published", "publishing"]
+        );
         let encoder = machine.participant(&"encoder".parse().unwrap()).unwrap();
-        assert_eq!((&encoder.sid, encoder.kind, encoder.name.as_str()), (&sid, ParticipantKind::Ingress, "Encoder"));
-        assert!(!machine.active_or_left(&sid).unwrap().claims.grants.can_subscribe, "an encoder receives nothing");
+        assert_eq!(
+            (&encoder.sid, encoder.kind, encoder.name.as_str()),
+            (&sid, ParticipantKind::Ingress, "Encoder")
+        );
+        assert!(
+            !machine
+                .active_or_left(&sid)
+                .unwrap()
+                .claims
+                .grants
+                .can_subscribe,
+            "an encoder receives nothing"
+        );
         assert_eq!(machine.encoder_of(&key), Some(sid));
         let again = machine.begin_connect(&key, now());
         assert!(
             matches!(again, Ok(EncoderConnection::AlreadyConnected(state)) if state.status == IngressStatus::Publishing)
         );
-        assert_eq!(machine.disconnect_encoder(&key, now()).unwrap().status, IngressStatus::Inactive);
+        assert_eq!(
+            machine.disconnect_encoder(&key, now()).unwrap().status,
+            IngressStatus::Inactive
+        );
         assert_eq!(event_names(&mut machine), LEFT);
         assert_eq!(machine.encoder_of(&key), None);
         machine.disconnect_encoder(&key, now()).unwrap();
@@ -199,7 +267,9 @@ mod tests {
             machine.take_reports();
             depart(&mut machine, &sid);
             let last = machine.take_reports().pop().unwrap();
-            assert!(matches!(last.event, MediaEvent::Ingress(state) if state.status == IngressStatus::Inactive));
+            assert!(
+                matches!(last.event, MediaEvent::Ingress(state) if state.status == IngressStatus::Inactive)
+            );
             connect(&mut machine, &key);
         }
     }
@@ -207,7 +277,9 @@ mod tests {
     #[test]
     fn a_refused_encoder_may_connect_again_and_its_endpoint_was_not_reported() {
         let (mut machine, _, key) = machine();
-        let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(&key, now()) else { panic!("it joins") };
+        let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(&key, now()) else {
+            panic!("it joins")
+        };
         machine.abort_join(&sid, now());
         assert_eq!(event_names(&mut machine), ["joined"]);
         connect(&mut machine, &key);
@@ -220,15 +292,23 @@ mod tests {
         machine.take_reports();
         machine.delete_ingress(&id, now());
         assert_eq!(event_names(&mut machine), LEFT);
-        assert_eq!(machine.begin_connect(&key, now()), Err(MachineError::NoSuchIngress));
-        assert_eq!(machine.disconnect_encoder(&key, now()), Err(MachineError::NoSuchIngress));
+        assert_eq!(
+            machine.begin_connect(&key, now()),
+            Err(MachineError::NoSuchIngress)
+        );
+        assert_eq!(
+            machine.disconnect_encoder(&key, now()),
+            Err(MachineError::NoSuchIngress)
+        );
         machine.delete_ingress(&id, now());
     }
 
     #[test]
     fn an_endpoint_deleted_while_its_encoder_joins_accepts_no_encoder() {
         let (mut machine, id, key) = machine();
-        let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(&key, now()) else { panic!("it joins") };
+        let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(&key, now()) else {
+            panic!("it joins")
+        };
         machine.delete_ingress(&id, now());
         assert!(machine.complete_connect(&sid, now()).is_err());
         assert!(machine.participants().is_empty());

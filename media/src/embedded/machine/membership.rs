@@ -15,9 +15,15 @@ use crate::token::Claims;
 impl Machine {
     /// Begins a join and reports it. The participant is counted, but hidden from all others until
     /// [`Machine::complete_join`]. A member with the same identity is disconnected first.
-    pub fn begin_join(&mut self, claims: Claims, now: Timestamp) -> Result<ParticipantSid, MachineError> {
+    pub fn begin_join(
+        &mut self,
+        claims: Claims,
+        now: Timestamp,
+    ) -> Result<ParticipantSid, MachineError> {
         self.check_join(&claims)?;
-        let replaced = self.members.check_capacity(&claims.identity, claims.max_participants())?;
+        let replaced = self
+            .members
+            .check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.insert(claims.identity.clone(), sid.clone());
         self.members.opened_at.get_or_insert(now);
@@ -26,7 +32,10 @@ impl Machine {
         }
         let mut participant = LocalParticipant::new(sid.clone(), claims, now);
         participant.is_reported = true;
-        self.report(now, MediaEvent::ParticipantJoined(Box::new(participant.as_active())));
+        self.report(
+            now,
+            MediaEvent::ParticipantJoined(Box::new(participant.as_active())),
+        );
         self.insert(participant);
         Ok(sid)
     }
@@ -34,12 +43,25 @@ impl Machine {
     /// Makes a join visible, with the tracks that are published already. Has no effect if the participant has been
     /// disconnected in the meantime.
     pub fn complete_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        let Some(participant) = self.participants.get_mut(sid).filter(|p| !p.is_active()) else { return };
+        let Some(participant) = self.participants.get_mut(sid).filter(|p| !p.is_active()) else {
+            return;
+        };
         participant.activate();
         let (reference, has_client) = (participant.to_ref(), participant.client.is_some());
-        let tracks: Vec<_> = participant.participant().tracks.iter().map(TrackSummary::from).collect();
+        let tracks: Vec<_> = participant
+            .participant()
+            .tracks
+            .iter()
+            .map(TrackSummary::from)
+            .collect();
         for track in tracks {
-            self.report(now, MediaEvent::TrackPublished { participant: reference.clone(), track });
+            self.report(
+                now,
+                MediaEvent::TrackPublished {
+                    participant: reference.clone(),
+                    track,
+                },
+            );
         }
         self.note_publishing(sid, now);
         self.notify_changed_beside_tracks(sid);
@@ -61,7 +83,12 @@ impl Machine {
     }
 
     /// A participant leaves, or loses its connection.
-    pub fn leave(&mut self, sid: &ParticipantSid, departure: Departure, now: Timestamp) -> Result<(), MachineError> {
+    pub fn leave(
+        &mut self,
+        sid: &ParticipantSid,
+        departure: Departure,
+        now: Timestamp,
+    ) -> Result<(), MachineError> {
         self.present(sid)?;
         self.disconnect(sid, departure, DisconnectCause::Left, now);
         Ok(())
@@ -143,7 +170,13 @@ impl Machine {
         let tracks = left.disconnect();
         for track in tracks.iter().filter(|_| was_active) {
             let track = TrackSummary::from(track);
-            self.report(now, MediaEvent::TrackUnpublished { participant: left.to_ref(), track });
+            self.report(
+                now,
+                MediaEvent::TrackUnpublished {
+                    participant: left.to_ref(),
+                    track,
+                },
+            );
         }
         self.report_end(&left, departure, now);
         self.detach_encoder(sid, now);
@@ -162,7 +195,13 @@ impl Machine {
     fn report_end(&mut self, left: &LocalParticipant, departure: Departure, now: Timestamp) {
         let participant = left.to_ref();
         if left.is_reported {
-            self.report(now, MediaEvent::ParticipantLeft { participant, departure });
+            self.report(
+                now,
+                MediaEvent::ParticipantLeft {
+                    participant,
+                    departure,
+                },
+            );
         } else {
             self.report(now, MediaEvent::JoinAborted { participant });
         }

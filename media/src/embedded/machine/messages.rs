@@ -34,19 +34,32 @@ impl Machine {
             kind: DataKind::Reliable,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        self.deliver(&notice, now, |p| p.client.is_none() && p.grants.can_subscribe && p.sid() != sid);
-        let with_clients = self.active_members().filter(|p| p.client.is_some() && p.grants.can_subscribe);
-        let to: Vec<_> = with_clients.map(|receiver| receiver.identity().clone()).collect();
+        self.deliver(&notice, now, |p| {
+            p.client.is_none() && p.grants.can_subscribe && p.sid() != sid
+        });
+        let with_clients = self
+            .active_members()
+            .filter(|p| p.client.is_some() && p.grants.can_subscribe);
+        let to: Vec<_> = with_clients
+            .map(|receiver| receiver.identity().clone())
+            .collect();
         if !to.is_empty() {
             let topic = topic.map(str::to_owned);
-            self.send_message(ServerMessage { to, kind: DataKind::Reliable, topic, payload: data });
+            self.send_message(ServerMessage {
+                to,
+                kind: DataKind::Reliable,
+                topic,
+                payload: data,
+            });
         }
         Ok(())
     }
 
     /// A participant with a client sent a data message: those without one receive it.
     pub fn message_sent(&mut self, sid: &ParticipantSid, message: &SentMessage, now: Timestamp) {
-        let Ok(sender) = self.present(sid) else { return };
+        let Ok(sender) = self.present(sid) else {
+            return;
+        };
         let notice = Notice::Data {
             data: STANDARD.encode(&message.payload).into(),
             topic: message.topic.as_deref().map(Into::into),
@@ -68,25 +81,48 @@ impl Machine {
             kind: message.kind,
             from_identity: None,
         };
-        let ServerData { data: payload, topic, kind, to } = message;
+        let ServerData {
+            data: payload,
+            topic,
+            kind,
+            to,
+        } = message;
         let is_for = |p: &LocalParticipant| to.is_empty() || to.contains(p.identity());
         self.deliver(&notice, now, is_for);
-        if self.active_members().any(|p| p.client.is_some() && is_for(p)) {
-            self.send_message(ServerMessage { to, kind, topic, payload });
+        if self
+            .active_members()
+            .any(|p| p.client.is_some() && is_for(p))
+        {
+            self.send_message(ServerMessage {
+                to,
+                kind,
+                topic,
+                payload,
+            });
         }
     }
 
     fn send_message(&mut self, message: ServerMessage) {
-        self.effects.push(Effect::Command(Command::SendData(message)));
+        self.effects
+            .push(Effect::Command(Command::SendData(message)));
     }
 
     /// Puts a notice into the inboxes of the active participants that it is for, if the sandbox shows inboxes.
-    fn deliver(&mut self, notice: &Notice, now: Timestamp, is_for: impl Fn(&LocalParticipant) -> bool) {
+    fn deliver(
+        &mut self,
+        notice: &Notice,
+        now: Timestamp,
+        is_for: impl Fn(&LocalParticipant) -> bool,
+    ) {
         if !self.common.has_sandbox() {
             return;
         }
         for sid in self.members.iter() {
-            if let Some(receiver) = self.participants.get_mut(sid).filter(|p| p.is_active() && is_for(p)) {
+            if let Some(receiver) = self
+                .participants
+                .get_mut(sid)
+                .filter(|p| p.is_active() && is_for(p))
+            {
                 receiver.inbox.push(now, notice.clone());
             }
         }
@@ -98,7 +134,8 @@ impl Machine {
         if !self.clients().is_empty() {
             let has_inbox = |participant: &LocalParticipant| participant.client.is_none();
             let enabled = self.common.has_sandbox() && self.active_members().any(has_inbox);
-            self.effects.push(Effect::Command(Command::ReportMessages { enabled }));
+            self.effects
+                .push(Effect::Command(Command::ReportMessages { enabled }));
         }
     }
 }

@@ -15,7 +15,11 @@ impl Machine {
         change: OwnMetadata,
         request_id: u32,
     ) -> Result<(), OwnMetadataError> {
-        let local = self.participants.get_mut(sid).filter(|local| local.is_present()).ok_or(OwnMetadataError::Gone)?;
+        let local = self
+            .participants
+            .get_mut(sid)
+            .filter(|local| local.is_present())
+            .ok_or(OwnMetadataError::Gone)?;
         if local.set_own_metadata(change)? {
             self.notify_changed_beside_tracks(sid);
         }

@@ -23,12 +23,26 @@ impl Machine {
         let publisher = self.active_mut(&sid)?;
         if publisher.track_mut(track)?.muted != muted {
             let track_sid = track.clone();
-            if let Some(media) = publisher.client.as_mut().and_then(|client| client.tracks.get_mut(track)) {
+            if let Some(media) = publisher
+                .client
+                .as_mut()
+                .and_then(|client| client.tracks.get_mut(track))
+            {
                 media.awaits_mute = muted;
             }
-            let notice = if muted { Notice::Muted { track_sid } } else { Notice::Unmuted { track_sid } };
+            let notice = if muted {
+                Notice::Muted { track_sid }
+            } else {
+                Notice::Unmuted { track_sid }
+            };
             self.put_into_inbox(&sid, now, notice);
-            self.notify(&sid, ClientNotice::Muted { track: track.clone(), muted });
+            self.notify(
+                &sid,
+                ClientNotice::Muted {
+                    track: track.clone(),
+                    muted,
+                },
+            );
         }
         self.mute(&sid, track, muted, now)
     }
@@ -47,7 +61,11 @@ impl Machine {
         let changed = self.active_mut(&sid)?;
         let (role, was_hidden) = (grant.role.clone(), changed.grants.hidden);
         changed.set_role(grant);
-        let (forbidden, reference, kbps) = (changed.remove_forbidden_tracks(), changed.to_ref(), changed.meter.kbps());
+        let (forbidden, reference, kbps) = (
+            changed.remove_forbidden_tracks(),
+            changed.to_ref(),
+            changed.meter.kbps(),
+        );
         let participant = changed.participant().clone();
         if !was_hidden && changed.grants.hidden {
             self.notify_hidden(&sid);
@@ -56,7 +74,13 @@ impl Machine {
         self.end_forbidden_media(&sid);
         for track in forbidden {
             let track = TrackSummary::from(&track);
-            self.report(now, MediaEvent::TrackUnpublished { participant: reference.clone(), track });
+            self.report(
+                now,
+                MediaEvent::TrackUnpublished {
+                    participant: reference.clone(),
+                    track,
+                },
+            );
         }
         self.refresh_permissions_of(&sid);
         self.notify_changed(&sid);
@@ -68,7 +92,12 @@ impl Machine {
     }
 
     /// Gives a participant that is joining another role than its token. Returns the participant afterwards.
-    pub fn set_role_of_join(&mut self, sid: &ParticipantSid, grant: RoleGrant, now: Timestamp) -> Option<Participant> {
+    pub fn set_role_of_join(
+        &mut self,
+        sid: &ParticipantSid,
+        grant: RoleGrant,
+        now: Timestamp,
+    ) -> Option<Participant> {
         let joining = self.participants.get_mut(sid)?;
         let (identity, role) = (joining.identity().clone(), grant.role.clone());
         if joining.is_active() {
@@ -90,8 +119,12 @@ impl Machine {
 
     /// Returns the sid of the active participant with this identity.
     fn active_by_identity(&self, identity: &Identity) -> Result<ParticipantSid, MachineError> {
-        let sid = self.members.get(identity).ok_or(MachineError::NoSuchParticipant)?;
-        self.active(sid).map(|participant| participant.sid().clone())
+        let sid = self
+            .members
+            .get(identity)
+            .ok_or(MachineError::NoSuchParticipant)?;
+        self.active(sid)
+            .map(|participant| participant.sid().clone())
     }
 }
 

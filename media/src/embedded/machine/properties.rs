@@ -69,19 +69,29 @@ fn grant(role: u8) -> RoleGrant {
     RoleGrant {
         role: format!("r{role}").parse().unwrap(),
         max_kbps: (role == 1).then_some(50),
-        grants: Grants { can_publish: role != 2, ..Grants::default() },
+        grants: Grants {
+            can_publish: role != 2,
+            ..Grants::default()
+        },
     }
 }
 
 fn room(other: bool) -> NamespacedRoom {
-    format!("prj_0123456789ab.{}", if other { "a" } else { "b" }).parse().unwrap()
+    format!("prj_0123456789ab.{}", if other { "a" } else { "b" })
+        .parse()
+        .unwrap()
 }
 
 impl Model {
     fn new() -> Self {
         let common = Arc::new(Common::new(100, false));
         let machines = [false, true].map(|other| Machine::new(room(other), Arc::clone(&common)));
-        Self { machines, sids: Vec::new(), pending: HashSet::new(), joined: HashMap::new() }
+        Self {
+            machines,
+            sids: Vec::new(),
+            pending: HashSet::new(),
+            joined: HashMap::new(),
+        }
     }
 
     fn machine(&mut self, name: &NamespacedRoom) -> &mut Machine {
@@ -90,7 +100,11 @@ impl Model {
 
     fn pick(&self, index: &Index) -> (ParticipantSid, NamespacedRoom) {
         let unknown = || ("PA_nobody".parse().unwrap(), room(true));
-        if self.sids.is_empty() { unknown() } else { index.get(&self.sids).clone() }
+        if self.sids.is_empty() {
+            unknown()
+        } else {
+            index.get(&self.sids).clone()
+        }
     }
 
     fn picked(&mut self, index: &Index) -> (ParticipantSid, &mut Machine) {
@@ -123,14 +137,26 @@ impl Model {
             Step::Mute(who, muted) => self.mute(&self.pick(who), *muted, *now),
             Step::Data(who, all) => {
                 let picked = self.pick(who);
-                let to = self.identity(&picked).filter(|_| !*all).into_iter().collect();
-                let message = ServerData { data: vec![1], topic: None, kind: DataKind::Lossy, to };
+                let to = self
+                    .identity(&picked)
+                    .filter(|_| !*all)
+                    .into_iter()
+                    .collect();
+                let message = ServerData {
+                    data: vec![1],
+                    topic: None,
+                    kind: DataKind::Lossy,
+                    to,
+                };
                 self.machine(&picked.1).send_server_data(message, *now);
             }
             Step::Role(who, role) => {
                 let picked = self.pick(who);
                 if let Some(identity) = self.identity(&picked) {
-                    drop(self.machine(&picked.1).set_role(&identity, grant(*role), *now));
+                    drop(
+                        self.machine(&picked.1)
+                            .set_role(&identity, grant(*role), *now),
+                    );
                 }
             }
             Step::Close { room: which } => self.machine(&room(*which)).close(*now),
@@ -140,14 +166,18 @@ impl Model {
             }
             Step::Wait(seconds) => {
                 *now = now.after(Duration::from_secs(*seconds));
-                self.machines.iter_mut().for_each(|machine| machine.tick_at(*now));
+                self.machines
+                    .iter_mut()
+                    .for_each(|machine| machine.tick_at(*now));
             }
         }
     }
 
     fn begin(&mut self, room: &NamespacedRoom, who: u8, now: Timestamp) {
         let mut claims = claims(room, &format!("p{who}"), Some(CAP));
-        claims.attributes.insert("svc.publish.max_kbps".into(), "100".into());
+        claims
+            .attributes
+            .insert("svc.publish.max_kbps".into(), "100".into());
         if let Ok(sid) = self.machine(room).begin_join(claims, now) {
             self.pending.insert(sid.clone());
             self.sids.push((sid, room.clone()));
@@ -157,27 +187,40 @@ impl Model {
     /// Aborts a join, unless it is complete already.
     fn abort(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) {
         if self.pending.remove(sid) {
-            self.machine(room).abort_join(sid, Timestamp::from_millis(0));
+            self.machine(room)
+                .abort_join(sid, Timestamp::from_millis(0));
             self.joined.remove(sid);
         }
     }
 
     fn unpublish(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom), now: Timestamp) {
-        let track = self.joined.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
+        let track = self
+            .joined
+            .get(sid)
+            .and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some(track) = track {
             self.machine(room).unpublish(sid, &track, now).unwrap();
         }
     }
 
     fn identity(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) -> Option<Identity> {
-        self.machine(room).participants.get(sid).map(|participant| participant.identity().clone())
+        self.machine(room)
+            .participants
+            .get(sid)
+            .map(|participant| participant.identity().clone())
     }
 
     fn mute(&mut self, picked: &(ParticipantSid, NamespacedRoom), muted: bool, now: Timestamp) {
         let (sid, room) = picked;
-        let track = self.joined.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
+        let track = self
+            .joined
+            .get(sid)
+            .and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some((track, identity)) = track.zip(self.identity(picked)) {
-            let track = self.machine(room).mute_by_server(&identity, &track, muted, now).unwrap();
+            let track = self
+                .machine(room)
+                .mute_by_server(&identity, &track, muted, now)
+                .unwrap();
             assert_eq!(track.muted, muted);
         }
     }
@@ -187,7 +230,10 @@ impl Model {
         for Report { room, event, .. } in self.machines.iter_mut().flat_map(Machine::take_reports) {
             match event {
                 MediaEvent::ParticipantJoined(participant) => {
-                    let before = self.joined.insert(participant.sid.clone(), (room.clone(), HashSet::new(), false));
+                    let before = self.joined.insert(
+                        participant.sid.clone(),
+                        (room.clone(), HashSet::new(), false),
+                    );
                     prop_assert!(before.is_none(), "a sid joins once");
                 }
                 MediaEvent::ParticipantLeft { participant, .. } => {
@@ -198,20 +244,40 @@ impl Model {
                     );
                 }
                 MediaEvent::TrackPublished { participant, track } => {
-                    prop_assert!(self.joined.get_mut(&participant.sid).unwrap().1.insert(track.sid));
+                    prop_assert!(
+                        self.joined
+                            .get_mut(&participant.sid)
+                            .unwrap()
+                            .1
+                            .insert(track.sid)
+                    );
                 }
                 MediaEvent::TrackUnpublished { participant, track } => {
-                    prop_assert!(self.joined.get_mut(&participant.sid).unwrap().1.remove(&track.sid));
+                    prop_assert!(
+                        self.joined
+                            .get_mut(&participant.sid)
+                            .unwrap()
+                            .1
+                            .remove(&track.sid)
+                    );
                 }
                 MediaEvent::TrackMuted { participant, track } => {
-                    prop_assert!(self.joined.get(&participant.sid).unwrap().1.contains(&track.sid));
+                    prop_assert!(
+                        self.joined
+                            .get(&participant.sid)
+                            .unwrap()
+                            .1
+                            .contains(&track.sid)
+                    );
                 }
                 MediaEvent::PublishLimit { participant, limit } => {
                     let exceeded = &mut self.joined.get_mut(&participant.sid).unwrap().2;
                     prop_assert_ne!(*exceeded, limit.exceeded, "exceeded and cleared alternate");
                     *exceeded = limit.exceeded;
                 }
-                MediaEvent::JoinRequested { .. } | MediaEvent::InvalidIdentity | MediaEvent::JoinAborted { .. } => {
+                MediaEvent::JoinRequested { .. }
+                | MediaEvent::InvalidIdentity
+                | MediaEvent::JoinAborted { .. } => {
                     prop_assert!(false, "the machine admits each join or reports nothing");
                 }
                 // These have their own property test.
@@ -226,23 +292,60 @@ impl Model {
     /// Checks that the machine has the participants that its reports describe, and lists those whose join is complete.
     fn check_state(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(
-            self.machines.iter().map(|machine| machine.participants.len()).sum::<usize>(),
+            self.machines
+                .iter()
+                .map(|machine| machine.participants.len())
+                .sum::<usize>(),
             self.joined.len()
         );
-        let listed: Vec<_> = self.machines.iter().flat_map(Machine::participants).collect();
+        let listed: Vec<_> = self
+            .machines
+            .iter()
+            .flat_map(Machine::participants)
+            .collect();
         for participant in &listed {
-            let tracks: HashSet<_> = participant.tracks.iter().map(|track| track.sid.clone()).collect();
-            prop_assert_eq!(self.joined.get(&participant.sid).map(|(_, open, _)| open), Some(&tracks));
+            let tracks: HashSet<_> = participant
+                .tracks
+                .iter()
+                .map(|track| track.sid.clone())
+                .collect();
+            prop_assert_eq!(
+                self.joined.get(&participant.sid).map(|(_, open, _)| open),
+                Some(&tracks)
+            );
         }
-        for participant in self.machines.iter().flat_map(|machine| machine.participants.values()) {
+        for participant in self
+            .machines
+            .iter()
+            .flat_map(|machine| machine.participants.values())
+        {
             let tracks = &participant.participant().tracks;
-            prop_assert!(tracks.iter().all(|track| check_track(&participant.grants, track.kind, track.source).is_ok()));
+            prop_assert!(
+                tracks.iter().all(|track| check_track(
+                    &participant.grants,
+                    track.kind,
+                    track.source
+                )
+                .is_ok())
+            );
         }
-        let hidden = self.joined.keys().filter(|sid| self.pending.contains(*sid)).count();
+        let hidden = self
+            .joined
+            .keys()
+            .filter(|sid| self.pending.contains(*sid))
+            .count();
         prop_assert_eq!(listed.len() + hidden, self.joined.len());
-        let occupied = self.joined.values().map(|(room, ..)| room).collect::<HashSet<_>>();
+        let occupied = self
+            .joined
+            .values()
+            .map(|(room, ..)| room)
+            .collect::<HashSet<_>>();
         prop_assert_eq!(
-            self.machines.iter().filter(|machine| !machine.is_unused()).map(Machine::name).collect::<HashSet<_>>(),
+            self.machines
+                .iter()
+                .filter(|machine| !machine.is_unused())
+                .map(Machine::name)
+                .collect::<HashSet<_>>(),
             occupied,
             "rooms without participants are dropped"
         );

@@ -11,7 +11,9 @@ use std::time::Duration;
 use conclave_model::RoleName;
 use conclave_model::event::{Departure, PublishLimit};
 use conclave_model::ingress::{InputType, StreamKeyHash};
-use conclave_model::participant::{DataKind, ParticipantKind, ParticipantState, TrackKind, TrackSource};
+use conclave_model::participant::{
+    DataKind, ParticipantKind, ParticipantState, TrackKind, TrackSource,
+};
 use conclave_model::role::RoleSubscribe;
 
 use super::*;
@@ -55,7 +57,11 @@ pub(in crate::embedded) fn room() -> NamespacedRoom {
     "prj_0123456789ab.stand-up".parse().unwrap()
 }
 
-pub(in crate::embedded) fn claims(room: &NamespacedRoom, identity: &str, max_participants: Option<u32>) -> Claims {
+pub(in crate::embedded) fn claims(
+    room: &NamespacedRoom,
+    identity: &str,
+    max_participants: Option<u32>,
+) -> Claims {
     Claims {
         room: room.clone(),
         identity: identity.parse().unwrap(),
@@ -64,14 +70,21 @@ pub(in crate::embedded) fn claims(room: &NamespacedRoom, identity: &str, max_par
         attributes: BTreeMap::new(),
         kind: ParticipantKind::Standard,
         grants: Grants::default(),
-        room_config: Some(RoomConfig { empty_timeout_seconds: 330, departure_timeout_seconds: 330, max_participants }),
+        room_config: Some(RoomConfig {
+            empty_timeout_seconds: 330,
+            departure_timeout_seconds: 330,
+            max_participants,
+        }),
         expires_at: NOW.after(Duration::from_secs(60)),
     }
 }
 
 /// A role that receives the tracks of these roles.
 pub(super) fn to_roles(roles: &[RoleName]) -> RoleSubscribe {
-    RoleSubscribe { to_roles: Some(roles.to_vec()), max_kbps: None }
+    RoleSubscribe {
+        to_roles: Some(roles.to_vec()),
+        max_kbps: None,
+    }
 }
 
 fn with(mut claims: Claims, attribute: &str, value: &str) -> Claims {
@@ -114,28 +127,50 @@ pub(super) fn joined(machine: &mut Machine, identity: &str) -> ParticipantSid {
 }
 
 pub(super) fn camera() -> NewTrack {
-    NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false }
+    NewTrack {
+        kind: TrackKind::Video,
+        source: TrackSource::Camera,
+        name: None,
+        muted: false,
+    }
 }
 
 pub(super) fn microphone() -> NewTrack {
-    NewTrack { kind: TrackKind::Audio, source: TrackSource::Microphone, name: Some("mic".into()), muted: true }
+    NewTrack {
+        kind: TrackKind::Audio,
+        source: TrackSource::Microphone,
+        name: Some("mic".into()),
+        muted: true,
+    }
 }
 
 /// Takes the reports; returns a short name and the participant's sid of each.
 pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
     let name = |report: Report| match report.event.clone() {
         MediaEvent::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
-        MediaEvent::ParticipantLeft { participant, departure: Departure::Left } => ("left", participant.sid),
-        MediaEvent::ParticipantLeft { participant, departure: Departure::Lost } => ("aborted", participant.sid),
+        MediaEvent::ParticipantLeft {
+            participant,
+            departure: Departure::Left,
+        } => ("left", participant.sid),
+        MediaEvent::ParticipantLeft {
+            participant,
+            departure: Departure::Lost,
+        } => ("aborted", participant.sid),
         MediaEvent::JoinAborted { participant } => ("join aborted", participant.sid),
         MediaEvent::TrackPublished { participant, .. } => ("published", participant.sid),
         MediaEvent::TrackUnpublished { participant, .. } => ("unpublished", participant.sid),
-        MediaEvent::TrackMuted { participant, track } => {
-            (if track.muted { "muted" } else { "unmuted" }, participant.sid)
-        }
-        MediaEvent::PublishLimit { participant, limit } => {
-            (if limit.exceeded { "exceeded" } else { "cleared" }, participant.sid)
-        }
+        MediaEvent::TrackMuted { participant, track } => (
+            if track.muted { "muted" } else { "unmuted" },
+            participant.sid,
+        ),
+        MediaEvent::PublishLimit { participant, limit } => (
+            if limit.exceeded {
+                "exceeded"
+            } else {
+                "cleared"
+            },
+            participant.sid,
+        ),
         MediaEvent::JoinRequested { participant, .. } => ("requested", participant.sid.clone()),
         MediaEvent::InvalidIdentity | MediaEvent::Egress(_) | MediaEvent::Ingress(_) => {
             panic!("not about a participant: {report:?}")

@@ -12,7 +12,12 @@ use crate::port::MediaEvent;
 
 impl Machine {
     /// A participant publishes a track.
-    pub fn publish(&mut self, sid: &ParticipantSid, new: NewTrack, now: Timestamp) -> Result<Track, MachineError> {
+    pub fn publish(
+        &mut self,
+        sid: &ParticipantSid,
+        new: NewTrack,
+        now: Timestamp,
+    ) -> Result<Track, MachineError> {
         let most = self.common.max_tracks;
         let publisher = self.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
@@ -20,7 +25,13 @@ impl Machine {
             return Err(MachineError::TooManyTracks);
         }
         let track = Track {
-            sid: unused_id("TR_", |sid| publisher.participant().tracks.iter().any(|track| track.sid == *sid)),
+            sid: unused_id("TR_", |sid| {
+                publisher
+                    .participant()
+                    .tracks
+                    .iter()
+                    .any(|track| track.sid == *sid)
+            }),
             kind: new.kind,
             source: new.source,
             muted: new.muted,
@@ -32,14 +43,25 @@ impl Machine {
         };
         publisher.add_track(track.clone());
         let participant = publisher.to_ref();
-        self.report(now, MediaEvent::TrackPublished { participant, track: TrackSummary::from(&track) });
+        self.report(
+            now,
+            MediaEvent::TrackPublished {
+                participant,
+                track: TrackSummary::from(&track),
+            },
+        );
         self.notify_changed(sid);
         self.refresh_publisher(sid);
         Ok(track)
     }
 
     /// A participant ends a track.
-    pub fn unpublish(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) -> Result<(), MachineError> {
+    pub fn unpublish(
+        &mut self,
+        sid: &ParticipantSid,
+        track: &TrackSid,
+        now: Timestamp,
+    ) -> Result<(), MachineError> {
         let publisher = self.active_mut(sid)?;
         let track = TrackSummary::from(&publisher.remove_track(track)?);
         let participant = publisher.to_ref();
@@ -61,10 +83,24 @@ impl Machine {
         let publisher = publisher.ok_or(MachineError::NoSuchParticipant)?;
         let (track, changed) = publisher.set_muted(track, muted)?;
         let (participant, was_reported) = (publisher.to_ref(), publisher.is_active());
-        let Some(summary) = changed else { return Ok(track) };
-        self.command_if_client(sid, PeerCommand::SetMuted { track: track.sid.clone(), muted });
+        let Some(summary) = changed else {
+            return Ok(track);
+        };
+        self.command_if_client(
+            sid,
+            PeerCommand::SetMuted {
+                track: track.sid.clone(),
+                muted,
+            },
+        );
         if was_reported {
-            self.report(now, MediaEvent::TrackMuted { participant, track: summary });
+            self.report(
+                now,
+                MediaEvent::TrackMuted {
+                    participant,
+                    track: summary,
+                },
+            );
         }
         self.notify_changed(sid);
         Ok(track)

@@ -32,7 +32,10 @@ struct Hold(parking_lot::Mutex<Vec<oneshot::Sender<Result<(), ReportError>>>>);
 
 impl Hold {
     fn accept(&self) {
-        self.0.lock().drain(..).for_each(|answer| answer.send(Ok(())).unwrap());
+        self.0
+            .lock()
+            .drain(..)
+            .for_each(|answer| answer.send(Ok(())).unwrap());
     }
 }
 
@@ -60,9 +63,15 @@ fn room(name: &str) -> NamespacedRoom {
 }
 
 /// Joins a participant of the sandbox. Returns its room and its sid.
-fn join(plane: &EmbeddedPlane, name: &NamespacedRoom, identity: &str) -> (Arc<Room>, ParticipantSid) {
+fn join(
+    plane: &EmbeddedPlane,
+    name: &NamespacedRoom,
+    identity: &str,
+) -> (Arc<Room>, ParticipantSid) {
     let (room, sid, _) = plane.inner().enter(name, |machine, now| {
-        let sid = machine.begin_join(claims(name, identity, None), now).unwrap();
+        let sid = machine
+            .begin_join(claims(name, identity, None), now)
+            .unwrap();
         machine.complete_join(&sid, now);
         sid
     });
@@ -92,19 +101,32 @@ impl EmbeddedPlane {
 async fn a_participant_whose_join_is_being_written_is_awaited_and_not_absent() {
     let held = Arc::new(Hold::default());
     let (plane, name) = (plane_with(held.clone()), room("standup"));
-    let (room, sid, answers) =
-        plane.inner().enter(&name, |machine, now| machine.begin_join(claims(&name, "alice", None), now).unwrap());
+    let (room, sid, answers) = plane.inner().enter(&name, |machine, now| {
+        machine
+            .begin_join(claims(&name, "alice", None), now)
+            .unwrap()
+    });
     let concluded = tokio::spawn(conclude_join(Arc::clone(plane.inner()), room, sid, answers));
     let found = tokio::spawn({
         let (plane, name) = (plane.clone(), name.clone());
         async move { plane.participant(&name, &"alice".parse().unwrap()).await }
     });
-    assert!(plane.participant(&name, &"bob".parse().unwrap()).await.unwrap().is_none(), "others are not awaited");
+    assert!(
+        plane
+            .participant(&name, &"bob".parse().unwrap())
+            .await
+            .unwrap()
+            .is_none(),
+        "others are not awaited"
+    );
     tokio::task::yield_now().await;
     assert!(!found.is_finished());
     held.accept();
     concluded.await.unwrap().unwrap();
-    assert_eq!(found.await.unwrap().unwrap().unwrap().identity.as_str(), "alice");
+    assert_eq!(
+        found.await.unwrap().unwrap().unwrap().identity.as_str(),
+        "alice"
+    );
 }
 
 #[test]
@@ -117,7 +139,9 @@ fn an_operation_on_one_room_does_not_wait_for_another() {
     thread::spawn({
         let plane = plane.clone();
         move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap();
             runtime.block_on(use_room(&plane, &room("other")));
             used.send(()).unwrap();
         }
@@ -145,9 +169,15 @@ fn a_join_that_meets_the_close_of_its_room_is_in_a_new_one() {
     plane.inner().rooms.close_if_unused(&closing, &mut state);
     drop(state);
     let (joined, bob) = joining.join().unwrap();
-    assert!(!Arc::ptr_eq(&joined, &closing) && Arc::ptr_eq(&joined, &plane.inner().rooms.get(&name).unwrap()));
+    assert!(
+        !Arc::ptr_eq(&joined, &closing)
+            && Arc::ptr_eq(&joined, &plane.inner().rooms.get(&name).unwrap())
+    );
     assert!(joined.lock().machine.present(&bob).is_ok());
-    assert!(closing.lock().machine.is_unused(), "nothing came after its close");
+    assert!(
+        closing.lock().machine.is_unused(),
+        "nothing came after its close"
+    );
 }
 
 #[test]
@@ -187,10 +217,17 @@ async fn a_participant_is_found_only_in_its_own_room() {
     let alice = "alice".parse().unwrap();
     assert!(plane.participant(&other, &alice).await.unwrap().is_none());
     assert!(!plane.remove_participant(&other, &sid).await.unwrap());
-    let muted = plane.mute_track(&other, &alice, &"TR_1".parse().unwrap(), true).await.unwrap();
+    let muted = plane
+        .mute_track(&other, &alice, &"TR_1".parse().unwrap(), true)
+        .await
+        .unwrap();
     assert_eq!(muted, MuteOutcome::NoSuchParticipant);
     let survey = plane.survey().await.unwrap();
-    assert_eq!(survey.rooms, std::slice::from_ref(&name), "a question opens no room");
+    assert_eq!(
+        survey.rooms,
+        std::slice::from_ref(&name),
+        "a question opens no room"
+    );
     assert_eq!(plane.participants(&name).await.unwrap().len(), 1);
 }
 
@@ -198,20 +235,26 @@ async fn a_participant_is_found_only_in_its_own_room() {
 async fn an_earlier_deadline_than_the_one_that_is_awaited_is_not_missed() {
     let (plane, name) = (plane(), room("stand-up"));
     let (room, sid, _) = plane.inner().enter(&name, |machine, now| {
-        let sid = machine.request_join(claims(&name, "alice", None), Client::default(), now).unwrap();
+        let sid = machine
+            .request_join(claims(&name, "alice", None), Client::default(), now)
+            .unwrap();
         machine.admit(&sid, now).unwrap();
         sid
     });
     tokio::task::yield_now().await;
     // It has less time than before to connect its media.
-    plane.inner().call_in(&room, |machine, _| machine.signal_lost(&sid));
+    plane
+        .inner()
+        .call_in(&room, |machine, _| machine.signal_lost(&sid));
     plane.inner().clock.advance(Duration::from_secs(30));
     let aborted = async {
         while plane.inner().rooms.get(&name).is_some() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(WAIT_LIMIT, aborted).await.expect("the join is aborted in time");
+    tokio::time::timeout(WAIT_LIMIT, aborted)
+        .await
+        .expect("the join is aborted in time");
 }
 
 #[tokio::test]
@@ -236,7 +279,12 @@ async fn a_room_stays_as_long_as_something_of_it_is_left() {
     plane.close_room(&name).await.unwrap();
     assert!(is_open(), "an encoder may come");
     assert_eq!(plane.survey().await.unwrap().ingresses.len(), 1);
-    assert!(plane.connect_encoder(endpoint.stream_key.reveal()).await.is_ok());
+    assert!(
+        plane
+            .connect_encoder(endpoint.stream_key.reveal())
+            .await
+            .is_ok()
+    );
     plane.delete_ingress(&endpoint.ingress_id).await.unwrap();
     assert!(!is_open());
     let refused = plane.connect_encoder(endpoint.stream_key.reveal()).await;

@@ -108,7 +108,11 @@ enum Wake {
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(plane: EmbeddedPlane, stream: Box<dyn EncoderStream>, address: ClientAddress) -> Self {
+    pub fn new(
+        plane: EmbeddedPlane,
+        stream: Box<dyn EncoderStream>,
+        address: ClientAddress,
+    ) -> Self {
         Self {
             plane,
             stream,
@@ -128,7 +132,10 @@ impl Connection {
     /// Serves the encoder until it is gone.
     pub async fn run(mut self) {
         let Err(end) = self.serve().await;
-        let Some(Admitted { room, publisher, .. }) = &self.publisher else {
+        let Some(Admitted {
+            room, publisher, ..
+        }) = &self.publisher
+        else {
             log::debug!("an RTMP connection ended before it published: {end}");
             return;
         };
@@ -136,8 +143,12 @@ impl Connection {
         log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
         inner.call_in(room, |machine, now| match &end {
             End::Done => publisher.end(machine, Departure::Left, now),
-            End::Lost | End::Silent | End::Refused(_) => publisher.end(machine, Departure::Lost, now),
-            End::Protocol(_) | End::Unplayable(_) => machine.fail_encoder(&sid, end.to_string(), now),
+            End::Lost | End::Silent | End::Refused(_) => {
+                publisher.end(machine, Departure::Lost, now);
+            }
+            End::Protocol(_) | End::Unplayable(_) => {
+                machine.fail_encoder(&sid, end.to_string(), now);
+            }
         });
         room.sessions.remove(&sid);
         if !self.was_connected {
@@ -149,7 +160,11 @@ impl Connection {
         let mut buffer = vec![0; READ_BYTES];
         let mut heard_at = time::Instant::now();
         loop {
-            let patience = if self.publisher.is_some() { IDLE_TIMEOUT } else { HANDSHAKE_TIMEOUT };
+            let patience = if self.publisher.is_some() {
+                IDLE_TIMEOUT
+            } else {
+                HANDSHAKE_TIMEOUT
+            };
             let wake = tokio::select! {
                 input = next_input(&mut self.publisher) => Wake::Input(input),
                 read = self.stream.read(&mut buffer) => Wake::Read(read),
@@ -168,7 +183,8 @@ impl Connection {
                         heard_at = time::Instant::now();
                         publisher.note_heard();
                     }
-                    self.receive(buffer.get(..bytes).unwrap_or_default()).await?;
+                    self.receive(buffer.get(..bytes).unwrap_or_default())
+                        .await?;
                 }
                 Wake::Input(input) => self.handle_input(input.ok_or(End::Lost)?)?,
                 Wake::Sound(Ok(made)) | Wake::Pictures(Ok(made)) => self.forward_made(made),
@@ -212,7 +228,9 @@ impl Connection {
                 self.flush().await
             }
             Err(refusal) => {
-                self.plane.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
+                self.plane
+                    .inner()
+                    .record(|metrics| metrics.record_join(JoinOutcome::Refused));
                 self.session.refuse(&refusal.to_string());
                 self.flush().await?;
                 Err(refusal.into())
@@ -222,24 +240,37 @@ impl Connection {
 
     async fn flush(&mut self) -> Result<(), End> {
         let output = self.session.take_output();
-        timeout(WRITE_TIMEOUT, self.stream.write_all(&output)).await.map_err(|_| End::Lost)?.map_err(End::from)
+        timeout(WRITE_TIMEOUT, self.stream.write_all(&output))
+            .await
+            .map_err(|_| End::Lost)?
+            .map_err(End::from)
     }
 
     async fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
-        let Some(project) = self.publisher.as_ref().map(|admitted| admitted.room.name().split().0) else {
+        let Some(project) = self
+            .publisher
+            .as_ref()
+            .map(|admitted| admitted.room.name().split().0)
+        else {
             return Ok(());
         };
         for action in actions {
             match action {
                 Action::Send(packets) => self.forward(Codec::H264, packets),
-                Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => self.require_pictures()?,
+                Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => {
+                    self.require_pictures()?;
+                }
                 Action::Transcode(Medium::Audio, time, body) => {
                     if let Err(error) = self.sound.push(&self.plane, &project, (time, body)).await {
                         self.give_up_sound(error);
                     }
                 }
                 Action::Transcode(Medium::Video, time, body) => {
-                    if let Err(error) = self.pictures.push(&self.plane, &project, (time, body)).await {
+                    if let Err(error) = self
+                        .pictures
+                        .push(&self.plane, &project, (time, body))
+                        .await
+                    {
                         return Err(self.unplayable(&error));
                     }
                 }
@@ -261,7 +292,9 @@ impl Connection {
         self.lost_sound += 1;
         match &self.sound_error {
             Some(error) if self.lost_sound >= SOUND_WITHOUT_PICTURES && !self.media.has_video() => {
-                Err(End::Unplayable(format!("the stream has only sound, which cannot be transcoded: {error}")))
+                Err(End::Unplayable(format!(
+                    "the stream has only sound, which cannot be transcoded: {error}"
+                )))
             }
             _ => Ok(()),
         }
@@ -269,7 +302,9 @@ impl Connection {
 
     fn unplayable(&self, error: &TranscodeError) -> End {
         let reason = match self.media.unplayable() {
-            Some(Unplayable::BPictures) => "the video has B pictures, which have to be transcoded or turned off",
+            Some(Unplayable::BPictures) => {
+                "the video has B pictures, which have to be transcoded or turned off"
+            }
             Some(Unplayable::Codec) => "the video is not H.264, and has to be transcoded",
             None => "the video is to be transcoded",
         };
@@ -283,7 +318,12 @@ impl Connection {
             Transcoded::Sound(time, packet) => {
                 let time = self.media.timeline().at(time, now);
                 let (timestamp, captured) = (time.rtp(SOUND_TICKS), time.captured);
-                let packet = SourcePacket { timestamp, captured, payload: packet.into(), is_last: false };
+                let packet = SourcePacket {
+                    timestamp,
+                    captured,
+                    payload: packet.into(),
+                    is_last: false,
+                };
                 self.forward(Codec::Opus, vec![packet]);
             }
             Transcoded::Video(time, body) => {
@@ -300,10 +340,17 @@ impl Connection {
 
     /// Forwards packets, and publishes their track first if it is new.
     fn forward(&mut self, codec: Codec, packets: Vec<SourcePacket>) {
-        let Some(Admitted { room, publisher, .. }) = &mut self.publisher else { return };
+        let Some(Admitted {
+            room, publisher, ..
+        }) = &mut self.publisher
+        else {
+            return;
+        };
         let medium = codec.medium();
         if !publisher.publishes(medium) {
-            self.plane.inner().call_in(room, |machine, _| publisher.publish(machine, codec));
+            self.plane
+                .inner()
+                .call_in(room, |machine, _| publisher.publish(machine, codec));
         }
         if let Some(command) = publisher.forward(medium, packets) {
             room.send_command(command);
@@ -322,8 +369,13 @@ impl Connection {
             }
             Input::Media(event) => self.handle_media(event),
             Input::PublishRate(kbps) => {
-                if let Some(Admitted { room, publisher, .. }) = &self.publisher {
-                    let set = |machine: &mut Machine, now| machine.set_bitrate(publisher.sid(), kbps, now);
+                if let Some(Admitted {
+                    room, publisher, ..
+                }) = &self.publisher
+                {
+                    let set = |machine: &mut Machine, now| {
+                        machine.set_bitrate(publisher.sid(), kbps, now)
+                    };
                     // A rate that comes before the join is accepted, or after its end, is dropped.
                     let _ = self.plane.inner().call_in(room, set);
                 }
@@ -335,12 +387,24 @@ impl Connection {
     }
 
     fn handle_media(&mut self, event: PeerEvent) {
-        let Some(Admitted { room, publisher, .. }) = &self.publisher else { return };
+        let Some(Admitted {
+            room, publisher, ..
+        }) = &self.publisher
+        else {
+            return;
+        };
         let inner = self.plane.inner();
-        let (is_joining, answers) = inner.call_in(room, |machine, now| publisher.handle_media(machine, event, now));
+        let (is_joining, answers) = inner.call_in(room, |machine, now| {
+            publisher.handle_media(machine, event, now)
+        });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(inner), Arc::clone(room), publisher.sid().clone(), answers));
+            tokio::spawn(conclude(
+                Arc::clone(inner),
+                Arc::clone(room),
+                publisher.sid().clone(),
+                answers,
+            ));
         }
     }
 }
@@ -354,12 +418,23 @@ async fn next_input(admitted: &mut Option<Admitted>) -> Option<Input> {
 }
 
 /// Admits an encoder with a stream key.
-async fn admit(inner: &Arc<Inner>, key: &StreamKeyHash, address: ClientAddress) -> Result<Admitted, EncoderRefusal> {
-    inner.stream_key_rates.check(address, key).map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
+async fn admit(
+    inner: &Arc<Inner>,
+    key: &StreamKeyHash,
+    address: ClientAddress,
+) -> Result<Admitted, EncoderRefusal> {
+    inner
+        .stream_key_rates
+        .check(address, key)
+        .map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
     let (room, join) = inner.request_encoder(key, InputType::Rtmp).await?;
     // Before the encoder is admitted, so that it misses no notice.
     let inputs = room.sessions.add(&join.sid);
     let (admitted, _) = inner.call_in(&room, |machine, now| machine.admit_encoder(&join.sid, now));
     admitted.inspect_err(|_| room.sessions.remove(&join.sid))?;
-    Ok(Admitted { room, publisher: RtmpPublisher::new(join), inputs })
+    Ok(Admitted {
+        room,
+        publisher: RtmpPublisher::new(join),
+        inputs,
+    })
 }

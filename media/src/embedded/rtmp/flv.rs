@@ -50,10 +50,15 @@ pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
         return Some(VideoTag::OtherCodec(codec));
     }
     // The kind of the packet, and the difference between decoding and composition in three bytes.
-    let [kind, _, _, _, data @ ..] = rest else { return None };
+    let [kind, _, _, _, data @ ..] = rest else {
+        return None;
+    };
     match kind {
         0 => read_parameters(data).map(VideoTag::Parameters),
-        1 => Some(VideoTag::Frame { is_key: frame_type == KEY_FRAME, units: data }),
+        1 => Some(VideoTag::Frame {
+            is_key: frame_type == KEY_FRAME,
+            units: data,
+        }),
         _ => Some(VideoTag::Nothing),
     }
 }
@@ -77,20 +82,27 @@ pub fn read_extended(body: &[u8]) -> Option<ExtendedTag> {
     let header = *body.first().filter(|header| *header & EXTENDED != 0)?;
     Some(match header & 0x0f {
         0 => ExtendedTag::Parameters,
-        1 | 3 => ExtendedTag::Frame { is_key: header >> 4 & 7 == KEY_FRAME },
+        1 | 3 => ExtendedTag::Frame {
+            is_key: header >> 4 & 7 == KEY_FRAME,
+        },
         _ => ExtendedTag::Nothing,
     })
 }
 
 fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
-    let [1, _, _, _, length, rest @ ..] = record else { return None };
+    let [1, _, _, _, length, rest @ ..] = record else {
+        return None;
+    };
     let length_size = usize::from(length & 3) + 1;
     let (sequences, rest) = read_sets(rest, 0x1f)?;
     let (pictures, _) = read_sets(rest, 0xff)?;
     if sequences.is_empty() || pictures.is_empty() || length_size == 3 {
         return None;
     }
-    Some(AvcParameters { length_size, sets: sequences.into_iter().chain(pictures).collect() })
+    Some(AvcParameters {
+        length_size,
+        sets: sequences.into_iter().chain(pictures).collect(),
+    })
 }
 
 /// Reads parameter sets behind their number, each behind its length in two bytes.
@@ -98,8 +110,11 @@ fn read_sets(bytes: &[u8], mask: u8) -> Option<(Vec<Vec<u8>>, &[u8])> {
     let (count, mut rest) = bytes.split_first()?;
     let mut sets = Vec::new();
     for _ in 0..count & mask {
-        let [high, low, behind @ ..] = rest else { return None };
-        let (set, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        let [high, low, behind @ ..] = rest else {
+            return None;
+        };
+        let (set, behind) =
+            behind.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
         sets.push(set.to_vec());
         rest = behind;
     }
@@ -110,7 +125,9 @@ fn read_sets(bytes: &[u8], mask: u8) -> Option<(Vec<Vec<u8>>, &[u8])> {
 pub fn units(mut bytes: &[u8], length_size: usize) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         let (length, rest) = bytes.split_at_checked(length_size)?;
-        let length = length.iter().fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
+        let length = length
+            .iter()
+            .fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
         let (unit, rest) = rest.split_at_checked(length)?;
         bytes = rest;
         Some(unit)
@@ -125,13 +142,20 @@ const PARTITION: u8 = 2;
 /// Returns whether a unit is a slice of a B picture: one that is shown before a picture that is sent before it. Such a stream
 /// cannot be played by WebRTC clients, which show what comes at once.
 pub fn is_b_slice(unit: &[u8]) -> bool {
-    let Some((header, body)) = unit.split_first() else { return false };
+    let Some((header, body)) = unit.split_first() else {
+        return false;
+    };
     if !matches!(header & UNIT_TYPE, SLICE | PARTITION) {
         return false;
     }
-    let mut bits = Bits { bytes: body, position: 0 };
+    let mut bits = Bits {
+        bytes: body,
+        position: 0,
+    };
     // The first macroblock of the slice is before its type.
-    bits.exp_golomb().and_then(|_| bits.exp_golomb()).is_some_and(|slice_type| slice_type % 5 == 1)
+    bits.exp_golomb()
+        .and_then(|_| bits.exp_golomb())
+        .is_some_and(|slice_type| slice_type % 5 == 1)
 }
 
 /// Reads bits. Emulation prevention does not matter for the few bits at the start of a slice.
@@ -176,7 +200,11 @@ const FORMAT_AAC: u8 = 10;
 pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
     let (header, rest) = body.split_first()?;
     let first = rest.first()?;
-    Some(if header >> 4 == FORMAT_AAC && *first == 0 { AudioTag::Parameters } else { AudioTag::Sound })
+    Some(if header >> 4 == FORMAT_AAC && *first == 0 {
+        AudioTag::Parameters
+    } else {
+        AudioTag::Sound
+    })
 }
 
 /// What a message carries, as FLV numbers it.
@@ -245,11 +273,16 @@ impl FileReader {
 
 /// Reads a tag: its length, and what it holds if that is video.
 fn read_tag(bytes: &[u8]) -> Option<(usize, Option<TimedMessage>)> {
-    let [kind, s0, s1, s2, t0, t1, t2, extension, _, _, _, rest @ ..] = bytes else { return None };
+    let [kind, s0, s1, s2, t0, t1, t2, extension, _, _, _, rest @ ..] = bytes else {
+        return None;
+    };
     let size = usize::try_from(u32::from_be_bytes([0, *s0, *s1, *s2])).ok()?;
     let body = rest.get(..size + TAG_TRAILER)?.get(..size)?;
     let time = u32::from_be_bytes([*extension, *t0, *t1, *t2]);
-    Some((TAG_HEADER + size + TAG_TRAILER, (*kind == Medium::Video as u8).then(|| (time, body.to_vec()))))
+    Some((
+        TAG_HEADER + size + TAG_TRAILER,
+        (*kind == Medium::Video as u8).then(|| (time, body.to_vec())),
+    ))
 }
 
 #[cfg(test)]
@@ -258,15 +291,29 @@ mod tests {
 
     use super::*;
 
-    const RECORD: [u8; 19] = [0x17, 0, 0, 0, 0, 1, 0x42, 0xc0, 0x1f, 0xff, 0xe1, 0, 2, 0x67, 0x42, 1, 0, 1, 0x68];
+    const RECORD: [u8; 19] = [
+        0x17, 0, 0, 0, 0, 1, 0x42, 0xc0, 0x1f, 0xff, 0xe1, 0, 2, 0x67, 0x42, 1, 0, 1, 0x68,
+    ];
 
     #[test]
     fn parameters_and_frames_of_h264_are_read() {
-        let parameters = AvcParameters { length_size: 4, sets: vec![vec![0x67, 0x42], vec![0x68]] };
+        let parameters = AvcParameters {
+            length_size: 4,
+            sets: vec![vec![0x67, 0x42], vec![0x68]],
+        };
         assert_eq!(read_video(&RECORD), Some(VideoTag::Parameters(parameters)));
         let frame = [0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9, 0, 0, 0, 1, 0x06];
-        let Some(VideoTag::Frame { is_key: false, units: bytes }) = read_video(&frame) else { panic!("a frame") };
-        assert_eq!(units(bytes, 4).collect::<Vec<_>>(), [&[0x41, 9][..], &[0x06]]);
+        let Some(VideoTag::Frame {
+            is_key: false,
+            units: bytes,
+        }) = read_video(&frame)
+        else {
+            panic!("a frame")
+        };
+        assert_eq!(
+            units(bytes, 4).collect::<Vec<_>>(),
+            [&[0x41, 9][..], &[0x06]]
+        );
         assert_eq!(read_video(&[0x57, 0]), Some(VideoTag::Nothing));
         assert_eq!(read_video(&[0x17, 2, 0, 0, 0]), Some(VideoTag::Nothing));
     }
@@ -274,8 +321,17 @@ mod tests {
     #[test]
     fn other_codecs_are_named_and_malformed_messages_are_not_read() {
         assert_eq!(read_video(&[0x12, 1]), Some(VideoTag::OtherCodec(2)));
-        assert_eq!(read_video(&[0x90, b'h', b'v', b'c', b'1']), Some(VideoTag::OtherCodec(255)));
-        for malformed in [&[][..], &[0x17], &[0x17, 0, 0, 0, 0], &RECORD[..18], &[0x17, 0, 0, 0, 0, 2, 0, 0, 0, 0xff]] {
+        assert_eq!(
+            read_video(&[0x90, b'h', b'v', b'c', b'1']),
+            Some(VideoTag::OtherCodec(255))
+        );
+        for malformed in [
+            &[][..],
+            &[0x17],
+            &[0x17, 0, 0, 0, 0],
+            &RECORD[..18],
+            &[0x17, 0, 0, 0, 0, 2, 0, 0, 0, 0xff],
+        ] {
             assert_eq!(read_video(malformed), None, "{malformed:?}");
         }
     }
@@ -297,7 +353,10 @@ mod tests {
 
     #[test]
     fn aac_has_parameters_and_sound() {
-        assert_eq!(read_audio(&[0xaf, 0, 0x12, 0x10]), Some(AudioTag::Parameters));
+        assert_eq!(
+            read_audio(&[0xaf, 0, 0x12, 0x10]),
+            Some(AudioTag::Parameters)
+        );
         assert_eq!(read_audio(&[0xaf, 1, 0x21]), Some(AudioTag::Sound));
         assert_eq!(read_audio(&[0x2f, 0]), Some(AudioTag::Sound));
         assert_eq!(read_audio(&[]), None);

@@ -25,13 +25,21 @@ pub struct Permit {
 impl ConnectionLimits {
     /// Counts a connection; `None` if there are too many.
     pub fn admit(&self, address: IpAddr) -> Option<Permit> {
-        let (client, is_local) = (ClientAddress::from(address), address.to_canonical().is_loopback());
+        let (client, is_local) = (
+            ClientAddress::from(address),
+            address.to_canonical().is_loopback(),
+        );
         let mut counts = self.0.lock();
-        if counts.total() >= CONNECTIONS || (counts.get(&client) >= CONNECTIONS_PER_ADDRESS && !is_local) {
+        if counts.total() >= CONNECTIONS
+            || (counts.get(&client) >= CONNECTIONS_PER_ADDRESS && !is_local)
+        {
             return None;
         }
         counts.add(client);
-        Some(Permit { limits: self.clone(), client })
+        Some(Permit {
+            limits: self.clone(),
+            client,
+        })
     }
 }
 
@@ -49,8 +57,9 @@ mod tests {
     fn connections_are_limited_by_network_and_in_all() {
         let limits = ConnectionLimits::default();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        let mut permits: Vec<_> =
-            (1..=16).map(|host| limits.admit(address(&format!("2001:db8::{host}"))).unwrap()).collect();
+        let mut permits: Vec<_> = (1..=16)
+            .map(|host| limits.admit(address(&format!("2001:db8::{host}"))).unwrap())
+            .collect();
         assert!(limits.admit(address("2001:db8::ffff")).is_none());
         assert!(limits.admit(address("2001:db8:0:1::1")).is_some());
         permits.pop();

@@ -42,11 +42,18 @@ impl EmbeddedPlane {
     ///
     /// # Errors
     /// The socket cannot be used.
-    pub fn serve_rtmp(&self, socket: std::net::TcpListener, tls: Option<RtmpTls>) -> io::Result<RtmpListener> {
+    pub fn serve_rtmp(
+        &self,
+        socket: std::net::TcpListener,
+        tls: Option<RtmpTls>,
+    ) -> io::Result<RtmpListener> {
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from_std(socket)?;
         let address = listener.local_addr()?;
-        Ok(RtmpListener { address, task: tokio::spawn(accept(self.clone(), listener, tls)) })
+        Ok(RtmpListener {
+            address,
+            task: tokio::spawn(accept(self.clone(), listener, tls)),
+        })
     }
 }
 
@@ -62,13 +69,17 @@ async fn accept(plane: EmbeddedPlane, listener: TcpListener, tls: Option<RtmpTls
             }
         };
         // One too many is closed.
-        let Some(permit) = limits.admit(address.ip()) else { continue };
+        let Some(permit) = limits.admit(address.ip()) else {
+            continue;
+        };
         let (plane, tls) = (plane.clone(), tls.clone());
         tokio::spawn(async move {
             let _permit = permit;
             // One that does not speak TLS, or not in time, is closed.
             if let Some(stream) = open(stream, tls).await {
-                Connection::new(plane, stream, address.ip().into()).run().await;
+                Connection::new(plane, stream, address.ip().into())
+                    .run()
+                    .await;
             }
         });
     }

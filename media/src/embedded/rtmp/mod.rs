@@ -26,8 +26,8 @@ mod transcoding;
 #[cfg(feature = "fuzzing")]
 pub mod machine {
     pub use super::flv::{
-        AudioTag, AvcParameters, FileReader, Medium, TimedMessage, VideoTag, file_header, file_tag, is_b_slice,
-        read_audio, read_video, units,
+        AudioTag, AvcParameters, FileReader, Medium, TimedMessage, VideoTag, file_header, file_tag,
+        is_b_slice, read_audio, read_video, units,
     };
     pub use super::ogg_packets::OggPackets;
     pub use super::session::{RtmpError, RtmpEvent, RtmpSession};

@@ -17,7 +17,12 @@ pub struct OggPackets {
 
 impl Default for OggPackets {
     fn default() -> Self {
-        Self { buffer: Vec::new(), packets: BasePacketReader::new(), headers: 0, is_broken: false }
+        Self {
+            buffer: Vec::new(),
+            packets: BasePacketReader::new(),
+            headers: 0,
+            is_broken: false,
+        }
     }
 }
 
@@ -47,9 +52,14 @@ impl OggPackets {
         };
         let sizes = self.buffer.get(HEADER..HEADER + segments)?.to_vec();
         let size = page.parse_segments(sizes);
-        let contents = self.buffer.get(HEADER + segments..HEADER + segments + size)?.to_vec();
+        let contents = self
+            .buffer
+            .get(HEADER + segments..HEADER + segments + size)?
+            .to_vec();
         self.buffer.drain(..HEADER + segments + size);
-        let pushed = page.parse_packet_data(contents).and_then(|page| self.packets.push_page(page));
+        let pushed = page
+            .parse_packet_data(contents)
+            .and_then(|page| self.packets.push_page(page));
         self.is_broken = pushed.is_err();
         pushed.ok()
     }
@@ -64,8 +74,13 @@ mod tests {
 
     fn stream(packets: &[Vec<u8>]) -> Vec<u8> {
         let mut writer = PacketWriter::new(Vec::new());
-        for packet in [b"OpusHead".to_vec(), b"OpusTags".to_vec()].iter().chain(packets) {
-            writer.write_packet(packet.clone(), 7, PacketWriteEndInfo::EndPage, 0).unwrap();
+        for packet in [b"OpusHead".to_vec(), b"OpusTags".to_vec()]
+            .iter()
+            .chain(packets)
+        {
+            writer
+                .write_packet(packet.clone(), 7, PacketWriteEndInfo::EndPage, 0)
+                .unwrap();
         }
         writer.into_inner()
     }

@@ -3,7 +3,9 @@
 use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium};
+use conclave_rtc::{
+    Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium,
+};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
@@ -27,7 +29,13 @@ pub struct RtmpPublisher {
 impl RtmpPublisher {
     /// Creates the participant of an encoder that has been admitted.
     pub const fn new(join: EncoderJoin) -> Self {
-        Self { join, has_peer: false, audio: None, video: None, is_over: false }
+        Self {
+            join,
+            has_peer: false,
+            audio: None,
+            video: None,
+            is_over: false,
+        }
     }
 
     /// Returns the sid of its join.
@@ -68,7 +76,9 @@ impl RtmpPublisher {
             self.add_peer(machine);
         }
         // It fails if the encoder was disconnected; the notice is on its way.
-        let Ok(info) = machine.announce_track(&self.join.sid, &announcement(codec)) else { return };
+        let Ok(info) = machine.announce_track(&self.join.sid, &announcement(codec)) else {
+            return;
+        };
         let track = info.sid.parse().ok();
         match codec.medium() {
             TrackMedium::Audio => self.audio = track,
@@ -77,7 +87,9 @@ impl RtmpPublisher {
     }
 
     fn add_peer(&mut self, machine: &mut Machine) {
-        let Some(permissions) = machine.peer_permissions(&self.join.sid) else { return };
+        let Some(permissions) = machine.peer_permissions(&self.join.sid) else {
+            return;
+        };
         let peer = NewPeer {
             sid: self.join.sid.clone(),
             identity: self.join.identity.clone(),
@@ -94,7 +106,8 @@ impl RtmpPublisher {
     /// Returns the command that forwards packets; `None` if the medium is not published.
     pub fn forward(&self, medium: TrackMedium, packets: Vec<SourcePacket>) -> Option<Command> {
         let track = self.track(medium)?.clone();
-        (!packets.is_empty()).then(|| PeerCommand::Packets { track, packets }.for_peer(self.join.sid.clone()))
+        (!packets.is_empty())
+            .then(|| PeerCommand::Packets { track, packets }.for_peer(self.join.sid.clone()))
     }
 
     /// Handles an event of the media worker. Returns whether the join was reported by it, so that the answer to the report has to
@@ -102,7 +115,12 @@ impl RtmpPublisher {
     pub fn handle_media(&self, machine: &mut Machine, event: PeerEvent, now: Timestamp) -> bool {
         match event {
             PeerEvent::Connected => return machine.connected(&self.join.sid, now),
-            PeerEvent::TrackPublished { track, mid, codec, layers } => {
+            PeerEvent::TrackPublished {
+                track,
+                mid,
+                codec,
+                layers,
+            } => {
                 let section = MediaSection { mid, codec, layers };
                 machine.track_negotiated(&self.join.sid, &track, section, now);
             }
@@ -128,16 +146,27 @@ impl RtmpPublisher {
 /// Returns the announcement of a track, as a client would make it.
 fn announcement(codec: Codec) -> AddTrackRequest {
     // An encoder sends a programme rather than speech.
-    let programme = vec![AudioTrackFeature::TfStereo.into(), AudioTrackFeature::TfNoDtx.into()];
+    let programme = vec![
+        AudioTrackFeature::TfStereo.into(),
+        AudioTrackFeature::TfNoDtx.into(),
+    ];
     let (kind, source, cid, audio_features) = match codec.medium() {
-        TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone, "audio", programme),
+        TrackMedium::Audio => (
+            TrackKind::Audio,
+            TrackSource::Microphone,
+            "audio",
+            programme,
+        ),
         TrackMedium::Video => (TrackKind::Video, TrackSource::Camera, "video", Vec::new()),
     };
     AddTrackRequest {
         cid: cid.into(),
         r#type: track_kind_to_proto(kind).into(),
         source: source_to_proto(source).into(),
-        simulcast_codecs: vec![SimulcastCodec { codec: codec.mime_type().into(), ..SimulcastCodec::default() }],
+        simulcast_codecs: vec![SimulcastCodec {
+            codec: codec.mime_type().into(),
+            ..SimulcastCodec::default()
+        }],
         audio_features,
         ..AddTrackRequest::default()
     }

@@ -11,7 +11,9 @@ use conclave_model::ingress::StreamKeyHash;
 use rml_rtmp::chunk_io::ChunkDeserializer;
 use rml_rtmp::handshake::{Handshake, HandshakeProcessResult, PeerType};
 use rml_rtmp::messages::MessagePayload;
-use rml_rtmp::sessions::{ServerSession, ServerSessionConfig, ServerSessionEvent, ServerSessionResult};
+use rml_rtmp::sessions::{
+    ServerSession, ServerSessionConfig, ServerSessionEvent, ServerSessionResult,
+};
 
 /// The application of the urls that encoders are given.
 const APPLICATION: &str = "live";
@@ -110,18 +112,29 @@ impl RtmpSession {
     /// # Errors
     /// The connection has to be closed.
     pub fn accept(&mut self) -> Result<(), RtmpError> {
-        let State::Open(open) = &mut self.state else { return Err(RtmpError::Protocol) };
+        let State::Open(open) = &mut self.state else {
+            return Err(RtmpError::Protocol);
+        };
         let request = open.request.take().ok_or(RtmpError::Protocol)?;
-        let results = open.session.accept_request(request).map_err(|_| RtmpError::Protocol)?;
+        let results = open
+            .session
+            .accept_request(request)
+            .map_err(|_| RtmpError::Protocol)?;
         open.is_publishing = true;
         self.handle_results(results)
     }
 
     /// Tells the encoder that it may not publish. The connection is to be closed once the output is sent.
     pub fn refuse(&mut self, reason: &str) {
-        let State::Open(open) = &mut self.state else { return };
-        let Some(request) = open.request.take() else { return };
-        let results = open.session.reject_request(request, "NetStream.Publish.BadName", reason);
+        let State::Open(open) = &mut self.state else {
+            return;
+        };
+        let Some(request) = open.request.take() else {
+            return;
+        };
+        let results = open
+            .session
+            .reject_request(request, "NetStream.Publish.BadName", reason);
         // An encoder that cannot be told sees that the connection is closed.
         let _ = results.map(|results| self.handle_results(results));
     }
@@ -147,7 +160,10 @@ impl RtmpSession {
                     self.output.extend(response_bytes);
                     Ok(())
                 }
-                Ok(HandshakeProcessResult::Completed { response_bytes, remaining_bytes }) => {
+                Ok(HandshakeProcessResult::Completed {
+                    response_bytes,
+                    remaining_bytes,
+                }) => {
                     self.output.extend(response_bytes);
                     self.open(&remaining_bytes)
                 }
@@ -155,16 +171,27 @@ impl RtmpSession {
             },
             State::Open(open) => {
                 open.guard.check(bytes)?;
-                let results = open.session.handle_input(bytes).map_err(|_| RtmpError::Protocol)?;
+                let results = open
+                    .session
+                    .handle_input(bytes)
+                    .map_err(|_| RtmpError::Protocol)?;
                 self.handle_results(results)
             }
         }
     }
 
     fn open(&mut self, remaining: &[u8]) -> Result<(), RtmpError> {
-        let config = ServerSessionConfig { chunk_size: CHUNK_SIZE, ..ServerSessionConfig::new() };
+        let config = ServerSessionConfig {
+            chunk_size: CHUNK_SIZE,
+            ..ServerSessionConfig::new()
+        };
         let (session, results) = ServerSession::new(config).map_err(|_| RtmpError::Protocol)?;
-        let open = Open { session, guard: Guard::new(), request: None, is_publishing: false };
+        let open = Open {
+            session,
+            guard: Guard::new(),
+            request: None,
+            is_publishing: false,
+        };
         self.state = State::Open(Box::new(open));
         self.handle_results(results)?;
         self.handle(remaining)
@@ -184,27 +211,43 @@ impl RtmpSession {
 
     fn handle_event(&mut self, event: ServerSessionEvent) -> Result<(), RtmpError> {
         match event {
-            ServerSessionEvent::ConnectionRequested { request_id, app_name } => {
+            ServerSessionEvent::ConnectionRequested {
+                request_id,
+                app_name,
+            } => {
                 if app_name.trim_matches('/') != APPLICATION {
                     return Err(RtmpError::Unsupported);
                 }
-                let State::Open(open) = &mut self.state else { return Err(RtmpError::Protocol) };
-                let results = open.session.accept_request(request_id).map_err(|_| RtmpError::Protocol)?;
+                let State::Open(open) = &mut self.state else {
+                    return Err(RtmpError::Protocol);
+                };
+                let results = open
+                    .session
+                    .accept_request(request_id)
+                    .map_err(|_| RtmpError::Protocol)?;
                 self.handle_results(results)
             }
-            ServerSessionEvent::PublishStreamRequested { request_id, stream_key, .. } => {
-                self.request_publishing(request_id, &stream_key)
-            }
+            ServerSessionEvent::PublishStreamRequested {
+                request_id,
+                stream_key,
+                ..
+            } => self.request_publishing(request_id, &stream_key),
             ServerSessionEvent::PublishStreamFinished { .. } => {
                 self.events.push_back(RtmpEvent::Finished);
                 Ok(())
             }
-            ServerSessionEvent::VideoDataReceived { data, timestamp, .. } => {
-                self.events.push_back(RtmpEvent::Video(timestamp.value, data.into()));
+            ServerSessionEvent::VideoDataReceived {
+                data, timestamp, ..
+            } => {
+                self.events
+                    .push_back(RtmpEvent::Video(timestamp.value, data.into()));
                 Ok(())
             }
-            ServerSessionEvent::AudioDataReceived { data, timestamp, .. } => {
-                self.events.push_back(RtmpEvent::Audio(timestamp.value, data.into()));
+            ServerSessionEvent::AudioDataReceived {
+                data, timestamp, ..
+            } => {
+                self.events
+                    .push_back(RtmpEvent::Audio(timestamp.value, data.into()));
                 Ok(())
             }
             ServerSessionEvent::PlayStreamRequested { .. } => Err(RtmpError::Unsupported),
@@ -215,12 +258,15 @@ impl RtmpSession {
 
     /// Notes the request to publish. Encoders may add parameters to the key, like those of a url.
     fn request_publishing(&mut self, request: u32, stream_key: &str) -> Result<(), RtmpError> {
-        let State::Open(open) = &mut self.state else { return Err(RtmpError::Protocol) };
+        let State::Open(open) = &mut self.state else {
+            return Err(RtmpError::Protocol);
+        };
         if open.is_publishing || open.request.replace(request).is_some() {
             return Err(RtmpError::Unsupported);
         }
         let key = stream_key.split('?').next().unwrap_or_default();
-        self.events.push_back(RtmpEvent::Publish(StreamKeyHash::from_key(key)));
+        self.events
+            .push_back(RtmpEvent::Publish(StreamKeyHash::from_key(key)));
         Ok(())
     }
 }
@@ -241,18 +287,29 @@ const AMF0_COMMAND: u8 = 20;
 
 impl Guard {
     fn new() -> Self {
-        Self { chunks: ChunkDeserializer::new(), pending: 0 }
+        Self {
+            chunks: ChunkDeserializer::new(),
+            pending: 0,
+        }
     }
 
     fn check(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
         self.pending += bytes.len();
         let mut input = bytes;
-        while let Some(message) = self.chunks.get_next_message(input).map_err(|_| RtmpError::Protocol)? {
+        while let Some(message) = self
+            .chunks
+            .get_next_message(input)
+            .map_err(|_| RtmpError::Protocol)?
+        {
             input = &[];
             self.pending = 0;
             self.check_message(&message)?;
         }
-        if self.pending > MAX_MESSAGE { Err(RtmpError::TooLarge) } else { Ok(()) }
+        if self.pending > MAX_MESSAGE {
+            Err(RtmpError::TooLarge)
+        } else {
+            Ok(())
+        }
     }
 
     fn check_message(&mut self, message: &MessagePayload) -> Result<(), RtmpError> {
@@ -267,9 +324,15 @@ impl Guard {
     }
 
     fn set_chunk_size(&mut self, data: &[u8]) -> Result<(), RtmpError> {
-        let size = data.first_chunk().map(|size| u32::from_be_bytes(*size)).ok_or(RtmpError::Protocol)?;
+        let size = data
+            .first_chunk()
+            .map(|size| u32::from_be_bytes(*size))
+            .ok_or(RtmpError::Protocol)?;
         match usize::try_from(size) {
-            Ok(size @ 1..=MAX_MESSAGE) => self.chunks.set_max_chunk_size(size).map_err(|_| RtmpError::Protocol),
+            Ok(size @ 1..=MAX_MESSAGE) => self
+                .chunks
+                .set_max_chunk_size(size)
+                .map_err(|_| RtmpError::Protocol),
             _ => Err(RtmpError::TooLarge),
         }
     }
@@ -277,8 +340,15 @@ impl Guard {
 
 /// Refuses values that are too large, or may be too deep: each object and each array begins with one of these bytes.
 fn check_values(data: &[u8]) -> Result<(), RtmpError> {
-    let containers = data.iter().filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a)).count();
-    if data.len() > MAX_COMMAND || containers > MAX_CONTAINERS { Err(RtmpError::TooLarge) } else { Ok(()) }
+    let containers = data
+        .iter()
+        .filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a))
+        .count();
+    if data.len() > MAX_COMMAND || containers > MAX_CONTAINERS {
+        Err(RtmpError::TooLarge)
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -105,22 +105,33 @@ impl MediaStream {
     pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
         let time = self.timeline.message(timestamp, now);
         match flv::read_audio(&body) {
-            Some(AudioTag::Parameters | AudioTag::Sound) => vec![Action::Transcode(Medium::Audio, time, body)],
+            Some(AudioTag::Parameters | AudioTag::Sound) => {
+                vec![Action::Transcode(Medium::Audio, time, body)]
+            }
             None => Vec::new(),
         }
     }
 
     /// Handles a video message.
     pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
-        let message = VideoMessage { time: self.timeline.message(timestamp, now), body };
+        let message = VideoMessage {
+            time: self.timeline.message(timestamp, now),
+            body,
+        };
         match flv::read_video(&message.body) {
             Some(VideoTag::Parameters(parameters)) => {
                 self.parameters = Some(parameters);
                 self.video_header = Some(message.clone());
-                if matches!(self.video, Video::IsTranscoded) { vec![message.transcode()] } else { Vec::new() }
+                if matches!(self.video, Video::IsTranscoded) {
+                    vec![message.transcode()]
+                } else {
+                    Vec::new()
+                }
             }
             Some(VideoTag::Frame { units, .. }) => {
-                let Some(parameters) = &self.parameters else { return Vec::new() };
+                let Some(parameters) = &self.parameters else {
+                    return Vec::new();
+                };
                 let kind = FrameKind::new(units, parameters.length_size);
                 self.frame(kind, message)
             }
@@ -152,7 +163,12 @@ impl MediaStream {
             Video::AwaitsKeyFrame if !kind.is_key => Vec::new(),
             Video::AwaitsKeyFrame => {
                 self.video = Video::IsTranscoded;
-                self.video_header.clone().into_iter().chain([message]).map(VideoMessage::transcode).collect()
+                self.video_header
+                    .clone()
+                    .into_iter()
+                    .chain([message])
+                    .map(VideoMessage::transcode)
+                    .collect()
             }
             Video::IsTranscoded => vec![message.transcode()],
         }
@@ -160,17 +176,27 @@ impl MediaStream {
 
     /// Decides how the video is sent, once enough of it has been seen.
     fn decide(&mut self) -> Vec<Action> {
-        let Video::Unknown(seen) = &mut self.video else { return Vec::new() };
+        let Video::Unknown(seen) = &mut self.video else {
+            return Vec::new();
+        };
         let is_decided = self.unplayable.is_some()
             || seen.len() >= FRAMES_TO_SEE
-            || self.parameters.as_ref().is_some_and(AvcParameters::are_baseline);
+            || self
+                .parameters
+                .as_ref()
+                .is_some_and(AvcParameters::are_baseline);
         if !is_decided {
             return Vec::new();
         }
         let seen = std::mem::take(seen);
         if self.unplayable.is_some() {
             self.video = Video::IsTranscoded;
-            self.video_header.clone().into_iter().chain(seen).map(VideoMessage::transcode).collect()
+            self.video_header
+                .clone()
+                .into_iter()
+                .chain(seen)
+                .map(VideoMessage::transcode)
+                .collect()
         } else {
             self.video = Video::Passes;
             seen.iter().map(|message| self.send(message)).collect()
@@ -178,7 +204,11 @@ impl MediaStream {
     }
 
     fn send(&self, VideoMessage { time, body }: &VideoMessage) -> Action {
-        Action::Send(self.parameters.as_ref().map_or_else(Vec::new, |parameters| packets(parameters, *time, body)))
+        Action::Send(
+            self.parameters
+                .as_ref()
+                .map_or_else(Vec::new, |parameters| packets(parameters, *time, body)),
+        )
     }
 }
 
@@ -191,10 +221,16 @@ impl VideoMessage {
 
 /// Returns the packets of a frame. A key frame comes with its parameters.
 pub fn packets(parameters: &AvcParameters, time: MediaTime, body: &[u8]) -> Vec<SourcePacket> {
-    let Some(VideoTag::Frame { units, .. }) = flv::read_video(body) else { return Vec::new() };
+    let Some(VideoTag::Frame { units, .. }) = flv::read_video(body) else {
+        return Vec::new();
+    };
     let units: Vec<_> = flv::units(units, parameters.length_size).collect();
     let has = |kind| units.iter().any(|unit| unit_type(unit) == Some(kind));
-    let sets = if has(KEY_SLICE) && !has(SEQUENCE_PARAMETERS) { parameters.sets.as_slice() } else { &[] };
+    let sets = if has(KEY_SLICE) && !has(SEQUENCE_PARAMETERS) {
+        parameters.sets.as_slice()
+    } else {
+        &[]
+    };
     let payloads = packetize::h264(sets.iter().map(Vec::as_slice).chain(units));
     let last = payloads.len().saturating_sub(1);
     let packet = |(index, payload): (usize, Arc<[u8]>)| SourcePacket {
@@ -219,7 +255,10 @@ struct FrameKind {
 
 impl FrameKind {
     fn new(units: &[u8], length_size: usize) -> Self {
-        let mut kind = Self { is_key: false, has_b_slice: false };
+        let mut kind = Self {
+            is_key: false,
+            has_b_slice: false,
+        };
         for unit in flv::units(units, length_size) {
             kind.is_key |= unit_type(unit) == Some(KEY_SLICE);
             kind.has_b_slice |= flv::is_b_slice(unit);

@@ -36,7 +36,10 @@ impl MediaTime {
 impl Timeline {
     /// Creates a timeline, which starts with the first message.
     pub const fn new() -> Self {
-        Self { last: None, origin: None }
+        Self {
+            last: None,
+            origin: None,
+        }
     }
 
     /// Returns the time of a message that arrives now.
@@ -55,13 +58,19 @@ impl Timeline {
         let latest = now.checked_sub(time).unwrap_or(now);
         let origin = self.origin.map_or(latest, |origin| origin.min(latest));
         self.origin = Some(origin);
-        MediaTime { time, captured: origin + time }
+        MediaTime {
+            time,
+            captured: origin + time,
+        }
     }
 }
 
 /// Returns the time of a timestamp, from that of another one. Timestamps wrap.
 fn step(time: Duration, from: u32, to: u32) -> Duration {
-    let (ahead, behind) = (u64::from(to.wrapping_sub(from)), u64::from(from.wrapping_sub(to)));
+    let (ahead, behind) = (
+        u64::from(to.wrapping_sub(from)),
+        u64::from(from.wrapping_sub(to)),
+    );
     if ahead <= MAX_STEP {
         time + Duration::from_millis(ahead)
     } else if behind <= MAX_STEP {
@@ -94,8 +103,12 @@ mod tests {
     #[test]
     fn a_timestamp_wraps_and_a_clock_that_is_set_goes_on() {
         let (mut timeline, now) = (Timeline::new(), Instant::now());
-        let times = [u32::MAX - 19, 20, 3_600_000, 3_600_040].map(|timestamp| timeline.message(timestamp, now).time);
-        assert_eq!(times.map(|time| (time - START).as_millis()), [0, 40, 40, 80]);
+        let times = [u32::MAX - 19, 20, 3_600_000, 3_600_040]
+            .map(|timestamp| timeline.message(timestamp, now).time);
+        assert_eq!(
+            times.map(|time| (time - START).as_millis()),
+            [0, 40, 40, 80]
+        );
     }
 
     proptest! {

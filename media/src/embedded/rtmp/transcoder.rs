@@ -65,11 +65,21 @@ impl Transcoder {
                 let _ = sender.blocking_send(made);
             }
         };
-        let (command, on_output) = (command(ffmpeg, medium), Some(Box::new(on_output) as OnOutput));
-        let process = priority.run(|| Process::start_within(command, Some(MEMORY), QUEUE, on_output))?;
+        let (command, on_output) = (
+            command(ffmpeg, medium),
+            Some(Box::new(on_output) as OnOutput),
+        );
+        let process =
+            priority.run(|| Process::start_within(command, Some(MEMORY), QUEUE, on_output))?;
         // The queue is empty.
         let _ = process.try_send(flv::file_header(medium));
-        Ok(Self { medium, start, process: Some(process), output, permit: Some(permit) })
+        Ok(Self {
+            medium,
+            start,
+            process: Some(process),
+            output,
+            permit: Some(permit),
+        })
     }
 
     /// Gives ffmpeg a message, without waiting.
@@ -91,7 +101,9 @@ impl Transcoder {
 
     /// Returns why ffmpeg has ended, as it says.
     pub async fn failure(mut self) -> String {
-        let Some(mut process) = self.process.take() else { return String::new() };
+        let Some(mut process) = self.process.take() else {
+            return String::new();
+        };
         let failure = spawn_blocking(move || match process.ended() {
             Some(status) => process.failure(status),
             None => "ffmpeg closed its output".into(),
@@ -118,21 +130,55 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
     let mut command = ffmpeg.command();
     // It begins with what has come first, and decodes each frame at once.
     command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
-    command.args(["-threads", "1", "-probesize", "2048", "-analyzeduration", "1000", "-copyts"]);
+    command.args([
+        "-threads",
+        "1",
+        "-probesize",
+        "2048",
+        "-analyzeduration",
+        "1000",
+        "-copyts",
+    ]);
     command.args(["-f", "flv", "-i", "pipe:0"]);
     match medium {
         Medium::Audio => {
             // Gaps are filled, so that each packet has its time.
-            command.args(["-vn", "-af", "aresample=48000:async=1:first_pts=0", "-ac", "2"]);
-            command.args(["-c:a", "libopus", "-b:a", "128k", "-application", "audio", "-frame_duration", "20"]);
+            command.args([
+                "-vn",
+                "-af",
+                "aresample=48000:async=1:first_pts=0",
+                "-ac",
+                "2",
+            ]);
+            command.args([
+                "-c:a",
+                "libopus",
+                "-b:a",
+                "128k",
+                "-application",
+                "audio",
+                "-frame_duration",
+                "20",
+            ]);
             command.args(["-f", "ogg", "-page_duration", "20000"]);
         }
         Medium::Video => {
             command.arg("-an").args(ffmpeg.keep_timestamps());
-            command.args(["-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-profile:v", "baseline"]);
+            command.args([
+                "-c:v",
+                "libx264",
+                "-preset",
+                "veryfast",
+                "-tune",
+                "zerolatency",
+                "-profile:v",
+                "baseline",
+            ]);
             // Its memory is limited, and each thread takes some.
             command.args(["-threads", "4"]);
-            command.args(["-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M"]);
+            command.args([
+                "-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M",
+            ]);
             command.args(["-f", "flv", "-flvflags", "no_duration_filesize"]);
         }
     }
@@ -159,18 +205,29 @@ impl Reader {
             Medium::Audio => Format::Ogg(OggPackets::default()),
             Medium::Video => Format::Flv(FileReader::default()),
         };
-        Self { start, packets: 0, format }
+        Self {
+            start,
+            packets: 0,
+            format,
+        }
     }
 
     fn read(&mut self, bytes: &[u8]) -> Vec<Transcoded> {
         match &mut self.format {
             Format::Ogg(ogg) => {
                 let packets = ogg.read(bytes);
-                packets.into_iter().map(|packet| self.sound(packet)).collect()
+                packets
+                    .into_iter()
+                    .map(|packet| self.sound(packet))
+                    .collect()
             }
             Format::Flv(flv) => {
-                let time = |milliseconds: u32| self.start + Duration::from_millis(milliseconds.into());
-                flv.read(bytes).into_iter().map(|(at, body)| Transcoded::Video(time(at), body)).collect()
+                let time =
+                    |milliseconds: u32| self.start + Duration::from_millis(milliseconds.into());
+                flv.read(bytes)
+                    .into_iter()
+                    .map(|(at, body)| Transcoded::Video(time(at), body))
+                    .collect()
             }
         }
     }
@@ -192,10 +249,26 @@ mod tests {
         let mut reader = Reader::new(Medium::Audio, start);
         let times: Vec<_> = (0..2).map(|_| reader.sound(vec![1])).collect();
         let time = |micros| start + Duration::from_micros(micros) - PRE_SKIP;
-        assert_eq!(times, [Transcoded::Sound(time(0), vec![1]), Transcoded::Sound(time(20_000), vec![1])]);
+        assert_eq!(
+            times,
+            [
+                Transcoded::Sound(time(0), vec![1]),
+                Transcoded::Sound(time(20_000), vec![1])
+            ]
+        );
         let mut reader = Reader::new(Medium::Video, start);
-        let file = [flv::file_header(Medium::Video), flv::file_tag(Medium::Video, 40, &[7]).unwrap()].concat();
+        let file = [
+            flv::file_header(Medium::Video),
+            flv::file_tag(Medium::Video, 40, &[7]).unwrap(),
+        ]
+        .concat();
         let made = reader.read(&file);
-        assert_eq!(made, [Transcoded::Video(start + Duration::from_millis(40), vec![7])]);
+        assert_eq!(
+            made,
+            [Transcoded::Video(
+                start + Duration::from_millis(40),
+                vec![7]
+            )]
+        );
     }
 }

@@ -83,7 +83,13 @@ impl Transcoding {
         (time, body): (MediaTime, Vec<u8>),
     ) -> Result<(), TranscodeError> {
         self.check_size(&body)?;
-        if !self.has_made && self.awaited_since.get_or_insert_with(Instant::now).elapsed() > FIRST_RESULT {
+        if !self.has_made
+            && self
+                .awaited_since
+                .get_or_insert_with(Instant::now)
+                .elapsed()
+                > FIRST_RESULT
+        {
             return Err(TranscodeError("ffmpeg makes nothing of it".into()));
         }
         self.is_extended = self.medium == Medium::Video && flv::read_extended(&body).is_some();
@@ -98,10 +104,17 @@ impl Transcoding {
             }
             self.start(plane, project, time).await?;
         }
-        if self.awaits_key.is_some_and(|since| since.elapsed() < KEY_FRAME_WAIT) && role == Role::Other {
+        if self
+            .awaits_key
+            .is_some_and(|since| since.elapsed() < KEY_FRAME_WAIT)
+            && role == Role::Other
+        {
             return Ok(());
         }
-        let sent = self.running.as_ref().map(|running| running.send(time, &body));
+        let sent = self
+            .running
+            .as_ref()
+            .map(|running| running.send(time, &body));
         self.awaits_key = (sent == Some(Err(SendError::Full))).then(Instant::now);
         Ok(())
     }
@@ -113,7 +126,9 @@ impl Transcoding {
                 self.length_size = parameters.length_size;
                 of_units(parameters.sets.iter().map(Vec::as_slice))
             }
-            (Medium::Video, Some(VideoTag::Frame { units, .. })) => of_units(flv::units(units, self.length_size)),
+            (Medium::Video, Some(VideoTag::Frame { units, .. })) => {
+                of_units(flv::units(units, self.length_size))
+            }
             _ => Announced::Nothing,
         };
         match announced {
@@ -139,15 +154,24 @@ impl Transcoding {
         if self.is_extended && !ffmpeg.reads_enhanced_flv() {
             let version = &ffmpeg.version;
             let problem = "ffmpeg reads HEVC, AV1 and VP9 of RTMP encoders from version 6.1 on";
-            return Err(TranscodeError(format!("{problem}, and this one is {version}")));
+            return Err(TranscodeError(format!(
+                "{problem}, and this one is {version}"
+            )));
         }
         let (medium, start) = (self.medium, time.time);
         let permit = take_permit(plane, medium, project)
             .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
-        let priority = plane.inner().jobs.as_ref().map_or(Priority::new(0), |jobs| jobs.engine().priority());
-        let started = spawn_blocking(move || Transcoder::start((&ffmpeg, priority), medium, start, permit)).await;
+        let priority = plane
+            .inner()
+            .jobs
+            .as_ref()
+            .map_or(Priority::new(0), |jobs| jobs.engine().priority());
+        let started =
+            spawn_blocking(move || Transcoder::start((&ffmpeg, priority), medium, start, permit))
+                .await;
         let started = started.map_err(|_| TranscodeError("ffmpeg could not be started".into()))?;
-        let running = started.map_err(|error| TranscodeError(format!("ffmpeg cannot be started: {error}")))?;
+        let running = started
+            .map_err(|error| TranscodeError(format!("ffmpeg cannot be started: {error}")))?;
         if let Some(header) = &self.header {
             // The queue is empty.
             let _ = running.send(time, header);
@@ -162,12 +186,16 @@ impl Transcoding {
     /// ffmpeg has ended too often.
     pub async fn next(&mut self) -> Result<Transcoded, TranscodeError> {
         loop {
-            let Some(running) = &mut self.running else { std::future::pending().await };
+            let Some(running) = &mut self.running else {
+                std::future::pending().await
+            };
             if let Some(made) = running.next().await {
                 self.has_made = true;
                 return Ok(made);
             }
-            let Some(ended) = self.running.take() else { continue };
+            let Some(ended) = self.running.take() else {
+                continue;
+            };
             self.failures += 1;
             let failure = redact_urls(&ended.failure().await);
             log::warn!(failures = self.failures; "ffmpeg for an RTMP encoder ended: {failure}");
@@ -179,7 +207,11 @@ impl Transcoding {
 }
 
 /// Takes the permit of a transcoder; `None` if the server or the project has none left.
-fn take_permit(plane: &EmbeddedPlane, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
+fn take_permit(
+    plane: &EmbeddedPlane,
+    medium: Medium,
+    project: &ProjectId,
+) -> Option<ProjectPermit> {
     let transcoders = plane.inner().jobs.as_ref()?.engine().transcoders();
     match medium {
         Medium::Audio => transcoders.take_sound(project),
@@ -220,15 +252,40 @@ mod tests {
     #[test]
     fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
         // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.
-        let set =
-            [0x67, 66, 0xc0, 31, 0b1101_1000, 0b0100_0100, 0, 0b0100_0000, 0, 0, 0b0010_0000, 0b0000_0110, 0b1000_0000];
-        let parameters = [&[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 31, 0xff, 0xe1, 0, 13][..], &set, &[1, 0, 1, 0x68]].concat();
+        let set = [
+            0x67,
+            66,
+            0xc0,
+            31,
+            0b1101_1000,
+            0b0100_0100,
+            0,
+            0b0100_0000,
+            0,
+            0,
+            0b0010_0000,
+            0b0000_0110,
+            0b1000_0000,
+        ];
+        let parameters = [
+            &[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 31, 0xff, 0xe1, 0, 13][..],
+            &set,
+            &[1, 0, 1, 0x68],
+        ]
+        .concat();
         let frame = [&[0x17, 1, 0, 0, 0, 0, 0, 0, 13][..], &set].concat();
         for body in [parameters, frame] {
-            assert!(Transcoding::new(Medium::Video).check_size(&body).is_err(), "{body:?}");
+            assert!(
+                Transcoding::new(Medium::Video).check_size(&body).is_err(),
+                "{body:?}"
+            );
             assert!(Transcoding::new(Medium::Audio).check_size(&body).is_ok());
         }
-        assert!(Transcoding::new(Medium::Video).check_size(&[0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9]).is_ok());
+        assert!(
+            Transcoding::new(Medium::Video)
+                .check_size(&[0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9])
+                .is_ok()
+        );
     }
 
     #[test]
@@ -239,7 +296,10 @@ mod tests {
         assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), Role::Other);
         assert_eq!(role(Medium::Video, &[0x22, 0]), Role::Entry);
         let extended = |first: u8| role(Medium::Video, &[&[first][..], b"hvc1", &[0; 8]].concat());
-        assert_eq!([0x90, 0x91, 0x93].map(extended), [Role::Header, Role::Entry, Role::Entry]);
+        assert_eq!(
+            [0x90, 0x91, 0x93].map(extended),
+            [Role::Header, Role::Entry, Role::Entry]
+        );
         assert_eq!([0xa1, 0xa3, 0x92, 0x94].map(extended), [Role::Other; 4]);
     }
 }

@@ -23,7 +23,12 @@ struct FakeSink {
 
 impl FakeSink {
     fn take_events(&self) -> Vec<MediaEvent> {
-        self.reports.lock().unwrap().drain(..).map(|report| report.event).collect()
+        self.reports
+            .lock()
+            .unwrap()
+            .drain(..)
+            .map(|report| report.event)
+            .collect()
     }
 
     fn hold(&self) {
@@ -61,7 +66,12 @@ fn room() -> NamespacedRoom {
 }
 
 fn camera() -> NewTrack {
-    NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false }
+    NewTrack {
+        kind: TrackKind::Video,
+        source: TrackSource::Camera,
+        name: None,
+        muted: false,
+    }
 }
 
 impl TestPlane {
@@ -69,10 +79,20 @@ impl TestPlane {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
         let sink = Arc::new(FakeSink::default());
-        let mut builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(&signer), "ws://localhost", sink.clone());
+        let mut builder = EmbeddedPlane::builder(
+            clock.clone(),
+            Arc::clone(&signer),
+            "ws://localhost",
+            sink.clone(),
+        );
         builder.has_sandbox = true;
         let plane = builder.build();
-        Self { plane, sink, clock, signer }
+        Self {
+            plane,
+            sink,
+            clock,
+            signer,
+        }
     }
 
     fn token(&self, identity: &str) -> Secret {
@@ -118,10 +138,21 @@ async fn a_participant_is_in_the_room_once_the_control_plane_has_accepted_its_jo
 
     test.sink.release().pop().unwrap().send(Ok(())).unwrap();
     let joined = joining.await.unwrap().unwrap();
-    assert_eq!((joined.room.as_str(), joined.identity.as_str()), ("stand-up", "alice"));
+    assert_eq!(
+        (joined.room.as_str(), joined.identity.as_str()),
+        ("stand-up", "alice")
+    );
     assert_eq!(joined.role, Some("host".parse().unwrap()));
-    let listed = test.plane.participant(&room(), &joined.identity).await.unwrap().unwrap();
-    assert_eq!((listed.sid, listed.state), (joined.sid, ParticipantState::Active));
+    let listed = test
+        .plane
+        .participant(&room(), &joined.identity)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (listed.sid, listed.state),
+        (joined.sid, ParticipantState::Active)
+    );
 }
 
 #[tokio::test]
@@ -138,7 +169,11 @@ async fn a_refused_join_leaves_no_participant_in_the_room() {
     }
     test.sink.take_events();
     assert_eq!(test.join("alice").await.map(|_| ()), Ok(()));
-    assert_eq!(test.sink.take_events().len(), 1, "no participant was replaced");
+    assert_eq!(
+        test.sink.take_events().len(),
+        1,
+        "no participant was replaced"
+    );
 }
 
 #[tokio::test]
@@ -152,8 +187,16 @@ async fn a_join_is_refused_if_the_sink_drops_its_answer_or_is_missing() {
     assert_eq!(joined, Err(SandboxError::Unavailable));
 
     let unconnected = Arc::new(ReportInlet::default());
-    let plane = EmbeddedPlane::builder(test.clock.clone(), Arc::clone(&test.signer), "ws://localhost", unconnected);
-    assert_eq!(plane.build().join(test.token("alice").reveal()).await, Err(SandboxError::Unavailable));
+    let plane = EmbeddedPlane::builder(
+        test.clock.clone(),
+        Arc::clone(&test.signer),
+        "ws://localhost",
+        unconnected,
+    );
+    assert_eq!(
+        plane.build().join(test.token("alice").reveal()).await,
+        Err(SandboxError::Unavailable)
+    );
 }
 
 #[tokio::test]
@@ -174,54 +217,112 @@ async fn a_join_is_completed_even_if_its_caller_disconnects() {
 #[tokio::test]
 async fn invalid_tokens_and_full_rooms_are_different_errors() {
     let test = TestPlane::new();
-    assert_eq!(test.plane.join("nonsense").await, Err(SandboxError::BadToken(TokenError::Malformed)));
+    assert_eq!(
+        test.plane.join("nonsense").await,
+        Err(SandboxError::BadToken(TokenError::Malformed))
+    );
     let old = test.token("alice");
     test.clock.advance(Duration::from_secs(60));
-    assert_eq!(test.plane.join(old.reveal()).await, Err(SandboxError::BadToken(TokenError::Expired)));
+    assert_eq!(
+        test.plane.join(old.reveal()).await,
+        Err(SandboxError::BadToken(TokenError::Expired))
+    );
     for identity in ["alice", "bob", "carol"] {
         test.join(identity).await.unwrap();
     }
     assert_eq!(test.join("dave").await, Err(SandboxError::RoomFull));
-    assert!(test.join("bob").await.is_ok(), "a participant that replaces itself fits into a full room");
+    assert!(
+        test.join("bob").await.is_ok(),
+        "a participant that replaces itself fits into a full room"
+    );
 }
 
 #[tokio::test]
 async fn calls_of_the_port_do_not_await_the_answers_to_their_reports() {
     let test = TestPlane::new();
-    let (alice, bob) = (test.join("alice").await.unwrap().sid, test.join("bob").await.unwrap().sid);
+    let (alice, bob) = (
+        test.join("alice").await.unwrap().sid,
+        test.join("bob").await.unwrap().sid,
+    );
     test.sink.hold();
-    assert_eq!(test.plane.remove_participant(&room(), &alice).await, Ok(true));
-    assert_eq!(test.plane.remove_participant(&room(), &alice).await, Ok(false));
+    assert_eq!(
+        test.plane.remove_participant(&room(), &alice).await,
+        Ok(true)
+    );
+    assert_eq!(
+        test.plane.remove_participant(&room(), &alice).await,
+        Ok(false)
+    );
     test.plane.close_room(&room()).await.unwrap();
     assert_eq!(test.sink.release().len(), 2);
     let last = |view: ClientView| view.inbox.last().map(|entry| entry.notice.clone());
-    assert_eq!(last(test.plane.view(&alice).await.unwrap()), Some(Notice::Removed));
-    assert_eq!(last(test.plane.view(&bob).await.unwrap()), Some(Notice::RoomEnded));
+    assert_eq!(
+        last(test.plane.view(&alice).await.unwrap()),
+        Some(Notice::Removed)
+    );
+    assert_eq!(
+        last(test.plane.view(&bob).await.unwrap()),
+        Some(Notice::RoomEnded)
+    );
 }
 
 #[tokio::test]
 async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
     let test = TestPlane::new();
-    let (alice, bob) = (test.join("alice").await.unwrap().sid, test.join("bob").await.unwrap().sid);
+    let (alice, bob) = (
+        test.join("alice").await.unwrap().sid,
+        test.join("bob").await.unwrap().sid,
+    );
     let track = test.plane.publish(&alice, camera()).await.unwrap();
-    assert!(test.plane.mute(&alice, &track.sid, true).await.unwrap().muted);
-    test.plane.send_data(&alice, b"hi".to_vec(), Some("chat")).await.unwrap();
+    assert!(
+        test.plane
+            .mute(&alice, &track.sid, true)
+            .await
+            .unwrap()
+            .muted
+    );
+    test.plane
+        .send_data(&alice, b"hi".to_vec(), Some("chat"))
+        .await
+        .unwrap();
     test.clock.advance(Duration::from_secs(59));
 
     let view = test.plane.view(&bob).await.unwrap();
-    assert_eq!((view.subscriptions, view.inbox.len()), (vec![track.sid.clone()], 1));
-    let claims = test.signer.verify(view.token.reveal(), test.clock.now()).unwrap();
-    assert_eq!(claims.expires_at, test.clock.now().after(Duration::from_secs(600)));
-    assert_eq!((claims.identity.as_str(), claims.max_kbps()), ("bob", Some(100)));
+    assert_eq!(
+        (view.subscriptions, view.inbox.len()),
+        (vec![track.sid.clone()], 1)
+    );
+    let claims = test
+        .signer
+        .verify(view.token.reveal(), test.clock.now())
+        .unwrap();
+    assert_eq!(
+        claims.expires_at,
+        test.clock.now().after(Duration::from_secs(600))
+    );
+    assert_eq!(
+        (claims.identity.as_str(), claims.max_kbps()),
+        ("bob", Some(100))
+    );
 
     test.plane.unpublish(&alice, &track.sid).await.unwrap();
     test.plane.leave(&bob, Departure::Left).await.unwrap();
     test.clock.advance(Duration::from_secs(2));
     let view = test.plane.view(&bob).await.unwrap();
-    assert_eq!((view.participant.state, view.subscriptions), (ParticipantState::Disconnected, vec![]));
+    assert_eq!(
+        (view.participant.state, view.subscriptions),
+        (ParticipantState::Disconnected, vec![])
+    );
     let expired = test.signer.verify(view.token.reveal(), test.clock.now());
-    assert_eq!(expired, Err(TokenError::Expired), "the token is not refreshed after the leave");
-    assert_eq!(test.plane.leave(&bob, Departure::Left).await, Err(SandboxError::NoSuchParticipant));
+    assert_eq!(
+        expired,
+        Err(TokenError::Expired),
+        "the token is not refreshed after the leave"
+    );
+    assert_eq!(
+        test.plane.leave(&bob, Departure::Left).await,
+        Err(SandboxError::NoSuchParticipant)
+    );
 }
 
 #[tokio::test]
@@ -252,10 +353,18 @@ async fn a_step_of_the_clock_is_no_time_for_joins_bitrates_and_egresses() {
         let alice = test.join("alice").await.unwrap().sid;
         test.plane.set_bitrate(&alice, 200).await.unwrap();
         let inner = test.plane.inner();
-        let claims = test.signer.verify(test.token("bob").reveal(), test.clock.now()).unwrap();
-        let (bob, answers) = inner.call(&room(), |machine, now| machine.request_join(claims, Client::default(), now));
+        let claims = test
+            .signer
+            .verify(test.token("bob").reveal(), test.clock.now())
+            .unwrap();
+        let (bob, answers) = inner.call(&room(), |machine, now| {
+            machine.request_join(claims, Client::default(), now)
+        });
         await_answers(answers).await.unwrap();
-        inner.call(&room(), |machine, now| machine.admit(&bob.unwrap(), now)).0.unwrap();
+        inner
+            .call(&room(), |machine, now| machine.admit(&bob.unwrap(), now))
+            .0
+            .unwrap();
         inner.call(&room(), Machine::start_egress);
         run_other_tasks().await;
         test.sink.take_events();
@@ -267,13 +376,22 @@ async fn a_step_of_the_clock_is_no_time_for_joins_bitrates_and_egresses() {
         for second in 1..=60 {
             test.clock.advance(Duration::from_secs(1));
             run_other_tasks().await;
-            happened.extend(test.sink.take_events().into_iter().map(|event| match event {
-                MediaEvent::Egress(_) => (second, "egress"),
-                MediaEvent::PublishLimit { .. } => (second, "limit"),
-                MediaEvent::JoinAborted { .. } => (second, "aborted"),
-                other => panic!("{other:?}"),
-            }));
+            happened.extend(
+                test.sink
+                    .take_events()
+                    .into_iter()
+                    .map(|event| match event {
+                        MediaEvent::Egress(_) => (second, "egress"),
+                        MediaEvent::PublishLimit { .. } => (second, "limit"),
+                        MediaEvent::JoinAborted { .. } => (second, "aborted"),
+                        other => panic!("{other:?}"),
+                    }),
+            );
         }
-        assert_eq!(happened, [(1, "egress"), (5, "limit"), (60, "aborted")], "{hours} h");
+        assert_eq!(
+            happened,
+            [(1, "egress"), (5, "limit"), (60, "aborted")],
+            "{hours} h"
+        );
     }
 }

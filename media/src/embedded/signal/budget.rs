@@ -9,12 +9,21 @@ use std::sync::Arc;
 use conclave_model::{ClientAddress, Clock, Identity, NamespacedRoom, Rate, RateLimit, RateLimits};
 
 /// Bytes. Descriptions of many tracks are large: browsers take 5 kB for each video.
-const BYTES: Rate = Rate { per_second: 1024 * 1024, burst: 16 * 1024 * 1024 };
+const BYTES: Rate = Rate {
+    per_second: 1024 * 1024,
+    burst: 16 * 1024 * 1024,
+};
 /// Bytes of offers that the server has asked for. They do not count for the address either: in a room that fills, all those of an
 /// office send one for each change, as fast as the server asks them.
-const ASKED_BYTES: Rate = Rate { per_second: 4 * 1024 * 1024, burst: 64 * 1024 * 1024 };
+const ASKED_BYTES: Rate = Rate {
+    per_second: 4 * 1024 * 1024,
+    burst: 64 * 1024 * 1024,
+};
 /// Messages. A long list counts as several, see [`Weight`].
-const MESSAGES: Rate = Rate { per_second: 200, burst: 4_000 };
+const MESSAGES: Rate = Rate {
+    per_second: 200,
+    burst: 4_000,
+};
 /// Changes a second, sustained, unless it is set otherwise.
 pub(in crate::embedded) const DEFAULT_CHANGES: u32 = 20;
 /// Changes at once, as a multiple of those a second.
@@ -54,7 +63,13 @@ pub enum Excess {
 
 impl Excess {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] = [Self::Bytes, Self::Messages, Self::Changes, Self::MessageSize, Self::Unread];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Bytes,
+        Self::Messages,
+        Self::Changes,
+        Self::MessageSize,
+        Self::Unread,
+    ];
 
     /// Its value of the label `limit` in the metrics.
     pub(crate) const fn label(self) -> &'static str {
@@ -85,7 +100,11 @@ impl Weight {
 
     /// Returns the weight of a message with this number of fields.
     pub fn new(bytes: usize, fields: usize) -> Self {
-        Self { bytes, messages: 1 + fields / Self::FIELDS, is_offer: false }
+        Self {
+            bytes,
+            messages: 1 + fields / Self::FIELDS,
+            is_offer: false,
+        }
     }
 }
 
@@ -93,8 +112,9 @@ impl Weight {
 pub(super) fn weight_of_offer(sdp: &str) -> u32 {
     let beyond = |count: usize, (free, step): (usize, usize)| count.saturating_sub(free) / step;
     let lines = sdp.lines().filter(|line| !line.is_empty());
-    let (lines, sections) =
-        lines.fold((0, 0), |(lines, sections), line| (lines + 1, sections + usize::from(line.starts_with("m="))));
+    let (lines, sections) = lines.fold((0, 0), |(lines, sections), line| {
+        (lines + 1, sections + usize::from(line.starts_with("m=")))
+    });
     let more = beyond(lines, LINES_OF_OFFER).max(beyond(sections, SECTIONS_OF_OFFER));
     u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)
 }
@@ -121,7 +141,11 @@ impl<L> Rates<L> {
     /// Makes a limit of each rate.
     fn new(rates: [Rate; 3], limit: impl Fn(Rate) -> L) -> Self {
         let [bytes, messages, changes] = rates.map(limit);
-        Self { bytes, messages, changes }
+        Self {
+            bytes,
+            messages,
+            changes,
+        }
     }
 }
 
@@ -129,12 +153,24 @@ impl Budgets {
     /// Creates the budgets. A participant may make this number of changes a second.
     pub fn new(clock: &Clock, changes_per_second: u32) -> Self {
         let burst = changes_per_second.saturating_mul(CHANGES_AT_ONCE);
-        let changes = Rate { per_second: changes_per_second, burst };
+        let changes = Rate {
+            per_second: changes_per_second,
+            burst,
+        };
         let of_participant = [BYTES, MESSAGES, changes].map(|rate| rate.times(PARTICIPANT_SHARE));
-        let of_address = [BYTES.times(ADDRESS_SHARE), MESSAGES.times(ADDRESS_SHARE), changes.times(ADDRESS_CHANGES)];
+        let of_address = [
+            BYTES.times(ADDRESS_SHARE),
+            MESSAGES.times(ADDRESS_SHARE),
+            changes.times(ADDRESS_CHANGES),
+        ];
         let participants = Rates::new(of_participant, |rate| RateLimits::new(clock, rate));
         let addresses = Rates::new(of_address, |rate| RateLimits::new(clock, rate));
-        Self { clock: clock.clone(), changes, participants, addresses }
+        Self {
+            clock: clock.clone(),
+            changes,
+            participants,
+            addresses,
+        }
     }
 
     /// Returns the budget of a participant's join from this address.
@@ -142,7 +178,9 @@ impl Budgets {
         ClientBudget {
             who,
             address,
-            rates: Rates::new([BYTES, MESSAGES, self.changes], |rate| RateLimit::new(&self.clock, rate)),
+            rates: Rates::new([BYTES, MESSAGES, self.changes], |rate| {
+                RateLimit::new(&self.clock, rate)
+            }),
             change_weight: 1,
             // So that two of them are possible at once.
             most_weight: (self.changes.burst / 2).max(1),
@@ -179,12 +217,25 @@ impl ClientBudget {
             && self.awaited_offers > 0
             && u32::try_from(weight.bytes).is_ok_and(|bytes| self.asked_bytes.take(bytes));
         let (participants, addresses) = (&budgets.participants, &budgets.addresses);
-        if !is_asked && !self.take((&self.rates.bytes, &participants.bytes, &addresses.bytes), weight.bytes) {
+        if !is_asked
+            && !self.take(
+                (&self.rates.bytes, &participants.bytes, &addresses.bytes),
+                weight.bytes,
+            )
+        {
             return Err(Excess::Bytes);
         }
-        let messages = (&self.rates.messages, &participants.messages, &addresses.messages);
+        let messages = (
+            &self.rates.messages,
+            &participants.messages,
+            &addresses.messages,
+        );
         let is_within = self.take(messages, weight.messages);
-        if is_within { Ok(()) } else { Err(Excess::Messages) }
+        if is_within {
+            Ok(())
+        } else {
+            Err(Excess::Messages)
+        }
     }
 
     /// Sets as how many changes one of the client counts: others get all that its participant says of itself with each.
@@ -198,9 +249,17 @@ impl ClientBudget {
     }
 
     fn take_changes(&self, budgets: &Budgets, weight: u32) -> Result<(), Excess> {
-        let changes = (&self.rates.changes, &budgets.participants.changes, &budgets.addresses.changes);
+        let changes = (
+            &self.rates.changes,
+            &budgets.participants.changes,
+            &budgets.addresses.changes,
+        );
         let is_within = self.take(changes, weight.min(self.most_weight) as usize);
-        if is_within { Ok(()) } else { Err(Excess::Changes) }
+        if is_within {
+            Ok(())
+        } else {
+            Err(Excess::Changes)
+        }
     }
 
     /// The server asks the client for an offer, which does not count as a change: in a room that fills, a client with one peer
@@ -222,13 +281,21 @@ impl ClientBudget {
     /// enough.
     fn take(
         &self,
-        (own, of_participant, of_address): (&RateLimit, &RateLimits<Who>, &RateLimits<ClientAddress>),
+        (own, of_participant, of_address): (
+            &RateLimit,
+            &RateLimits<Who>,
+            &RateLimits<ClientAddress>,
+        ),
         number: usize,
     ) -> bool {
-        let Ok(number) = u32::try_from(number) else { return false };
+        let Ok(number) = u32::try_from(number) else {
+            return false;
+        };
         own.take(number)
             && of_participant.take(&self.who, number)
-            && self.address.is_none_or(|address| of_address.take(&address, number))
+            && self
+                .address
+                .is_none_or(|address| of_address.take(&address, number))
     }
 }
 
@@ -245,7 +312,11 @@ mod tests {
 
     use super::*;
 
-    const MESSAGE: Weight = Weight { bytes: 100, messages: 1, is_offer: false };
+    const MESSAGE: Weight = Weight {
+        bytes: 100,
+        messages: 1,
+        is_offer: false,
+    };
 
     /// A join of a participant that was not there before.
     pub(super) fn newcomer(budgets: &Budgets, address: Option<ClientAddress>) -> ClientBudget {
@@ -255,7 +326,10 @@ mod tests {
     }
 
     fn who(identity: &str) -> Who {
-        Arc::new(("prj_0123456789ab.room".parse().unwrap(), identity.parse().unwrap()))
+        Arc::new((
+            "prj_0123456789ab.room".parse().unwrap(),
+            identity.parse().unwrap(),
+        ))
     }
 
     fn budgets() -> (Clock, Budgets) {
@@ -278,7 +352,10 @@ mod tests {
         let (clock, budgets) = budgets();
         let client = newcomer(&budgets, None);
         assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
-        assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        assert_eq!(
+            client.take_message(&budgets, MESSAGE),
+            Err(Excess::Messages)
+        );
         assert_eq!(exhaust(|| client.take_change(&budgets)), 200);
         assert_eq!(client.take_change(&budgets), Err(Excess::Changes));
         clock.advance(Duration::from_secs(1));
@@ -295,7 +372,11 @@ mod tests {
         let budgets = Budgets::new(&Clock::manual(Timestamp::from_millis(0)), 1);
         let mut client = newcomer(&budgets, None);
         client.weigh_changes(17);
-        assert_eq!(exhaust(|| client.take_change(&budgets)), 2, "it can change itself");
+        assert_eq!(
+            exhaust(|| client.take_change(&budgets)),
+            2,
+            "it can change itself"
+        );
     }
 
     #[test]
@@ -306,10 +387,14 @@ mod tests {
             client.ask_for_offer();
             assert_eq!(client.take_offer(&budgets, "v=0"), Ok(()));
         }
-        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets, "v=0").is_ok()).count();
+        let offers = (0..1_000)
+            .take_while(|_| client.take_offer(&budgets, "v=0").is_ok())
+            .count();
         assert_eq!(offers, 200, "those of its own");
         (0..1_000).for_each(|_| client.ask_for_offer());
-        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets, "v=0").is_ok()).count();
+        let offers = (0..1_000)
+            .take_while(|_| client.take_offer(&budgets, "v=0").is_ok())
+            .count();
         assert_eq!(offers, 100, "a bounded number is awaited");
     }
 
@@ -319,9 +404,20 @@ mod tests {
         let join = || budgets.client(who("alice"), None);
         assert_eq!(exhaust(|| join().take_message(&budgets, MESSAGE)), 12_000);
         assert_eq!(exhaust(|| join().take_change(&budgets)), 600);
-        assert_eq!(budgets.client(who("bob"), None).take_message(&budgets, MESSAGE), Ok(()));
-        let elsewhere = Arc::new(("prj_0123456789ab.other".parse().unwrap(), "alice".parse().unwrap()));
-        assert_eq!(budgets.client(elsewhere, None).take_change(&budgets), Ok(()));
+        assert_eq!(
+            budgets
+                .client(who("bob"), None)
+                .take_message(&budgets, MESSAGE),
+            Ok(())
+        );
+        let elsewhere = Arc::new((
+            "prj_0123456789ab.other".parse().unwrap(),
+            "alice".parse().unwrap(),
+        ));
+        assert_eq!(
+            budgets.client(elsewhere, None).take_change(&budgets),
+            Ok(())
+        );
         clock.advance(Duration::from_secs(1));
         assert_eq!(exhaust(|| join().take_change(&budgets)), 60);
     }
@@ -335,22 +431,38 @@ mod tests {
         let (_clock, budgets) = budgets();
         let mut client = newcomer(&budgets, None);
         let offer = "m=audio 9\r\n".repeat(1_000);
-        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets, &offer).is_ok()).count();
+        let offers = (0..1_000)
+            .take_while(|_| client.take_offer(&budgets, &offer).is_ok())
+            .count();
         assert_eq!(offers, 10);
         let huge = "m=audio 9\r\n".repeat(100_000);
         let mut client = newcomer(&budgets, None);
-        assert_eq!((0..1_000).take_while(|_| client.take_offer(&budgets, &huge).is_ok()).count(), 2);
+        assert_eq!(
+            (0..1_000)
+                .take_while(|_| client.take_offer(&budgets, &huge).is_ok())
+                .count(),
+            2
+        );
     }
 
     #[test]
     fn bytes_and_long_lists_count_and_so_does_a_step_of_the_clock_not() {
         let (clock, budgets) = budgets();
         let client = newcomer(&budgets, None);
-        assert_eq!(exhaust(|| client.take_message(&budgets, Weight::new(1024 * 1024, 0))), 16);
+        assert_eq!(
+            exhaust(|| client.take_message(&budgets, Weight::new(1024 * 1024, 0))),
+            16
+        );
         clock.step(3_600_000);
-        assert_eq!(client.take_message(&budgets, Weight::new(1024 * 1024, 0)), Err(Excess::Bytes));
+        assert_eq!(
+            client.take_message(&budgets, Weight::new(1024 * 1024, 0)),
+            Err(Excess::Bytes)
+        );
         let client = newcomer(&budgets, None);
-        assert_eq!(exhaust(|| client.take_message(&budgets, Weight::new(1, 6_400))), 4_000 / 101);
+        assert_eq!(
+            exhaust(|| client.take_message(&budgets, Weight::new(1, 6_400))),
+            4_000 / 101
+        );
     }
 
     #[test]
@@ -361,12 +473,22 @@ mod tests {
             let client = newcomer(&budgets, here);
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
-        assert_eq!(newcomer(&budgets, here).take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        assert_eq!(
+            newcomer(&budgets, here).take_message(&budgets, MESSAGE),
+            Err(Excess::Messages)
+        );
         let elsewhere = address("203.0.113.2");
-        assert_eq!(newcomer(&budgets, elsewhere).take_message(&budgets, MESSAGE), Ok(()));
+        assert_eq!(
+            newcomer(&budgets, elsewhere).take_message(&budgets, MESSAGE),
+            Ok(())
+        );
         clock.advance(Duration::from_secs(1));
-        assert_eq!(newcomer(&budgets, here).take_message(&budgets, MESSAGE), Ok(()));
-        let changes = (0..=ADDRESS_CHANGES).map(|_| exhaust(|| newcomer(&budgets, here).take_change(&budgets)));
+        assert_eq!(
+            newcomer(&budgets, here).take_message(&budgets, MESSAGE),
+            Ok(())
+        );
+        let changes = (0..=ADDRESS_CHANGES)
+            .map(|_| exhaust(|| newcomer(&budgets, here).take_change(&budgets)));
         assert_eq!(changes.sum::<usize>(), 20_000);
     }
 
@@ -378,7 +500,13 @@ mod tests {
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
         let client = newcomer(&budgets, address("2001:db8::ffff"));
-        assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
-        assert_eq!(newcomer(&budgets, address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE), Ok(()));
+        assert_eq!(
+            client.take_message(&budgets, MESSAGE),
+            Err(Excess::Messages)
+        );
+        assert_eq!(
+            newcomer(&budgets, address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE),
+            Ok(())
+        );
     }
 }

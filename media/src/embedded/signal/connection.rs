@@ -119,8 +119,14 @@ impl FrameSender {
     /// The session is over.
     pub async fn send(&self, frame: SignalFrame) -> Result<(), SessionEnded> {
         let bytes = u32::try_from(frame.len()).map_or(FRAME_BYTES, |bytes| bytes.min(FRAME_BYTES));
-        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.map_err(|_| SessionEnded)?;
-        self.frames.send(QueuedFrame { frame, _room: room }).await.map_err(|_| SessionEnded)
+        let room = Arc::clone(&self.room)
+            .acquire_many_owned(bytes)
+            .await
+            .map_err(|_| SessionEnded)?;
+        self.frames
+            .send(QueuedFrame { frame, _room: room })
+            .await
+            .map_err(|_| SessionEnded)
     }
 }
 
@@ -183,12 +189,28 @@ impl ReplySender {
 
 /// Returns both sides of a connection.
 pub(super) fn connection() -> (SignalConnection, Socket) {
-    let ((frames, from_client), (to_client, replies)) = (mpsc::channel(FRAMES), mpsc::channel(REPLIES));
+    let ((frames, from_client), (to_client, replies)) =
+        (mpsc::channel(FRAMES), mpsc::channel(REPLIES));
     let shared = Arc::<Shared>::default();
-    let replies = Replies { frames: replies, shared: Arc::clone(&shared) };
-    let sender = ReplySender { frames: to_client, shared };
-    let frames = FrameSender { frames, room: Arc::new(Semaphore::new(FRAME_BYTES as usize)) };
-    (SignalConnection { frames, replies }, Socket { frames: FrameReceiver(from_client), replies: Some(sender) })
+    let replies = Replies {
+        frames: replies,
+        shared: Arc::clone(&shared),
+    };
+    let sender = ReplySender {
+        frames: to_client,
+        shared,
+    };
+    let frames = FrameSender {
+        frames,
+        room: Arc::new(Semaphore::new(FRAME_BYTES as usize)),
+    };
+    (
+        SignalConnection { frames, replies },
+        Socket {
+            frames: FrameReceiver(from_client),
+            replies: Some(sender),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -207,8 +229,12 @@ mod tests {
         replies.send(frame(REPLY_BYTES / 2), false).unwrap();
         replies.send(frame(REPLY_BYTES / 2), false).unwrap();
         assert!(replies.send(frame(1), false).is_err());
-        let received = std::iter::from_fn(|| connection.replies.try_recv()).map(|frame| frame.len());
-        assert_eq!(received.collect::<Vec<_>>(), [8 * REPLY_BYTES, REPLY_BYTES / 2, REPLY_BYTES / 2]);
+        let received =
+            std::iter::from_fn(|| connection.replies.try_recv()).map(|frame| frame.len());
+        assert_eq!(
+            received.collect::<Vec<_>>(),
+            [8 * REPLY_BYTES, REPLY_BYTES / 2, REPLY_BYTES / 2]
+        );
     }
 
     #[tokio::test]
@@ -220,7 +246,9 @@ mod tests {
         }
         let mut waiting = std::pin::pin!(connection.frames.send(mebibyte()));
         let is_waiting = std::future::poll_fn(|context| {
-            std::task::Poll::Ready(std::future::Future::poll(waiting.as_mut(), context).is_pending())
+            std::task::Poll::Ready(
+                std::future::Future::poll(waiting.as_mut(), context).is_pending(),
+            )
         });
         assert!(is_waiting.await);
         assert!(socket.frames.try_recv().is_some());
@@ -240,6 +268,9 @@ mod tests {
         for _ in 0..REPLIES {
             replies.send(frame(1), false).unwrap();
         }
-        assert!(replies.send(frame(1), false).is_err(), "their number is bounded, too");
+        assert!(
+            replies.send(frame(1), false).is_err(),
+            "their number is bounded, too"
+        );
     }
 }

@@ -22,9 +22,19 @@ pub struct Device {
 impl Device {
     /// Reads what a client says of itself.
     pub fn new(client: &ClientInfo) -> Self {
-        let texts = [&client.os, &client.device_model, &client.browser, &client.browser_version];
+        let texts = [
+            &client.os,
+            &client.device_model,
+            &client.browser,
+            &client.browser_version,
+        ];
         let [os, model, browser, browser_version] = texts.map(|text| lower(text));
-        Self { os, model, browser, browser_version }
+        Self {
+            os,
+            model,
+            browser,
+            browser_version,
+        }
     }
 
     /// Completes what the client has not said by the `user-agent` of its request: the SDK for browsers leaves it out.
@@ -39,11 +49,24 @@ impl Device {
         };
         let browser = match () {
             () if has(&["firefox/"]) => "firefox",
-            () if has(&["safari/"]) && !has(&["chrome/", "chromium/", "crios/", "edgios/", "android"]) => "safari",
+            () if has(&["safari/"])
+                && !has(&["chrome/", "chromium/", "crios/", "edgios/", "android"]) =>
+            {
+                "safari"
+            }
             () => "",
         };
-        let or = |said: String, seen: &str| if said.is_empty() { seen.to_owned() } else { said };
-        let version = text.split_once("version/").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or_default();
+        let or = |said: String, seen: &str| {
+            if said.is_empty() {
+                seen.to_owned()
+            } else {
+                said
+            }
+        };
+        let version = text
+            .split_once("version/")
+            .and_then(|(_, rest)| rest.split(' ').next())
+            .unwrap_or_default();
         Self {
             os: or(self.os, os),
             browser: or(self.browser, browser),
@@ -54,21 +77,36 @@ impl Device {
 
     /// Returns the first two numbers of the browser's version.
     fn version(&self) -> (u32, u32) {
-        let mut numbers = self.browser_version.split('.').map(|number| number.parse().unwrap_or_default());
-        (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
+        let mut numbers = self
+            .browser_version
+            .split('.')
+            .map(|number| number.parse().unwrap_or_default());
+        (
+            numbers.next().unwrap_or_default(),
+            numbers.next().unwrap_or_default(),
+        )
     }
 
     /// Returns the codecs of a list that the client may publish with.
     pub fn without_unusable(&self, mut codecs: Vec<proto::Codec>) -> Vec<proto::Codec> {
-        codecs.retain(|codec| Codec::from_mime_type(&codec.mime).is_none_or(|codec| self.can_publish(codec)));
+        codecs.retain(|codec| {
+            Codec::from_mime_type(&codec.mime).is_none_or(|codec| self.can_publish(codec))
+        });
         codecs
     }
 
     /// Returns an offer of the client without the codecs that it may not publish with. One that is too large stays as it is.
     pub fn usable_offer(&self, sdp: String) -> String {
-        let refused: Vec<_> = REFUSABLE.into_iter().filter(|codec| !self.can_publish(*codec)).collect();
+        let refused: Vec<_> = REFUSABLE
+            .into_iter()
+            .filter(|codec| !self.can_publish(*codec))
+            .collect();
         let is_unchanged = refused.is_empty() || check_description(&sdp).is_err();
-        if is_unchanged { sdp } else { without_sent_codecs(&sdp, &refused) }
+        if is_unchanged {
+            sdp
+        } else {
+            without_sent_codecs(&sdp, &refused)
+        }
     }
 
     /// Returns whether the client may publish with a codec. The exceptions are those of LiveKit's server: encoders that this device or
@@ -93,7 +131,10 @@ impl Device {
 const LAST_SAFARI_WITH_VP9: (u32, u32) = (18, 3);
 
 fn lower(text: &str) -> String {
-    text.chars().take(MAX_TEXT).collect::<String>().to_lowercase()
+    text.chars()
+        .take(MAX_TEXT)
+        .collect::<String>()
+        .to_lowercase()
 }
 
 #[cfg(test)]
@@ -102,7 +143,12 @@ mod tests {
 
     fn device(os: &str, model: &str, browser: &str) -> Device {
         let [os, device_model, browser] = [os, model, browser].map(str::to_owned);
-        Device::new(&ClientInfo { os, device_model, browser, ..ClientInfo::default() })
+        Device::new(&ClientInfo {
+            os,
+            device_model,
+            browser,
+            ..ClientInfo::default()
+        })
     }
 
     #[test]
@@ -125,9 +171,15 @@ mod tests {
     #[test]
     fn what_a_device_does_not_send_well_is_in_no_list_and_no_offer_of_it() {
         let faulty = device("android", "Xiaomi 2201117TI", "");
-        let codec = |mime: &str| proto::Codec { mime: mime.into(), ..proto::Codec::default() };
+        let codec = |mime: &str| proto::Codec {
+            mime: mime.into(),
+            ..proto::Codec::default()
+        };
         let all = || vec![codec("video/VP8"), codec("video/H264"), codec("audio/opus")];
-        assert_eq!(faulty.without_unusable(all()), [codec("video/VP8"), codec("audio/opus")]);
+        assert_eq!(
+            faulty.without_unusable(all()),
+            [codec("video/VP8"), codec("audio/opus")]
+        );
         assert_eq!(Device::default().without_unusable(all()), all());
         let offer = "v=0\r\nm=video 9 X 96 102\r\na=rtpmap:96 VP8/90000\r\na=rtpmap:102 H264/90000\r\na=sendonly\r\n";
         assert!(!faulty.usable_offer(offer.to_owned()).contains("102"));
@@ -140,9 +192,13 @@ mod tests {
             let engine = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)";
             Device::default().or_user_agent(&format!("{engine} Version/{version} Safari/605.1.15"))
         };
-        for (version, can_publish_vp9) in
-            [("17.6", true), ("18.3", true), ("18.3.1", true), ("18.4", false), ("26.0", false)]
-        {
+        for (version, can_publish_vp9) in [
+            ("17.6", true),
+            ("18.3", true),
+            ("18.3.1", true),
+            ("18.4", false),
+            ("26.0", false),
+        ] {
             let device = safari(version);
             assert_eq!(device.can_publish(Codec::Vp9), can_publish_vp9, "{version}");
             assert!(!device.can_publish(Codec::Av1) && device.can_publish(Codec::H264));
@@ -154,12 +210,16 @@ mod tests {
     fn a_browser_that_says_nothing_is_known_by_its_user_agent() {
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
         let phone = "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0";
-        let windows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0";
-        let chromium =
-            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
-        for (user_agent, can_publish) in
-            [(firefox, false), (phone, false), (windows, true), (chromium, true), ("", true)]
-        {
+        let windows =
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0";
+        let chromium = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
+        for (user_agent, can_publish) in [
+            (firefox, false),
+            (phone, false),
+            (windows, true),
+            (chromium, true),
+            ("", true),
+        ] {
             let device = Device::default().or_user_agent(user_agent);
             assert_eq!(device.can_publish(Codec::H264), can_publish, "{user_agent}");
         }

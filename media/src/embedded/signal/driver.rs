@@ -51,18 +51,25 @@ impl EmbeddedPlane {
     /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
     pub async fn connect(&self, request: ConnectRequest) -> Result<SignalConnection, Refusal> {
         let (is_new, connected) = match self.read_request(&request) {
-            Ok((claims, join)) => (join.resume.is_none(), self.join_or_resume(claims, join).await),
+            Ok((claims, join)) => (
+                join.resume.is_none(),
+                self.join_or_resume(claims, join).await,
+            ),
             Err(refusal) => (true, Err(refusal)),
         };
         if is_new && connected.is_err() {
-            self.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
+            self.inner()
+                .record(|metrics| metrics.record_join(JoinOutcome::Refused));
         }
         connected
     }
 
     /// Verifies the token, and only then reads what the client asks for.
     fn read_request(&self, request: &ConnectRequest) -> Result<(Claims, JoinParameters), Refusal> {
-        let claims = self.inner().signer.verify(request.token().reveal(), self.inner().clock.now())?;
+        let claims = self
+            .inner()
+            .signer
+            .verify(request.token().reveal(), self.inner().clock.now())?;
         let join = request.parameters()?;
         if join.resume.is_none() {
             own_metadata::check_join(&claims, &join.own_metadata).map_err(JoinError::from)?;
@@ -70,9 +77,16 @@ impl EmbeddedPlane {
         Ok((claims, join))
     }
 
-    async fn join_or_resume(&self, claims: Claims, join: JoinParameters) -> Result<SignalConnection, Refusal> {
+    async fn join_or_resume(
+        &self,
+        claims: Claims,
+        join: JoinParameters,
+    ) -> Result<SignalConnection, Refusal> {
         if let Some(sid) = join.resume.clone() {
-            return Ok(self.inner().attach(&sid, &claims, join).unwrap_or_else(not_resumable));
+            return Ok(self
+                .inner()
+                .attach(&sid, &claims, join)
+                .unwrap_or_else(not_resumable));
         }
         // In a spawned task, so that the join is admitted or cancelled even if the client disconnects.
         let admitted = tokio::spawn(admit(Arc::clone(self.inner()), claims, join));
@@ -89,19 +103,29 @@ impl EmbeddedPlane {
             return Ok(());
         }
         let room = claims.room.clone();
-        let (probed, answers) = self.inner().call(&room, |machine, now| machine.probe_join(claims, now));
+        let (probed, answers) = self
+            .inner()
+            .call(&room, |machine, now| machine.probe_join(claims, now));
         probed?;
         Ok(await_answers(answers).await?)
     }
 
     /// Asks all clients to connect anew, because the server stops.
     pub fn shut_down_sessions(&self) {
-        self.inner().rooms.all().iter().for_each(|room| room.sessions.broadcast(|| Input::Stop));
+        self.inner()
+            .rooms
+            .all()
+            .iter()
+            .for_each(|room| room.sessions.broadcast(|| Input::Stop));
     }
 }
 
 /// Admits a client and starts its session, or turns it away.
-async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Result<SignalConnection, Refusal> {
+async fn admit(
+    inner: Arc<Inner>,
+    claims: Claims,
+    join: JoinParameters,
+) -> Result<SignalConnection, Refusal> {
     let client = Client {
         client_protocol: join.client_protocol,
         capabilities: join.capabilities.clone(),
@@ -111,11 +135,15 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         ..Client::default()
     };
     let (identity, name) = (claims.identity.clone(), claims.room.clone());
-    let mut budget = inner.budgets.client(Arc::new((name.clone(), identity.clone())), join.address);
+    let mut budget = inner
+        .budgets
+        .client(Arc::new((name.clone(), identity.clone())), join.address);
     // Before anyone is asked: a client that is disconnected for what it sends may put it into its next request.
     take_requests(&inner.budgets, &mut budget, &join)
         .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
-    let (room, sid, answers) = inner.enter(&name, |machine, now| machine.request_join(claims, client, now));
+    let (room, sid, answers) = inner.enter(&name, |machine, now| {
+        machine.request_join(claims, client, now)
+    });
     let sid = sid?;
     if let Err(refused) = await_answers(answers).await {
         inner.call_in(&room, |machine, _| machine.cancel_request(&sid));
@@ -157,7 +185,11 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
 }
 
 /// Counts the requests that come with a request to join or to resume.
-fn take_requests(budgets: &Budgets, budget: &mut ClientBudget, join: &JoinParameters) -> Result<(), Excess> {
+fn take_requests(
+    budgets: &Budgets,
+    budget: &mut ClientBudget,
+    join: &JoinParameters,
+) -> Result<(), Excess> {
     if let Some(offer) = &join.offer {
         budget.take_offer(budgets, &offer.sdp)?;
     }
@@ -168,22 +200,38 @@ fn take_requests(budgets: &Budgets, budget: &mut ClientBudget, join: &JoinParame
 impl Inner {
     /// Returns what a session works on during a call on the machine.
     fn context<'a>(&'a self, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
-        Context { machine, signer: &self.signer, now }
+        Context {
+            machine,
+            signer: &self.signer,
+            now,
+        }
     }
 
     /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
-    fn attach(&self, sid: &ParticipantSid, claims: &Claims, join: JoinParameters) -> Option<SignalConnection> {
+    fn attach(
+        &self,
+        sid: &ParticipantSid,
+        claims: &Claims,
+        join: JoinParameters,
+    ) -> Option<SignalConnection> {
         let room = self.rooms.get(&claims.room)?;
         // A token from a room code resumes what was joined by it, not whoever has the identity.
-        let is_own = |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
+        let is_own =
+            |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
         let state = room.lock();
-        let local = state.machine.present(sid).ok().filter(|local| *local.identity() == claims.identity)?;
+        let local = state
+            .machine
+            .present(sid)
+            .ok()
+            .filter(|local| *local.identity() == claims.identity)?;
         if !is_own(local.participant().exchange()) {
             return None;
         }
         drop(state);
         let (connection, socket) = connection();
-        room.sessions.send(sid, Input::Attach(Box::new((join, socket)))).then_some(connection)
+        room.sessions
+            .send(sid, Input::Attach(Box::new((join, socket))))
+            .then_some(connection)
     }
 }
 
@@ -243,19 +291,28 @@ impl SessionTask {
         }
         self.room.sessions.remove(&self.sid);
         if !self.was_connected {
-            self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
+            self.inner
+                .record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
         }
     }
 
     fn handle_input(&mut self, input: Input) {
         match input {
-            Input::Notice(notice) => self.call(|session, context| session.handle_notice(context, notice)),
+            Input::Notice(notice) => {
+                self.call(|session, context| session.handle_notice(context, notice));
+            }
             Input::Media(event) => self.handle_media(event),
-            Input::Speakers(speakers) => self.call(|session, context| session.handle_speakers(context, &speakers)),
-            Input::Qualities(qualities) => self.call(|session, context| session.handle_qualities(context, &qualities)),
+            Input::Speakers(speakers) => {
+                self.call(|session, context| session.handle_speakers(context, &speakers));
+            }
+            Input::Qualities(qualities) => {
+                self.call(|session, context| session.handle_qualities(context, &qualities));
+            }
             Input::PublishRate(kbps) => {
                 // A rate that comes before the join is accepted, or after its end, is dropped.
-                let _ = self.inner.call_in(&self.room, |machine, now| machine.set_bitrate(&self.sid, kbps, now));
+                let _ = self.inner.call_in(&self.room, |machine, now| {
+                    machine.set_bitrate(&self.sid, kbps, now)
+                });
             }
             Input::Attach(attached) => {
                 let (join, socket) = *attached;
@@ -272,14 +329,21 @@ impl SessionTask {
 
     fn handle_media(&mut self, event: PeerEvent) {
         if let PeerEvent::FirstFrame { after } = event {
-            self.inner.record(|metrics| metrics.record_first_frame(after));
+            self.inner
+                .record(|metrics| metrics.record_first_frame(after));
         }
         let (inner, session) = (&self.inner, &mut self.session);
-        let (is_joining, answers) =
-            inner.call_in(&self.room, |machine, now| session.handle_media(&mut inner.context(machine, now), event));
+        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| {
+            session.handle_media(&mut inner.context(machine, now), event)
+        });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(inner), Arc::clone(&self.room), self.sid.clone(), answers));
+            tokio::spawn(conclude(
+                Arc::clone(inner),
+                Arc::clone(&self.room),
+                self.sid.clone(),
+                answers,
+            ));
         }
     }
 
@@ -319,7 +383,11 @@ impl SessionTask {
 
     fn note_excess(&self, excess: Excess) {
         self.inner.record(|metrics| metrics.record_excess(excess));
-        if let Some(replies) = self.socket.as_ref().and_then(|socket| socket.replies.as_ref()) {
+        if let Some(replies) = self
+            .socket
+            .as_ref()
+            .and_then(|socket| socket.replies.as_ref())
+        {
             replies.note_excess(excess);
         }
         log::debug!("participant {}: {excess}", self.sid);
@@ -327,18 +395,29 @@ impl SessionTask {
 
     fn call(&mut self, call: impl FnOnce(&mut Session, &mut Context<'_>)) {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call_in(&self.room, |machine, now| call(session, &mut inner.context(machine, now)));
+        inner.call_in(&self.room, |machine, now| {
+            call(session, &mut inner.context(machine, now));
+        });
     }
 
     /// Sends the session's messages. A client that does not read them loses its websocket.
     fn flush(&mut self) {
         for message in self.session.take_messages() {
-            let Some(replies) = self.socket.as_ref().and_then(|socket| socket.replies.as_ref()) else { break };
+            let Some(replies) = self
+                .socket
+                .as_ref()
+                .and_then(|socket| socket.replies.as_ref())
+            else {
+                break;
+            };
             let is_snapshot = is_snapshot(&message, &self.sid);
             if asks_for_offer(&message) {
                 self.budget.ask_for_offer();
             }
-            if replies.send(encode(message, self.writes_text), is_snapshot).is_err() {
+            if replies
+                .send(encode(message, self.writes_text), is_snapshot)
+                .is_err()
+            {
                 self.note_excess(Excess::Unread);
                 self.close_socket();
                 self.call(Session::detach);
@@ -352,7 +431,9 @@ impl SessionTask {
 
     /// Lets the websocket be closed; what the client has sent until then is read on. Returns whether it was open.
     fn close_socket(&mut self) -> bool {
-        self.socket.as_mut().is_some_and(|socket| socket.replies.take().is_some())
+        self.socket
+            .as_mut()
+            .is_some_and(|socket| socket.replies.take().is_some())
     }
 }
 

@@ -66,7 +66,10 @@ fn decode(
         SignalFrame::Binary(bytes) => {
             let shape = REQUEST.check(bytes);
             let is_offer = bytes.first() == Some(&OFFER);
-            taken(Weight { is_offer, ..Weight::new(bytes.len(), shape.unwrap_or_default()) })?;
+            taken(Weight {
+                is_offer,
+                ..Weight::new(bytes.len(), shape.unwrap_or_default())
+            })?;
             shape?;
             proto::SignalRequest::decode(bytes.as_slice()).map_err(|_| FrameError::Malformed)
         }
@@ -114,10 +117,17 @@ pub(super) const fn asks_for_offer(message: &Message) -> bool {
 
 /// Writes a response.
 pub(super) fn encode(message: Message, as_text: bool) -> SignalFrame {
-    let response = proto::SignalResponse { message: Some(message) };
+    let response = proto::SignalResponse {
+        message: Some(message),
+    };
     // A response can always be written as JSON.
-    let text = as_text.then(|| serde_json::to_string(&response).ok()).flatten();
-    text.map_or_else(|| SignalFrame::Binary(response.encode_to_vec()), SignalFrame::Text)
+    let text = as_text
+        .then(|| serde_json::to_string(&response).ok())
+        .flatten();
+    text.map_or_else(
+        || SignalFrame::Binary(response.encode_to_vec()),
+        SignalFrame::Text,
+    )
 }
 
 /// Returns whether a response to this participant lists all participants, which it does once for each websocket: then it is one of them
@@ -126,7 +136,11 @@ pub(super) fn is_snapshot(message: &Message, own: &ParticipantSid) -> bool {
     match message {
         Message::Join(_) => true,
         Message::Update(update) => {
-            update.participants.len() > 1 && update.participants.iter().any(|info| info.sid == own.as_str())
+            update.participants.len() > 1
+                && update
+                    .participants
+                    .iter()
+                    .any(|info| info.sid == own.as_str())
         }
         _ => false,
     }
@@ -137,7 +151,9 @@ mod tests {
     use super::*;
 
     fn read(message: Request) -> Result<proto::SignalRequest, FrameError> {
-        let request = proto::SignalRequest { message: Some(message) };
+        let request = proto::SignalRequest {
+            message: Some(message),
+        };
         decode(&SignalFrame::Binary(request.encode_to_vec()), |_| Ok(()))
     }
 
@@ -170,21 +186,48 @@ mod tests {
     fn the_list_of_all_is_a_snapshot_and_news_of_several_others_is_none() {
         let own: ParticipantSid = "PA_own".parse().unwrap();
         let update = |sids: &[&str]| {
-            let info = |sid: &&str| proto::ParticipantInfo { sid: (*sid).to_owned(), ..Default::default() };
-            Message::Update(proto::ParticipantUpdate { participants: sids.iter().map(info).collect() })
+            let info = |sid: &&str| proto::ParticipantInfo {
+                sid: (*sid).to_owned(),
+                ..Default::default()
+            };
+            Message::Update(proto::ParticipantUpdate {
+                participants: sids.iter().map(info).collect(),
+            })
         };
-        assert!(is_snapshot(&Message::Join(proto::JoinResponse::default()), &own));
+        assert!(is_snapshot(
+            &Message::Join(proto::JoinResponse::default()),
+            &own
+        ));
         assert!(is_snapshot(&update(&["PA_own", "PA_1", "PA_2"]), &own));
-        assert!(!is_snapshot(&update(&["PA_1", "PA_2"]), &own) && !is_snapshot(&update(&["PA_own"]), &own));
+        assert!(
+            !is_snapshot(&update(&["PA_1", "PA_2"]), &own)
+                && !is_snapshot(&update(&["PA_own"]), &own)
+        );
     }
 
     #[test]
     fn what_others_notice_is_a_change_and_a_ping_is_none() {
-        let changes = |message, expected| change_of(&proto::SignalRequest { message: Some(message) }) == expected;
-        assert!(changes(Request::Mute(proto::MuteTrackRequest::default()), Some(Change::Other)));
-        assert!(changes(Request::SyncState(proto::SyncState::default()), Some(Change::Other)));
-        assert!(changes(Request::Offer(proto::SessionDescription::default()), Some(Change::Offer(""))));
+        let changes = |message, expected| {
+            change_of(&proto::SignalRequest {
+                message: Some(message),
+            }) == expected
+        };
+        assert!(changes(
+            Request::Mute(proto::MuteTrackRequest::default()),
+            Some(Change::Other)
+        ));
+        assert!(changes(
+            Request::SyncState(proto::SyncState::default()),
+            Some(Change::Other)
+        ));
+        assert!(changes(
+            Request::Offer(proto::SessionDescription::default()),
+            Some(Change::Offer(""))
+        ));
         assert!(changes(Request::Ping(1), None));
-        assert!(changes(Request::Subscription(proto::UpdateSubscription::default()), None));
+        assert!(changes(
+            Request::Subscription(proto::UpdateSubscription::default()),
+            None
+        ));
     }
 }

@@ -17,7 +17,8 @@ use prost::Message;
 use proto::client_info::Sdk;
 use proto::wrapped_join_request::Compression;
 use proto::{
-    AddTrackRequest, ClientInfo, ConnectionSettings, JoinRequest, SessionDescription, SyncState, WrappedJoinRequest,
+    AddTrackRequest, ClientInfo, ConnectionSettings, JoinRequest, SessionDescription, SyncState,
+    WrappedJoinRequest,
 };
 use url::form_urlencoded;
 
@@ -120,13 +121,18 @@ const RUST_CORE: [(Sdk, &str); 6] = [
 
 impl fmt::Debug for JoinParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinParameters").field("mode", &self.mode).field("resume", &self.resume).finish_non_exhaustive()
+        f.debug_struct("JoinParameters")
+            .field("mode", &self.mode)
+            .field("resume", &self.resume)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectRequest").field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("ConnectRequest")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
     }
 }
 
@@ -136,12 +142,26 @@ impl ConnectRequest {
     ///
     /// # Errors
     /// There is no token.
-    pub fn new(mode: ConnectionMode, query: &str, authorization: Option<&str>) -> Result<Self, JoinError> {
+    pub fn new(
+        mode: ConnectionMode,
+        query: &str,
+        authorization: Option<&str>,
+    ) -> Result<Self, JoinError> {
         let query = Query::parse(query);
-        let bearer = authorization.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
-        let token = bearer.or_else(|| query.text("access_token")).filter(|token| !token.is_empty());
+        let bearer = authorization
+            .and_then(|value| value.strip_prefix("Bearer "))
+            .map(str::to_owned);
+        let token = bearer
+            .or_else(|| query.text("access_token"))
+            .filter(|token| !token.is_empty());
         let token = Secret::new(token.ok_or(JoinError::NoToken)?);
-        Ok(Self { token, mode, query, address: None, user_agent: String::new() })
+        Ok(Self {
+            token,
+            mode,
+            query,
+            address: None,
+            user_agent: String::new(),
+        })
     }
 
     /// Sets the address that the client counts for: those that connect from it share a budget.
@@ -153,7 +173,10 @@ impl ConnectRequest {
     /// Sets the header `user-agent`, by which a browser is known that says nothing of itself.
     #[must_use]
     pub fn by_user_agent(self, user_agent: Option<&str>) -> Self {
-        Self { user_agent: user_agent.unwrap_or_default().to_owned(), ..self }
+        Self {
+            user_agent: user_agent.unwrap_or_default().to_owned(),
+            ..self
+        }
     }
 
     /// The room token.
@@ -167,15 +190,26 @@ impl ConnectRequest {
     /// # Errors
     /// See [`JoinError`].
     pub(super) fn parameters(&self) -> Result<JoinParameters, JoinError> {
-        let has_join_request = self.query.text("join_request").is_some_and(|text| !text.is_empty());
+        let has_join_request = self
+            .query
+            .text("join_request")
+            .is_some_and(|text| !text.is_empty());
         let parameters = if self.mode == ConnectionMode::Single || has_join_request {
             from_join_request(self.query.join_request()?)?
         } else {
             from_query(&self.query)?
         };
         let device = parameters.device.clone().or_user_agent(&self.user_agent);
-        let parameters = JoinParameters { address: self.address, device, ..parameters };
-        if parameters.protocol < OLDEST_PROTOCOL { Err(JoinError::Protocol) } else { Ok(parameters) }
+        let parameters = JoinParameters {
+            address: self.address,
+            device,
+            ..parameters
+        };
+        if parameters.protocol < OLDEST_PROTOCOL {
+            Err(JoinError::Protocol)
+        } else {
+            Ok(parameters)
+        }
     }
 }
 
@@ -185,30 +219,44 @@ struct Query(Vec<(String, String)>);
 impl Query {
     fn parse(text: &str) -> Self {
         let pairs = form_urlencoded::parse(text.as_bytes());
-        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+        Self(
+            pairs
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+        )
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.clone())
     }
 
     fn is_set(&self, name: &str) -> Option<bool> {
-        self.text(name).map(|value| matches!(value.as_str(), "1" | "true"))
+        self.text(name)
+            .map(|value| matches!(value.as_str(), "1" | "true"))
     }
 
     fn number(&self, name: &str) -> i32 {
-        self.text(name).and_then(|value| value.parse().ok()).unwrap_or_default()
+        self.text(name)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_default()
     }
 
     fn attributes(&self) -> Result<BTreeMap<String, String>, JoinError> {
-        let Some(text) = self.text("attributes").filter(|text| !text.is_empty()) else { return Ok(BTreeMap::new()) };
+        let Some(text) = self.text("attributes").filter(|text| !text.is_empty()) else {
+            return Ok(BTreeMap::new());
+        };
         let json = BASE64_URL.decode(text).map_err(|_| JoinError::Attributes)?;
         serde_json::from_slice(&json).map_err(|_| JoinError::Attributes)
     }
 
     fn join_request(&self) -> Result<JoinRequest, JoinError> {
         let text = self.text("join_request").ok_or(JoinError::JoinRequest)?;
-        let bytes = BASE64_URL.decode(text).map_err(|_| JoinError::JoinRequest)?;
+        let bytes = BASE64_URL
+            .decode(text)
+            .map_err(|_| JoinError::JoinRequest)?;
         let wrapped = WrappedJoinRequest::decode(&*bytes).map_err(|_| JoinError::JoinRequest)?;
         let bytes = match Compression::try_from(wrapped.compression) {
             Ok(Compression::None) => wrapped.join_request,
@@ -216,7 +264,9 @@ impl Query {
             Err(_) => return Err(JoinError::JoinRequest),
         };
         // Before it is decoded, which takes memory for each entry of a list.
-        shape::JOIN.check(&bytes).map_err(|_| JoinError::JoinRequest)?;
+        shape::JOIN
+            .check(&bytes)
+            .map_err(|_| JoinError::JoinRequest)?;
         JoinRequest::decode(&*bytes).map_err(|_| JoinError::JoinRequest)
     }
 }
@@ -225,8 +275,14 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, JoinError> {
     let most = shape::JOIN.bytes();
     let mut inflated = Vec::new();
     let mut limited = GzDecoder::new(bytes).take(most as u64 + 1);
-    limited.read_to_end(&mut inflated).map_err(|_| JoinError::JoinRequest)?;
-    if inflated.len() > most { Err(JoinError::JoinRequest) } else { Ok(inflated) }
+    limited
+        .read_to_end(&mut inflated)
+        .map_err(|_| JoinError::JoinRequest)?;
+    if inflated.len() > most {
+        Err(JoinError::JoinRequest)
+    } else {
+        Ok(inflated)
+    }
 }
 
 fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> {
@@ -235,11 +291,19 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
     Ok(JoinParameters {
         address: None,
         mode: ConnectionMode::Single,
-        protocol: if client.protocol == 0 { OLDEST_WITH_JOIN_REQUEST } else { client.protocol },
+        protocol: if client.protocol == 0 {
+            OLDEST_WITH_JOIN_REQUEST
+        } else {
+            client.protocol
+        },
         client_protocol: client.client_protocol,
         capabilities: capabilities(client.capabilities),
         settings: request.connection_settings.unwrap_or_default(),
-        tracks: request.add_track_requests.into_iter().take(MAX_TRACKS).collect(),
+        tracks: request
+            .add_track_requests
+            .into_iter()
+            .take(MAX_TRACKS)
+            .collect(),
         offer: request.publisher_offer,
         own_metadata: OwnMetadata {
             metadata: request.metadata,
@@ -248,14 +312,19 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         },
         resume: resumed(request.reconnect, request.participant_sid)?,
         sync_state: request.sync_state,
-        insists_on_codec: RUST_CORE.iter().any(|(sdk, _)| client.sdk == i32::from(*sdk)),
+        insists_on_codec: RUST_CORE
+            .iter()
+            .any(|(sdk, _)| client.sdk == i32::from(*sdk)),
         sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
     })
 }
 
 fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
-    if query.text("publish").is_some_and(|publish| !publish.is_empty()) {
+    if query
+        .text("publish")
+        .is_some_and(|publish| !publish.is_empty())
+    {
         return Err(JoinError::PublishOnly);
     }
     let settings = ConnectionSettings {
@@ -269,20 +338,35 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     let is_resume = query.is_set("reconnect").unwrap_or_default();
     let [os, device_model, browser] =
         ["os", "device_model", "browser"].map(|name| query.text(name).unwrap_or_default());
-    let client = ClientInfo { os, device_model, browser, ..ClientInfo::default() };
+    let client = ClientInfo {
+        os,
+        device_model,
+        browser,
+        ..ClientInfo::default()
+    };
     Ok(JoinParameters {
         address: None,
         mode: ConnectionMode::Dual,
         protocol: query.number("protocol"),
         client_protocol: query.number("client_protocol"),
-        capabilities: capabilities(named.split(',').filter_map(|number| number.trim().parse().ok()).collect()),
+        capabilities: capabilities(
+            named
+                .split(',')
+                .filter_map(|number| number.trim().parse().ok())
+                .collect(),
+        ),
         settings,
         tracks: Vec::new(),
         offer: None,
-        own_metadata: OwnMetadata { attributes: query.attributes()?, ..OwnMetadata::default() },
+        own_metadata: OwnMetadata {
+            attributes: query.attributes()?,
+            ..OwnMetadata::default()
+        },
         resume: resumed(is_resume, query.text("sid").unwrap_or_default())?,
         sync_state: None,
-        insists_on_codec: query.text("sdk").is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
+        insists_on_codec: query
+            .text("sdk")
+            .is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
         sets_offer_late: false,
         device: Device::new(&client),
     })
@@ -294,7 +378,11 @@ fn capabilities(mut named: Vec<i32>) -> Vec<i32> {
 }
 
 fn resumed(is_resume: bool, sid: String) -> Result<Option<ParticipantSid>, JoinError> {
-    if is_resume { sid.parse().map(Some).map_err(|_| JoinError::Participant) } else { Ok(None) }
+    if is_resume {
+        sid.parse().map(Some).map_err(|_| JoinError::Participant)
+    } else {
+        Ok(None)
+    }
 }
 
 #[cfg(test)]

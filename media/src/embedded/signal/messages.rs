@@ -1,6 +1,9 @@
 //! The messages to clients that take more than naming their fields.
 
-#![expect(deprecated, reason = "clients of older versions read and write these fields")]
+#![expect(
+    deprecated,
+    reason = "clients of older versions read and write these fields"
+)]
 
 use conclave_model::{ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, CodecUse, ConnectionQuality, PeerQuality, Quality, Speaker};
@@ -36,7 +39,9 @@ pub fn server_info() -> proto::ServerInfo {
 /// Returns the description of the room for clients.
 pub fn room_info(machine: &Machine) -> proto::Room {
     let members = machine.members();
-    let opened_at = members.opened_at.map_or(0, conclave_model::Timestamp::millis);
+    let opened_at = members
+        .opened_at
+        .map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
         sid: members.sid.to_string(),
         // Without the project: the name that the room has in the API, and a link or a client names.
@@ -51,7 +56,10 @@ pub fn room_info(machine: &Machine) -> proto::Room {
 /// Returns the codecs that a client may publish. Videos come first: an old client of Flutter takes the first one for them.
 pub fn publish_codecs(grants: &Grants) -> Vec<proto::Codec> {
     let codecs = allowed_codecs(grants);
-    let codec = |codec: Codec| proto::Codec { mime: codec.mime_type().to_owned(), ..proto::Codec::default() };
+    let codec = |codec: Codec| proto::Codec {
+        mime: codec.mime_type().to_owned(),
+        ..proto::Codec::default()
+    };
     codecs.into_iter().map(codec).collect()
 }
 
@@ -61,14 +69,31 @@ pub fn update(participants: Vec<ParticipantInfo>) -> Message {
 }
 
 /// Returns a session description with the ids of the tracks in its sections.
-pub fn description(kind: &str, id: u32, sdp: String, tracks: Vec<(String, TrackSid)>) -> proto::SessionDescription {
-    let mid_to_track_id = tracks.into_iter().map(|(mid, track)| (mid, track.to_string())).collect();
-    proto::SessionDescription { r#type: kind.to_owned(), sdp, id, mid_to_track_id }
+pub fn description(
+    kind: &str,
+    id: u32,
+    sdp: String,
+    tracks: Vec<(String, TrackSid)>,
+) -> proto::SessionDescription {
+    let mid_to_track_id = tracks
+        .into_iter()
+        .map(|(mid, track)| (mid, track.to_string()))
+        .collect();
+    proto::SessionDescription {
+        r#type: kind.to_owned(),
+        sdp,
+        id,
+        mid_to_track_id,
+    }
 }
 
 /// Returns the message that ends a session, or asks the client to connect anew.
 pub fn leave(reason: DisconnectReason, action: Action) -> Message {
-    let leave = proto::LeaveRequest { reason: reason.into(), action: action.into(), ..proto::LeaveRequest::default() };
+    let leave = proto::LeaveRequest {
+        reason: reason.into(),
+        action: action.into(),
+        ..proto::LeaveRequest::default()
+    };
     Message::Leave(leave)
 }
 
@@ -78,8 +103,12 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
         DisconnectCause::Removed => DisconnectReason::ParticipantRemoved,
         DisconnectCause::RoomEnded => DisconnectReason::RoomDeleted,
         DisconnectCause::Replaced => DisconnectReason::DuplicateIdentity,
-        DisconnectCause::JoinRefused | DisconnectCause::JoinTimeout => DisconnectReason::JoinFailure,
-        DisconnectCause::ServerStopped => return Some(leave(DisconnectReason::ServerShutdown, Action::Reconnect)),
+        DisconnectCause::JoinRefused | DisconnectCause::JoinTimeout => {
+            DisconnectReason::JoinFailure
+        }
+        DisconnectCause::ServerStopped => {
+            return Some(leave(DisconnectReason::ServerShutdown, Action::Reconnect));
+        }
         DisconnectCause::Left => return None,
     };
     Some(leave(reason, Action::Disconnect))
@@ -92,8 +121,12 @@ pub fn refusal(request_id: u32, reason: Reason, request: impl Into<Option<Reques
 }
 
 fn response(request_id: u32, reason: Reason, request: Option<Request>) -> Message {
-    let response =
-        proto::RequestResponse { request_id, reason: reason.into(), request, ..proto::RequestResponse::default() };
+    let response = proto::RequestResponse {
+        request_id,
+        reason: reason.into(),
+        request,
+        ..proto::RequestResponse::default()
+    };
     Message::RequestResponse(response)
 }
 
@@ -105,7 +138,9 @@ pub fn acceptance(request_id: u32, request: Request) -> Message {
 /// Returns the reason why a client may not say something of itself.
 pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
     match error {
-        OwnMetadataError::NotPermitted | OwnMetadataError::Reserved | OwnMetadataError::Gone => Reason::NotAllowed,
+        OwnMetadataError::NotPermitted | OwnMetadataError::Reserved | OwnMetadataError::Gone => {
+            Reason::NotAllowed
+        }
         OwnMetadataError::TooLong => Reason::LimitExceeded,
     }
 }
@@ -139,8 +174,18 @@ pub fn subscribed_quality(track: &TrackSid, codecs: &[CodecUse]) -> Message {
     let subscribed: Vec<_> = codecs.iter().map(subscribed_codec).collect();
     Message::SubscribedQualityUpdate(proto::SubscribedQualityUpdate {
         track_sid: track.to_string(),
-        subscribed_qualities: subscribed.first().map_or_else(Vec::new, |first| first.qualities.clone()),
+        subscribed_qualities: subscribed
+            .first()
+            .map_or_else(Vec::new, |first| first.qualities.clone()),
         subscribed_codecs: subscribed,
+    })
+}
+
+/// Returns the message that the client can decode no codec of a publisher's track.
+pub fn codec_unsupported(track: &TrackSid) -> Message {
+    Message::SubscriptionResponse(proto::SubscriptionResponse {
+        track_sid: track.to_string(),
+        err: proto::SubscriptionError::SeCodecUnsupported.into(),
     })
 }
 
@@ -149,19 +194,34 @@ fn subscribed_codec(of: &CodecUse) -> proto::SubscribedCodec {
         quality: i32::try_from(quality.index()).unwrap_or_default(),
         enabled: of.enabled[quality.index()],
     };
-    let name = of.codec.mime_type().rsplit('/').next().unwrap_or_default().to_lowercase();
-    proto::SubscribedCodec { codec: name, qualities: Quality::ALL.into_iter().map(quality).collect() }
+    let name = of
+        .codec
+        .mime_type()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    proto::SubscribedCodec {
+        codec: name,
+        qualities: Quality::ALL.into_iter().map(quality).collect(),
+    }
 }
 
 /// Returns the message about a video that was paused or resumed.
 pub fn stream_state(publisher: &ParticipantSid, track: &TrackSid, is_paused: bool) -> Message {
-    let state = if is_paused { proto::StreamState::Paused } else { proto::StreamState::Active };
+    let state = if is_paused {
+        proto::StreamState::Paused
+    } else {
+        proto::StreamState::Active
+    };
     let info = proto::StreamStateInfo {
         participant_sid: publisher.to_string(),
         track_sid: track.to_string(),
         state: state.into(),
     };
-    Message::StreamStateUpdate(proto::StreamStateUpdate { stream_states: vec![info] })
+    Message::StreamStateUpdate(proto::StreamStateUpdate {
+        stream_states: vec![info],
+    })
 }
 
 /// Returns the message about participants that began or ceased to speak.
@@ -172,7 +232,9 @@ pub fn speakers<'a>(speakers: impl Iterator<Item = &'a Speaker>) -> Option<Messa
         active: speaker.is_active,
     };
     let speakers: Vec<_> = speakers.map(info).collect();
-    (!speakers.is_empty()).then_some(Message::SpeakersChanged(proto::SpeakersChanged { speakers }))
+    (!speakers.is_empty()).then_some(Message::SpeakersChanged(proto::SpeakersChanged {
+        speakers,
+    }))
 }
 
 /// Returns the message about connection qualities.
@@ -183,7 +245,9 @@ pub fn qualities<'a>(qualities: impl Iterator<Item = &'a PeerQuality>) -> Option
         score: quality.score,
     };
     let updates: Vec<_> = qualities.map(info).collect();
-    (!updates.is_empty()).then_some(Message::ConnectionQuality(proto::ConnectionQualityUpdate { updates }))
+    (!updates.is_empty()).then_some(Message::ConnectionQuality(proto::ConnectionQualityUpdate {
+        updates,
+    }))
 }
 
 fn connection_quality(quality: ConnectionQuality) -> proto::ConnectionQuality {

@@ -57,7 +57,9 @@ impl From<MachineError> for Refusal {
     fn from(error: MachineError) -> Self {
         match error {
             MachineError::RoomFull => Self::Forbidden("the room is full"),
-            MachineError::IdentityTaken => Self::Forbidden("another participant with this identity is connected"),
+            MachineError::IdentityTaken => {
+                Self::Forbidden("another participant with this identity is connected")
+            }
             MachineError::Stopping => Self::Unavailable,
             // It was removed, or its room ended, while the control plane was asked.
             _ => Self::NoRoom,

@@ -55,7 +55,9 @@ impl Sessions {
     /// which it ends.
     pub fn send(&self, sid: &ParticipantSid, input: Input) -> bool {
         let mut channels = self.0.lock();
-        let sent = channels.get(sid).map(|channel| channel.try_send(input).is_ok());
+        let sent = channels
+            .get(sid)
+            .map(|channel| channel.try_send(input).is_ok());
         if sent == Some(false) {
             channels.remove(sid);
         }
@@ -64,7 +66,9 @@ impl Sessions {
 
     /// Sends an input to all sessions.
     pub fn broadcast(&self, input: impl Fn() -> Input) {
-        self.0.lock().retain(|_, channel| channel.try_send(input()).is_ok());
+        self.0
+            .lock()
+            .retain(|_, channel| channel.try_send(input()).is_ok());
     }
 
     /// Passes an event of a media worker to the sessions that it concerns.
@@ -73,15 +77,24 @@ impl Sessions {
             Event::Peer { peer, event, .. } => {
                 self.send(&peer, Input::Media(event));
             }
-            Event::Room { event: RoomEvent::SpeakersChanged(speakers), .. } => {
+            Event::Room {
+                event: RoomEvent::SpeakersChanged(speakers),
+                ..
+            } => {
                 let speakers: Arc<[_]> = speakers.into();
                 self.broadcast(|| Input::Speakers(Arc::clone(&speakers)));
             }
-            Event::Room { event: RoomEvent::ConnectionQuality(qualities), .. } => {
+            Event::Room {
+                event: RoomEvent::ConnectionQuality(qualities),
+                ..
+            } => {
                 let qualities: Arc<[_]> = qualities.into();
                 self.broadcast(|| Input::Qualities(Arc::clone(&qualities)));
             }
-            Event::Room { event: RoomEvent::PublishRates(rates), .. } => {
+            Event::Room {
+                event: RoomEvent::PublishRates(rates),
+                ..
+            } => {
                 for rate in rates {
                     self.send(&rate.peer, Input::PublishRate(rate.kbps));
                 }

@@ -115,7 +115,12 @@ pub(super) struct Session {
 
 impl Session {
     /// Creates the session of a participant that has been admitted. Its first call has to be [`Session::start`].
-    pub fn new(sid: ParticipantSid, identity: Identity, mode: ConnectionMode, reading: Duration) -> Self {
+    pub fn new(
+        sid: ParticipantSid,
+        identity: Identity,
+        mode: ConnectionMode,
+        reading: Duration,
+    ) -> Self {
         Self {
             sid,
             identity,
@@ -152,13 +157,17 @@ impl Session {
         self.insists_on_codec = join.insists_on_codec;
         self.device = join.device.clone();
         self.knows_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
-        self.change_weight = context.machine.present(&self.sid).map_or(1, LocalParticipant::change_weight);
+        self.change_weight = context
+            .machine
+            .present(&self.sid)
+            .map_or(1, LocalParticipant::change_weight);
         self.add_peer(context, join);
         if let Some(response) = self.join_response(context) {
             self.send(Message::Join(response));
         }
         if join.sets_offer_late && join.offer.is_some() {
-            self.outbox.hold_back(context.machine.reading() + OFFER_PAUSE);
+            self.outbox
+                .hold_back(context.machine.reading() + OFFER_PAUSE);
         }
         context.machine.refresh_receiver(&self.sid);
         self.refresh_token(context);
@@ -198,15 +207,24 @@ impl Session {
     pub fn next_deadline(&self) -> Duration {
         let silence = (self.signal != Signal::Lost).then(|| self.heard_at + SILENCE);
         let awaited = self.awaited.front().map(|(until, _)| *until);
-        [silence, self.resume_until, awaited, self.outbox.held_until()]
-            .into_iter()
-            .flatten()
-            .fold(self.refresh_at, Duration::min)
+        [
+            silence,
+            self.resume_until,
+            awaited,
+            self.outbox.held_until(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.refresh_at, Duration::min)
     }
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, context: &mut Context<'_>) {
-        if self.outbox.held_until().is_some_and(|until| until <= context.machine.reading()) {
+        if self
+            .outbox
+            .held_until()
+            .is_some_and(|until| until <= context.machine.reading())
+        {
             self.outbox.release();
         }
         if self.signal != Signal::Lost && self.heard_at + SILENCE <= context.machine.reading() {
@@ -217,7 +235,10 @@ impl Session {
             self.refresh_token(context);
         }
         self.give_up_tracks(context);
-        if self.resume_until.is_some_and(|until| until <= context.machine.reading()) {
+        if self
+            .resume_until
+            .is_some_and(|until| until <= context.machine.reading())
+        {
             self.end(context, Departure::Lost);
         }
     }
@@ -234,13 +255,19 @@ impl Session {
 
     /// Asks the client to connect anew: the server stops.
     pub fn shut_down(&mut self) {
-        self.send(messages::leave(DisconnectReason::ServerShutdown, Action::Reconnect));
+        self.send(messages::leave(
+            DisconnectReason::ServerShutdown,
+            Action::Reconnect,
+        ));
         self.closes_socket = true;
     }
 
     /// Disconnects a client that sends more than it may. It is not to come back by itself.
     pub fn exclude(&mut self, context: &mut Context<'_>) {
-        self.send(messages::leave(DisconnectReason::ParticipantRemoved, Action::Disconnect));
+        self.send(messages::leave(
+            DisconnectReason::ParticipantRemoved,
+            Action::Disconnect,
+        ));
         self.closes_socket = true;
         self.end(context, Departure::Lost);
     }
@@ -264,7 +291,9 @@ impl Session {
 
     fn refresh_token(&mut self, context: &mut Context<'_>) {
         self.refresh_at = context.machine.reading() + REFRESH_INTERVAL;
-        let Ok(local) = context.machine.present(&self.sid) else { return };
+        let Ok(local) = context.machine.present(&self.sid) else {
+            return;
+        };
         // Signing fails for no token that is known.
         if let Ok(refreshed) = local.refreshed_token(context.signer, context.now) {
             self.send(Message::RefreshToken(refreshed.token.reveal().to_owned()));
@@ -272,7 +301,9 @@ impl Session {
     }
 
     fn add_peer(&self, context: &mut Context<'_>, join: &JoinParameters) {
-        let Some(permissions) = context.machine.peer_permissions(&self.sid) else { return };
+        let Some(permissions) = context.machine.peer_permissions(&self.sid) else {
+            return;
+        };
         let peer = NewPeer {
             sid: self.sid.clone(),
             identity: self.identity.clone(),
@@ -288,18 +319,27 @@ impl Session {
 
     /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.
     fn is_subscriber_primary(&self, machine: &Machine) -> bool {
-        let can_subscribe = machine.present(&self.sid).is_ok_and(|local| local.grants.can_subscribe);
+        let can_subscribe = machine
+            .present(&self.sid)
+            .is_ok_and(|local| local.grants.can_subscribe);
         self.mode == ConnectionMode::Dual && can_subscribe
     }
 
     /// Returns the TURN servers with fresh credentials. The server's own addresses are in its descriptions.
     fn ice_servers(&self, now: Timestamp) -> Vec<proto::IceServer> {
-        self.turn.iter().map(|turn| turn.for_participant(&self.sid, now).into()).collect()
+        self.turn
+            .iter()
+            .map(|turn| turn.for_participant(&self.sid, now).into())
+            .collect()
     }
 
     fn join_response(&self, context: &Context<'_>) -> Option<proto::JoinResponse> {
         let own = context.machine.present(&self.sid).ok()?;
-        let others = context.machine.visible_to(&self.sid).into_iter().map(participant_info);
+        let others = context
+            .machine
+            .visible_to(&self.sid)
+            .into_iter()
+            .map(participant_info);
         let server_info = messages::server_info();
         Some(proto::JoinResponse {
             room: Some(messages::room_info(context.machine)),
@@ -310,7 +350,9 @@ impl Session {
             subscriber_primary: self.is_subscriber_primary(context.machine),
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
-            enabled_publish_codecs: self.device.without_unusable(messages::publish_codecs(&own.grants)),
+            enabled_publish_codecs: self
+                .device
+                .without_unusable(messages::publish_codecs(&own.grants)),
             fast_publish: own.grants.can_publish,
             ice_servers: self.ice_servers(context.now),
             ..proto::JoinResponse::default()

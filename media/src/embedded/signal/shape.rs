@@ -41,30 +41,74 @@ const fn part(field: u32, max: usize, shape: &'static Shape) -> Part {
 }
 
 const fn flat(bytes: usize) -> Shape {
-    Shape { bytes, fields: 64, parts: &[] }
+    Shape {
+        bytes,
+        fields: 64,
+        parts: &[],
+    }
 }
 
 /// A message of few numbers and short texts.
 static SMALL: Shape = flat(4 * KIB);
 /// A session description, whose text is checked where it is parsed, and the ids of its tracks by section.
-static DESCRIPTION: Shape = Shape { bytes: 2 * KIB * KIB, fields: 2 * MANY + 8, parts: &[part(4, 2 * MANY, &SMALL)] };
+static DESCRIPTION: Shape = Shape {
+    bytes: 2 * KIB * KIB,
+    fields: 2 * MANY + 8,
+    parts: &[part(4, 2 * MANY, &SMALL)],
+};
 /// `SimulcastCodec`, with its layers.
-static CODEC: Shape = Shape { bytes: 4 * KIB, fields: 32, parts: &[part(4, 16, &SMALL)] };
+static CODEC: Shape = Shape {
+    bytes: 4 * KIB,
+    fields: 32,
+    parts: &[part(4, 16, &SMALL)],
+};
 /// `AddTrackRequest`, with layers and codecs.
-static ADD_TRACK: Shape = Shape { bytes: 16 * KIB, fields: 64, parts: &[part(9, 16, &SMALL), part(10, 8, &CODEC)] };
+static ADD_TRACK: Shape = Shape {
+    bytes: 16 * KIB,
+    fields: 64,
+    parts: &[part(9, 16, &SMALL), part(10, 8, &CODEC)],
+};
 /// `ParticipantTracks` and the like: who, and a list of tracks.
-static TRACKS_OF: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
+static TRACKS_OF: Shape = Shape {
+    bytes: 64 * KIB,
+    fields: MANY + 8,
+    parts: &[],
+};
 /// `UpdateSubscription`: tracks are listed twice, alone and by participant.
-static SUBSCRIPTION: Shape = Shape { bytes: 128 * KIB, fields: 2 * MANY + 8, parts: &[part(3, MANY, &TRACKS_OF)] };
+static SUBSCRIPTION: Shape = Shape {
+    bytes: 128 * KIB,
+    fields: 2 * MANY + 8,
+    parts: &[part(3, MANY, &TRACKS_OF)],
+};
 /// `UpdateTrackSettings`: a list of tracks.
-static TRACK_SETTINGS: Shape = Shape { bytes: 64 * KIB, fields: MANY + 16, parts: &[] };
+static TRACK_SETTINGS: Shape = Shape {
+    bytes: 64 * KIB,
+    fields: MANY + 16,
+    parts: &[],
+};
 /// `SubscriptionPermission`, with an entry for each participant.
-static PERMISSION: Shape = Shape { bytes: 128 * KIB, fields: MANY + 8, parts: &[part(2, MANY, &TRACKS_OF)] };
+static PERMISSION: Shape = Shape {
+    bytes: 128 * KIB,
+    fields: MANY + 8,
+    parts: &[part(2, MANY, &TRACKS_OF)],
+};
 /// `LeaveRequest`, with the regions that a server may name.
-static LEAVE: Shape = Shape { bytes: 16 * KIB, fields: 16, parts: &[part(4, 4, &TRACKS_OF)] };
+static LEAVE: Shape = Shape {
+    bytes: 16 * KIB,
+    fields: 16,
+    parts: &[part(4, 4, &TRACKS_OF)],
+};
 /// `TrackPublishedResponse` with a `TrackInfo`, of which a client sends those of its own tracks.
-static PUBLISHED: Shape = Shape { bytes: 32 * KIB, fields: 8, parts: &[part(2, 1, &TRACK_INFO)] };
-static TRACK_INFO: Shape = Shape { bytes: 32 * KIB, fields: 64, parts: &[part(10, 16, &SMALL), part(13, 8, &CODEC)] };
+static PUBLISHED: Shape = Shape {
+    bytes: 32 * KIB,
+    fields: 8,
+    parts: &[part(2, 1, &TRACK_INFO)],
+};
+static TRACK_INFO: Shape = Shape {
+    bytes: 32 * KIB,
+    fields: 64,
+    parts: &[part(10, 16, &SMALL), part(13, 8, &CODEC)],
+};
 /// `SyncState`. Its descriptions are not used.
 static SYNC_STATE: Shape = Shape {
     bytes: 2 * KIB * KIB,
@@ -81,12 +125,24 @@ static SYNC_STATE: Shape = Shape {
     ],
 };
 /// `UpdateParticipantMetadata`, with its attributes. One that is longer than a participant's texts may be is answered so.
-static METADATA: Shape = Shape { bytes: KIB * KIB, fields: MANY + 8, parts: &[part(3, MANY, &ATTRIBUTE)] };
+static METADATA: Shape = Shape {
+    bytes: KIB * KIB,
+    fields: MANY + 8,
+    parts: &[part(3, MANY, &ATTRIBUTE)],
+};
 static ATTRIBUTE: Shape = flat(KIB * KIB);
 /// `UpdateDataSubscription`, with an entry for each track.
-static DATA_SUBSCRIPTION: Shape = Shape { bytes: 128 * KIB, fields: MANY, parts: &[part(1, MANY, &SMALL)] };
+static DATA_SUBSCRIPTION: Shape = Shape {
+    bytes: 128 * KIB,
+    fields: MANY,
+    parts: &[part(1, MANY, &SMALL)],
+};
 /// A message that is refused or ignored.
-static UNUSED: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
+static UNUSED: Shape = Shape {
+    bytes: 64 * KIB,
+    fields: MANY + 8,
+    parts: &[],
+};
 
 /// `SignalRequest`: one message of a client, of any kind.
 pub static REQUEST: Shape = Shape {
@@ -153,7 +209,11 @@ impl Shape {
             if fields > self.fields {
                 return Err(ShapeError::TooLarge);
             }
-            let limited = self.parts.iter().zip(&mut seen).find(|(part, _)| part.field == number);
+            let limited = self
+                .parts
+                .iter()
+                .zip(&mut seen)
+                .find(|(part, _)| part.field == number);
             if let (Some((part, seen)), Some(content)) = (limited, content) {
                 *seen += 1;
                 if *seen > part.max {
@@ -202,8 +262,12 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], ShapeError> 
 fn varint(rest: &mut &[u8]) -> Result<u64, ShapeError> {
     let mut value = 0;
     for shift in (0..70).step_by(7) {
-        let [byte] = *take(rest, 1)? else { return Err(ShapeError::Malformed) };
-        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or_default();
+        let [byte] = *take(rest, 1)? else {
+            return Err(ShapeError::Malformed);
+        };
+        value |= u64::from(byte & 0x7f)
+            .checked_shl(shift)
+            .unwrap_or_default();
         if byte & 0x80 == 0 {
             return Ok(value);
         }

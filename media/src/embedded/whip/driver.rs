@@ -49,8 +49,18 @@ impl EmbeddedPlane {
         let counted = address.map_or(Ok(()), |address| rates.check(address, key));
         counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
         let room = self.inner().room_of_key(key)?;
-        match self.inner().call(&room, |machine, _| machine.vacant_endpoint(key, input).map(|_| ())).0 {
-            Err(MachineError::EncoderConnected) if self.inner().silent_encoder(key, input).await.is_some() => Ok(()),
+        match self
+            .inner()
+            .call(&room, |machine, _| {
+                machine.vacant_endpoint(key, input).map(|_| ())
+            })
+            .0
+        {
+            Err(MachineError::EncoderConnected)
+                if self.inner().silent_encoder(key, input).await.is_some() =>
+            {
+                Ok(())
+            }
             checked => Ok(checked?),
         }
     }
@@ -59,12 +69,17 @@ impl EmbeddedPlane {
     ///
     /// # Errors
     /// Why the encoder is refused. It has not joined then.
-    pub async fn connect_whip(&self, key: StreamKeyHash, offer: String) -> Result<WhipAnswer, EncoderRefusal> {
+    pub async fn connect_whip(
+        &self,
+        key: StreamKeyHash,
+        offer: String,
+    ) -> Result<WhipAnswer, EncoderRefusal> {
         // In a spawned task, so that the join is admitted or cancelled even if the encoder disconnects.
         let admitted = tokio::spawn(admit(Arc::clone(self.inner()), key, offer));
         let admitted = admitted.await.map_err(|_| EncoderRefusal::Unavailable)?;
         if admitted.is_err() {
-            self.inner().record(|metrics| metrics.record_join(JoinOutcome::Refused));
+            self.inner()
+                .record(|metrics| metrics.record_join(JoinOutcome::Refused));
         }
         admitted
     }
@@ -78,9 +93,14 @@ impl EmbeddedPlane {
         session: WhipSessionName<'_>,
         patch: WhipPatch,
     ) -> Result<Option<Restarted>, WhipPatchError> {
-        let requests = self.whip_session(session).ok_or(WhipPatchError::NoSession)?;
+        let requests = self
+            .whip_session(session)
+            .ok_or(WhipPatchError::NoSession)?;
         let (reply, patched) = oneshot::channel();
-        requests.send(Request::Patch(patch, reply)).await.map_err(|_| WhipPatchError::NoSession)?;
+        requests
+            .send(Request::Patch(patch, reply))
+            .await
+            .map_err(|_| WhipPatchError::NoSession)?;
         match timeout(ANSWER_TIMEOUT, patched).await {
             Ok(Ok(patched)) => patched,
             Ok(Err(_)) | Err(_) => Err(WhipPatchError::Unavailable),
@@ -89,7 +109,9 @@ impl EmbeddedPlane {
 
     /// Ends the session of an encoder. Returns whether there was one.
     pub async fn delete_whip(&self, session: WhipSessionName<'_>) -> bool {
-        let Some(requests) = self.whip_session(session) else { return false };
+        let Some(requests) = self.whip_session(session) else {
+            return false;
+        };
         let (reply, deleted) = oneshot::channel();
         requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
     }
@@ -104,7 +126,9 @@ impl EmbeddedPlane {
             WhipSessionName::Id(id) => self.inner().whip.by_id(id),
             WhipSessionName::Key(key) => {
                 let room = self.inner().room_of_key(key).ok()?;
-                self.inner().call(&room, |machine, _| machine.encoder_of(key)).0
+                self.inner()
+                    .call(&room, |machine, _| machine.encoder_of(key))
+                    .0
             }
         };
         self.inner().whip.channel(&sid?)
@@ -112,7 +136,11 @@ impl EmbeddedPlane {
 }
 
 /// Admits an encoder and starts its session, or refuses it. Returns once the media worker has answered the offer.
-async fn admit(inner: Arc<Inner>, key: StreamKeyHash, offer: String) -> Result<WhipAnswer, EncoderRefusal> {
+async fn admit(
+    inner: Arc<Inner>,
+    key: StreamKeyHash,
+    offer: String,
+) -> Result<WhipAnswer, EncoderRefusal> {
     let tracks = announced_tracks(&offer)?;
     let (room, join) = inner.request_encoder(&key, InputType::Whip).await?;
     // Before the encoder is admitted, so that its session misses no notice.
@@ -132,7 +160,9 @@ async fn admit(inner: Arc<Inner>, key: StreamKeyHash, offer: String) -> Result<W
 impl Inner {
     /// Returns the room of the endpoint with this stream key.
     pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
-        self.common.room_of(&Owned::StreamKey(*key)).ok_or(MachineError::NoSuchIngress)
+        self.common
+            .room_of(&Owned::StreamKey(*key))
+            .ok_or(MachineError::NoSuchIngress)
     }
 
     /// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
@@ -142,10 +172,15 @@ impl Inner {
         input: InputType,
     ) -> Option<(Arc<Room>, ParticipantSid)> {
         let name = self.room_of_key(key).ok()?;
-        let (room, connected, _) = self.enter(&name, |machine, _| machine.connected_encoder(key, input));
+        let (room, connected, _) =
+            self.enter(&name, |machine, _| machine.connected_encoder(key, input));
         let (sid, activity) = connected?;
         // The packets of WebRTC arrive at a media worker. Before the first of them, the encoder is heard of by its request.
-        let by_packets = if input == InputType::Whip { media_silence(&room, &sid).await } else { None };
+        let by_packets = if input == InputType::Whip {
+            media_silence(&room, &sid).await
+        } else {
+            None
+        };
         let is_silent = by_packets.unwrap_or_else(|| activity.silent_for()) >= SILENT;
         is_silent.then_some((room, sid))
     }
@@ -162,7 +197,9 @@ impl Inner {
             log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
             self.call_in(&room, |machine, now| machine.give_way(&silent, now));
         }
-        let (room, requested, answers) = self.enter(&name, |machine, now| machine.request_encoder(key, input, now));
+        let (room, requested, answers) = self.enter(&name, |machine, now| {
+            machine.request_encoder(key, input, now)
+        });
         let join = requested?;
         if let Err(refused) = await_answers(answers).await {
             self.call_in(&room, |machine, _| machine.cancel_request(&join.sid));
@@ -177,9 +214,17 @@ async fn media_silence(room: &Room, sid: &ParticipantSid) -> Option<Duration> {
     let (sender, answer) = oneshot::channel();
     // The receiver is gone if the time for the answer is over.
     let reply = Reply::new(move |peers| drop(sender.send(peers)));
-    room.send_command(Command::Snapshot { peers: vec![sid.clone()], reply });
+    room.send_command(Command::Snapshot {
+        peers: vec![sid.clone()],
+        reply,
+    });
     let peers: Vec<PeerSnapshot> = timeout(SNAPSHOT_TIMEOUT, answer).await.ok()?.ok()?;
-    peers.first()?.transports.iter().filter_map(|transport| transport.silent_for).min()
+    peers
+        .first()?
+        .transports
+        .iter()
+        .filter_map(|transport| transport.silent_for)
+        .min()
 }
 
 /// Runs a session, and returns its answer.
@@ -194,12 +239,33 @@ async fn open(
     let requests = inner.whip.add(&id, &join.sid);
     let (reply, answered) = oneshot::channel();
     let sid = join.sid;
-    let turn = inner.turn.iter().map(|turn| turn.for_participant(&sid, inner.clock.now())).collect();
-    let task = SessionTask { inner, room, sid, session, reply: Some(Waiting::Offer(reply)), was_connected: false };
+    let turn = inner
+        .turn
+        .iter()
+        .map(|turn| turn.for_participant(&sid, inner.clock.now()))
+        .collect();
+    let task = SessionTask {
+        inner,
+        room,
+        sid,
+        session,
+        reply: Some(Waiting::Offer(reply)),
+        was_connected: false,
+    };
     tokio::spawn(task.run(inputs, requests));
-    let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| EncoderRefusal::Unavailable)?;
-    let Restarted { etag, fragment: sdp } = answer.map_err(|_| EncoderRefusal::Unavailable)??;
-    Ok(WhipAnswer { session: Secret::new(id), etag, sdp, turn })
+    let answer = timeout(ANSWER_TIMEOUT, answered)
+        .await
+        .map_err(|_| EncoderRefusal::Unavailable)?;
+    let Restarted {
+        etag,
+        fragment: sdp,
+    } = answer.map_err(|_| EncoderRefusal::Unavailable)??;
+    Ok(WhipAnswer {
+        session: Secret::new(id),
+        etag,
+        sdp,
+        turn,
+    })
 }
 
 /// Who waits for the media worker's answer to an offer.
@@ -230,7 +296,11 @@ enum Wake {
 
 impl SessionTask {
     /// Runs the session until its participant is gone.
-    async fn run(mut self, mut inputs: mpsc::Receiver<Input>, mut requests: mpsc::Receiver<Request>) {
+    async fn run(
+        mut self,
+        mut inputs: mpsc::Receiver<Input>,
+        mut requests: mpsc::Receiver<Request>,
+    ) {
         while !self.session.is_over() {
             let deadline = self.session.next_deadline();
             let wake = tokio::select! {
@@ -256,7 +326,8 @@ impl SessionTask {
             let _ = reply.send(Err(self.session.refusal()));
         }
         if !self.was_connected {
-            self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
+            self.inner
+                .record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
         }
     }
 
@@ -266,7 +337,9 @@ impl SessionTask {
             Input::Media(event) => self.handle_media(event),
             Input::PublishRate(kbps) => {
                 // A rate that comes before the join is accepted, or after its end, is dropped.
-                let _ = self.inner.call_in(&self.room, |machine, now| machine.set_bitrate(&self.sid, kbps, now));
+                let _ = self.inner.call_in(&self.room, |machine, now| {
+                    machine.set_bitrate(&self.sid, kbps, now)
+                });
             }
             // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
             Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
@@ -275,10 +348,17 @@ impl SessionTask {
 
     fn handle_media(&mut self, event: PeerEvent) {
         let (inner, session) = (&self.inner, &mut self.session);
-        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| session.handle_media(machine, event, now));
+        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| {
+            session.handle_media(machine, event, now)
+        });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(inner), Arc::clone(&self.room), self.sid.clone(), answers));
+            tokio::spawn(conclude(
+                Arc::clone(inner),
+                Arc::clone(&self.room),
+                self.sid.clone(),
+                answers,
+            ));
         }
     }
 
@@ -295,8 +375,9 @@ impl SessionTask {
             }
             Request::Delete(reply) => {
                 let (inner, session) = (&self.inner, &mut self.session);
-                let ((), answers) =
-                    inner.call_in(&self.room, |machine, now| session.end(machine, Departure::Left, now));
+                let ((), answers) = inner.call_in(&self.room, |machine, now| {
+                    session.end(machine, Departure::Left, now);
+                });
                 tokio::spawn(async move {
                     // What is not written now is written by reconciliation.
                     let _ = await_answers(answers).await;
@@ -308,13 +389,21 @@ impl SessionTask {
 
     /// Replies with the media worker's answer, once it is there.
     fn reply_with_answer(&mut self) {
-        let Some(sdp) = self.session.take_answer() else { return };
+        let Some(sdp) = self.session.take_answer() else {
+            return;
+        };
         let etag = self.session.etag().to_owned();
         // The encoder may have hung up.
         match self.reply.take() {
-            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(Restarted { etag, fragment: sdp }))),
+            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(Restarted {
+                etag,
+                fragment: sdp,
+            }))),
             Some(Waiting::Patch(reply)) => {
-                drop(reply.send(Ok(Some(Restarted { etag, fragment: fragment::ice_fragment(&sdp) }))));
+                drop(reply.send(Ok(Some(Restarted {
+                    etag,
+                    fragment: fragment::ice_fragment(&sdp),
+                }))));
             }
             None => {}
         }
@@ -322,7 +411,9 @@ impl SessionTask {
 
     fn call<T>(&mut self, call: impl FnOnce(&mut WhipSession, &mut Machine, Timestamp) -> T) -> T {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call_in(&self.room, |machine, now| call(session, machine, now)).0
+        inner
+            .call_in(&self.room, |machine, now| call(session, machine, now))
+            .0
     }
 }
 

@@ -11,7 +11,9 @@ pub struct IceCredentials {
 
 impl std::fmt::Debug for IceCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IceCredentials").field("ufrag", &self.ufrag).finish_non_exhaustive()
+        f.debug_struct("IceCredentials")
+            .field("ufrag", &self.ufrag)
+            .finish_non_exhaustive()
     }
 }
 
@@ -20,19 +22,39 @@ const UFRAG_LENGTH: std::ops::RangeInclusive<usize> = 4..=256;
 const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 22..=256;
 
 /// The attributes of a description that say how a connection is reached.
-const ICE_ATTRIBUTES: [&str; 4] = ["a=ice-ufrag:", "a=ice-pwd:", "a=candidate:", "a=end-of-candidates"];
+const ICE_ATTRIBUTES: [&str; 4] = [
+    "a=ice-ufrag:",
+    "a=ice-pwd:",
+    "a=candidate:",
+    "a=end-of-candidates",
+];
 
 /// Reads the credentials of a fragment, or of a description. The first ones count: all sections use one connection.
 pub fn read_credentials(text: &str) -> Result<IceCredentials, &'static str> {
-    if let Some(line) = text.lines().find(|line| !line.is_empty() && line.as_bytes().get(1) != Some(&b'=')) {
-        return Err(if line.len() > 1 { "the body is no SDP fragment" } else { "the body is cut off" });
+    if let Some(line) = text
+        .lines()
+        .find(|line| !line.is_empty() && line.as_bytes().get(1) != Some(&b'='))
+    {
+        return Err(if line.len() > 1 {
+            "the body is no SDP fragment"
+        } else {
+            "the body is cut off"
+        });
     }
-    let value = |name: &str| text.lines().find_map(|line| line.trim_end().strip_prefix(name));
+    let value = |name: &str| {
+        text.lines()
+            .find_map(|line| line.trim_end().strip_prefix(name))
+    };
     let ufrag = value("a=ice-ufrag:").filter(|text| is_valid(text, &UFRAG_LENGTH));
     let password = value("a=ice-pwd:").filter(|text| is_valid(text, &PASSWORD_LENGTH));
     match ufrag.zip(password) {
-        Some((ufrag, password)) => Ok(IceCredentials { ufrag: ufrag.to_owned(), password: password.to_owned() }),
-        None => Err("the fragment must have one a=ice-ufrag of 4 to 256 and one a=ice-pwd of 22 to 256 characters"),
+        Some((ufrag, password)) => Ok(IceCredentials {
+            ufrag: ufrag.to_owned(),
+            password: password.to_owned(),
+        }),
+        None => Err(
+            "the fragment must have one a=ice-ufrag of 4 to 256 and one a=ice-pwd of 22 to 256 characters",
+        ),
     }
 }
 
@@ -69,14 +91,24 @@ pub fn ice_fragment(answer: &str) -> String {
     let first = sections.get(..ends).unwrap_or_default();
     let of_session = ["a=ice-lite", "a=ice-options:", "a=group:BUNDLE"];
     let of_section = ["m=", "a=mid:"].into_iter().chain(ICE_ATTRIBUTES);
-    let kept = lines_with(session, &of_session.into_iter().chain(ICE_ATTRIBUTES).collect::<Vec<_>>());
+    let kept = lines_with(
+        session,
+        &of_session
+            .into_iter()
+            .chain(ICE_ATTRIBUTES)
+            .collect::<Vec<_>>(),
+    );
     let kept = kept.chain(lines_with(first, &of_section.collect::<Vec<_>>()));
     kept.fold(String::new(), |text, line| text + line + "\r\n")
 }
 
 fn lines_with<'a>(text: &'a str, names: &[&'static str]) -> std::vec::IntoIter<&'a str> {
     let is_named = |line: &&str| names.iter().any(|name| line.starts_with(name));
-    text.lines().map(str::trim_end).filter(is_named).collect::<Vec<_>>().into_iter()
+    text.lines()
+        .map(str::trim_end)
+        .filter(is_named)
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 #[cfg(test)]
@@ -88,7 +120,10 @@ mod tests {
     const PASSWORD: &str = "P2uYro0UCOQ4zxjKXaWCBui1";
 
     fn credentials() -> IceCredentials {
-        IceCredentials { ufrag: "EsAw".into(), password: PASSWORD.into() }
+        IceCredentials {
+            ufrag: "EsAw".into(),
+            password: PASSWORD.into(),
+        }
     }
 
     #[test]
@@ -103,7 +138,13 @@ mod tests {
 
     #[test]
     fn a_body_without_credentials_or_of_another_format_is_refused() {
-        for text in ["", "a=ice-ufrag:EsAw", "{\"a\": 1}", "a=ice-ufrag:EsAw\r\na=ice-pwd:short", "x"] {
+        for text in [
+            "",
+            "a=ice-ufrag:EsAw",
+            "{\"a\": 1}",
+            "a=ice-ufrag:EsAw\r\na=ice-pwd:short",
+            "x",
+        ] {
             assert!(read_credentials(text).is_err(), "{text}");
         }
         let injected = format!("a=ice-ufrag:a b\"c\r\na=ice-pwd:{PASSWORD}");
@@ -113,7 +154,9 @@ mod tests {
     #[test]
     fn an_offer_gets_new_credentials_and_loses_its_candidates() {
         let offer = "v=0\r\nm=audio 9 X 0\r\na=ice-ufrag:old1\r\na=ice-pwd:old\r\na=candidate:1 1\r\na=mid:0\r\n";
-        let expected = format!("v=0\r\nm=audio 9 X 0\r\na=ice-ufrag:EsAw\r\na=ice-pwd:{PASSWORD}\r\na=mid:0\r\n");
+        let expected = format!(
+            "v=0\r\nm=audio 9 X 0\r\na=ice-ufrag:EsAw\r\na=ice-pwd:{PASSWORD}\r\na=mid:0\r\n"
+        );
         assert_eq!(with_credentials(offer, &credentials()), expected);
     }
 

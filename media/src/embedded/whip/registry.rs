@@ -18,7 +18,10 @@ const CAPACITY: usize = 16;
 #[derive(Debug)]
 pub(super) enum Request {
     /// Change the ICE parameters. Replied with the new entity tag and fragment if ICE restarts.
-    Patch(WhipPatch, oneshot::Sender<Result<Option<Restarted>, WhipPatchError>>),
+    Patch(
+        WhipPatch,
+        oneshot::Sender<Result<Option<Restarted>, WhipPatchError>>,
+    ),
     /// End the session.
     Delete(oneshot::Sender<()>),
 }

@@ -6,7 +6,9 @@ use conclave_model::Timestamp;
 use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_rtc::{ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium};
+use conclave_rtc::{
+    ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium,
+};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
@@ -48,7 +50,9 @@ pub enum WhipPatchError {
     #[error("no such session")]
     NoSession,
     /// The request names no entity tag: 428.
-    #[error("the request must name the entity tag of the ICE session in If-Match, or * to restart ICE")]
+    #[error(
+        "the request must name the entity tag of the ICE session in If-Match, or * to restart ICE"
+    )]
     NoCondition,
     /// The request is about earlier ICE credentials: 412.
     #[error("ICE was restarted: the entity tag is not that of the session now")]
@@ -80,17 +84,30 @@ pub(super) struct WhipSession {
 }
 
 /// The refusal of an offer that the media worker cannot use.
-const UNUSABLE: EncoderRefusal = EncoderRefusal::BadStream("the session description of the encoder cannot be used");
+const UNUSABLE: EncoderRefusal =
+    EncoderRefusal::BadStream("the session description of the encoder cannot be used");
 
 /// Reads the tracks that an offer announces: at most one of each medium.
 pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
     conclave_rtc::check_description(offer).map_err(|_| UNUSABLE)?;
-    let sections: Vec<_> = conclave_rtc::read_sections(offer).into_iter().filter(|section| section.sends).collect();
-    let number = |medium| sections.iter().filter(|section| section.medium == medium).count();
+    let sections: Vec<_> = conclave_rtc::read_sections(offer)
+        .into_iter()
+        .filter(|section| section.sends)
+        .collect();
+    let number = |medium| {
+        sections
+            .iter()
+            .filter(|section| section.medium == medium)
+            .count()
+    };
     if sections.is_empty() {
-        return Err(EncoderRefusal::BadStream("the offer must have an audio or a video section that sends"));
+        return Err(EncoderRefusal::BadStream(
+            "the offer must have an audio or a video section that sends",
+        ));
     } else if number(TrackMedium::Audio) > 1 || number(TrackMedium::Video) > 1 {
-        return Err(EncoderRefusal::BadStream("the offer must not have more than one section of audio and of video"));
+        return Err(EncoderRefusal::BadStream(
+            "the offer must not have more than one section of audio and of video",
+        ));
     }
     sections.iter().map(announced_track).collect()
 }
@@ -106,13 +123,22 @@ fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderR
         TrackMedium::Video => (TrackKind::Video, TrackSource::Camera),
     };
     Ok(AddTrackRequest {
-        cid: section.track_id.clone().unwrap_or_else(|| section.mid.clone()),
+        cid: section
+            .track_id
+            .clone()
+            .unwrap_or_else(|| section.mid.clone()),
         r#type: track_kind_to_proto(kind).into(),
         source: source_to_proto(source).into(),
         // The first codec of a section is the one that the encoder prefers.
-        simulcast_codecs: vec![SimulcastCodec { codec: codec.mime_type().into(), ..SimulcastCodec::default() }],
+        simulcast_codecs: vec![SimulcastCodec {
+            codec: codec.mime_type().into(),
+            ..SimulcastCodec::default()
+        }],
         // An encoder sends a programme rather than speech.
-        audio_features: vec![AudioTrackFeature::TfStereo.into(), AudioTrackFeature::TfNoDtx.into()],
+        audio_features: vec![
+            AudioTrackFeature::TfStereo.into(),
+            AudioTrackFeature::TfNoDtx.into(),
+        ],
         ..AddTrackRequest::default()
     })
 }
@@ -126,7 +152,9 @@ impl WhipSession {
         tracks: &[AddTrackRequest],
     ) -> Result<Self, EncoderRefusal> {
         let credentials = fragment::read_credentials(&offer).map_err(EncoderRefusal::BadStream)?;
-        let permissions = machine.peer_permissions(&join.sid).ok_or(EncoderRefusal::UnknownKey)?;
+        let permissions = machine
+            .peer_permissions(&join.sid)
+            .ok_or(EncoderRefusal::UnknownKey)?;
         machine.add_peer(NewPeer {
             sid: join.sid.clone(),
             identity: join.identity.clone(),
@@ -138,7 +166,9 @@ impl WhipSession {
         });
         for track in tracks {
             let announced = machine.announce_track(&join.sid, track);
-            announced.map_err(|_| EncoderRefusal::BadStream("the offer has tracks that cannot be published"))?;
+            announced.map_err(|_| {
+                EncoderRefusal::BadStream("the offer has tracks that cannot be published")
+            })?;
         }
         let mut session = Self {
             join,
@@ -183,7 +213,10 @@ impl WhipSession {
 
     /// Handles the deadline, if it has passed.
     pub fn tick(&mut self, machine: &mut Machine, now: Timestamp) {
-        if self.closed_until.is_some_and(|until| until <= machine.reading()) {
+        if self
+            .closed_until
+            .is_some_and(|until| until <= machine.reading())
+        {
             self.end(machine, Departure::Lost, now);
         }
     }
@@ -197,7 +230,9 @@ impl WhipSession {
 
     /// Handles a notice of the machine. An encoder is not notified of anything but its end, which it sees by its connection.
     pub fn handle_notice(&mut self, notice: &ClientNotice) {
-        let ClientNotice::Disconnected(cause) = notice else { return };
+        let ClientNotice::Disconnected(cause) = notice else {
+            return;
+        };
         self.is_over = true;
         if *cause == DisconnectCause::RoomEnded {
             self.refusal = EncoderRefusal::RoomEnded;
@@ -206,16 +241,30 @@ impl WhipSession {
 
     /// Handles an event of the encoder's connection. Returns whether the join was reported by it, so that the answer to the
     /// report has to be awaited.
-    pub fn handle_media(&mut self, machine: &mut Machine, event: PeerEvent, now: Timestamp) -> bool {
+    pub fn handle_media(
+        &mut self,
+        machine: &mut Machine,
+        event: PeerEvent,
+        now: Timestamp,
+    ) -> bool {
         match event {
             PeerEvent::Connected => return machine.connected(&self.join.sid, now),
-            PeerEvent::Answered { offer_id, sdp, .. } if offer_id == self.offer_id => self.answer = Some(sdp),
-            PeerEvent::TrackPublished { track, mid, codec, layers } => {
+            PeerEvent::Answered { offer_id, sdp, .. } if offer_id == self.offer_id => {
+                self.answer = Some(sdp);
+            }
+            PeerEvent::TrackPublished {
+                track,
+                mid,
+                codec,
+                layers,
+            } => {
                 let section = MediaSection { mid, codec, layers };
                 machine.track_negotiated(&self.join.sid, &track, section, now);
             }
             PeerEvent::TrackEnded(track) => machine.track_ended(&self.join.sid, &track, now),
-            PeerEvent::Failed(FailureReason::Closed) => self.closed_until = Some(machine.reading() + CLOSE_GRACE),
+            PeerEvent::Failed(FailureReason::Closed) => {
+                self.closed_until = Some(machine.reading() + CLOSE_GRACE);
+            }
             PeerEvent::Failed(FailureReason::Negotiation) => {
                 self.refusal = UNUSABLE;
                 machine.fail_encoder(&self.join.sid, UNUSABLE.to_string(), now);
@@ -228,13 +277,21 @@ impl WhipSession {
     }
 
     /// Handles a PATCH request (RFC 9725, section 4.3).
-    pub fn patch(&mut self, machine: &mut Machine, patch: &WhipPatch) -> Result<Patched, WhipPatchError> {
-        let condition = patch.condition.as_deref().ok_or(WhipPatchError::NoCondition)?;
+    pub fn patch(
+        &mut self,
+        machine: &mut Machine,
+        patch: &WhipPatch,
+    ) -> Result<Patched, WhipPatchError> {
+        let condition = patch
+            .condition
+            .as_deref()
+            .ok_or(WhipPatchError::NoCondition)?;
         let mut tags = condition.split(',').map(str::trim);
         if condition.trim() != "*" && !tags.any(|tag| tag == self.etag) {
             return Err(WhipPatchError::Stale);
         }
-        let credentials = fragment::read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
+        let credentials =
+            fragment::read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
         if credentials == self.credentials {
             return Ok(Patched::Accepted);
         }
@@ -247,7 +304,10 @@ impl WhipSession {
     fn send_offer(&mut self, machine: &mut Machine) {
         self.offer_id += 1;
         self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
-        let offer = PeerCommand::Offer { offer_id: self.offer_id, sdp: self.offer.clone() };
+        let offer = PeerCommand::Offer {
+            offer_id: self.offer_id,
+            sdp: self.offer.clone(),
+        };
         machine.command(&self.join.sid, offer);
     }
 }

@@ -59,7 +59,11 @@ impl WebhookDedup {
         if ids.recorded.contains(id) {
             DedupState::Recorded
         } else if ids.in_progress.insert(id.into()) {
-            DedupState::New(DedupTicket { dedup: self, id: id.into(), is_recorded: false })
+            DedupState::New(DedupTicket {
+                dedup: self,
+                id: id.into(),
+                is_recorded: false,
+            })
         } else {
             DedupState::InProgress
         }

@@ -40,7 +40,9 @@ impl OutOfOrderEvents {
         for report in &reports {
             match &report.event {
                 // The reports stay in their queues: the join may not be accepted, and be repeated.
-                MediaEvent::ParticipantJoined(participant) => overdue.extend(recent.of(&participant.sid)),
+                MediaEvent::ParticipantJoined(participant) => {
+                    overdue.extend(recent.of(&participant.sid));
+                }
                 _ => recent.keep(report),
             }
         }
@@ -53,12 +55,16 @@ impl RecentReports {
     fn keep(&mut self, report: &Report) {
         match &report.event {
             MediaEvent::TrackPublished { participant, track } => {
-                self.published.push((participant.sid.clone(), Some(track.sid.clone())), report);
+                self.published
+                    .push((participant.sid.clone(), Some(track.sid.clone())), report);
             }
             MediaEvent::TrackUnpublished { participant, track } => {
-                self.unpublished.push((participant.sid.clone(), Some(track.sid.clone())), report);
+                self.unpublished
+                    .push((participant.sid.clone(), Some(track.sid.clone())), report);
             }
-            MediaEvent::ParticipantLeft { participant, .. } => self.left.push((participant.sid.clone(), None), report),
+            MediaEvent::ParticipantLeft { participant, .. } => {
+                self.left.push((participant.sid.clone(), None), report);
+            }
             _ => {}
         }
     }
@@ -66,7 +72,10 @@ impl RecentReports {
     /// Returns the reports of a participant, in the order in which they have to be recorded.
     fn of(&self, sid: &ParticipantSid) -> Vec<Report> {
         let queues = [&self.published, &self.unpublished, &self.left];
-        let reports = queues.into_iter().flat_map(|queue| &queue.0).filter(|((of, _), _)| of == sid);
+        let reports = queues
+            .into_iter()
+            .flat_map(|queue| &queue.0)
+            .filter(|((of, _), _)| of == sid);
         reports.map(|(_, report)| report.clone()).collect()
     }
 }
@@ -91,18 +100,34 @@ mod tests {
     use super::*;
 
     fn participant(number: usize) -> ParticipantRef {
-        ParticipantRef { identity: "alice".parse().unwrap(), sid: format!("PA_{number}").parse().unwrap(), role: None }
+        ParticipantRef {
+            identity: "alice".parse().unwrap(),
+            sid: format!("PA_{number}").parse().unwrap(),
+            role: None,
+        }
     }
 
     fn left(number: usize) -> MediaEvent {
-        MediaEvent::ParticipantLeft { participant: participant(number), departure: Departure::Left }
+        MediaEvent::ParticipantLeft {
+            participant: participant(number),
+            departure: Departure::Left,
+        }
     }
 
     fn published(number: usize) -> MediaEvent {
-        let (sid, kind, source) = ("TR_1".parse().unwrap(), TrackKind::Audio, TrackSource::Microphone);
+        let (sid, kind, source) = (
+            "TR_1".parse().unwrap(),
+            TrackKind::Audio,
+            TrackSource::Microphone,
+        );
         MediaEvent::TrackPublished {
             participant: participant(number),
-            track: TrackSummary { sid, kind, source, muted: false },
+            track: TrackSummary {
+                sid,
+                kind,
+                source,
+                muted: false,
+            },
         }
     }
 
@@ -110,9 +135,18 @@ mod tests {
     fn each_report_is_kept_once_and_the_oldest_of_its_kind_is_dropped_at_capacity() {
         let events = OutOfOrderEvents::default();
         for number in 0..=CAPACITY {
-            for event in [left(number), left(number), published(number), published(number)] {
+            for event in [
+                left(number),
+                left(number),
+                published(number),
+                published(number),
+            ] {
                 let room = "prj_0123456789ab.standup".parse().unwrap();
-                let report = Report { room, at: Timestamp::from_millis(0), event };
+                let report = Report {
+                    room,
+                    at: Timestamp::from_millis(0),
+                    event,
+                };
                 assert_eq!(events.send_in_order(vec![report], |_| ()).len(), 1);
             }
         }

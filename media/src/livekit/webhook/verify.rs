@@ -48,7 +48,11 @@ impl WebhookSignature {
     /// Verifies that a body is the one that was signed.
     pub(super) fn verify_body(&self, body: &[u8]) -> Result<(), VerifyWebhookError> {
         let matches: bool = Sha256::digest(body).as_slice().ct_eq(&self.sha256).into();
-        if matches { Ok(()) } else { Err(VerifyWebhookError::Body) }
+        if matches {
+            Ok(())
+        } else {
+            Err(VerifyWebhookError::Body)
+        }
     }
 }
 
@@ -62,11 +66,17 @@ pub(super) fn verify_token(
     let token = token.strip_prefix("Bearer ").unwrap_or(token).trim();
     let claims: WebhookClaims = signer.decode(token).map_err(VerifyWebhookError::Token)?;
     check_claims(&claims, signer, now).map_err(VerifyWebhookError::Token)?;
-    let sha256 = STANDARD.decode(&claims.sha256).map_err(|_| VerifyWebhookError::Body)?;
+    let sha256 = STANDARD
+        .decode(&claims.sha256)
+        .map_err(|_| VerifyWebhookError::Body)?;
     Ok(WebhookSignature { sha256 })
 }
 
-fn check_claims(claims: &WebhookClaims, signer: &TokenSigner, now: Timestamp) -> Result<(), TokenError> {
+fn check_claims(
+    claims: &WebhookClaims,
+    signer: &TokenSigner,
+    now: Timestamp,
+) -> Result<(), TokenError> {
     let instant = |seconds: i64| Timestamp::from_millis(seconds.saturating_mul(1_000));
     if claims.iss != signer.api_key() {
         Err(TokenError::Issuer)
@@ -91,9 +101,17 @@ mod tests {
         let signer = TokenSigner::new("APIkey", &Secret::new("secret"));
         let claims = json!({"iss": "APIkey", "nbf": 1_000, "exp": 1_300, "sha256": ""});
         let token = signer.encode(&claims).unwrap();
-        let at = |millis| verify_token(&signer, token.reveal(), Timestamp::from_millis(millis)).map(|_| ());
-        assert_eq!(at(939_999), Err(VerifyWebhookError::Token(TokenError::NotYetValid)));
+        let at = |millis| {
+            verify_token(&signer, token.reveal(), Timestamp::from_millis(millis)).map(|_| ())
+        };
+        assert_eq!(
+            at(939_999),
+            Err(VerifyWebhookError::Token(TokenError::NotYetValid))
+        );
         assert_eq!((at(940_000), at(1_359_999)), (Ok(()), Ok(())));
-        assert_eq!(at(1_360_000), Err(VerifyWebhookError::Token(TokenError::Expired)));
+        assert_eq!(
+            at(1_360_000),
+            Err(VerifyWebhookError::Token(TokenError::Expired))
+        );
     }
 }

@@ -20,7 +20,9 @@ impl WebhookEvent {
     /// Reads a body; `None` if it is not an object with an event name.
     pub fn from_json(body: &[u8]) -> Option<Self> {
         match serde_json::from_slice(body) {
-            Ok(Value::Object(fields)) => Some(Self(fields)).filter(|event| !event.name().is_empty()),
+            Ok(Value::Object(fields)) => {
+                Some(Self(fields)).filter(|event| !event.name().is_empty())
+            }
             _ => None,
         }
     }
@@ -46,9 +48,16 @@ impl WebhookEvent {
 
     /// The name of the room, from whichever object contains it; empty if none does.
     pub fn room(&self) -> &str {
-        let fields = [("room", "name"), ("egressInfo", "roomName"), ("ingressInfo", "roomName")];
+        let fields = [
+            ("room", "name"),
+            ("egressInfo", "roomName"),
+            ("ingressInfo", "roomName"),
+        ];
         let names = fields.map(|(object, field)| self.object().object(object).text(field));
-        names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+        names
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or_default()
     }
 
     /// The identity of the participant of a participant or track event; empty if there is none.
@@ -118,7 +127,8 @@ fn participant(info: Object<'_>) -> proto::ParticipantInfo {
         joined_at: info.integer("joinedAt"),
         joined_at_ms: info.integer("joinedAtMs"),
         is_publisher: info.flag("isPublisher"),
-        disconnect_reason: info.enumeration("disconnectReason", proto::DisconnectReason::from_str_name),
+        disconnect_reason: info
+            .enumeration("disconnectReason", proto::DisconnectReason::from_str_name),
         tracks: info.list("tracks").map(track).collect(),
         ..Default::default()
     }
@@ -128,7 +138,10 @@ fn participant(info: Object<'_>) -> proto::ParticipantInfo {
 fn track(info: Object<'_>) -> proto::TrackInfo {
     let codec = |codec: Object<'_>| proto::SimulcastCodecInfo {
         mime_type: codec.string("mimeType"),
-        layers: codec.list("layers").map(|_| proto::VideoLayer::default()).collect(),
+        layers: codec
+            .list("layers")
+            .map(|_| proto::VideoLayer::default())
+            .collect(),
         ..Default::default()
     };
     proto::TrackInfo {
@@ -156,8 +169,15 @@ impl<'a> Object<'a> {
     }
 
     fn list(self, name: &str) -> impl Iterator<Item = Self> + use<'a> {
-        let items = self.field(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        items.iter().filter_map(Value::as_object).map(|fields| Self(Some(fields)))
+        let items = self
+            .field(name)
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        items
+            .iter()
+            .filter_map(Value::as_object)
+            .map(|fields| Self(Some(fields)))
     }
 
     fn text(self, name: &str) -> &'a str {
@@ -169,7 +189,9 @@ impl<'a> Object<'a> {
     }
 
     fn flag(self, name: &str) -> bool {
-        self.field(name).and_then(Value::as_bool).unwrap_or_default()
+        self.field(name)
+            .and_then(Value::as_bool)
+            .unwrap_or_default()
     }
 
     fn integer(self, name: &str) -> i64 {
@@ -194,7 +216,9 @@ impl<'a> Object<'a> {
 
     fn string_map(self, name: &str) -> HashMap<String, String> {
         let pairs = self.object(name).0.into_iter().flatten();
-        pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+        pairs
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
     }
 }
 
@@ -256,12 +280,17 @@ mod tests {
 
     #[test]
     fn every_field_of_an_egress_and_an_ingress_is_read() {
-        let read = event(&json!({"event": "egress_ended", "id": "EV_1", "createdAt": "7",
+        let read = event(
+            &json!({"event": "egress_ended", "id": "EV_1", "createdAt": "7",
             "egressInfo": {"egressId": "EG_1", "roomName": "r", "status": "EGRESS_FAILED", "error": "no disk",
                            "errorCode": 507, "startedAt": "5", "endedAt": 6},
             "ingressInfo": {"ingressId": "IN_1", "inputType": "WHIP_INPUT", "reusable": true,
-                            "state": {"status": "ENDPOINT_ERROR", "error": "no picture"}}}));
-        assert_eq!((read.name(), read.id(), read.created_at(), read.room()), ("egress_ended", "EV_1", 7, "r"));
+                            "state": {"status": "ENDPOINT_ERROR", "error": "no picture"}}}),
+        );
+        assert_eq!(
+            (read.name(), read.id(), read.created_at(), read.room()),
+            ("egress_ended", "EV_1", 7, "r")
+        );
         let egress = proto::EgressInfo {
             egress_id: "EG_1".into(),
             room_name: "r".into(),
@@ -291,12 +320,25 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_or_of_a_value_to_come_has_its_zero_value() {
-        let read = event(&json!({"event": "track_published", "createdAt": {}, "room": [], "publishKbps": -1,
+        let read = event(
+            &json!({"event": "track_published", "createdAt": {}, "room": [], "publishKbps": -1,
             "publishMaxKbps": "many", "participant": {"identity": 7, "state": "TO_COME", "kind": 99_999_999_999_i64,
-            "isPublisher": "yes", "joinedAt": 1.5, "attributes": [], "tracks": {}}}));
-        assert_eq!((read.created_at(), read.room(), read.identity(), read.publish_kbps()), (0, "", "", (0, 0)));
+            "isPublisher": "yes", "joinedAt": 1.5, "attributes": [], "tracks": {}}}),
+        );
+        assert_eq!(
+            (
+                read.created_at(),
+                read.room(),
+                read.identity(),
+                read.publish_kbps()
+            ),
+            (0, "", "", (0, 0))
+        );
         assert_eq!(read.participant(), proto::ParticipantInfo::default());
         assert_eq!((read.track(), read.id()), (proto::TrackInfo::default(), ""));
-        assert!(WebhookEvent::from_json(b"{\"event\": \"\"}").is_none() && WebhookEvent::from_json(b"[]").is_none());
+        assert!(
+            WebhookEvent::from_json(b"{\"event\": \"\"}").is_none()
+                && WebhookEvent::from_json(b"[]").is_none()
+        );
     }
 }

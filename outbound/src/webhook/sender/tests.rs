@@ -21,7 +21,11 @@ const AMPLE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
 
 fn local_sender(timeout: Duration) -> Sender {
-    Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout, &TrustedRoots::default())
+    Sender::new(
+        AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
+        timeout,
+        &TrustedRoots::default(),
+    )
 }
 
 pub(in crate::webhook) fn request(url: &str) -> Delivery {
@@ -62,7 +66,9 @@ fn outcome_of(answer: &'static str) -> AttemptOutcome {
 /// Writes `bytes` over and over, one every 20 ms, until the other side is gone. The wait is a bounded read, which also
 /// notices that.
 fn drip(mut stream: TcpStream, bytes: &[u8]) {
-    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
     for byte in bytes.iter().cycle() {
         let gone = stream.write_all(&[*byte]).is_err() || matches!(stream.read(&mut [0]), Ok(0));
         if gone {
@@ -78,20 +84,40 @@ fn hang(mut stream: TcpStream) {
 
 fn failed(error: &str) -> AttemptOutcome {
     let timed_out = error.starts_with("timed out");
-    AttemptOutcome { response_status: None, error: Some(error.to_owned()), timed_out }
+    AttemptOutcome {
+        response_status: None,
+        error: Some(error.to_owned()),
+        timed_out,
+    }
 }
 
 #[test]
 fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
-    let (url, seen) = receiver(|mut stream| stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap());
+    let (url, seen) = receiver(|mut stream| {
+        stream
+            .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+            .unwrap();
+    });
     let outcome = local_sender(AMPLE).post(&request(&url));
-    assert_eq!(outcome, AttemptOutcome { response_status: Some(204), error: None, timed_out: false });
+    assert_eq!(
+        outcome,
+        AttemptOutcome {
+            response_status: Some(204),
+            error: None,
+            timed_out: false
+        }
+    );
 
     let received = seen.recv_timeout(AMPLE).unwrap();
-    assert_eq!((received.method.as_str(), received.target.as_str()), ("POST", "/hook?a=1"));
+    assert_eq!(
+        (received.method.as_str(), received.target.as_str()),
+        ("POST", "/hook?a=1")
+    );
     assert_eq!(received.body, PAYLOAD.as_bytes());
     let headers = received.headers.iter().filter(|(name, _)| name != "host");
-    let mut headers: Vec<_> = headers.map(|(name, value)| format!("{name}: {value}")).collect();
+    let mut headers: Vec<_> = headers
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
     headers.sort_unstable();
     // Both signatures were computed elsewhere, over these bytes, this id and this second.
     assert_eq!(
@@ -112,32 +138,60 @@ fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
 
 #[test]
 fn every_2xx_is_delivered() {
-    for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "HTTP/1.1 299 Odd\r\n\r\nuntil the end"] {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.1 299 Odd\r\n\r\nuntil the end",
+    ] {
         let outcome = outcome_of(answer);
-        assert!(matches!(outcome.response_status, Some(200..=299)) && outcome.error.is_none(), "{answer}: {outcome:?}");
+        assert!(
+            matches!(outcome.response_status, Some(200..=299)) && outcome.error.is_none(),
+            "{answer}: {outcome:?}"
+        );
     }
 }
 
 #[test]
 fn the_length_of_a_body_and_the_number_of_headers_change_nothing() {
-    for length in ["x", "-1", "+2", "99999999999999999999", "2, 3", "", "1000000000000"] {
+    for length in [
+        "x",
+        "-1",
+        "+2",
+        "99999999999999999999",
+        "2, 3",
+        "",
+        "1000000000000",
+    ] {
         for (status, is_success) in [(200, true), (500, false)] {
             let answer = format!("HTTP/1.1 {status} A\r\ncontent-length: {length}\r\n\r\nok");
-            let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
+            let (url, _seen) =
+                receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
             let outcome = local_sender(AMPLE).post(&request(&url));
-            assert_eq!((outcome.response_status, outcome.error.is_none()), (Some(status), is_success), "{length}");
+            assert_eq!(
+                (outcome.response_status, outcome.error.is_none()),
+                (Some(status), is_success),
+                "{length}"
+            );
         }
     }
     let conflicting = "HTTP/1.1 204 A\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n";
     assert_eq!(outcome_of(conflicting).response_status, Some(204));
     for (count, status) in [(127, Some(200)), (256, Some(200)), (257, None)] {
-        let headers: String = (0..count).map(|number| format!("x-header-{number}: {}\r\n", "a".repeat(80))).collect();
+        let headers: String = (0..count)
+            .map(|number| format!("x-header-{number}: {}\r\n", "a".repeat(80)))
+            .collect();
         let (url, _seen) = receiver(move |mut stream| {
             let answer = format!("HTTP/1.1 200 OK\r\n{headers}\r\n");
             // In many packets: the head is not whole at first.
-            answer.as_bytes().chunks(1_000).for_each(|part| stream.write_all(part).unwrap());
+            answer
+                .as_bytes()
+                .chunks(1_000)
+                .for_each(|part| stream.write_all(part).unwrap());
         });
-        assert_eq!(local_sender(AMPLE).post(&request(&url)).response_status, status, "{count} headers");
+        assert_eq!(
+            local_sender(AMPLE).post(&request(&url)).response_status,
+            status,
+            "{count} headers"
+        );
     }
 }
 
@@ -149,7 +203,14 @@ fn any_other_status_is_a_failure_that_names_it() {
         ("HTTP/1.1 304 Same\r\n\r\n", 304),
     ] {
         let error = Some(format!("the receiver answered {status}"));
-        assert_eq!(outcome_of(answer), AttemptOutcome { response_status: Some(status), error, timed_out: false });
+        assert_eq!(
+            outcome_of(answer),
+            AttemptOutcome {
+                response_status: Some(status),
+                error,
+                timed_out: false
+            }
+        );
     }
 }
 
@@ -157,10 +218,15 @@ fn any_other_status_is_a_failure_that_names_it() {
 fn a_redirect_is_not_followed() {
     let (target, reached) = receiver(hang);
     for status in [301, 302, 303, 307, 308] {
-        let answer = format!("HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+        let answer =
+            format!("HTTP/1.1 {status} Moved\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
         let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
         let error = Some(format!("the receiver answered {status}"));
-        let expected = AttemptOutcome { response_status: Some(status), error, timed_out: false };
+        let expected = AttemptOutcome {
+            response_status: Some(status),
+            error,
+            timed_out: false,
+        };
         assert_eq!(local_sender(AMPLE).post(&request(&url)), expected);
     }
     assert!(reached.try_recv().is_err());
@@ -170,7 +236,10 @@ fn a_redirect_is_not_followed() {
 fn a_receiver_that_never_answers_ends_at_the_timeout() {
     let (url, _seen) = receiver(hang);
     let started = Instant::now();
-    assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
+    assert_eq!(
+        local_sender(SHORT).post(&request(&url)),
+        failed("timed out after 300ms")
+    );
     assert!(started.elapsed() >= SHORT);
 }
 
@@ -179,19 +248,32 @@ fn a_tls_receiver_that_never_shakes_hands_ends_at_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     // The backlog accepts the connection; nothing is ever read from it.
-    assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
+    assert_eq!(
+        local_sender(SHORT).post(&request(&url)),
+        failed("timed out after 300ms")
+    );
 }
 
 #[test]
 fn headers_that_drip_end_at_the_timeout() {
-    let (url, _seen) = receiver(|stream| drip(stream, b"HTTP/1.1 200 OK\r\nx-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
-    assert_eq!(local_sender(SHORT).post(&request(&url)), failed("timed out after 300ms"));
+    let (url, _seen) = receiver(|stream| {
+        drip(
+            stream,
+            b"HTTP/1.1 200 OK\r\nx-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        );
+    });
+    assert_eq!(
+        local_sender(SHORT).post(&request(&url)),
+        failed("timed out after 300ms")
+    );
 }
 
 #[test]
 fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
     let (url, _seen) = receiver(|mut stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+            .unwrap();
         drip(stream, b"x");
     });
     let outcome = local_sender(SHORT).post(&request(&url));
@@ -205,7 +287,9 @@ fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
 #[test]
 fn a_huge_body_is_not_read_to_its_end() {
     let (url, _seen) = receiver(|mut stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n").unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n")
+            .unwrap();
         while stream.write_all(&[b'x'; 4096]).is_ok() {}
     });
     assert!(local_sender(AMPLE).post(&request(&url)).error.is_none());
@@ -217,12 +301,18 @@ fn endless_headers_are_cut_off() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx-a: ").unwrap();
         while stream.write_all(&[b'a'; 4096]).is_ok() {}
     });
-    assert_eq!(local_sender(AMPLE).post(&request(&url)), failed("the answer's headers are too large"));
+    assert_eq!(
+        local_sender(AMPLE).post(&request(&url)),
+        failed("the answer's headers are too large")
+    );
 }
 
 #[test]
 fn responses_that_are_not_http_and_missing_responses_are_failures() {
-    assert_eq!(outcome_of("220 mail.example ESMTP\r\n\r\n"), failed("the answer is not valid HTTP"));
+    assert_eq!(
+        outcome_of("220 mail.example ESMTP\r\n\r\n"),
+        failed("the answer is not valid HTTP")
+    );
     assert_eq!(outcome_of(""), failed("connection closed before an answer"));
 }
 
@@ -232,7 +322,10 @@ fn a_refused_connection_is_named_as_the_cause() {
     // The near end of a connection holds a port without a listener, and no listener can take it.
     let held = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let url = format!("http://{}/", held.local_addr().unwrap());
-    assert_eq!(local_sender(AMPLE).post(&request(&url)), failed("connection refused"));
+    assert_eq!(
+        local_sender(AMPLE).post(&request(&url)),
+        failed("connection refused")
+    );
 }
 
 #[test]
@@ -241,24 +334,46 @@ fn a_blocked_address_is_never_dialled() {
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
     let sender = Sender::new(AddressFilter::default(), AMPLE, &TrustedRoots::default());
-    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433", "127.1"] {
-        assert_eq!(sender.post(&request(&format!("http://{host}:{port}/"))), failed("address blocked"), "{host}");
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "[::ffff:127.0.0.1]",
+        "2130706433",
+        "127.1",
+    ] {
+        assert_eq!(
+            sender.post(&request(&format!("http://{host}:{port}/"))),
+            failed("address blocked"),
+            "{host}"
+        );
     }
-    assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(
+        listener.accept().unwrap_err().kind(),
+        io::ErrorKind::WouldBlock
+    );
 }
 
 #[test]
 fn a_name_that_does_not_resolve_is_named_as_the_cause() {
-    assert_eq!(local_sender(AMPLE).post(&request("https://nowhere.invalid/")), failed("name not resolved"));
+    assert_eq!(
+        local_sender(AMPLE).post(&request("https://nowhere.invalid/")),
+        failed("name not resolved")
+    );
 }
 
 #[test]
 fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
     let outcome = local_sender(AMPLE).post(&request("not a url"));
-    assert_eq!(outcome, failed("the url is not usable: must be an absolute http or https url"));
+    assert_eq!(
+        outcome,
+        failed("the url is not usable: must be an absolute http or https url")
+    );
     let mut split = request("http://127.0.0.1:9/");
     split.event_type = "room\r\nstarted".to_owned();
-    assert_eq!(local_sender(AMPLE).post(&split), failed("the request could not be made"));
+    assert_eq!(
+        local_sender(AMPLE).post(&split),
+        failed("the request could not be made")
+    );
 }
 
 /// Reads a request that comes on a connection that had one already.
@@ -267,7 +382,11 @@ fn read_next(stream: &mut TcpStream) {
     while !read.ends_with(PAYLOAD.as_bytes()) {
         let mut part = [0; 4_096];
         let count = stream.read(&mut part).unwrap();
-        assert!(count > 0, "the connection was closed: {}", String::from_utf8_lossy(&read));
+        assert!(
+            count > 0,
+            "the connection was closed: {}",
+            String::from_utf8_lossy(&read)
+        );
         read.extend_from_slice(&part[..count]);
     }
 }
@@ -304,7 +423,12 @@ fn a_kept_connection_that_the_receiver_closes_is_replaced() {
 struct Names(Arc<Mutex<Vec<SocketAddr>>>);
 
 impl Resolver for Names {
-    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+    fn resolve(
+        &self,
+        _: &Uri,
+        _: &Config,
+        _: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let mut found = self.empty();
         found.push(self.0.lock().unwrap().remove(0));
         Ok(found)
@@ -331,10 +455,16 @@ fn an_address_is_looked_up_once_for_each_attempt_and_what_was_checked_is_dialled
     // The name changes right after the check.
     set(&[public, internal.local_addr().unwrap()]);
     assert!(sender.post(&request).error.is_none());
-    assert_eq!((seen.try_iter().count(), names.0.lock().unwrap().len()), (1, 1));
+    assert_eq!(
+        (seen.try_iter().count(), names.0.lock().unwrap().len()),
+        (1, 1)
+    );
     // The next attempt finds it changed, though its connection was kept.
     assert_eq!(sender.post(&request), failed("address blocked"));
-    assert_eq!(internal.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(
+        internal.accept().unwrap_err().kind(),
+        io::ErrorKind::WouldBlock
+    );
     // It is tried again when the name is back: on the kept connection, and on a new one if that has been closed.
     set(&[public; 2]);
     assert!(sender.post(&request).error.is_none());

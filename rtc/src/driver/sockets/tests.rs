@@ -20,10 +20,19 @@ struct World {
 impl World {
     fn new(limits: Limits) -> Self {
         let poll = Poll::new().unwrap();
-        let config = Config { addresses: vec![LOOPBACK], limits, ..Config::default() };
+        let config = Config {
+            addresses: vec![LOOPBACK],
+            limits,
+            ..Config::default()
+        };
         let sockets = Sockets::open(&config, 0, poll.registry()).unwrap();
         let worker = Worker::new(sockets.candidates(), &config, Instant::now());
-        Self { poll, sockets, worker, metrics: WorkerMetrics::default() }
+        Self {
+            poll,
+            sockets,
+            worker,
+            metrics: WorkerMetrics::default(),
+        }
     }
 
     fn connect(&mut self) -> TcpStream {
@@ -38,17 +47,22 @@ impl World {
     /// Takes one turn; returns how many packets it has brought so far.
     fn turn(&mut self) -> u64 {
         let mut events = Events::with_capacity(64);
-        self.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+        self.poll
+            .poll(&mut events, Some(Duration::from_millis(1)))
+            .unwrap();
         for event in &events {
             self.sockets.note_ready(event.token());
         }
-        self.sockets.receive(&mut self.worker, self.poll.registry(), &self.metrics);
+        self.sockets
+            .receive(&mut self.worker, self.poll.registry(), &self.metrics);
         self.metrics.received_packets.load(Ordering::Relaxed)
     }
 }
 
 fn framed(packet: &[u8], count: usize) -> Vec<u8> {
-    [&frame_header(packet).unwrap()[..], packet].concat().repeat(count)
+    [&frame_header(packet).unwrap()[..], packet]
+        .concat()
+        .repeat(count)
 }
 
 #[test]
@@ -57,7 +71,9 @@ fn a_flood_is_received_in_turns() {
     let stranger = StdSocket::bind((LOOPBACK, 0)).unwrap();
     let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
     for _ in 0..=turn {
-        stranger.send_to(&[0], world.sockets.udp[0].advertised).unwrap();
+        stranger
+            .send_to(&[0], world.sockets.udp[0].advertised)
+            .unwrap();
     }
     let turn = u64::try_from(turn).unwrap();
     assert_eq!(world.turn(), turn);
@@ -75,11 +91,25 @@ fn a_flood_in_a_connection_is_received_in_turns_with_the_other_connections() {
     while world.sockets.has_more() {
         turns.push(world.turn());
     }
-    let most = turns.windows(2).map(|pair| pair[1] - pair[0]).chain([turns[0]]).max().unwrap();
+    let most = turns
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .chain([turns[0]])
+        .max()
+        .unwrap();
     assert!(most <= 1024, "a turn has an end: {turns:?}");
-    assert_eq!(world.sockets.tcp.len(), 1, "a stranger that goes on is closed: {turns:?}");
-    flood.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    assert!(matches!(flood.read(&mut [0]).map_err(|error| error.kind()), Ok(0) | Err(io::ErrorKind::ConnectionReset)));
+    assert_eq!(
+        world.sockets.tcp.len(),
+        1,
+        "a stranger that goes on is closed: {turns:?}"
+    );
+    flood
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    assert!(matches!(
+        flood.read(&mut [0]).map_err(|error| error.kind()),
+        Ok(0) | Err(io::ErrorKind::ConnectionReset)
+    ));
 }
 
 #[test]
@@ -90,12 +120,24 @@ fn each_connection_has_a_turn_before_the_first_has_another() {
         stream.write_all(&framed(&[2; 10], 200)).unwrap();
     }
     while world.sockets.tcp.next_readable().is_some() {}
-    let tokens: Vec<_> = world.sockets.tcp.accepted_before(Instant::now()).map(|(token, _)| token).collect();
-    tokens.iter().for_each(|token| world.sockets.note_ready(*token));
+    let tokens: Vec<_> = world
+        .sockets
+        .tcp
+        .accepted_before(Instant::now())
+        .map(|(token, _)| token)
+        .collect();
+    tokens
+        .iter()
+        .for_each(|token| world.sockets.note_ready(*token));
     for expected in tokens.iter().chain(&tokens) {
         let token = world.sockets.tcp.next_readable().unwrap();
         assert_eq!(token, *expected);
-        world.sockets.receive_stream(token, &mut world.worker, world.poll.registry(), &world.metrics);
+        world.sockets.receive_stream(
+            token,
+            &mut world.worker,
+            world.poll.registry(),
+            &world.metrics,
+        );
     }
 }
 
@@ -114,7 +156,9 @@ fn an_empty_packet_ends_a_connection() {
 fn connections_are_accepted_in_turns() {
     let mut world = World::new(Limits::default());
     let server = world.sockets.listeners[0].1;
-    let _streams: Vec<_> = (0..200).map(|_| TcpStream::connect(server).unwrap()).collect();
+    let _streams: Vec<_> = (0..200)
+        .map(|_| TcpStream::connect(server).unwrap())
+        .collect();
     let mut accepted = 0;
     while accepted < 200 {
         world.turn();

@@ -51,18 +51,32 @@ impl Structure {
         let mut templates = Vec::with_capacity(layers.len());
         for (spatial, temporal) in layers {
             let indications = read_indications(bits, targets)?;
-            templates.push(Template { spatial, temporal, indications });
+            templates.push(Template {
+                spatial,
+                temporal,
+                indications,
+            });
         }
         templates.iter().try_for_each(|_| skip_references(bits))?;
         skip_chains(bits, targets, templates.len())?;
         let has_sizes = bits.flag()?;
         if has_sizes {
-            let layers = templates.last().map_or(0, |template| usize::from(template.spatial) + 1);
+            let layers = templates
+                .last()
+                .map_or(0, |template| usize::from(template.spatial) + 1);
             bits.skip(layers * 32)?;
         }
         let best = templates.last().map_or(0, |template| template.spatial);
-        let best_targets = (0..=best).map(|spatial| find_best_target(&templates, targets, spatial)).collect();
-        let mut structure = Self { offset, targets, templates, best_targets, has_independent_layers: false };
+        let best_targets = (0..=best)
+            .map(|spatial| find_best_target(&templates, targets, spatial))
+            .collect();
+        let mut structure = Self {
+            offset,
+            targets,
+            templates,
+            best_targets,
+            has_independent_layers: false,
+        };
         structure.has_independent_layers = structure.leaves_out_lower_layers();
         Some(structure)
     }
@@ -90,7 +104,11 @@ impl Structure {
 
     /// Returns the spatial layers whose receivers need a frame of a layer, by what it is for the decode targets.
     pub fn needed_by(&self, spatial: u8, indications: &[Indication]) -> SpatialLayers {
-        let is_present = |target: usize| indications.get(target).is_some_and(|found| *found != Indication::NotPresent);
+        let is_present = |target: usize| {
+            indications
+                .get(target)
+                .is_some_and(|found| *found != Indication::NotPresent)
+        };
         let mut layers = SpatialLayers::only(spatial);
         for (layer, target) in (0..).zip(&self.best_targets).skip(usize::from(spatial) + 1) {
             // A layer without a target cannot be decoded without all below it.
@@ -111,7 +129,9 @@ impl Structure {
         let is_independent = |template: &Template| {
             let above = template.spatial + 1;
             usize::from(above) < self.best_targets.len()
-                && !self.needed_by(template.spatial, &template.indications).contains(above)
+                && !self
+                    .needed_by(template.spatial, &template.indications)
+                    .contains(above)
         };
         self.templates.iter().any(is_independent)
     }
@@ -122,7 +142,10 @@ impl Structure {
 fn find_best_target(templates: &[Template], targets: usize, spatial: u8) -> Option<usize> {
     let present = |target: usize| {
         templates.iter().filter(move |template| {
-            template.indications.get(target).is_some_and(|indication| *indication != Indication::NotPresent)
+            template
+                .indications
+                .get(target)
+                .is_some_and(|indication| *indication != Indication::NotPresent)
         })
     };
     let highest = |target: usize| present(target).map(|template| template.spatial).max();
@@ -208,22 +231,36 @@ pub mod tests {
         /// Templates of some layers. There is a decode target for each layer, with those below it, to all of which each frame is a
         /// switch.
         pub fn of_layers(layers: &[(u8, u8)], offset: u64) -> Self {
-            let is_in = |layer: (u8, u8), target: (u8, u8)| layer.0 <= target.0 && layer.1 <= target.1;
+            let is_in =
+                |layer: (u8, u8), target: (u8, u8)| layer.0 <= target.0 && layer.1 <= target.1;
             let mut distinct = layers.to_vec();
             distinct.dedup();
             let template = |layer: &(u8, u8)| WrittenTemplate {
                 layer: *layer,
-                indications: distinct.iter().map(|target| if is_in(*layer, *target) { 2 } else { 0 }).collect(),
+                indications: distinct
+                    .iter()
+                    .map(|target| if is_in(*layer, *target) { 2 } else { 0 })
+                    .collect(),
                 references: vec![1],
             };
             let templates = layers.iter().map(template).collect();
-            Self { offset, targets: distinct.len(), templates, chains: 1, has_sizes: false }
+            Self {
+                offset,
+                targets: distinct.len(),
+                templates,
+                chains: 1,
+                has_sizes: false,
+            }
         }
 
         pub fn write(&self, bits: &mut BitWriter) {
             bits.write(6, self.offset);
             bits.write(5, self.targets as u64 - 1);
-            let layers: Vec<_> = self.templates.iter().map(|template| template.layer).collect();
+            let layers: Vec<_> = self
+                .templates
+                .iter()
+                .map(|template| template.layer)
+                .collect();
             for pair in layers.windows(2) {
                 let (before, after) = (pair[0], pair[1]);
                 bits.write(
@@ -238,7 +275,10 @@ pub mod tests {
                 );
             }
             bits.write(2, 3);
-            let indications = self.templates.iter().flat_map(|template| &template.indications);
+            let indications = self
+                .templates
+                .iter()
+                .flat_map(|template| &template.indications);
             indications.for_each(|indication| bits.write(2, *indication));
             for template in &self.templates {
                 for reference in &template.references {
@@ -248,7 +288,8 @@ pub mod tests {
             }
             bits.write_below(self.targets as u64 + 1, self.chains);
             if self.chains > 0 {
-                (0..self.targets).for_each(|target| bits.write_below(self.chains, target as u64 % self.chains));
+                (0..self.targets)
+                    .for_each(|target| bits.write_below(self.chains, target as u64 % self.chains));
                 (0..self.templates.len() as u64 * self.chains).for_each(|_| bits.write(4, 0xf));
             }
             bits.write(1, self.has_sizes.into());
@@ -264,8 +305,11 @@ pub mod tests {
             let spatial = self.templates[template].layer.0;
             let mut best = None;
             for target in 0..self.targets {
-                let present: Vec<_> =
-                    self.templates.iter().filter(|template| template.indications[target] != 0).collect();
+                let present: Vec<_> = self
+                    .templates
+                    .iter()
+                    .filter(|template| template.indications[target] != 0)
+                    .collect();
                 let highest = present.iter().map(|template| template.layer.0).max();
                 let size = (highest, present.len());
                 if highest <= Some(spatial) && best.is_none_or(|(_, largest)| size >= largest) {
@@ -279,7 +323,11 @@ pub mod tests {
         /// Lets frames of the layers below the first key template of each be part of the targets of their own layer only, as where layers
         /// refer to lower ones in key pictures only. The first template of each spatial layer is that of key pictures.
         pub fn with_independent_layers(mut self) -> Self {
-            let layers: Vec<_> = self.templates.iter().map(|template| template.layer).collect();
+            let layers: Vec<_> = self
+                .templates
+                .iter()
+                .map(|template| template.layer)
+                .collect();
             let mut distinct = layers.clone();
             distinct.dedup();
             let mut known = Vec::new();
@@ -297,29 +345,40 @@ pub mod tests {
     }
 
     pub fn written() -> impl Strategy<Value = Written> {
-        let steps = prop::collection::vec((0..3_u8, any::<u64>(), prop::collection::vec(0..16_u64, 0..4)), 1..20);
-        (steps, 0..64_u64, any::<bool>(), any::<u64>()).prop_map(|(steps, offset, has_sizes, chains)| {
-            let mut layer = (0, 0);
-            let mut layers = Vec::new();
-            for (step, _, _) in &steps {
-                layers.push(layer);
-                layer = match step {
-                    1 if layer.1 < 7 => (layer.0, layer.1 + 1),
-                    0 | 1 => layer,
-                    _ => (layer.0 + 1, 0),
-                };
-            }
-            let mut written = Written::of_layers(&layers, offset);
-            for (template, (_, random, references)) in written.templates.iter_mut().zip(steps) {
-                template.references = references;
-                // Some other indication than that of a switch.
-                for (target, indication) in template.indications.iter_mut().enumerate() {
-                    let other = [1, 2, 3, 2][usize::try_from(random >> (target % 32) & 3).unwrap()];
-                    *indication = if *indication == 0 { 0 } else { other };
+        let steps = prop::collection::vec(
+            (
+                0..3_u8,
+                any::<u64>(),
+                prop::collection::vec(0..16_u64, 0..4),
+            ),
+            1..20,
+        );
+        (steps, 0..64_u64, any::<bool>(), any::<u64>()).prop_map(
+            |(steps, offset, has_sizes, chains)| {
+                let mut layer = (0, 0);
+                let mut layers = Vec::new();
+                for (step, _, _) in &steps {
+                    layers.push(layer);
+                    layer = match step {
+                        1 if layer.1 < 7 => (layer.0, layer.1 + 1),
+                        0 | 1 => layer,
+                        _ => (layer.0 + 1, 0),
+                    };
                 }
-            }
-            (written.has_sizes, written.chains) = (has_sizes, chains % (written.targets as u64 + 1));
-            written
-        })
+                let mut written = Written::of_layers(&layers, offset);
+                for (template, (_, random, references)) in written.templates.iter_mut().zip(steps) {
+                    template.references = references;
+                    // Some other indication than that of a switch.
+                    for (target, indication) in template.indications.iter_mut().enumerate() {
+                        let other =
+                            [1, 2, 3, 2][usize::try_from(random >> (target % 32) & 3).unwrap()];
+                        *indication = if *indication == 0 { 0 } else { other };
+                    }
+                }
+                (written.has_sizes, written.chains) =
+                    (has_sizes, chains % (written.targets as u64 + 1));
+                written
+            },
+        )
     }
 }

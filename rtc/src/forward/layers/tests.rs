@@ -6,7 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL: LayerLimit = LayerLimit { spatial: 2, temporal: 2 };
+const ALL: LayerLimit = LayerLimit {
+    spatial: 2,
+    temporal: 2,
+};
 
 /// Makes the packets of a stream of three spatial and three temporal layers, L3T3 or L3T3_KEY, two packets for each frame.
 #[derive(Default)]
@@ -31,10 +34,22 @@ impl Encoder {
                 self.sequence += 1;
                 let (switches_up, ends_frame) = (temporal == 0, !starts_frame);
                 let needed_by = self.needed_by(spatial, is_key);
-                let frame =
-                    FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame };
+                let frame = FrameLayer {
+                    spatial,
+                    temporal,
+                    needed_by,
+                    switches_up,
+                    syncs: false,
+                    starts_frame,
+                    ends_frame,
+                };
                 let is_key = is_key && spatial == 0 && starts_frame;
-                packets.push(LayeredPacket { sequence: self.sequence, timestamp: self.pictures, frame, is_key });
+                packets.push(LayeredPacket {
+                    sequence: self.sequence,
+                    timestamp: self.pictures,
+                    frame,
+                    is_key,
+                });
             }
         }
         packets
@@ -51,53 +66,116 @@ impl Encoder {
 #[test]
 fn layers_are_a_set() {
     let mut layers = SpatialLayers::from(2);
-    assert_eq!([0, 1, 2, 3, u8::MAX].map(|layer| layers.contains(layer)), [false, false, true, true, true]);
+    assert_eq!(
+        [0, 1, 2, 3, u8::MAX].map(|layer| layers.contains(layer)),
+        [false, false, true, true, true]
+    );
     layers.extend(SpatialLayers::only(0));
-    assert_eq!([0, 1, 2].map(|layer| layers.contains(layer)), [true, false, true]);
+    assert_eq!(
+        [0, 1, 2].map(|layer| layers.contains(layer)),
+        [true, false, true]
+    );
 }
 
 #[test]
 fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own() {
-    let (mut encoder, mut filter) = (Encoder { is_independent: true, ..Encoder::default() }, LayerFilter::default());
+    let (mut encoder, mut filter) = (
+        Encoder {
+            is_independent: true,
+            ..Encoder::default()
+        },
+        LayerFilter::default(),
+    );
     let low = LayerLimit { spatial: 0, ..ALL };
     assert_eq!(sent(&mut filter, &encoder.picture(true), ALL).len(), 6);
     assert!(!filter.lacks(0), "the key picture has all of it");
-    assert_eq!(sent(&mut filter, &encoder.picture(false), ALL), [(2, false), (2, true)]);
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), ALL),
+        [(2, false), (2, true)]
+    );
     assert!(filter.lacks(0) && filter.lacks(1) && !filter.lacks(2));
-    assert_eq!(sent(&mut filter, &encoder.picture(false), low), [(2, false), (2, true)], "until the next key picture");
-    assert_eq!(sent(&mut filter, &encoder.picture(true), low), [(0, false), (0, true)]);
-    assert_eq!(sent(&mut filter, &encoder.picture(false), low), [(0, false), (0, true)]);
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), low),
+        [(2, false), (2, true)],
+        "until the next key picture"
+    );
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(true), low),
+        [(0, false), (0, true)]
+    );
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), low),
+        [(0, false), (0, true)]
+    );
     sent(&mut filter, &encoder.picture(true), ALL);
-    assert_eq!(sent(&mut filter, &encoder.picture(false), low), [(0, false), (0, true)], "none of it was left out");
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), low),
+        [(0, false), (0, true)],
+        "none of it was left out"
+    );
 }
 
 #[test]
 fn more_pictures_are_sent_from_the_first_frame_of_a_picture_on_that_is_sent() {
-    let (mut encoder, mut filter) = (Encoder { is_independent: true, ..Encoder::default() }, LayerFilter::default());
+    let (mut encoder, mut filter) = (
+        Encoder {
+            is_independent: true,
+            ..Encoder::default()
+        },
+        LayerFilter::default(),
+    );
     let slow = LayerLimit { temporal: 0, ..ALL };
     sent(&mut filter, &encoder.picture(true), slow);
     let mut count = |pictures: usize, target| {
-        (0..pictures).filter(|_| !sent(&mut filter, &encoder.picture(false), target).is_empty()).count()
+        (0..pictures)
+            .filter(|_| !sent(&mut filter, &encoder.picture(false), target).is_empty())
+            .count()
     };
     assert_eq!([count(7, slow), count(4, ALL), count(4, slow)], [1, 4, 1]);
 }
 
 /// The layer of each frame that is sent with all its packets of a picture, with whether the last one ends the picture.
-fn sent(filter: &mut LayerFilter, packets: &[LayeredPacket], target: LayerLimit) -> Vec<(u8, bool)> {
-    let admitted = packets.iter().map(|packet| (packet, filter.admit(packet, target)));
-    admitted.filter_map(|(packet, sent)| Some((packet.frame.spatial, sent?))).collect()
+fn sent(
+    filter: &mut LayerFilter,
+    packets: &[LayeredPacket],
+    target: LayerLimit,
+) -> Vec<(u8, bool)> {
+    let admitted = packets
+        .iter()
+        .map(|packet| (packet, filter.admit(packet, target)));
+    admitted
+        .filter_map(|(packet, sent)| Some((packet.frame.spatial, sent?)))
+        .collect()
 }
 
 #[test]
 fn a_receiver_gets_more_layers_with_a_key_picture_and_fewer_with_any() {
     let (mut encoder, mut filter) = (Encoder::default(), LayerFilter::default());
     let low = LayerLimit { spatial: 0, ..ALL };
-    assert_eq!(sent(&mut filter, &encoder.picture(false), ALL), [], "nothing without a key picture");
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), ALL),
+        [],
+        "nothing without a key picture"
+    );
     let key = encoder.picture(true);
-    let whole = [(0, false), (0, false), (1, false), (1, false), (2, false), (2, true)];
+    let whole = [
+        (0, false),
+        (0, false),
+        (1, false),
+        (1, false),
+        (2, false),
+        (2, true),
+    ];
     assert_eq!(sent(&mut filter, &key, ALL), whole);
-    assert_eq!(sent(&mut filter, &encoder.picture(false), low), [(0, false), (0, true)]);
-    assert_eq!(sent(&mut filter, &encoder.picture(false), ALL), [(0, false), (0, true)], "not yet");
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), low),
+        [(0, false), (0, true)]
+    );
+    assert_eq!(
+        sent(&mut filter, &encoder.picture(false), ALL),
+        [(0, false), (0, true)],
+        "not yet"
+    );
     assert_eq!(sent(&mut filter, &encoder.picture(true), ALL), whole);
 }
 
@@ -109,12 +187,20 @@ fn late_packets_of_a_picture_are_sent_as_the_others_of_it() {
     sent(&mut filter, &key, ALL);
     let low = LayerLimit { spatial: 1, ..ALL };
     sent(&mut filter, &encoder.picture(false)[..3], low);
-    assert_eq!(filter.admit(&late, low), Some(true), "the others of its frame were sent");
+    assert_eq!(
+        filter.admit(&late, low),
+        Some(true),
+        "the others of its frame were sent"
+    );
     let mut lower = encoder.picture(false);
     let late = lower.pop().unwrap();
     sent(&mut filter, &lower, low);
     sent(&mut filter, &encoder.picture(true), ALL);
-    assert_eq!(filter.admit(&late, ALL), None, "the others of its frame were not");
+    assert_eq!(
+        filter.admit(&late, ALL),
+        None,
+        "the others of its frame were not"
+    );
 }
 
 #[test]
@@ -123,17 +209,32 @@ fn more_pictures_are_sent_from_one_on_that_allows_it() {
     let slow = LayerLimit { temporal: 0, ..ALL };
     sent(&mut filter, &encoder.picture(true), slow);
     let mut count = |pictures: usize, target| {
-        (0..pictures).filter(|_| !sent(&mut filter, &encoder.picture(false), target).is_empty()).count()
+        (0..pictures)
+            .filter(|_| !sent(&mut filter, &encoder.picture(false), target).is_empty())
+            .count()
     };
     assert_eq!(count(7, slow), 1);
-    assert_eq!(count(4, ALL), 4, "from the first one of the lowest layer on");
+    assert_eq!(
+        count(4, ALL),
+        4,
+        "from the first one of the lowest layer on"
+    );
     assert_eq!(count(4, slow), 1);
 }
 
 #[test]
 fn a_temporal_layer_begins_above_those_that_are_sent_with_a_frame_that_needs_only_the_lowest() {
     let mut filter = LayerFilter::default();
-    let (low, high) = (LayerLimit { spatial: 0, temporal: 0 }, LayerLimit { spatial: 0, temporal: 2 });
+    let (low, high) = (
+        LayerLimit {
+            spatial: 0,
+            temporal: 0,
+        },
+        LayerLimit {
+            spatial: 0,
+            temporal: 2,
+        },
+    );
     let mut sequence = 0;
     let mut admit = |temporal, syncs, target| {
         sequence += 1;
@@ -147,13 +248,46 @@ fn a_temporal_layer_begins_above_those_that_are_sent_with_a_frame_that_needs_onl
             ends_frame: true,
         };
         let (timestamp, is_key) = (sequence * 3000, sequence == 1);
-        let packet = LayeredPacket { sequence: sequence.into(), timestamp, frame, is_key };
+        let packet = LayeredPacket {
+            sequence: sequence.into(),
+            timestamp,
+            frame,
+            is_key,
+        };
         filter.admit(&packet, target).is_some()
     };
-    assert_eq!([admit(0, false, low), admit(1, true, low), admit(0, false, low)], [true, false, true]);
-    assert_eq!([admit(2, true, high), admit(1, false, high), admit(0, false, high)], [false, false, true]);
-    assert_eq!([admit(1, true, high), admit(2, false, high), admit(1, false, high)], [true, false, true]);
-    assert_eq!([admit(2, true, high), admit(1, false, high), admit(2, false, low)], [true, true, false]);
+    assert_eq!(
+        [
+            admit(0, false, low),
+            admit(1, true, low),
+            admit(0, false, low)
+        ],
+        [true, false, true]
+    );
+    assert_eq!(
+        [
+            admit(2, true, high),
+            admit(1, false, high),
+            admit(0, false, high)
+        ],
+        [false, false, true]
+    );
+    assert_eq!(
+        [
+            admit(1, true, high),
+            admit(2, false, high),
+            admit(1, false, high)
+        ],
+        [true, false, true]
+    );
+    assert_eq!(
+        [
+            admit(2, true, high),
+            admit(1, false, high),
+            admit(2, false, low)
+        ],
+        [true, true, false]
+    );
 }
 
 proptest! {

@@ -34,13 +34,25 @@ impl Call {
     fn with(mode: ConnectionMode, change: impl FnOnce(&mut NewTrack)) -> Self {
         let mut world = World::new();
         let carol = world.join_connected("PA_carol", mode);
-        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        world.abilities = Abilities {
+            all_codecs: true,
+            ..Abilities::default()
+        };
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
         let mut track = new_track("TR_camera", "cid-first", MediaKind::Video);
         (track.codec, track.backup_codecs) = (Some(Codec::Vp9), vec![Codec::Vp8]);
         change(&mut track);
         let camera = announce(&mut world, alice, track, RtcCodec::Vp9);
-        let mut call = Self { world, alice, bob, carol, camera };
+        let mut call = Self {
+            world,
+            alice,
+            bob,
+            carol,
+            camera,
+        };
         for receiver in [bob, carol] {
             call.world.subscribe(receiver, &call.camera);
         }
@@ -58,7 +70,8 @@ impl Call {
     /// Publishes the camera in VP8.
     fn publish_backup(&mut self) -> Publication {
         let mut track = new_track("TR_camera", "cid-backup", MediaKind::Video);
-        (track.codec, track.allowed_codecs, track.is_backup) = (Some(Codec::Vp8), vec![Codec::Vp8], true);
+        (track.codec, track.allowed_codecs, track.is_backup) =
+            (Some(Codec::Vp8), vec![Codec::Vp8], true);
         announce(&mut self.world, self.alice, track, RtcCodec::Vp8)
     }
 
@@ -78,35 +91,70 @@ impl Call {
     /// The codecs of what a client has received since the last call, whose numbers have no gaps.
     fn codecs(&mut self, client: usize) -> Vec<Codec> {
         let received = std::mem::take(&mut self.world.receiver(client).received);
-        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{received:?}");
-        assert!(received.windows(2).all(|pair| pair[1].ssrc == pair[0].ssrc), "one stream goes on");
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{received:?}"
+        );
+        assert!(
+            received.windows(2).all(|pair| pair[1].ssrc == pair[0].ssrc),
+            "one stream goes on"
+        );
         assert!(received.iter().all(|packet| packet.track == "TR_camera"));
-        received.iter().map(|packet| if packet.payload[0] == 0x8c { Codec::Vp9 } else { Codec::Vp8 }).collect()
+        received
+            .iter()
+            .map(|packet| {
+                if packet.payload[0] == 0x8c {
+                    Codec::Vp9
+                } else {
+                    Codec::Vp8
+                }
+            })
+            .collect()
     }
 
     fn last_number(&mut self, client: usize) -> u64 {
-        self.world.receiver(client).received.last().unwrap().sequence
+        self.world
+            .receiver(client)
+            .received
+            .last()
+            .unwrap()
+            .sequence
     }
 
     fn command(&mut self, command: PeerCommand) {
-        self.world.command(command.for_peer("PA_alice".parse().unwrap()));
+        self.world
+            .command(command.for_peer("PA_alice".parse().unwrap()));
     }
 
     /// The use of its codecs that the publisher has learned of last.
     fn told(&self) -> Option<Vec<CodecUse>> {
-        self.world.clients[self.alice].events.iter().rev().find_map(|event| match event {
-            PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs.clone()),
-            _ => None,
-        })
+        self.world.clients[self.alice]
+            .events
+            .iter()
+            .rev()
+            .find_map(|event| match event {
+                PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs.clone()),
+                _ => None,
+            })
     }
 
     fn refusals(&self, client: usize) -> usize {
         let refused = PeerEvent::CodecUnsupported("TR_camera".parse().unwrap());
-        self.world.clients[client].events.iter().filter(|event| **event == refused).count()
+        self.world.clients[client]
+            .events
+            .iter()
+            .filter(|event| **event == refused)
+            .count()
     }
 
     fn published(&mut self) -> Vec<Option<Codec>> {
-        self.world.snapshot(&["PA_alice"])[0].published.iter().map(|track| track.codec).collect()
+        self.world.snapshot(&["PA_alice"])[0]
+            .published
+            .iter()
+            .map(|track| track.codec)
+            .collect()
     }
 }
 
@@ -115,28 +163,50 @@ fn announce(world: &mut World, client: usize, track: NewTrack, codec: RtcCodec) 
     let (cid, sid) = (track.cid.clone(), track.sid.to_string());
     let peer = world.clients[client].name.parse().unwrap();
     world.command(PeerCommand::PublishTrack(track).for_peer(peer));
-    let section = NewSection { kind: MediaKind::Video, cid: &cid, rids: &[] };
-    let mid = world.offer(client, Some(section), [0, 0], false).expect("a section");
-    world.run_until("the publisher is connected", |world| world.clients[client].publisher.is_connected);
+    let section = NewSection {
+        kind: MediaKind::Video,
+        cid: &cid,
+        rids: &[],
+    };
+    let mid = world
+        .offer(client, Some(section), [0, 0], false)
+        .expect("a section");
+    world.run_until("the publisher is connected", |world| {
+        world.clients[client].publisher.is_connected
+    });
     world.run(Duration::from_millis(200));
     Publication::new(client, &sid, mid, codec)
 }
 
 const fn all(codec: Codec) -> CodecUse {
-    CodecUse { codec, enabled: [true; 3] }
+    CodecUse {
+        codec,
+        enabled: [true; 3],
+    }
 }
 
 const fn none(codec: Codec) -> CodecUse {
-    CodecUse { codec, enabled: [false; 3] }
+    CodecUse {
+        codec,
+        enabled: [false; 3],
+    }
 }
 
 #[test]
 fn a_receiver_without_the_first_codec_makes_the_publisher_send_the_backup_and_gets_that() {
     for mode in MODES {
         let mut call = Call::new(mode);
-        assert_eq!(call.told(), Some(vec![all(Codec::Vp9), all(Codec::Vp8)]), "{mode:?}: at once");
+        assert_eq!(
+            call.told(),
+            Some(vec![all(Codec::Vp9), all(Codec::Vp8)]),
+            "{mode:?}: at once"
+        );
         call.send_first();
-        assert_eq!((call.codecs(call.bob), call.codecs(call.carol)), (vec![Codec::Vp9], vec![]), "{mode:?}");
+        assert_eq!(
+            (call.codecs(call.bob), call.codecs(call.carol)),
+            (vec![Codec::Vp9], vec![]),
+            "{mode:?}"
+        );
         let mut backup = call.publish_backup();
         let event = PeerEvent::BackupPublished {
             track: "TR_camera".parse().unwrap(),
@@ -144,16 +214,35 @@ fn a_receiver_without_the_first_codec_makes_the_publisher_send_the_backup_and_ge
             codec: Codec::Vp8,
             layers: vec![crate::track::Quality::Low],
         };
-        assert!(call.world.clients[call.alice].events.contains(&event), "{mode:?}");
+        assert!(
+            call.world.clients[call.alice].events.contains(&event),
+            "{mode:?}"
+        );
         for _ in 0..5 {
             call.send(&mut backup);
         }
         assert_eq!(call.codecs(call.bob), [Codec::Vp9; 5], "{mode:?}");
         assert_eq!(call.codecs(call.carol), [Codec::Vp8; 5], "{mode:?}");
-        assert_eq!((call.refusals(call.bob), call.refusals(call.carol)), (0, 0), "{mode:?}");
-        let codecs = call.world.snapshot(&["PA_bob", "PA_carol"]).into_iter().map(|peer| peer.subscribed[0].codec);
-        assert_eq!(codecs.collect::<Vec<_>>(), [Some(Codec::Vp9), Some(Codec::Vp8)], "{mode:?}");
-        assert_eq!(call.published(), [Some(Codec::Vp9), Some(Codec::Vp8)], "{mode:?}");
+        assert_eq!(
+            (call.refusals(call.bob), call.refusals(call.carol)),
+            (0, 0),
+            "{mode:?}"
+        );
+        let codecs = call
+            .world
+            .snapshot(&["PA_bob", "PA_carol"])
+            .into_iter()
+            .map(|peer| peer.subscribed[0].codec);
+        assert_eq!(
+            codecs.collect::<Vec<_>>(),
+            [Some(Codec::Vp9), Some(Codec::Vp8)],
+            "{mode:?}"
+        );
+        assert_eq!(
+            call.published(),
+            [Some(Codec::Vp9), Some(Codec::Vp8)],
+            "{mode:?}"
+        );
     }
 }
 
@@ -179,11 +268,25 @@ fn a_backup_that_goes_away_is_asked_for_again_and_its_stream_goes_on() {
         assert_eq!(call.codecs(call.carol), [Codec::Vp8], "{mode:?}");
         call.world.clients[call.alice].events.clear();
         call.world.stop_publishing(&backup);
-        let ended = PeerEvent::BackupEnded { track: "TR_camera".parse().unwrap(), codec: Codec::Vp8 };
-        assert!(call.world.clients[call.alice].events.contains(&ended), "{mode:?}");
-        assert_eq!(call.told(), Some(vec![all(Codec::Vp9), all(Codec::Vp8)]), "{mode:?}");
+        let ended = PeerEvent::BackupEnded {
+            track: "TR_camera".parse().unwrap(),
+            codec: Codec::Vp8,
+        };
+        assert!(
+            call.world.clients[call.alice].events.contains(&ended),
+            "{mode:?}"
+        );
+        assert_eq!(
+            call.told(),
+            Some(vec![all(Codec::Vp9), all(Codec::Vp8)]),
+            "{mode:?}"
+        );
         call.send_first();
-        assert_eq!(call.codecs(call.bob).last(), Some(&Codec::Vp9), "{mode:?}: the first codec is not affected");
+        assert_eq!(
+            call.codecs(call.bob).last(),
+            Some(&Codec::Vp9),
+            "{mode:?}: the first codec is not affected"
+        );
         let mut backup = call.publish_backup();
         call.send(&mut backup);
         assert_eq!(call.last_number(call.carol), before + 1, "{mode:?}");
@@ -206,13 +309,25 @@ fn all_who_can_get_the_backup_of_a_publisher_that_prefers_it() {
         assert_eq!(call.codecs(call.bob), expected, "{mode:?}: in one stream");
         assert_eq!(call.codecs(call.carol), [Codec::Vp8; 3], "{mode:?}");
         call.world.run(UNUSED * 2);
-        assert_eq!(call.told(), Some(vec![none(Codec::Vp9), all(Codec::Vp8)]), "{mode:?}");
+        assert_eq!(
+            call.told(),
+            Some(vec![none(Codec::Vp9), all(Codec::Vp8)]),
+            "{mode:?}"
+        );
         call.world.stop_publishing(&backup);
-        assert_eq!(call.told(), Some(vec![all(Codec::Vp9), all(Codec::Vp8)]), "{mode:?}: Carol waits for it");
+        assert_eq!(
+            call.told(),
+            Some(vec![all(Codec::Vp9), all(Codec::Vp8)]),
+            "{mode:?}: Carol waits for it"
+        );
         // A codec that has paused is known to be sent again from its first packet on.
         call.send_first();
         call.send_first();
-        assert_eq!(call.codecs(call.bob), [Codec::Vp9], "{mode:?}: the first codec is there again");
+        assert_eq!(
+            call.codecs(call.bob),
+            [Codec::Vp9],
+            "{mode:?}: the first codec is there again"
+        );
     }
 }
 
@@ -222,18 +337,39 @@ fn a_mute_and_the_end_of_a_track_are_those_of_all_its_codecs() {
         let mut call = Call::new(mode);
         let mut backup = call.publish_backup();
         let track = || "TR_camera".parse().unwrap();
-        call.command(PeerCommand::SetMuted { track: track(), muted: true });
+        call.command(PeerCommand::SetMuted {
+            track: track(),
+            muted: true,
+        });
         call.send(&mut backup);
-        assert_eq!((call.codecs(call.bob), call.codecs(call.carol)), (vec![], vec![]), "{mode:?}");
-        call.command(PeerCommand::SetMuted { track: track(), muted: false });
+        assert_eq!(
+            (call.codecs(call.bob), call.codecs(call.carol)),
+            (vec![], vec![]),
+            "{mode:?}"
+        );
+        call.command(PeerCommand::SetMuted {
+            track: track(),
+            muted: false,
+        });
         call.send(&mut backup);
-        assert_eq!((call.codecs(call.bob), call.codecs(call.carol)), (vec![Codec::Vp9], vec![Codec::Vp8]), "{mode:?}");
+        assert_eq!(
+            (call.codecs(call.bob), call.codecs(call.carol)),
+            (vec![Codec::Vp9], vec![Codec::Vp8]),
+            "{mode:?}"
+        );
         call.command(PeerCommand::UnpublishTrack(track()));
         call.world.run(Duration::from_secs(1));
         call.send(&mut backup);
-        assert_eq!((call.codecs(call.bob), call.codecs(call.carol)), (vec![], vec![]), "{mode:?}");
+        assert_eq!(
+            (call.codecs(call.bob), call.codecs(call.carol)),
+            (vec![], vec![]),
+            "{mode:?}"
+        );
         assert_eq!(call.published(), [], "{mode:?}");
-        assert!(call.world.snapshot(&["PA_carol"])[0].subscribed.is_empty(), "{mode:?}");
+        assert!(
+            call.world.snapshot(&["PA_carol"])[0].subscribed.is_empty(),
+            "{mode:?}"
+        );
     }
 }
 
@@ -244,7 +380,11 @@ fn the_offer_that_ends_the_first_codec_ends_the_track() {
     call.world.stop_publishing(&camera);
     let events = &call.world.clients[call.alice].events;
     assert!(events.contains(&PeerEvent::TrackEnded("TR_camera".parse().unwrap())));
-    assert!(!events.iter().any(|event| matches!(event, PeerEvent::BackupEnded { .. })));
+    assert!(
+        !events
+            .iter()
+            .any(|event| matches!(event, PeerEvent::BackupEnded { .. }))
+    );
     assert_eq!(call.published(), []);
 }
 
@@ -254,14 +394,35 @@ fn a_backup_that_may_not_be_used_any_more_leaves_its_receivers_without_the_track
         let (mut call, mut backup) = Call::sending_both(mode);
         let received = (call.codecs(call.bob), call.codecs(call.carol));
         assert_eq!(received, (vec![Codec::Vp9], vec![Codec::Vp8]), "{mode:?}");
-        call.command(PeerCommand::UnpublishBackup { track: "TR_camera".parse().unwrap(), codec: Codec::Vp8 });
-        assert_eq!(call.told(), Some(vec![all(Codec::Vp9), none(Codec::Vp8)]), "{mode:?}");
+        call.command(PeerCommand::UnpublishBackup {
+            track: "TR_camera".parse().unwrap(),
+            codec: Codec::Vp8,
+        });
+        assert_eq!(
+            call.told(),
+            Some(vec![all(Codec::Vp9), none(Codec::Vp8)]),
+            "{mode:?}"
+        );
         call.send(&mut backup);
-        assert_eq!((call.codecs(call.bob), call.codecs(call.carol)), (vec![Codec::Vp9], vec![]), "{mode:?}");
-        assert_eq!((call.refusals(call.bob), call.refusals(call.carol)), (0, 1), "{mode:?}");
+        assert_eq!(
+            (call.codecs(call.bob), call.codecs(call.carol)),
+            (vec![Codec::Vp9], vec![]),
+            "{mode:?}"
+        );
+        assert_eq!(
+            (call.refusals(call.bob), call.refusals(call.carol)),
+            (0, 1),
+            "{mode:?}"
+        );
         call.publish_backup();
-        let ended = PeerEvent::BackupEnded { track: "TR_camera".parse().unwrap(), codec: Codec::Vp8 };
-        assert!(call.world.clients[call.alice].events.contains(&ended), "{mode:?}: it is refused");
+        let ended = PeerEvent::BackupEnded {
+            track: "TR_camera".parse().unwrap(),
+            codec: Codec::Vp8,
+        };
+        assert!(
+            call.world.clients[call.alice].events.contains(&ended),
+            "{mode:?}: it is refused"
+        );
         assert_eq!(call.published(), [Some(Codec::Vp9)], "{mode:?}");
     }
 }
@@ -271,9 +432,19 @@ fn a_recorder_gets_the_first_codec_and_a_publisher_that_resumes_hears_again_what
     let mut call = Call::new(ConnectionMode::Dual);
     let mut backup = call.publish_backup();
     let queue = std::sync::Arc::new(Queue::default());
-    call.command(PeerCommand::AttachRecorder { track: "TR_camera".parse().unwrap(), recorder: recorder(&queue) });
+    call.command(PeerCommand::AttachRecorder {
+        track: "TR_camera".parse().unwrap(),
+        recorder: recorder(&queue),
+    });
     call.send(&mut backup);
-    assert_eq!(queue.take().iter().map(|packet| packet.codec).collect::<Vec<_>>(), [Codec::Vp9]);
+    assert_eq!(
+        queue
+            .take()
+            .iter()
+            .map(|packet| packet.codec)
+            .collect::<Vec<_>>(),
+        [Codec::Vp9]
+    );
     call.world.clients[call.alice].events.clear();
     call.command(PeerCommand::Resume);
     assert_eq!(call.told(), Some(vec![all(Codec::Vp9), all(Codec::Vp8)]));
@@ -288,7 +459,12 @@ fn a_backup_whose_publisher_leaves_is_gone() {
         let (mut call, _) = Call::sending_both(mode);
         call.world.leave(call.alice);
         call.world.run(Duration::from_secs(1));
-        assert!(call.world.snapshot(&["PA_bob", "PA_carol"]).iter().all(|peer| peer.subscribed.is_empty()));
+        assert!(
+            call.world
+                .snapshot(&["PA_bob", "PA_carol"])
+                .iter()
+                .all(|peer| peer.subscribed.is_empty())
+        );
         for client in [call.bob, call.carol] {
             call.world.leave(client);
         }
@@ -304,7 +480,11 @@ fn a_receiver_that_waits_in_vain_is_told_once_and_gets_a_backup_that_comes_late(
         call.world.run(Duration::from_secs(8));
         assert_eq!(call.refusals(call.carol), 0, "{mode:?}");
         call.world.run(Duration::from_secs(20));
-        assert_eq!((call.refusals(call.bob), call.refusals(call.carol)), (0, 1), "{mode:?}");
+        assert_eq!(
+            (call.refusals(call.bob), call.refusals(call.carol)),
+            (0, 1),
+            "{mode:?}"
+        );
         let mut backup = call.publish_backup();
         call.send(&mut backup);
         assert_eq!(call.codecs(call.carol), [Codec::Vp8], "{mode:?}");

@@ -32,14 +32,25 @@ fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
     transport.advance(now).unwrap();
     while !matches!(transport.poll().unwrap(), Output::Timeout(_)) {}
     for number in 0..AT_ONCE as u64 {
-        let write = RtpWrite::new(payload_type, (30_000 + number).into(), 0, now, &[1, 2, 3][..]);
+        let write = RtpWrite::new(
+            payload_type,
+            (30_000 + number).into(),
+            0,
+            now,
+            &[1, 2, 3][..],
+        );
         assert!(transport.write_rtp(mid, write));
         let output = transport.poll().unwrap();
-        assert!(matches!(output, Output::Timeout(due) if due <= now), "after write {number}: {output:?}");
+        assert!(
+            matches!(output, Output::Timeout(due) if due <= now),
+            "after write {number}: {output:?}"
+        );
     }
     let mut packets = 0;
     for moment in 0..AT_ONCE as u32 {
-        transport.advance(now + Duration::from_micros(1) * moment).unwrap();
+        transport
+            .advance(now + Duration::from_micros(1) * moment)
+            .unwrap();
         loop {
             match transport.poll().unwrap() {
                 Output::Timeout(_) => break,
@@ -65,8 +76,14 @@ struct Outcome {
 /// Sends for some seconds, packets of both at once. The outputs of all connections are taken once for these, or after each.
 fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
     let mut world = World::new();
-    world.abilities = Abilities { estimates: true, ..Abilities::default() };
-    let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+    world.abilities = Abilities {
+        estimates: true,
+        ..Abilities::default()
+    };
+    let (alice, bob) = (
+        world.join_connected("PA_alice", mode),
+        world.join_connected("PA_bob", mode),
+    );
     let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
     let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
     world.subscribe(bob, &voice);
@@ -79,7 +96,12 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
                 write(&mut world, &mut voice, &[frame, number]);
             } else {
                 let is_key = frame % 50 == 0 && number == 0;
-                let payload = [&camera.next_vp8_header(is_key)[..], &[frame, number], &[0; 500]].concat();
+                let payload = [
+                    &camera.next_vp8_header(is_key)[..],
+                    &[frame, number],
+                    &[0; 500],
+                ]
+                .concat();
                 write(&mut world, &mut camera, &payload);
             }
         }
@@ -92,17 +114,30 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
         let received = world.received(bob, track);
         let step = |pair: &[Received]| {
             let timestamp = pair[1].timestamp.wrapping_sub(pair[0].timestamp);
-            (pair[1].payload.clone(), pair[1].sequence - pair[0].sequence, timestamp)
+            (
+                pair[1].payload.clone(),
+                pair[1].sequence - pair[0].sequence,
+                timestamp,
+            )
         };
         received.windows(2).map(step).collect()
     };
     let (heard, seen) = (steps(&voice), steps(&camera));
-    let transport = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().clone();
+    let transport = world.snapshot(&["PA_bob"])[0]
+        .transports
+        .last()
+        .unwrap()
+        .clone();
     let receiver = world.worker.tracks.values().next().unwrap().subscriptions[0].transport;
     let stats = world.worker.transports[receiver].stats.clone().unwrap();
     let loss = stats.egress_loss_fraction.map(|loss| format!("{loss:.3}"));
     let statistics = (stats.bytes_tx, stats.peer_bytes_tx / 10_000, loss);
-    Outcome { heard, seen, statistics, estimate: transport.estimate_kbps.unwrap() }
+    Outcome {
+        heard,
+        seen,
+        statistics,
+        estimate: transport.estimate_kbps.unwrap(),
+    }
 }
 
 fn write(world: &mut World, track: &mut Publication, payload: &[u8]) {
@@ -115,8 +150,15 @@ fn write(world: &mut World, track: &mut Publication, payload: &[u8]) {
 /// Lets the worker receive what a client has sent.
 fn receive(world: &mut World, client: usize, is_batched: bool) {
     for packet in std::mem::take(&mut world.clients[client].publisher.outbox) {
-        let source = Source { is_tcp: false, address: packet.source };
-        let datagram = Datagram { source, destination: packet.destination, contents: &packet.contents };
+        let source = Source {
+            is_tcp: false,
+            address: packet.source,
+        };
+        let datagram = Datagram {
+            source,
+            destination: packet.destination,
+            contents: &packet.contents,
+        };
         world.worker.handle_datagram(datagram, world.now);
         for transport in world.worker.transports.values_mut().filter(|_| !is_batched) {
             let output = transport.poll().unwrap();
@@ -126,15 +168,23 @@ fn receive(world: &mut World, client: usize, is_batched: bool) {
 }
 
 #[test]
-fn packets_order_statistics_and_estimates_are_those_of_connections_whose_outputs_are_taken_after_each_packet() {
+fn packets_order_statistics_and_estimates_are_those_of_connections_whose_outputs_are_taken_after_each_packet()
+ {
     for mode in MODES {
         let (batched, single) = (outcome(mode, true), outcome(mode, false));
-        assert_eq!((batched.heard.len(), batched.seen.len()), (149, 150 * (AT_ONCE - 1) - 1), "{mode:?}");
+        assert_eq!(
+            (batched.heard.len(), batched.seen.len()),
+            (149, 150 * (AT_ONCE - 1) - 1),
+            "{mode:?}"
+        );
         assert_eq!(batched.heard, single.heard, "{mode:?}");
         assert_eq!(batched.seen, single.seen, "{mode:?}");
         assert_eq!(batched.statistics, single.statistics, "{mode:?}");
         // Two runs of the same kind differ by some percent, since sources and names are random.
         let (estimate, other) = (batched.estimate, single.estimate);
-        assert!(estimate.abs_diff(other) <= other / 8, "{mode:?}: {estimate} and {other} kbit/s");
+        assert!(
+            estimate.abs_diff(other) <= other / 8,
+            "{mode:?}: {estimate} and {other} kbit/s"
+        );
     }
 }

@@ -13,22 +13,36 @@ use crate::command::{Command, ConnectionMode, NewPeer, PeerCommand};
 /// Lets a client that never sends anything offer these addresses, once for each list. Returns those that the server contacts.
 fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
     let mut world = World::new();
-    world.command(Command::AddPeer(NewPeer { needs_full_ice, ..new_peer("PA_mallory", ConnectionMode::Single) }));
+    world.command(Command::AddPeer(NewPeer {
+        needs_full_ice,
+        ..new_peer("PA_mallory", ConnectionMode::Single)
+    }));
     let address = "198.51.100.9:5000".parse().unwrap();
-    let (offer, _) =
-        Connection::new(address, Protocol::Udp, Abilities::default(), world.now).offer(None, [1, 1], false);
+    let (offer, _) = Connection::new(address, Protocol::Udp, Abilities::default(), world.now)
+        .offer(None, [1, 1], false);
     let mut contacted = BTreeSet::new();
     for addresses in offers {
-        let candidates =
-            addresses.iter().map(|address| format!("a=candidate:1 1 udp 2130706431 {address} 5000 typ host\r\n"));
+        let candidates = addresses
+            .iter()
+            .map(|address| format!("a=candidate:1 1 udp 2130706431 {address} 5000 typ host\r\n"));
         let (room, peer) = (world.room.clone(), "PA_mallory".parse().unwrap());
         let sdp = offer.clone() + &candidates.collect::<String>();
-        world.worker.handle_command(&room, PeerCommand::Offer { offer_id: 1, sdp }.for_peer(peer), world.now);
+        world.worker.handle_command(
+            &room,
+            PeerCommand::Offer { offer_id: 1, sdp }.for_peer(peer),
+            world.now,
+        );
         for _ in 0..100 {
             world.now += Duration::from_millis(50);
             world.worker.handle_timeout(world.now);
             while world.worker.flush(world.now) {}
-            contacted.extend(world.worker.outbox().drain(..).map(|packet| packet.destination.ip().to_string()));
+            contacted.extend(
+                world
+                    .worker
+                    .outbox()
+                    .drain(..)
+                    .map(|packet| packet.destination.ip().to_string()),
+            );
         }
     }
     assert!(world.failures("PA_mallory").is_empty());
@@ -36,23 +50,45 @@ fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
 }
 
 fn texts(addresses: &[&str]) -> Vec<String> {
-    addresses.iter().map(|address| (*address).to_owned()).collect()
+    addresses
+        .iter()
+        .map(|address| (*address).to_owned())
+        .collect()
 }
 
 #[test]
 fn a_full_ice_agent_contacts_public_addresses_and_those_of_its_own_networks_only() {
-    let offered = texts(&["10.0.0.1", "127.0.0.1", "169.254.169.254", "100.64.0.1", "224.0.0.1", "198.41.0.1"]);
-    assert_eq!(contacted(true, &[&offered]), texts(&["198.41.0.1"]).into_iter().collect());
+    let offered = texts(&[
+        "10.0.0.1",
+        "127.0.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "224.0.0.1",
+        "198.41.0.1",
+    ]);
+    assert_eq!(
+        contacted(true, &[&offered]),
+        texts(&["198.41.0.1"]).into_iter().collect()
+    );
     // The server's address is in this network.
     let offered = texts(&["192.168.0.1", "192.0.2.77"]);
-    assert_eq!(contacted(true, &[&offered]), texts(&["192.0.2.77"]).into_iter().collect());
+    assert_eq!(
+        contacted(true, &[&offered]),
+        texts(&["192.0.2.77"]).into_iter().collect()
+    );
 }
 
 #[test]
 fn a_full_ice_agent_contacts_few_addresses_however_many_are_offered() {
     let many: Vec<_> = (1..100).map(|last| format!("198.41.0.{last}")).collect();
-    assert_eq!(contacted(true, &[&many]), many[..8].iter().cloned().collect());
-    assert_eq!(contacted(true, &[&many[..5], &many[50..]]), [&many[..5], &many[50..53]].concat().into_iter().collect());
+    assert_eq!(
+        contacted(true, &[&many]),
+        many[..8].iter().cloned().collect()
+    );
+    assert_eq!(
+        contacted(true, &[&many[..5], &many[50..]]),
+        [&many[..5], &many[50..53]].concat().into_iter().collect()
+    );
 }
 
 #[test]

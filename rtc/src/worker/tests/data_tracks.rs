@@ -28,8 +28,14 @@ fn packet(handle: u16, number: u8) -> Vec<u8> {
 
 /// The handles and payloads of the packets that a client has received.
 fn received(world: &mut World, client: usize) -> Vec<(u16, u8)> {
-    let messages = world.receiver(client).messages.iter().filter(|(label, _)| label == LABEL);
-    messages.map(|(_, packet)| (u16::from_be_bytes([packet[2], packet[3]]), packet[12])).collect()
+    let messages = world
+        .receiver(client)
+        .messages
+        .iter()
+        .filter(|(label, _)| label == LABEL);
+    messages
+        .map(|(_, packet)| (u16::from_be_bytes([packet[2], packet[3]]), packet[12]))
+        .collect()
 }
 
 fn command(world: &mut World, peer: &str, command: PeerCommand) {
@@ -37,12 +43,25 @@ fn command(world: &mut World, peer: &str, command: PeerCommand) {
 }
 
 fn subscribe(world: &mut World, peer: &str, handle: u16) {
-    command(world, peer, PeerCommand::SubscribeDataTrack { publisher: sid("PA_alice"), track: track(), handle });
+    command(
+        world,
+        peer,
+        PeerCommand::SubscribeDataTrack {
+            publisher: sid("PA_alice"),
+            track: track(),
+            handle,
+        },
+    );
 }
 
 fn send(world: &mut World, client: usize, bytes: &[u8]) {
     let now = world.now;
-    assert!(world.clients[client].publisher.send_message(LABEL, bytes, now), "the channel takes it");
+    assert!(
+        world.clients[client]
+            .publisher
+            .send_message(LABEL, bytes, now),
+        "the channel takes it"
+    );
     world.settle();
     world.run(Duration::from_millis(50));
 }
@@ -61,7 +80,14 @@ fn stage(mode: ConnectionMode) -> (World, [usize; 3]) {
         };
         clients.into_iter().all(is_open)
     });
-    command(&mut world, "PA_alice", PeerCommand::PublishDataTrack { track: track(), handle: 7 });
+    command(
+        &mut world,
+        "PA_alice",
+        PeerCommand::PublishDataTrack {
+            track: track(),
+            handle: 7,
+        },
+    );
     (world, clients)
 }
 
@@ -73,7 +99,14 @@ fn a_packet_reaches_the_subscribers_of_its_track_by_their_handles() {
         send(&mut world, alice, &packet(7, 1));
         subscribe(&mut world, "PA_carol", 4);
         send(&mut world, alice, &packet(7, 2));
-        command(&mut world, "PA_bob", PeerCommand::UnsubscribeDataTrack { publisher: sid("PA_alice"), track: track() });
+        command(
+            &mut world,
+            "PA_bob",
+            PeerCommand::UnsubscribeDataTrack {
+                publisher: sid("PA_alice"),
+                track: track(),
+            },
+        );
         send(&mut world, alice, &packet(7, 3));
         assert_eq!(received(&mut world, bob), [(300, 1), (300, 2)], "{mode:?}");
         assert_eq!(received(&mut world, carol), [(4, 2), (4, 3)], "{mode:?}");
@@ -92,10 +125,21 @@ fn nothing_is_forwarded_of_another_track_a_muted_one_or_one_that_has_ended_or_is
         send(&mut world, alice, &packet(7, 2)[..11]);
         send(&mut world, carol, &packet(7, 3));
         for (muted, number) in [(true, 4), (false, 5)] {
-            command(&mut world, "PA_alice", PeerCommand::SetMuted { track: track(), muted });
+            command(
+                &mut world,
+                "PA_alice",
+                PeerCommand::SetMuted {
+                    track: track(),
+                    muted,
+                },
+            );
             send(&mut world, alice, &packet(7, number));
         }
-        command(&mut world, "PA_alice", PeerCommand::UnpublishDataTrack(track()));
+        command(
+            &mut world,
+            "PA_alice",
+            PeerCommand::UnpublishDataTrack(track()),
+        );
         send(&mut world, alice, &packet(7, 6));
         assert_eq!(received(&mut world, bob), [(1, 5)], "{mode:?}");
     }
@@ -109,12 +153,20 @@ fn permissions_hold_for_the_next_packet_and_one_that_has_left_is_forgotten() {
         subscribe(&mut world, "PA_carol", 2);
         let mut permissions = new_peer("PA_bob", mode).permissions;
         permissions.can_subscribe = false;
-        command(&mut world, "PA_bob", PeerCommand::SetPermissions(permissions));
+        command(
+            &mut world,
+            "PA_bob",
+            PeerCommand::SetPermissions(permissions),
+        );
         send(&mut world, alice, &packet(7, 1));
         command(&mut world, "PA_bob", PeerCommand::Remove);
         send(&mut world, alice, &packet(7, 2));
         permissions.can_publish_data = false;
-        command(&mut world, "PA_alice", PeerCommand::SetPermissions(permissions));
+        command(
+            &mut world,
+            "PA_alice",
+            PeerCommand::SetPermissions(permissions),
+        );
         send(&mut world, alice, &packet(7, 3));
         assert!(received(&mut world, bob).is_empty(), "{mode:?}");
         assert_eq!(received(&mut world, carol), [(2, 1), (2, 2)], "{mode:?}");

@@ -27,22 +27,54 @@ struct Call {
 impl Call {
     fn new(mode: ConnectionMode, codec: Codec, rids: &[&'static str]) -> Self {
         let mut world = World::new();
-        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
-        let layer = |(quality, width)| LayerInfo { quality, width, height: width / 2, bitrate: 0 };
-        world.layers = Quality::ALL.into_iter().zip([320, 640]).map(layer).collect();
+        world.abilities = Abilities {
+            all_codecs: true,
+            ..Abilities::default()
+        };
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
+        let layer = |(quality, width)| LayerInfo {
+            quality,
+            width,
+            height: width / 2,
+            bitrate: 0,
+        };
+        world.layers = Quality::ALL
+            .into_iter()
+            .zip([320, 640])
+            .map(layer)
+            .collect();
         let camera = world.publish(alice, "TR_camera", codec, rids);
         world.subscribe(bob, &camera);
-        let rids = if rids.is_empty() { vec![None] } else { rids.iter().copied().map(Some).collect() };
+        let rids = if rids.is_empty() {
+            vec![None]
+        } else {
+            rids.iter().copied().map(Some).collect()
+        };
         let streams = rids.into_iter().zip([1000, 7000]);
-        let streams = streams.map(|(rid, sequence)| Publication { rid, sequence, ..camera.clone() }).collect();
-        Self { world, alice, bob, streams, frames: [500, 61_000] }
+        let streams = streams
+            .map(|(rid, sequence)| Publication {
+                rid,
+                sequence,
+                ..camera.clone()
+            })
+            .collect();
+        Self {
+            world,
+            alice,
+            bob,
+            streams,
+            frames: [500, 61_000],
+        }
     }
 
     /// Sends pictures in each stream, 40 ms apart, with key frames where they are requested.
     fn stream(&mut self, pictures: usize) {
         for _ in 0..pictures {
-            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests =
+                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
             for stream in 0..self.streams.len() {
                 let rid = self.streams[stream].rid;
                 self.send_frame(stream, requests.iter().any(|(_, of)| of.as_deref() == rid));
@@ -65,18 +97,24 @@ impl Call {
         let mut descriptor = descriptor_of(&[(0, 0)], 0, [true, true], is_key);
         descriptor[1..3].copy_from_slice(&self.frames[stream].to_be_bytes());
         let payload = [first, stream.to_le_bytes()[0], 0, 0];
-        self.world.send_part(track, &payload, (true, Some(RawDescriptor(descriptor))));
+        self.world
+            .send_part(track, &payload, (true, Some(RawDescriptor(descriptor))));
     }
 
     /// Sends padding, which has the timestamp of the frame before it.
     fn send_padding(&mut self) {
-        self.world.send_part(&mut self.streams[0], &[], (false, None));
+        self.world
+            .send_part(&mut self.streams[0], &[], (false, None));
     }
 
     fn set(&mut self, quality: Quality) {
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        let settings = TrackSettings { quality, ..TrackSettings::default() };
-        self.world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
+        let settings = TrackSettings {
+            quality,
+            ..TrackSettings::default()
+        };
+        self.world
+            .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// What has arrived since the last call.
@@ -92,7 +130,10 @@ fn frame_number(packet: &Received) -> u16 {
 
 #[test]
 fn the_frames_of_changing_streams_are_numbered_on() {
-    for (mode, codec) in MODES.into_iter().flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec))) {
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec)))
+    {
         let mut call = Call::new(mode, codec, &RIDS);
         for switch in 0..10 {
             call.set(Quality::ALL[switch % 2]);
@@ -103,7 +144,14 @@ fn the_frames_of_changing_streams_are_numbered_on() {
         for pair in received.windows(2) {
             let ahead = frame_number(&pair[1]).wrapping_sub(frame_number(&pair[0]));
             let is_switch = pair[0].payload[1] != pair[1].payload[1];
-            assert!(if is_switch { (1..0x8000).contains(&ahead) } else { ahead == 3 }, "{mode:?} {codec}: {ahead}");
+            assert!(
+                if is_switch {
+                    (1..0x8000).contains(&ahead)
+                } else {
+                    ahead == 3
+                },
+                "{mode:?} {codec}: {ahead}"
+            );
             switches += usize::from(is_switch);
         }
         assert!(switches >= 9, "{mode:?} {codec}: {switches}");
@@ -113,13 +161,20 @@ fn the_frames_of_changing_streams_are_numbered_on() {
 #[test]
 fn vp8_numbers_its_pictures_itself() {
     let mut call = Call::new(ConnectionMode::Dual, Codec::Vp8, &[]);
-    call.world.send_part(&mut call.streams[0], &[0x10, 0, 0, 0], (true, Some(RawDescriptor(vec![0xc0, 0, 1]))));
+    call.world.send_part(
+        &mut call.streams[0],
+        &[0x10, 0, 0, 0],
+        (true, Some(RawDescriptor(vec![0xc0, 0, 1]))),
+    );
     assert!(matches!(&call.take_received()[..], [only] if only.descriptor.is_none()));
 }
 
 #[test]
 fn padding_is_not_sent_and_leaves_no_gap() {
-    for (mode, codec) in MODES.into_iter().flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec))) {
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec)))
+    {
         let mut call = Call::new(mode, codec, &[]);
         for picture in 0..50 {
             call.send_frame(0, picture == 0);
@@ -127,7 +182,16 @@ fn padding_is_not_sent_and_leaves_no_gap() {
         }
         let received = call.take_received();
         assert_eq!(received.len(), 50, "{mode:?} {codec}");
-        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
-        assert_eq!(call.world.worker.counters().dropped.of(DropReason::Padding), 73, "{mode:?} {codec}");
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{mode:?} {codec}"
+        );
+        assert_eq!(
+            call.world.worker.counters().dropped.of(DropReason::Padding),
+            73,
+            "{mode:?} {codec}"
+        );
     }
 }

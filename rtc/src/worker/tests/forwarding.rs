@@ -25,12 +25,25 @@ fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
         }
         let heard = world.received(bob, &voice);
         assert_eq!(
-            heard.iter().map(|packet| packet.payload[0]).collect::<Vec<_>>(),
+            heard
+                .iter()
+                .map(|packet| packet.payload[0])
+                .collect::<Vec<_>>(),
             (0..50).collect::<Vec<_>>(),
             "{mode:?}"
         );
-        assert!(heard.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?}");
-        assert!(heard.windows(2).all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 960), "{mode:?}");
+        assert!(
+            heard
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{mode:?}"
+        );
+        assert!(
+            heard
+                .windows(2)
+                .all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 960),
+            "{mode:?}"
+        );
         assert_eq!(heard[7].audio_level, Some(-20), "{mode:?}");
     }
 }
@@ -50,7 +63,11 @@ fn packets_that_arrive_together_are_sent_on_together() {
         }
         // No time passes for the worker beyond the packets.
         world.settle();
-        let heard: Vec<_> = world.received(bob, &voice).iter().map(|packet| packet.payload[0]).collect();
+        let heard: Vec<_> = world
+            .received(bob, &voice)
+            .iter()
+            .map(|packet| packet.payload[0])
+            .collect();
         assert_eq!(heard, [0, 1, 2, 3, 4, 5], "{mode:?}");
     }
 }
@@ -58,12 +75,16 @@ fn packets_that_arrive_together_are_sent_on_together() {
 #[test]
 fn packets_to_many_receivers_are_handed_out_in_parts() {
     const PACKETS: u8 = 20;
-    const RECEIVERS: [&str; 6] = ["PA_bob", "PA_carol", "PA_dave", "PA_erin", "PA_frank", "PA_grace"];
+    const RECEIVERS: [&str; 6] = [
+        "PA_bob", "PA_carol", "PA_dave", "PA_erin", "PA_frank", "PA_grace",
+    ];
     let mut world = World::new();
     let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
     let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
     let receivers = RECEIVERS.map(|name| world.join_connected(name, ConnectionMode::Dual));
-    receivers.iter().for_each(|receiver| world.subscribe(*receiver, &voice));
+    receivers
+        .iter()
+        .for_each(|receiver| world.subscribe(*receiver, &voice));
     world.run(Duration::from_secs(1));
     for number in 0..PACKETS {
         world.write(&mut voice, None, &[number]);
@@ -72,11 +93,19 @@ fn packets_to_many_receivers_are_handed_out_in_parts() {
     }
     world.settle();
     for receiver in receivers {
-        let heard: Vec<_> = world.received(receiver, &voice).iter().map(|packet| packet.payload[0]).collect();
+        let heard: Vec<_> = world
+            .received(receiver, &voice)
+            .iter()
+            .map(|packet| packet.payload[0])
+            .collect();
         assert_eq!(heard, Vec::from_iter(0..PACKETS));
     }
     // The last connection that is driven puts out all of its packets.
-    assert!(world.largest_outbox < OUTBOX + usize::from(PACKETS), "{} packets", world.largest_outbox);
+    assert!(
+        world.largest_outbox < OUTBOX + usize::from(PACKETS),
+        "{} packets",
+        world.largest_outbox
+    );
 }
 
 #[test]
@@ -87,7 +116,11 @@ fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
         world.subscribe(bob, &voice);
         world.send(&mut voice, None, &[1]);
         let mute = |muted| {
-            PeerCommand::SetMuted { track: "TR_voice".parse().unwrap(), muted }.for_peer("PA_alice".parse().unwrap())
+            PeerCommand::SetMuted {
+                track: "TR_voice".parse().unwrap(),
+                muted,
+            }
+            .for_peer("PA_alice".parse().unwrap())
         };
         world.command(mute(true));
         world.send(&mut voice, None, &[2]);
@@ -97,9 +130,17 @@ fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
         world.send(&mut voice, None, &[4]);
         world.run(Duration::from_secs(1));
         let connection = world.receiver(bob);
-        let heard: Vec<_> = connection.received.iter().map(|packet| packet.payload[0]).collect();
+        let heard: Vec<_> = connection
+            .received
+            .iter()
+            .map(|packet| packet.payload[0])
+            .collect();
         assert_eq!(heard, [1, 3], "{mode:?}");
-        assert_eq!(connection.received[1].sequence, connection.received[0].sequence + 1, "the pause is no loss");
+        assert_eq!(
+            connection.received[1].sequence,
+            connection.received[0].sequence + 1,
+            "the pause is no loss"
+        );
     }
 }
 
@@ -116,7 +157,10 @@ fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
             send(&mut world, &mut camera, true);
             world.subscribe(bob, &camera);
             send(&mut world, &mut camera, false);
-            assert!(world.received(bob, &camera).is_empty(), "nothing before a key frame");
+            assert!(
+                world.received(bob, &camera).is_empty(),
+                "nothing before a key frame"
+            );
             world.run(Duration::from_millis(50));
             let requests = std::mem::take(&mut world.clients[alice].publisher.key_frame_requests);
             assert_eq!(requests.len(), 1, "{mode:?} {codec:?}");
@@ -127,13 +171,23 @@ fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
             }
             let seen = world.received(bob, &camera);
             assert_eq!(seen.len(), 21, "{mode:?} {codec:?}");
-            assert!(seen.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1));
-            assert!(world.clients[alice].publisher.key_frame_requests.is_empty(), "no request without need");
+            assert!(
+                seen.windows(2)
+                    .all(|pair| pair[1].sequence == pair[0].sequence + 1)
+            );
+            assert!(
+                world.clients[alice].publisher.key_frame_requests.is_empty(),
+                "no request without need"
+            );
 
             let (mid, now) = (seen[0].mid, world.now);
             world.receiver(bob).request_key_frame(mid, now);
             world.run(Duration::from_millis(50));
-            assert_eq!(world.clients[alice].publisher.key_frame_requests.len(), 1, "{mode:?} {codec:?}");
+            assert_eq!(
+                world.clients[alice].publisher.key_frame_requests.len(),
+                1,
+                "{mode:?} {codec:?}"
+            );
         }
     }
 }
@@ -159,7 +213,10 @@ fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
         let mut world = World::new();
         let carol = world.join_connected("PA_carol", mode);
         world.abilities.red = true;
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         voice.is_red = true;
         world.subscribe(bob, &voice);
@@ -168,12 +225,20 @@ fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
         let payload = RedEncoder::encode(
             opus,
             &[7, 7, 7],
-            &[RedundantBlock { pt: opus, timestamp_offset: 960, payload: vec![6, 6] }],
+            &[RedundantBlock {
+                pt: opus,
+                timestamp_offset: 960,
+                payload: vec![6, 6],
+            }],
         );
         world.send(&mut voice, None, &payload);
         assert_eq!(world.received(bob, &voice)[0].payload, payload, "{mode:?}");
         let plain = &world.received(carol, &voice)[0];
-        assert_eq!((plain.payload.as_slice(), plain.payload_type), (&[7, 7, 7][..], opus), "{mode:?}");
+        assert_eq!(
+            (plain.payload.as_slice(), plain.payload_type),
+            (&[7, 7, 7][..], opus),
+            "{mode:?}"
+        );
     }
 }
 
@@ -181,9 +246,15 @@ fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
 fn a_track_that_is_announced_after_its_offer_is_found() {
     for mode in MODES {
         let (mut world, alice, bob) = alice_and_bob(mode);
-        let section = NewSection { kind: MediaKind::Audio, cid: "cid-late", rids: &[] };
+        let section = NewSection {
+            kind: MediaKind::Audio,
+            cid: "cid-late",
+            rids: &[],
+        };
         let mid = world.offer(alice, Some(section), [0, 0], false).unwrap();
-        world.run_until("the publisher is connected", |world| world.clients[alice].publisher.is_connected);
+        world.run_until("the publisher is connected", |world| {
+            world.clients[alice].publisher.is_connected
+        });
         let track = new_track("TR_late", "cid-late", MediaKind::Audio);
         world.command(PeerCommand::PublishTrack(track).for_peer("PA_alice".parse().unwrap()));
         let mut voice = Publication::new(alice, "TR_late", mid, Codec::Opus);

@@ -18,8 +18,21 @@ pub const RIDS: [&str; 3] = ["q", "h", "f"];
 
 /// The layers that a camera announces.
 pub fn three_layers() -> Vec<LayerInfo> {
-    let sizes = [(320, 180, 150_000), (640, 360, 500_000), (1280, 720, 1_700_000)].into_iter().zip(Quality::ALL);
-    sizes.map(|((width, height, bitrate), quality)| LayerInfo { quality, width, height, bitrate }).collect()
+    let sizes = [
+        (320, 180, 150_000),
+        (640, 360, 500_000),
+        (1280, 720, 1_700_000),
+    ]
+    .into_iter()
+    .zip(Quality::ALL);
+    sizes
+        .map(|((width, height, bitrate), quality)| LayerInfo {
+            quality,
+            width,
+            height,
+            bitrate,
+        })
+        .collect()
 }
 
 /// The three layers of a camera, each with its own numbers.
@@ -48,11 +61,19 @@ impl Simulcast {
     fn with_abilities(mode: ConnectionMode, abilities: Abilities) -> Self {
         let mut world = World::new();
         world.abilities = abilities;
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
         world.layers = three_layers();
         let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
         world.subscribe(bob, &camera);
-        Self { world, bob, alice, layers: layers_of(&camera) }
+        Self {
+            world,
+            bob,
+            alice,
+            layers: layers_of(&camera),
+        }
     }
 
     /// Sends frames for this many steps of 40 ms, of the layers that are live; key frames where they are requested.
@@ -62,10 +83,14 @@ impl Simulcast {
 
     fn stream_at(&mut self, interval: Duration, steps: usize, live: &[usize]) {
         for _ in 0..steps {
-            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests =
+                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
             for layer in live {
-                let is_key = requests.iter().any(|(_, rid)| rid.is_some_and(|rid| &*rid == RIDS[*layer]));
-                self.world.send_layer(&mut self.layers[*layer], *layer, is_key);
+                let is_key = requests
+                    .iter()
+                    .any(|(_, rid)| rid.is_some_and(|rid| &*rid == RIDS[*layer]));
+                self.world
+                    .send_layer(&mut self.layers[*layer], *layer, is_key);
             }
             self.world.run(interval);
         }
@@ -73,7 +98,8 @@ impl Simulcast {
 
     fn set(&mut self, settings: TrackSettings) {
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        self.world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
+        self.world
+            .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// What has arrived since the last call.
@@ -88,7 +114,10 @@ impl Simulcast {
 }
 
 fn quality(quality: Quality) -> TrackSettings {
-    TrackSettings { quality, ..TrackSettings::default() }
+    TrackSettings {
+        quality,
+        ..TrackSettings::default()
+    }
 }
 
 #[test]
@@ -96,19 +125,47 @@ fn a_receiver_gets_the_quality_that_it_asks_for() {
     for mode in MODES {
         let mut call = Simulcast::new(mode);
         call.stream(20, &[0, 1, 2]);
-        assert_eq!(call.last_layer(), Some(2), "{mode:?}: the best without a request");
+        assert_eq!(
+            call.last_layer(),
+            Some(2),
+            "{mode:?}: the best without a request"
+        );
         for (settings, layer) in [
             (quality(Quality::Low), 0),
             (quality(Quality::Medium), 1),
-            (TrackSettings { width: 1280, height: 720, ..quality(Quality::Low) }, 2),
-            (TrackSettings { width: 300, height: 190, ..TrackSettings::default() }, 0),
-            (TrackSettings { width: 500, height: 300, ..TrackSettings::default() }, 1),
+            (
+                TrackSettings {
+                    width: 1280,
+                    height: 720,
+                    ..quality(Quality::Low)
+                },
+                2,
+            ),
+            (
+                TrackSettings {
+                    width: 300,
+                    height: 190,
+                    ..TrackSettings::default()
+                },
+                0,
+            ),
+            (
+                TrackSettings {
+                    width: 500,
+                    height: 300,
+                    ..TrackSettings::default()
+                },
+                1,
+            ),
         ] {
             call.set(settings);
             call.stream(60, &[0, 1, 2]);
             assert_eq!(call.last_layer(), Some(layer), "{mode:?} {settings:?}");
         }
-        call.set(TrackSettings { is_disabled: true, ..TrackSettings::default() });
+        call.set(TrackSettings {
+            is_disabled: true,
+            ..TrackSettings::default()
+        });
         call.take_received();
         call.stream(10, &[0, 1, 2]);
         assert_eq!(call.last_layer(), None, "{mode:?}: nothing while disabled");
@@ -131,9 +188,17 @@ fn twenty_switches_make_one_stream_without_gaps_each_beginning_with_a_key_frame(
             assert_eq!(after.ssrc, before.ssrc, "{mode:?}");
             let ticks = after.timestamp.wrapping_sub(before.timestamp);
             assert!((1..=9000).contains(&ticks), "{mode:?}: {ticks}");
-            assert_eq!(picture_id(after), (picture_id(before) + 1) & 0x7fff, "{mode:?}");
+            assert_eq!(
+                picture_id(after),
+                (picture_id(before) + 1) & 0x7fff,
+                "{mode:?}"
+            );
             if after.payload[7] != before.payload[7] {
-                assert_eq!(after.payload[6] & 1, 0, "{mode:?}: a switch begins with a key frame");
+                assert_eq!(
+                    after.payload[6] & 1,
+                    0,
+                    "{mode:?}: a switch begins with a key frame"
+                );
                 switches += 1;
             }
         }
@@ -153,7 +218,11 @@ fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting()
         assert!(step < 200, "no key frame is requested any more");
         let now = call.world.now;
         call.world.receiver(call.bob).request_key_frame(mid, now);
-        let is_requested = call.world.clients[call.alice].publisher.key_frame_requests.iter().any(is_best);
+        let is_requested = call.world.clients[call.alice]
+            .publisher
+            .key_frame_requests
+            .iter()
+            .any(is_best);
         call.stream(1, &[0, 1, 2]);
         if step > 100 && is_requested {
             break;
@@ -162,10 +231,20 @@ fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting()
     let camera = call.layers[0].clone();
     call.world.subscribe(carol, &camera);
     call.stream(8, &[0, 1, 2]);
-    let first = call.world.receiver(carol).received.first().map(|packet| packet.payload[7]);
+    let first = call
+        .world
+        .receiver(carol)
+        .received
+        .first()
+        .map(|packet| packet.payload[7]);
     assert_eq!(first, Some(0), "a frame within 320 ms");
     call.stream(40, &[0, 1, 2]);
-    let last = call.world.receiver(carol).received.last().map(|packet| packet.payload[7]);
+    let last = call
+        .world
+        .receiver(carol)
+        .received
+        .last()
+        .map(|packet| packet.payload[7]);
     assert_eq!(last, Some(2), "the best layer follows");
 }
 
@@ -200,7 +279,8 @@ impl Simulcast {
     fn set_subscribe_limit(&mut self, subscribe_max_kbps: Option<u32>) {
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = subscribe_max_kbps;
-        self.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+        self.world
+            .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     }
 }
 
@@ -226,10 +306,24 @@ fn the_publisher_hears_which_qualities_are_used() {
     call.world.run(Duration::from_secs(3));
     assert_eq!(told(&call), [[true; 3], [true, false, false]]);
     call.set(quality(Quality::Medium));
-    assert_eq!(told(&call).last(), Some(&[true, true, false]), "more is told at once");
+    assert_eq!(
+        told(&call).last(),
+        Some(&[true, true, false]),
+        "more is told at once"
+    );
     let is_told = |event: &PeerEvent| matches!(event, PeerEvent::SubscribedQuality { .. });
-    let others = call.world.clients.iter().enumerate().filter(|(client, _)| *client != call.alice);
-    assert!(others.flat_map(|(_, client)| &client.events).all(|event| !is_told(event)), "only the publisher is told");
+    let others = call
+        .world
+        .clients
+        .iter()
+        .enumerate()
+        .filter(|(client, _)| *client != call.alice);
+    assert!(
+        others
+            .flat_map(|(_, client)| &client.events)
+            .all(|event| !is_told(event)),
+        "only the publisher is told"
+    );
 }
 
 /// Loses what goes to clients beyond this bitrate, as a short queue would.
@@ -240,7 +334,9 @@ fn narrow(bits_per_second: f64) -> Box<dyn FnMut(bool, usize, Instant) -> bool> 
         if is_to_server {
             return false;
         }
-        let elapsed = last.replace(now).map_or(0.0, |last| now.saturating_duration_since(last).as_secs_f64());
+        let elapsed = last.replace(now).map_or(0.0, |last| {
+            now.saturating_duration_since(last).as_secs_f64()
+        });
         room = (room + elapsed * bits_per_second).min(QUEUE_BITS);
         let bits = f64::from(u32::try_from(bytes * 8).unwrap());
         let is_lost = bits > room;
@@ -251,21 +347,34 @@ fn narrow(bits_per_second: f64) -> Box<dyn FnMut(bool, usize, Instant) -> bool> 
 
 #[test]
 fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
-    let mut call =
-        Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, ..Abilities::default() });
+    let mut call = Simulcast::with_abilities(
+        ConnectionMode::Single,
+        Abilities {
+            estimates: true,
+            ..Abilities::default()
+        },
+    );
     // Often enough for several packets in each report of the receiver: str0m reports no loss between its reports. The layers
     // have about 250, 730 and 930 kbit/s.
-    let stream =
-        |call: &mut Simulcast, seconds: usize| call.stream_at(Duration::from_millis(10), seconds * 100, &[0, 1, 2]);
+    let stream = |call: &mut Simulcast, seconds: usize| {
+        call.stream_at(Duration::from_millis(10), seconds * 100, &[0, 1, 2]);
+    };
     stream(&mut call, 4);
     call.world.loses = narrow(520_000.0);
     stream(&mut call, 10);
     call.take_received();
     stream(&mut call, 10);
     let received = call.take_received();
-    let lowest = received.iter().filter(|packet| packet.payload[7] == 0).count();
+    let lowest = received
+        .iter()
+        .filter(|packet| packet.payload[7] == 0)
+        .count();
     // Now and then a better layer is tried.
-    assert!(lowest * 10 > received.len() * 6, "{lowest} of {} packets are of the lowest layer", received.len());
+    assert!(
+        lowest * 10 > received.len() * 6,
+        "{lowest} of {} packets are of the lowest layer",
+        received.len()
+    );
     call.world.loses = Box::new(|_, _, _| false);
     stream(&mut call, 20);
     assert_eq!(call.last_layer(), Some(2));
@@ -287,10 +396,17 @@ fn bursts_of_losses_in_a_small_layer_are_repaired() {
         call.stream(10, &[0]);
     }
     call.stream(50, &[0]);
-    let mut sequences: Vec<_> = call.take_received().iter().map(|packet| packet.sequence).collect();
+    let mut sequences: Vec<_> = call
+        .take_received()
+        .iter()
+        .map(|packet| packet.sequence)
+        .collect();
     sequences.sort_unstable();
     assert_eq!(sequences.len(), 80, "{sequences:?}");
-    assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1), "{sequences:?}");
+    assert!(
+        sequences.windows(2).all(|pair| pair[1] == pair[0] + 1),
+        "{sequences:?}"
+    );
 }
 
 impl Simulcast {
@@ -299,7 +415,10 @@ impl Simulcast {
     fn estimate(&mut self, bits_per_second: u64) -> u64 {
         let worker = &mut self.world.worker;
         let subscriber = worker.peers[worker.peer_by_sid[&"PA_bob".parse().unwrap()]].subscriber;
-        let estimate = BweKind::Twcc { estimate: Bitrate::from(bits_per_second), can_probe: true };
+        let estimate = BweKind::Twcc {
+            estimate: Bitrate::from(bits_per_second),
+            can_probe: true,
+        };
         worker.handle_estimate(subscriber, &estimate);
         worker.transports[subscriber].bitrates.0
     }
@@ -307,7 +426,11 @@ impl Simulcast {
     /// The layer that is to be sent.
     fn target(&self) -> Option<usize> {
         let worker = &self.world.worker;
-        let track = worker.tracks.values().find(|track| track.layers.len() == RIDS.len()).unwrap();
+        let track = worker
+            .tracks
+            .values()
+            .find(|track| track.layers.len() == RIDS.len())
+            .unwrap();
         track.subscriptions[0].choice.target
     }
 }
@@ -321,7 +444,10 @@ fn an_estimate_that_reaches_what_is_tried_is_enough_for_the_next_layer() {
         call.stream(100, &[0, 1, 2]);
         let mut wanted = call.estimate(1000);
         let snapshot = call.world.snapshot(&["PA_bob"]);
-        let shown = snapshot[0].transports.last().map(|transport| (transport.estimate_kbps, transport.wanted_kbps));
+        let shown = snapshot[0]
+            .transports
+            .last()
+            .map(|transport| (transport.estimate_kbps, transport.wanted_kbps));
         assert_eq!(shown, Some((Some(1), Some(kilobits(wanted)))), "{mode:?}");
         for layer in 0..2 {
             assert_eq!(call.target(), Some(layer), "{mode:?}");
@@ -333,8 +459,13 @@ fn an_estimate_that_reaches_what_is_tried_is_enough_for_the_next_layer() {
 
 #[test]
 fn a_disturbance_of_a_small_layer_does_not_keep_the_large_one_away() {
-    let mut call =
-        Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, ..Abilities::default() });
+    let mut call = Simulcast::with_abilities(
+        ConnectionMode::Single,
+        Abilities {
+            estimates: true,
+            ..Abilities::default()
+        },
+    );
     call.stream(100, &[0, 1, 2]);
     call.set(quality(Quality::Low));
     call.stream(50, &[0, 1, 2]);
@@ -355,11 +486,21 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         call.stream(20, &[0, 1, 2]);
         assert_eq!(call.last_layer(), Some(2), "{mode:?}");
         for _ in 0..150 {
-            call.world.worker.note_work(Duration::from_millis(40), Duration::ZERO);
+            call.world
+                .worker
+                .note_work(Duration::from_millis(40), Duration::ZERO);
             call.stream(1, &[0, 1, 2]);
         }
-        assert_eq!((call.last_layer(), call.world.worker.reduced_percent()), (Some(0), 100), "{mode:?}");
+        assert_eq!(
+            (call.last_layer(), call.world.worker.reduced_percent()),
+            (Some(0), 100),
+            "{mode:?}"
+        );
         call.stream(150, &[0, 1, 2]);
-        assert_eq!((call.last_layer(), call.world.worker.reduced_percent()), (Some(2), 0), "{mode:?}");
+        assert_eq!(
+            (call.last_layer(), call.world.worker.reduced_percent()),
+            (Some(2), 0),
+            "{mode:?}"
+        );
     }
 }

@@ -18,13 +18,26 @@ use crate::event::{FailureReason, PeerEvent, Receivers, SentMessage};
 pub fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
     let destination_identities = to.iter().map(|to| (*to).to_owned()).collect();
     let payload = [number.to_be_bytes().to_vec(), vec![1; size]].concat();
-    let value = Some(Value::User(proto::UserPacket { payload, ..Default::default() }));
-    proto::DataPacket { value, sequence: number, destination_identities, ..Default::default() }.encode_to_vec()
+    let value = Some(Value::User(proto::UserPacket {
+        payload,
+        ..Default::default()
+    }));
+    proto::DataPacket {
+        value,
+        sequence: number,
+        destination_identities,
+        ..Default::default()
+    }
+    .encode_to_vec()
 }
 
 /// The numbers of the messages that a client has received on a channel.
 pub fn numbers(world: &mut World, client: usize, label: &str) -> Vec<u32> {
-    let messages = world.receiver(client).messages.iter().filter(|(channel, _)| channel == label);
+    let messages = world
+        .receiver(client)
+        .messages
+        .iter()
+        .filter(|(channel, _)| channel == label);
     let packets = messages.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
     let numbers = packets.map(|packet| match packet.value {
         Some(Value::User(user)) => u32::from_be_bytes(user.payload[..4].try_into().unwrap()),
@@ -35,11 +48,19 @@ pub fn numbers(world: &mut World, client: usize, label: &str) -> Vec<u32> {
 
 fn send(world: &mut World, client: usize, label: &str, bytes: &[u8]) {
     let now = world.now;
-    assert!(world.clients[client].publisher.send_message(label, bytes, now), "the channel takes it");
+    assert!(
+        world.clients[client]
+            .publisher
+            .send_message(label, bytes, now),
+        "the channel takes it"
+    );
     world.settle();
 }
 
-pub fn world_with_channels(mode: crate::command::ConnectionMode, names: [&'static str; 3]) -> (World, [usize; 3]) {
+pub fn world_with_channels(
+    mode: crate::command::ConnectionMode,
+    names: [&'static str; 3],
+) -> (World, [usize; 3]) {
     let mut world = World::new();
     let clients = names.map(|name| {
         let client = world.join_connected(name, mode);
@@ -60,33 +81,58 @@ pub fn world_with_channels(mode: crate::command::ConnectionMode, names: [&'stati
 
 #[test]
 fn user_messages_are_reported_if_that_is_asked_for() {
-    let (mut world, [alice, ..]) = world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
+    let (mut world, [alice, ..]) =
+        world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
     for (number, enabled) in [(1, false), (2, true), (3, false)] {
         world.command(Command::ReportMessages { enabled });
         send(&mut world, alice, "_reliable", &packet(number, 0, &["bob"]));
     }
-    let reported = world.clients[alice].events.iter().filter_map(|event| match event {
-        PeerEvent::MessageSent(sent) => Some(sent.clone()),
-        _ => None,
-    });
-    let to = Receivers { identities: vec!["bob".to_owned()], sids: Vec::new() };
+    let reported = world.clients[alice]
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            PeerEvent::MessageSent(sent) => Some(sent.clone()),
+            _ => None,
+        });
+    let to = Receivers {
+        identities: vec!["bob".to_owned()],
+        sids: Vec::new(),
+    };
     let payload = 2_u32.to_be_bytes().to_vec();
-    assert_eq!(reported.collect::<Vec<_>>(), [SentMessage { kind: DataKind::Reliable, topic: None, payload, to }]);
+    assert_eq!(
+        reported.collect::<Vec<_>>(),
+        [SentMessage {
+            kind: DataKind::Reliable,
+            topic: None,
+            payload,
+            to
+        }]
+    );
 }
 
 #[test]
 fn messages_reach_those_they_are_for_and_name_their_sender() {
     for mode in MODES {
-        let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, carol]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
-        send(&mut world, alice, "_reliable", &packet(2, 60_000, &["PA_carol"]));
+        send(
+            &mut world,
+            alice,
+            "_reliable",
+            &packet(2, 60_000, &["PA_carol"]),
+        );
         send(&mut world, alice, "_lossy", &packet(3, 10, &["PA_bob"]));
         world.run(Duration::from_millis(200));
         assert_eq!(numbers(&mut world, bob, "_reliable"), [1], "{mode:?}");
         assert_eq!(numbers(&mut world, carol, "_reliable"), [1, 2], "{mode:?}");
         assert_eq!(numbers(&mut world, bob, "_lossy"), [3], "{mode:?}");
-        assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}: not to the sender");
-        let first = proto::DataPacket::decode(world.receiver(bob).messages[0].1.as_slice()).unwrap();
+        assert!(
+            numbers(&mut world, alice, "_reliable").is_empty(),
+            "{mode:?}: not to the sender"
+        );
+        let first =
+            proto::DataPacket::decode(world.receiver(bob).messages[0].1.as_slice()).unwrap();
         assert_eq!(first.participant_identity, "PA_alice");
     }
 }
@@ -94,7 +140,8 @@ fn messages_reach_those_they_are_for_and_name_their_sender() {
 #[test]
 fn a_thousand_reliable_messages_arrive_in_order_over_a_lossy_network() {
     for mode in MODES {
-        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, _]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         let mut count = 0;
         world.loses = Box::new(move |_, _, _| {
             count += 1;
@@ -104,21 +151,36 @@ fn a_thousand_reliable_messages_arrive_in_order_over_a_lossy_network() {
         while next <= 1000 {
             let now = world.now;
             let bytes = packet(next, 100, &[]);
-            next += u32::from(world.clients[alice].publisher.send_message("_reliable", &bytes, now));
+            next += u32::from(world.clients[alice].publisher.send_message(
+                "_reliable",
+                &bytes,
+                now,
+            ));
             world.run(Duration::from_millis(5));
         }
         world.run_until("all messages arrive", |world| {
             let connection = &world.clients[bob];
-            connection.subscriber.as_ref().unwrap_or(&connection.publisher).messages.len() >= 1000
+            connection
+                .subscriber
+                .as_ref()
+                .unwrap_or(&connection.publisher)
+                .messages
+                .len()
+                >= 1000
         });
-        assert_eq!(numbers(&mut world, bob, "_reliable"), (1..=1000).collect::<Vec<_>>(), "{mode:?}");
+        assert_eq!(
+            numbers(&mut world, bob, "_reliable"),
+            (1..=1000).collect::<Vec<_>>(),
+            "{mode:?}"
+        );
     }
 }
 
 #[test]
 fn a_repeated_message_is_dropped_and_a_missed_one_is_sent_again() {
     for mode in MODES {
-        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, _]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         for number in [1, 2, 2, 1, 3] {
             send(&mut world, alice, "_reliable", &packet(number, 10, &[]));
         }
@@ -127,32 +189,45 @@ fn a_repeated_message_is_dropped_and_a_missed_one_is_sent_again() {
         let received = vec![("PA_alice".parse().unwrap(), 1)];
         world.command(PeerCommand::ReplayData { received }.for_peer("PA_bob".parse().unwrap()));
         world.run(Duration::from_millis(100));
-        assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3], "{mode:?}");
+        assert_eq!(
+            numbers(&mut world, bob, "_reliable"),
+            [1, 2, 3, 2, 3],
+            "{mode:?}"
+        );
     }
 }
 
 #[test]
 fn permissions_hold_for_the_next_message() {
     for mode in MODES {
-        let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, carol]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         let mut permissions = new_peer("PA_alice", mode).permissions;
         permissions.can_publish_data = false;
-        world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_alice".parse().unwrap()));
+        world.command(
+            PeerCommand::SetPermissions(permissions).for_peer("PA_alice".parse().unwrap()),
+        );
         permissions.can_subscribe = false;
-        world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_carol".parse().unwrap()));
+        world.command(
+            PeerCommand::SetPermissions(permissions).for_peer("PA_carol".parse().unwrap()),
+        );
         send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
         send(&mut world, bob, "_reliable", &packet(2, 10, &[]));
         world.run(Duration::from_millis(100));
         assert!(numbers(&mut world, bob, "_reliable").is_empty(), "{mode:?}");
         assert_eq!(numbers(&mut world, alice, "_reliable"), [2], "{mode:?}");
-        assert!(numbers(&mut world, carol, "_reliable").is_empty(), "{mode:?}");
+        assert!(
+            numbers(&mut world, carol, "_reliable").is_empty(),
+            "{mode:?}"
+        );
     }
 }
 
 #[test]
 fn the_server_sends_messages_without_a_sender() {
     for mode in MODES {
-        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, _]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         let message = ServerMessage {
             to: vec!["PA_bob".parse().unwrap()],
             kind: DataKind::Reliable,
@@ -162,8 +237,12 @@ fn the_server_sends_messages_without_a_sender() {
         world.command(Command::SendData(message));
         world.run(Duration::from_millis(100));
         assert_eq!(numbers(&mut world, bob, "_reliable"), [9], "{mode:?}");
-        assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}");
-        let packet = proto::DataPacket::decode(world.receiver(bob).messages[0].1.as_slice()).unwrap();
+        assert!(
+            numbers(&mut world, alice, "_reliable").is_empty(),
+            "{mode:?}"
+        );
+        let packet =
+            proto::DataPacket::decode(world.receiver(bob).messages[0].1.as_slice()).unwrap();
         assert_eq!(packet.participant_identity, "");
     }
 }
@@ -171,53 +250,77 @@ fn the_server_sends_messages_without_a_sender() {
 #[test]
 fn a_message_on_a_channel_of_another_label_reaches_all_as_a_user_message() {
     for mode in MODES {
-        let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, carol]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         for label in ["chat", "_data_track"] {
             world.clients[alice].publisher.open_channel(label);
         }
         world.run_until("the channels are open", |world| {
-            ["chat", "_data_track"].iter().all(|label| world.clients[alice].publisher.channels.contains_key(*label))
+            ["chat", "_data_track"]
+                .iter()
+                .all(|label| world.clients[alice].publisher.channels.contains_key(*label))
         });
         send(&mut world, alice, "_data_track", &[0, 0, 0, 8]);
         send(&mut world, alice, "chat", &[0, 0, 0, 7]);
         world.run(Duration::from_millis(100));
         for client in [bob, carol] {
             assert_eq!(numbers(&mut world, client, "_reliable"), [7], "{mode:?}");
-            let packet = proto::DataPacket::decode(world.receiver(client).messages[0].1.as_slice()).unwrap();
+            let packet =
+                proto::DataPacket::decode(world.receiver(client).messages[0].1.as_slice()).unwrap();
             assert_eq!(packet.participant_identity, "PA_alice");
         }
-        assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}: not to the sender");
+        assert!(
+            numbers(&mut world, alice, "_reliable").is_empty(),
+            "{mode:?}: not to the sender"
+        );
     }
 }
 
 fn replay(world: &mut World, peer: &str, received: &[(&str, u32)]) {
-    let received = received.iter().map(|(sender, last)| (sender.parse().unwrap(), *last)).collect();
+    let received = received
+        .iter()
+        .map(|(sender, last)| (sender.parse().unwrap(), *last))
+        .collect();
     world.command(PeerCommand::ReplayData { received }.for_peer(peer.parse().unwrap()));
     world.run(Duration::from_millis(100));
 }
 
 #[test]
 fn a_sender_that_is_named_many_times_is_replayed_once() {
-    let (mut world, [alice, bob, _]) = world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
+    let (mut world, [alice, bob, _]) =
+        world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
     for number in 1..=3 {
         send(&mut world, alice, "_reliable", &packet(number, 10, &[]));
     }
     world.run(Duration::from_millis(100));
     replay(&mut world, "PA_bob", &[("PA_alice", 1); 900]);
     assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3]);
-    replay(&mut world, "PA_bob", &[("PA_alice", 0), ("PA_alice", 2), ("PA_bob", 0)]);
+    replay(
+        &mut world,
+        "PA_bob",
+        &[("PA_alice", 0), ("PA_alice", 2), ("PA_bob", 0)],
+    );
     assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3, 3]);
 }
 
 #[test]
-fn a_participant_gets_no_message_from_before_its_join_nor_an_old_one_nor_one_that_it_may_not_have() {
-    let (mut world, [alice, bob, _]) = world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
+fn a_participant_gets_no_message_from_before_its_join_nor_an_old_one_nor_one_that_it_may_not_have()
+{
+    let (mut world, [alice, bob, _]) =
+        world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
     send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
     world.run(Duration::from_secs(1));
     let dave = world.join_connected("PA_dave", ConnectionMode::Single);
-    world.run_until("the channels are open", |world| world.clients[dave].publisher.channels.len() >= 2);
+    world.run_until("the channels are open", |world| {
+        world.clients[dave].publisher.channels.len() >= 2
+    });
     send(&mut world, alice, "_reliable", &packet(2, 10, &[]));
-    send(&mut world, alice, "_reliable", &packet(3, 10, &["PA_carol"]));
+    send(
+        &mut world,
+        alice,
+        "_reliable",
+        &packet(3, 10, &["PA_carol"]),
+    );
     world.run(Duration::from_millis(100));
     replay(&mut world, "PA_dave", &[("PA_alice", 0)]);
     assert_eq!(numbers(&mut world, dave, "_reliable"), [2, 2]);
@@ -228,25 +331,36 @@ fn a_participant_gets_no_message_from_before_its_join_nor_an_old_one_nor_one_tha
     assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2]);
     world.run(Duration::from_secs(10));
     replay(&mut world, "PA_dave", &[("PA_alice", 0)]);
-    assert_eq!(numbers(&mut world, dave, "_reliable"), [2, 2], "ten seconds later it is too late");
+    assert_eq!(
+        numbers(&mut world, dave, "_reliable"),
+        [2, 2],
+        "ten seconds later it is too late"
+    );
 }
 
 fn has_failed(world: &World, client: usize) -> bool {
-    world.clients[client].events.contains(&PeerEvent::Failed(FailureReason::Channels))
+    world.clients[client]
+        .events
+        .contains(&PeerEvent::Failed(FailureReason::Channels))
 }
 
 #[test]
 fn a_client_that_opens_many_channels_or_one_with_a_long_name_is_disconnected() {
     for mode in MODES {
-        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        let (mut world, [alice, bob, _]) =
+            world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
         // With those for messages of LiveKit's clients.
         for number in 0..24 {
-            world.clients[alice].publisher.open_channel(&format!("channel-{number}"));
+            world.clients[alice]
+                .publisher
+                .open_channel(&format!("channel-{number}"));
         }
         world.run(Duration::from_millis(500));
         assert!(!has_failed(&world, alice), "{mode:?}");
         for number in 24..100 {
-            world.clients[alice].publisher.open_channel(&format!("channel-{number}"));
+            world.clients[alice]
+                .publisher
+                .open_channel(&format!("channel-{number}"));
         }
         world.run(Duration::from_millis(500));
         assert!(has_failed(&world, alice), "{mode:?}");

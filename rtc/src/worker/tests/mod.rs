@@ -41,6 +41,9 @@ const MODES: [ConnectionMode; 2] = [ConnectionMode::Dual, ConnectionMode::Single
 /// Returns a room in which Alice and Bob are connected, and their indices.
 fn alice_and_bob(mode: ConnectionMode) -> (World, usize, usize) {
     let mut world = World::new();
-    let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+    let (alice, bob) = (
+        world.join_connected("PA_alice", mode),
+        world.join_connected("PA_bob", mode),
+    );
     (world, alice, bob)
 }

@@ -17,8 +17,10 @@ fn set_muted(world: &mut World, track: &Publication, muted: bool) {
 fn who_subscribes_to_a_muted_track_gets_a_few_empty_packets_before_the_others() {
     for mode in MODES {
         let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut tracks =
-            [world.publish(alice, "TR_voice", Codec::Opus, &[]), world.publish(alice, "TR_face", Codec::Vp8, &[])];
+        let mut tracks = [
+            world.publish(alice, "TR_voice", Codec::Opus, &[]),
+            world.publish(alice, "TR_face", Codec::Vp8, &[]),
+        ];
         for track in &tracks {
             set_muted(&mut world, track, true);
             world.subscribe(bob, track);
@@ -27,15 +29,31 @@ fn who_subscribes_to_a_muted_track_gets_a_few_empty_packets_before_the_others() 
         for track in &mut tracks {
             let empty = world.received(bob, track);
             assert_eq!(empty.len(), 5, "{mode:?}");
-            assert!(empty.iter().all(|packet| packet.payload.is_empty()), "{mode:?}");
+            assert!(
+                empty.iter().all(|packet| packet.payload.is_empty()),
+                "{mode:?}"
+            );
             set_muted(&mut world, track, false);
-            let payload = if track.codec == Codec::Opus { vec![1; 8] } else { track.next_vp8_header(true).to_vec() };
+            let payload = if track.codec == Codec::Opus {
+                vec![1; 8]
+            } else {
+                track.next_vp8_header(true).to_vec()
+            };
             world.send(track, None, &payload);
             let all = world.received(bob, track);
             assert_eq!(all.len(), 6, "{mode:?}");
-            assert!(all.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?}");
-            let mut steps = all.windows(2).map(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp));
-            assert!(steps.all(|step| (40_000..2_000_000).contains(&step)), "{mode:?}");
+            assert!(
+                all.windows(2)
+                    .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+                "{mode:?}"
+            );
+            let mut steps = all
+                .windows(2)
+                .map(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp));
+            assert!(
+                steps.all(|step| (40_000..2_000_000).contains(&step)),
+                "{mode:?}"
+            );
         }
     }
 }

@@ -18,7 +18,10 @@ const LARGEST_EMPTY_PACKET: usize = 290;
 /// A room with a receiver that reports what arrives, and the number of packets that the server has sent.
 fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
     let mut world = World::new();
-    world.abilities = Abilities { estimates: true, ..Abilities::default() };
+    world.abilities = Abilities {
+        estimates: true,
+        ..Abilities::default()
+    };
     let sent = count_sent(&mut world, 0);
     let bob = world.join_connected("PA_bob", mode);
     (world, bob, sent)
@@ -136,7 +139,11 @@ fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_i
         let of_sound = sent.get();
         world.subscribe(bob, &camera);
         film(&mut world, &mut camera, 5);
-        let estimate = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().estimate_kbps;
+        let estimate = world.snapshot(&["PA_bob"])[0]
+            .transports
+            .last()
+            .unwrap()
+            .estimate_kbps;
         let seen = world.received(bob, &camera).len();
         set_muted(&mut world, true);
         let packets = count(&mut world, &sent);
@@ -144,17 +151,32 @@ fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_i
         speak(&mut world, &mut voice, 50);
         sent.set(0);
         speak(&mut world, &mut voice, 250);
-        assert!(sent.get() < of_sound + 50, "{mode:?}: {} in 5 s, {of_sound} without the video", sent.get());
+        assert!(
+            sent.get() < of_sound + 50,
+            "{mode:?}: {} in 5 s, {of_sound} without the video",
+            sent.get()
+        );
         set_muted(&mut world, false);
         film(&mut world, &mut camera, 2);
         // The key frame that brings the video to life again may be lost.
         assert!(world.received(bob, &camera).len() >= seen + 40, "{mode:?}");
-        let after = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().estimate_kbps;
-        assert!(estimate.is_some() && after >= estimate, "{mode:?}: {estimate:?} kbit/s before, {after:?} after");
+        let after = world.snapshot(&["PA_bob"])[0]
+            .transports
+            .last()
+            .unwrap()
+            .estimate_kbps;
+        assert!(
+            estimate.is_some() && after >= estimate,
+            "{mode:?}: {estimate:?} kbit/s before, {after:?} after"
+        );
         world.run(Duration::from_secs(5));
         sent.set(0);
         film(&mut world, &mut camera, 5);
-        assert!(sent.get() > 250, "{mode:?}: the floor of an active video, {} in 5 s", sent.get());
+        assert!(
+            sent.get() > 250,
+            "{mode:?}: the floor of an active video, {} in 5 s",
+            sent.get()
+        );
     }
 }
 
@@ -171,10 +193,16 @@ fn a_receiver_of_a_video_that_is_muted_from_the_start_or_that_it_has_disabled_ge
         set_muted(&mut world, false);
         film(&mut world, &mut camera, 2);
         assert!(world.received(bob, &camera).len() > 45, "{mode:?}");
-        let settings = TrackSettings { is_disabled: true, ..TrackSettings::default() };
+        let settings = TrackSettings {
+            is_disabled: true,
+            ..TrackSettings::default()
+        };
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
         world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
         let packets = count(&mut world, &sent);
-        assert!(packets < 50, "{mode:?}: {packets} in 5 s of a disabled video");
+        assert!(
+            packets < 50,
+            "{mode:?}: {packets} in 5 s of a disabled video"
+        );
     }
 }

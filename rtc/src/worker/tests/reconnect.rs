@@ -28,7 +28,9 @@ fn media_goes_on_while_ice_restarts() {
             }
         }
         assert_eq!(world.received(bob, &voice).len(), 300, "{mode:?}");
-        assert!(world.clients[bob].events.contains(&PeerEvent::Resumed { last_message_seq: 0 }));
+        assert!(world.clients[bob].events.contains(&PeerEvent::Resumed {
+            last_message_seq: 0
+        }));
     }
 }
 
@@ -39,9 +41,19 @@ fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
         let alice = world.join_connected("PA_alice", mode);
         world.loses = Box::new(|_, _, _| true);
         world.run(Duration::from_secs(9));
-        assert!(!world.clients[alice].events.contains(&PeerEvent::Interrupted), "{mode:?}");
+        assert!(
+            !world.clients[alice]
+                .events
+                .contains(&PeerEvent::Interrupted),
+            "{mode:?}"
+        );
         world.run(Duration::from_secs(3));
-        assert!(world.clients[alice].events.contains(&PeerEvent::Interrupted), "{mode:?}");
+        assert!(
+            world.clients[alice]
+                .events
+                .contains(&PeerEvent::Interrupted),
+            "{mode:?}"
+        );
         let failed = PeerEvent::Failed(FailureReason::Silent);
         assert!(!world.clients[alice].events.contains(&failed), "{mode:?}");
         world.run(Duration::from_secs(5));
@@ -63,8 +75,19 @@ fn a_client_that_closes_its_connection_fails_alone() {
         let (mut world, alice, bob) = alice_and_bob(mode);
         world.receiver(alice).rtc.close().unwrap();
         world.run(Duration::from_millis(100));
-        assert!(world.clients[alice].events.contains(&PeerEvent::Failed(FailureReason::Closed)), "{mode:?}");
-        assert!(!world.clients[bob].events.iter().any(|event| matches!(event, PeerEvent::Failed(_))), "{mode:?}");
+        assert!(
+            world.clients[alice]
+                .events
+                .contains(&PeerEvent::Failed(FailureReason::Closed)),
+            "{mode:?}"
+        );
+        assert!(
+            !world.clients[bob]
+                .events
+                .iter()
+                .any(|event| matches!(event, PeerEvent::Failed(_))),
+            "{mode:?}"
+        );
     }
 }
 
@@ -77,7 +100,11 @@ fn an_offer_that_is_not_answered_fails_the_participant() {
     world.clients[bob].answers = false;
     world.subscribe(bob, &voice);
     world.run(Duration::from_secs(17));
-    assert!(world.clients[bob].events.contains(&PeerEvent::Failed(FailureReason::AnswerTimeout)));
+    assert!(
+        world.clients[bob]
+            .events
+            .contains(&PeerEvent::Failed(FailureReason::AnswerTimeout))
+    );
 }
 
 #[test]
@@ -94,7 +121,10 @@ fn an_offer_that_was_lost_with_the_signalling_is_made_again_at_the_resume() {
         world.clients[bob].answers = true;
         world.command(PeerCommand::Resume.for_peer("PA_bob".parse().unwrap()));
         world.run_until("the subscriber is connected", |world| {
-            world.clients[bob].subscriber.as_ref().is_some_and(|connection| connection.channels.len() >= 2)
+            world.clients[bob]
+                .subscriber
+                .as_ref()
+                .is_some_and(|connection| connection.channels.len() >= 2)
         });
         world.send(&mut voice, None, &[1]);
         assert_eq!(world.received(bob, &voice).len(), 1, "{is_connected}");

@@ -35,7 +35,11 @@ impl Queue {
 
 pub fn recorder(sink: &Arc<Queue>) -> NewRecorder {
     let sink: Arc<dyn PacketSink> = Arc::<Queue>::clone(sink);
-    NewRecorder { egress: "EG_1".parse().unwrap(), settings: TrackSettings::default(), sink }
+    NewRecorder {
+        egress: "EG_1".parse().unwrap(),
+        settings: TrackSettings::default(),
+        sink,
+    }
 }
 
 #[test]
@@ -50,13 +54,23 @@ fn a_recorder_gets_a_video_from_a_key_frame_on_and_after_lost_packets_from_the_n
     world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
     world.send_vp8(&mut camera, None, false);
     world.run(Duration::from_millis(200));
-    assert!(queue.take().is_empty(), "a recording would begin with pictures that cannot be decoded");
+    assert!(
+        queue.take().is_empty(),
+        "a recording would begin with pictures that cannot be decoded"
+    );
     world.send_vp8(&mut camera, None, true);
     world.send_vp8(&mut camera, None, false);
     world.run(Duration::from_millis(40));
     let begun = queue.take();
-    assert!(begun.first().is_some_and(|packet| packet.is_entry_point), "{begun:?}");
-    assert!(begun.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1));
+    assert!(
+        begun.first().is_some_and(|packet| packet.is_entry_point),
+        "{begun:?}"
+    );
+    assert!(
+        begun
+            .windows(2)
+            .all(|pair| pair[1].sequence == pair[0].sequence + 1)
+    );
 
     queue.set_full(true);
     world.send_vp8(&mut camera, None, false);
@@ -65,8 +79,14 @@ fn a_recorder_gets_a_video_from_a_key_frame_on_and_after_lost_packets_from_the_n
     world.clients[alice].publisher.key_frame_requests.clear();
     world.send_vp8(&mut camera, None, false);
     world.run(Duration::from_secs(1));
-    assert!(queue.take().is_empty(), "pictures between a loss and a key frame cannot be decoded");
-    assert!(!world.clients[alice].publisher.key_frame_requests.is_empty(), "no key frame was requested");
+    assert!(
+        queue.take().is_empty(),
+        "pictures between a loss and a key frame cannot be decoded"
+    );
+    assert!(
+        !world.clients[alice].publisher.key_frame_requests.is_empty(),
+        "no key frame was requested"
+    );
     world.send_vp8(&mut camera, None, true);
     world.run(Duration::from_millis(40));
     assert!(!queue.take().is_empty());
@@ -77,11 +97,18 @@ fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached
     let mut world = World::new();
     let alice = world.join_connected("PA_alice", ConnectionMode::Single);
     let mut microphone = world.publish(alice, "TR_microphone", Codec::Opus, &[]);
-    let (peer, track) = ("PA_alice".parse().unwrap(), "TR_microphone".parse().unwrap());
+    let (peer, track) = (
+        "PA_alice".parse().unwrap(),
+        "TR_microphone".parse().unwrap(),
+    );
     let queue = Arc::new(Queue::default());
     let recorder = recorder(&queue);
     let mute = |muted| {
-        PeerCommand::SetMuted { track: "TR_microphone".parse().unwrap(), muted }.for_peer("PA_alice".parse().unwrap())
+        PeerCommand::SetMuted {
+            track: "TR_microphone".parse().unwrap(),
+            muted,
+        }
+        .for_peer("PA_alice".parse().unwrap())
     };
     world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
     world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
@@ -95,8 +122,17 @@ fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached
     world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
     world.run(Duration::from_millis(40));
     assert_eq!(queue.take().len(), 1);
-    let (peer, track) = ("PA_alice".parse().unwrap(), "TR_microphone".parse().unwrap());
-    world.command(PeerCommand::DetachRecorder { track, egress: "EG_1".parse().unwrap() }.for_peer(peer));
+    let (peer, track) = (
+        "PA_alice".parse().unwrap(),
+        "TR_microphone".parse().unwrap(),
+    );
+    world.command(
+        PeerCommand::DetachRecorder {
+            track,
+            egress: "EG_1".parse().unwrap(),
+        }
+        .for_peer(peer),
+    );
     world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
     world.run(Duration::from_millis(40));
     assert!(queue.take().is_empty());

@@ -43,7 +43,10 @@ fn the_bitrate_of_a_publisher_is_measured_from_its_packets() {
         _ => None,
     });
     let rates: Vec<_> = rates.collect();
-    assert!((48..=52).contains(&rates[rates.len() - 2]), "50 packets of 1000 bits a second: {rates:?}");
+    assert!(
+        (48..=52).contains(&rates[rates.len() - 2]),
+        "50 packets of 1000 bits a second: {rates:?}"
+    );
 }
 
 #[test]
@@ -72,12 +75,16 @@ fn loss_lowers_the_quality_of_a_connection() {
     let qualities: Vec<_> = qualities.collect();
     assert_eq!(qualities.first(), Some(&ConnectionQuality::Excellent));
     assert!(
-        qualities.contains(&ConnectionQuality::Poor) || qualities.contains(&ConnectionQuality::Good),
+        qualities.contains(&ConnectionQuality::Poor)
+            || qualities.contains(&ConnectionQuality::Good),
         "{qualities:?}"
     );
     assert!(!qualities.contains(&ConnectionQuality::Lost));
     let counted = world.worker.counters();
-    assert!((200_000..450_000).contains(&counted.received_loss), "a third is lost: {counted:?}");
+    assert!(
+        (200_000..450_000).contains(&counted.received_loss),
+        "a third is lost: {counted:?}"
+    );
     assert!(counted.sent_loss < 10_000, "nothing is lost: {counted:?}");
 }
 
@@ -85,8 +92,10 @@ fn loss_lowers_the_quality_of_a_connection() {
 fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_waited() {
     for mode in MODES {
         let (mut world, alice, bob) = alice_and_bob(mode);
-        let (mut camera, mut voice) =
-            (world.publish(alice, "TR_camera", Codec::Vp8, &[]), world.publish(alice, "TR_voice", Codec::Opus, &[]));
+        let (mut camera, mut voice) = (
+            world.publish(alice, "TR_camera", Codec::Vp8, &[]),
+            world.publish(alice, "TR_voice", Codec::Opus, &[]),
+        );
         // So that the next change is offered soon.
         world.run(BETWEEN_OFFERS);
         for track in [&camera, &voice] {
@@ -98,9 +107,18 @@ fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_w
             world.send(&mut voice, None, &[1, 2, 3]);
             world.send_vp8(&mut camera, None, at % 10 == 9);
         }
-        let waited: Vec<_> = world.clients[bob].events.iter().filter_map(first_frame).collect();
-        let [waited] = waited.as_slice() else { panic!("{mode:?}: {waited:?}") };
-        assert!((450..=600).contains(&waited.as_millis()), "a key frame is the tenth frame: {waited:?}");
+        let waited: Vec<_> = world.clients[bob]
+            .events
+            .iter()
+            .filter_map(first_frame)
+            .collect();
+        let [waited] = waited.as_slice() else {
+            panic!("{mode:?}: {waited:?}")
+        };
+        assert!(
+            (450..=600).contains(&waited.as_millis()),
+            "a key frame is the tenth frame: {waited:?}"
+        );
     }
 }
 
@@ -108,21 +126,42 @@ fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_w
 fn the_wait_for_a_muted_video_is_not_measured() {
     let mut world = World::new();
     let mode = ConnectionMode::Single;
-    let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+    let (alice, bob) = (
+        world.join_connected("PA_alice", mode),
+        world.join_connected("PA_bob", mode),
+    );
     let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
     world.subscribe(bob, &camera);
-    let (peer, track): (ParticipantSid, TrackSid) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
+    let (peer, track): (ParticipantSid, TrackSid) =
+        ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
     for muted in [true, false] {
-        world.command(PeerCommand::SetMuted { track: track.clone(), muted }.for_peer(peer.clone()));
+        world.command(
+            PeerCommand::SetMuted {
+                track: track.clone(),
+                muted,
+            }
+            .for_peer(peer.clone()),
+        );
     }
     world.send_vp8(&mut camera, None, true);
     world.run(Duration::from_millis(50));
     assert_eq!(world.received(bob, &camera).len(), 1);
-    assert!(world.clients[bob].events.iter().filter_map(first_frame).next().is_none());
+    assert!(
+        world.clients[bob]
+            .events
+            .iter()
+            .filter_map(first_frame)
+            .next()
+            .is_none()
+    );
 }
 
 fn first_frame(event: &PeerEvent) -> Option<Duration> {
-    if let PeerEvent::FirstFrame { after } = event { Some(*after) } else { None }
+    if let PeerEvent::FirstFrame { after } = event {
+        Some(*after)
+    } else {
+        None
+    }
 }
 
 #[test]
@@ -138,15 +177,38 @@ fn a_snapshot_shows_connections_and_tracks() {
             world.run(Duration::from_millis(40));
         }
         let snapshot = world.snapshot(&["PA_alice", "PA_stranger", "PA_bob"]);
-        let [alice, bob] = snapshot.as_slice() else { panic!("two participants: {snapshot:?}") };
+        let [alice, bob] = snapshot.as_slice() else {
+            panic!("two participants: {snapshot:?}")
+        };
         assert_eq!(alice.published[0].layers[0].packets, 60, "{mode:?}");
-        assert_eq!((alice.published[0].subscribers, bob.subscribed[0].packets), (1, 60), "{mode:?}");
+        assert_eq!(
+            (alice.published[0].subscribers, bob.subscribed[0].packets),
+            (1, 60),
+            "{mode:?}"
+        );
         assert!(alice.published[0].layers[0].kbps > 0, "{mode:?}: {alice:?}");
-        assert_eq!(alice.published[0].layers[0].kbps, bob.subscribed[0].kbps, "{mode:?}");
-        let of_key_frames = alice.published.iter().map(|track| track.layers[0].last_key_frame.is_some());
-        assert_eq!(of_key_frames.collect::<Vec<_>>(), [true, false], "{mode:?}: sound has none");
+        assert_eq!(
+            alice.published[0].layers[0].kbps, bob.subscribed[0].kbps,
+            "{mode:?}"
+        );
+        let of_key_frames = alice
+            .published
+            .iter()
+            .map(|track| track.layers[0].last_key_frame.is_some());
+        assert_eq!(
+            of_key_frames.collect::<Vec<_>>(),
+            [true, false],
+            "{mode:?}: sound has none"
+        );
         let transport = bob.transports.last().unwrap();
-        assert_eq!((transport.estimate_kbps, transport.wanted_kbps), (None, None), "{mode:?}: all is sent");
-        assert!(transport.is_connected && transport.candidate_pair.is_some_and(|pair| !pair.is_tcp), "{transport:?}");
+        assert_eq!(
+            (transport.estimate_kbps, transport.wanted_kbps),
+            (None, None),
+            "{mode:?}: all is sent"
+        );
+        assert!(
+            transport.is_connected && transport.candidate_pair.is_some_and(|pair| !pair.is_tcp),
+            "{transport:?}"
+        );
     }
 }

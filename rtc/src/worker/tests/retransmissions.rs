@@ -12,14 +12,28 @@ use super::world::World;
 use crate::track::{LayerInfo, Quality};
 
 #[test]
-fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_or_only_the_offer_says_it() {
-    for (mode, retransmissions) in MODES.into_iter().flat_map(|mode| [(mode, NamedBy::Packet), (mode, NamedBy::Offer)])
+fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_or_only_the_offer_says_it()
+ {
+    for (mode, retransmissions) in MODES
+        .into_iter()
+        .flat_map(|mode| [(mode, NamedBy::Packet), (mode, NamedBy::Offer)])
     {
         let mut world = World::new();
-        world.abilities = Abilities { retransmissions, ..Abilities::default() };
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        world.abilities = Abilities {
+            retransmissions,
+            ..Abilities::default()
+        };
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
         world.layers = [(Quality::Low, 320, 180), (Quality::Medium, 640, 360)]
-            .map(|(quality, width, height)| LayerInfo { quality, width, height, bitrate: 200_000 })
+            .map(|(quality, width, height)| LayerInfo {
+                quality,
+                width,
+                height,
+                bitrate: 200_000,
+            })
             .to_vec();
         let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &["q", "h"]);
         world.subscribe(bob, &camera);
@@ -33,12 +47,17 @@ fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_o
                     is_lost
                 });
             }
-            let is_key = !std::mem::take(&mut world.clients[alice].publisher.key_frame_requests).is_empty();
+            let is_key =
+                !std::mem::take(&mut world.clients[alice].publisher.key_frame_requests).is_empty();
             world.send_layer(&mut camera, 0, is_key);
             world.run(Duration::from_millis(40));
         }
         assert_eq!(lost.get(), 1);
-        let mut sequences: Vec<_> = world.received(bob, &camera).iter().map(|packet| packet.sequence).collect();
+        let mut sequences: Vec<_> = world
+            .received(bob, &camera)
+            .iter()
+            .map(|packet| packet.sequence)
+            .collect();
         sequences.sort_unstable();
         let (first, last) = (sequences[0], sequences[sequences.len() - 1]);
         let all: Vec<_> = (first..=last).collect();
@@ -51,7 +70,10 @@ fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_o
 fn lost_packets_of_a_client_without_retransmissions_of_its_own_are_requested() {
     for mode in MODES {
         let mut world = World::new();
-        world.abilities = Abilities { retransmissions: NamedBy::Nothing, ..Abilities::default() };
+        world.abilities = Abilities {
+            retransmissions: NamedBy::Nothing,
+            ..Abilities::default()
+        };
         let alice = world.join_connected("PA_alice", mode);
         let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
         let mut is_lost = false;
@@ -64,11 +86,17 @@ fn lost_packets_of_a_client_without_retransmissions_of_its_own_are_requested() {
             }
         };
         stream(&mut world);
-        assert_eq!(world.clients[alice].publisher.requested_packets, 0, "{mode:?}");
+        assert_eq!(
+            world.clients[alice].publisher.requested_packets, 0,
+            "{mode:?}"
+        );
         world.loses = Box::new(move |is_to_server, bytes, _| {
             is_to_server && bytes > 300 && !std::mem::replace(&mut is_lost, true)
         });
         stream(&mut world);
-        assert!(world.clients[alice].publisher.requested_packets > 0, "{mode:?}");
+        assert!(
+            world.clients[alice].publisher.requested_packets > 0,
+            "{mode:?}"
+        );
     }
 }

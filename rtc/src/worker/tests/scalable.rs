@@ -17,7 +17,17 @@ use crate::track::{LayerInfo, Quality};
 const LAYERS: [(u8, u8); 6] = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
 
 /// The templates of a stream whose layers refer to others in key pictures only: for each, one for its frames in key pictures.
-const INDEPENDENT_LAYERS: [(u8, u8); 9] = [(0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1), (2, 0), (2, 0), (2, 1)];
+const INDEPENDENT_LAYERS: [(u8, u8); 9] = [
+    (0, 0),
+    (0, 0),
+    (0, 1),
+    (1, 0),
+    (1, 0),
+    (1, 1),
+    (2, 0),
+    (2, 0),
+    (2, 1),
+];
 
 /// What both codecs are tested with.
 const CODECS: [Codec; 2] = [Codec::Vp9, Codec::Av1];
@@ -46,19 +56,43 @@ impl Call {
     /// With an offer of several streams.
     fn of_streams(mode: ConnectionMode, codec: Codec, rids: &[&str]) -> Self {
         let mut world = World::new();
-        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
-        let layer = |(quality, width)| LayerInfo { quality, width, height: width / 2, bitrate: 0 };
-        world.layers = Quality::ALL.into_iter().zip([320, 640, 1280]).map(layer).collect();
+        world.abilities = Abilities {
+            all_codecs: true,
+            ..Abilities::default()
+        };
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
+        let layer = |(quality, width)| LayerInfo {
+            quality,
+            width,
+            height: width / 2,
+            bitrate: 0,
+        };
+        world.layers = Quality::ALL
+            .into_iter()
+            .zip([320, 640, 1280])
+            .map(layer)
+            .collect();
         let camera = world.publish(alice, "TR_camera", codec, rids);
         world.subscribe(bob, &camera);
-        Self { world, alice, bob, camera, pictures: 0, is_independent: false, has_descriptors: false }
+        Self {
+            world,
+            alice,
+            bob,
+            camera,
+            pictures: 0,
+            is_independent: false,
+            has_descriptors: false,
+        }
     }
 
     /// Sends pictures of so many spatial layers, 40 ms apart, with key pictures where they are requested.
     fn stream(&mut self, pictures: usize, layers: u8) {
         for _ in 0..pictures {
-            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests =
+                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
             self.send_picture(layers, !requests.is_empty());
             self.world.run(Duration::from_millis(40));
         }
@@ -67,18 +101,25 @@ impl Call {
     fn send_picture(&mut self, layers: u8, is_key: bool) {
         self.pictures += 1;
         self.camera.timestamp += 3600;
-        let temporal = if is_key { 0 } else { u8::from(self.pictures % 2 == 1) };
+        let temporal = if is_key {
+            0
+        } else {
+            u8::from(self.pictures % 2 == 1)
+        };
         for spatial in 0..layers {
             for is_first in [true, false] {
                 let (payload, descriptor) = match self.camera.codec {
                     Codec::Vp9 => (self.vp9((spatial, temporal), is_first, is_key), None),
                     _ => self.av1((spatial, temporal), is_first, is_key),
                 };
-                let has_descriptor = self.is_independent && (self.has_descriptors || descriptor.is_some());
-                let independent = has_descriptor.then(|| independent((spatial, temporal), is_first, is_key));
+                let has_descriptor =
+                    self.is_independent && (self.has_descriptors || descriptor.is_some());
+                let independent =
+                    has_descriptor.then(|| independent((spatial, temporal), is_first, is_key));
                 let descriptor = independent.or(descriptor);
                 let is_last = spatial + 1 == layers && !is_first;
-                self.world.send_part(&mut self.camera, &payload, (is_last, descriptor));
+                self.world
+                    .send_part(&mut self.camera, &payload, (is_last, descriptor));
             }
         }
     }
@@ -91,7 +132,12 @@ impl Call {
         let flags = place | if is_key { 0 } else { 0x40 } | if has_structure { 0x02 } else { 0 };
         let mut payload = vec![0xb0 | flags, high, low];
         let uses_lower_layer = spatial > 0 && (is_key || !self.is_independent);
-        payload.push(temporal << 5 | if temporal == 0 { 0x10 } else { 0 } | spatial << 1 | u8::from(uses_lower_layer));
+        payload.push(
+            temporal << 5
+                | if temporal == 0 { 0x10 } else { 0 }
+                | spatial << 1
+                | u8::from(uses_lower_layer),
+        );
         payload.extend((!is_key).then_some(2));
         // Two layers, without their sizes.
         payload.extend(has_structure.then_some(1 << 5));
@@ -101,7 +147,12 @@ impl Call {
     }
 
     /// A packet of AV1 with its dependency descriptor. Behind the first byte are its layers.
-    fn av1(&self, (spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> (Vec<u8>, Option<RawDescriptor>) {
+    fn av1(
+        &self,
+        (spatial, temporal): (u8, u8),
+        is_first: bool,
+        is_key: bool,
+    ) -> (Vec<u8>, Option<RawDescriptor>) {
         let begins = is_key && is_first && spatial == 0;
         let mut payload = vec![if begins { 0x18 } else { 0x10 }, spatial, temporal];
         payload.resize(BYTES[usize::from(spatial)], 0);
@@ -112,7 +163,8 @@ impl Call {
 
     fn set(&mut self, settings: TrackSettings) {
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        self.world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
+        self.world
+            .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// What has arrived since the last call.
@@ -125,7 +177,12 @@ impl Call {
 fn independent((spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> RawDescriptor {
     let template = usize::from(spatial) * 3 + if is_key { 0 } else { 1 + usize::from(temporal) };
     let begins = is_key && is_first && spatial == 0;
-    RawDescriptor(independent_descriptor_of(&INDEPENDENT_LAYERS, template, [is_first, !is_first], begins))
+    RawDescriptor(independent_descriptor_of(
+        &INDEPENDENT_LAYERS,
+        template,
+        [is_first, !is_first],
+        begins,
+    ))
 }
 
 /// The spatial layer of a packet that arrived.
@@ -140,49 +197,89 @@ fn spatial(packet: &Received) -> u8 {
 /// The pictures that arrived: the number of their packets, and their best layers.
 fn pictures(received: &[Received]) -> Vec<(usize, u8)> {
     let pictures = received.chunk_by(|before, after| before.timestamp == after.timestamp);
-    pictures.map(|packets| (packets.len(), packets.iter().map(spatial).max().unwrap())).collect()
+    pictures
+        .map(|packets| (packets.len(), packets.iter().map(spatial).max().unwrap()))
+        .collect()
 }
 
 fn quality(quality: Quality) -> TrackSettings {
-    TrackSettings { quality, ..TrackSettings::default() }
+    TrackSettings {
+        quality,
+        ..TrackSettings::default()
+    }
 }
 
 #[test]
 fn a_receiver_gets_the_layers_up_to_the_one_that_it_asks_for() {
-    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
+    {
         let mut call = Call::new(mode, codec);
         call.stream(30, 3);
-        assert_eq!(pictures(&call.take_received()).last(), Some(&(6, 2)), "{mode:?} {codec}: all without a request");
+        assert_eq!(
+            pictures(&call.take_received()).last(),
+            Some(&(6, 2)),
+            "{mode:?} {codec}: all without a request"
+        );
         for (settings, layer) in [
             (quality(Quality::Low), 0),
             (quality(Quality::High), 2),
-            (TrackSettings { width: 500, height: 250, ..TrackSettings::default() }, 1),
+            (
+                TrackSettings {
+                    width: 500,
+                    height: 250,
+                    ..TrackSettings::default()
+                },
+                1,
+            ),
         ] {
             call.set(settings);
             call.stream(40, 3);
             let received = pictures(&call.take_received());
             let expected = (usize::from(layer) * 2 + 2, layer);
-            assert_eq!(received.last(), Some(&expected), "{mode:?} {codec}: {settings:?}");
+            assert_eq!(
+                received.last(),
+                Some(&expected),
+                "{mode:?} {codec}: {settings:?}"
+            );
         }
     }
 }
 
 #[test]
 fn twenty_switches_make_one_stream_without_gaps_whose_pictures_end_with_their_last_packet() {
-    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
+    {
         let mut call = Call::new(mode, codec);
         for switch in 0..20 {
             call.set(quality(Quality::ALL[switch % 3]));
             call.stream(30, 3);
         }
         let received = call.take_received();
-        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
-        assert!(received.iter().all(|packet| packet.descriptor.is_some() == (codec == Codec::Av1)));
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{mode:?} {codec}"
+        );
+        assert!(
+            received
+                .iter()
+                .all(|packet| packet.descriptor.is_some() == (codec == Codec::Av1))
+        );
         let mut switches = 0;
-        let all: Vec<_> = received.chunk_by(|before, after| before.timestamp == after.timestamp).collect();
+        let all: Vec<_> = received
+            .chunk_by(|before, after| before.timestamp == after.timestamp)
+            .collect();
         for (picture, before) in all.iter().zip(std::iter::once(&all[0]).chain(&all)) {
             let (last, others) = picture.split_last().unwrap();
-            assert!(last.is_last && others.iter().all(|packet| !packet.is_last), "{mode:?} {codec}");
+            assert!(
+                last.is_last && others.iter().all(|packet| !packet.is_last),
+                "{mode:?} {codec}"
+            );
             assert!(picture.iter().map(spatial).is_sorted());
             switches += usize::from(picture.len() != before.len());
         }
@@ -192,7 +289,10 @@ fn twenty_switches_make_one_stream_without_gaps_whose_pictures_end_with_their_la
 
 #[test]
 fn a_lost_packet_of_a_layer_that_a_receiver_does_not_get_leaves_no_gap() {
-    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
+    {
         let mut call = Call::new(mode, codec);
         call.stream(30, 3);
         call.set(quality(Quality::Low));
@@ -205,14 +305,32 @@ fn a_lost_packet_of_a_layer_that_a_receiver_does_not_get_leaves_no_gap() {
         });
         call.stream(1, 3);
         let mut received = call.take_received();
-        assert!(received.iter().any(|packet| packet.payload.is_empty()), "{mode:?} {codec}: before the next picture");
+        assert!(
+            received.iter().any(|packet| packet.payload.is_empty()),
+            "{mode:?} {codec}: before the next picture"
+        );
         call.stream(29, 3);
         received.extend(call.take_received());
         received.sort_unstable_by_key(|packet| packet.sequence);
-        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
-        let (sent, empty): (Vec<_>, Vec<_>) = received.iter().partition(|packet| !packet.payload.is_empty());
-        assert!(sent.len() == 60 && sent.iter().all(|packet| spatial(packet) == 0), "{mode:?} {codec}: {}", sent.len());
-        assert!(matches!(&empty[..], [only] if !only.is_last), "{mode:?} {codec}: {}", empty.len());
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{mode:?} {codec}"
+        );
+        let (sent, empty): (Vec<_>, Vec<_>) = received
+            .iter()
+            .partition(|packet| !packet.payload.is_empty());
+        assert!(
+            sent.len() == 60 && sent.iter().all(|packet| spatial(packet) == 0),
+            "{mode:?} {codec}: {}",
+            sent.len()
+        );
+        assert!(
+            matches!(&empty[..], [only] if !only.is_last),
+            "{mode:?} {codec}: {}",
+            empty.len()
+        );
     }
 }
 
@@ -224,8 +342,18 @@ fn fewer_layers_need_no_key_picture_and_more_need_one() {
         call.set(quality(Quality::Low));
         call.take_received();
         call.stream(30, 3);
-        assert_eq!(pictures(&call.take_received()), [(2, 0); 30], "{codec}: from the next picture on");
-        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "{codec}");
+        assert_eq!(
+            pictures(&call.take_received()),
+            [(2, 0); 30],
+            "{codec}: from the next picture on"
+        );
+        assert!(
+            call.world.clients[call.alice]
+                .publisher
+                .key_frame_requests
+                .is_empty(),
+            "{codec}"
+        );
         call.set(quality(Quality::High));
         call.send_picture(3, false);
         assert_eq!(pictures(&call.take_received()), [(2, 0)], "{codec}");
@@ -238,26 +366,59 @@ fn fewer_layers_need_no_key_picture_and_more_need_one() {
 #[test]
 fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own() {
     let streams = [(Codec::Av1, true), (Codec::Vp9, true), (Codec::Vp9, false)];
-    for (mode, (codec, has_descriptors)) in MODES.into_iter().flat_map(|mode| streams.map(|stream| (mode, stream))) {
+    for (mode, (codec, has_descriptors)) in MODES
+        .into_iter()
+        .flat_map(|mode| streams.map(|stream| (mode, stream)))
+    {
         let mut call = Call::new(mode, codec);
         (call.is_independent, call.has_descriptors) = (true, has_descriptors);
         call.stream(30, 3);
         let received = call.take_received();
-        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
-        assert_eq!(pictures(&received).last(), Some(&(2, 2)), "{mode:?} {codec}");
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{mode:?} {codec}"
+        );
+        assert_eq!(
+            pictures(&received).last(),
+            Some(&(2, 2)),
+            "{mode:?} {codec}"
+        );
         for layer in [0, 2, 1] {
             call.set(quality(Quality::ALL[usize::from(layer)]));
             call.stream(30, 3);
             let received = call.take_received();
             let found = pictures(&received);
-            let from = found.iter().position(|picture| *picture == (usize::from(layer) * 2 + 2, layer)).unwrap();
+            let from = found
+                .iter()
+                .position(|picture| *picture == (usize::from(layer) * 2 + 2, layer))
+                .unwrap();
             assert!(from < 25, "{mode:?} {codec}: a key picture is requested");
-            assert_eq!(found[from + 1..], vec![(2, layer); found.len() - from - 1], "{mode:?} {codec}");
-            let all: Vec<_> = received.chunk_by(|before, after| before.timestamp == after.timestamp).collect();
-            assert!(all.iter().all(|picture| picture.iter().filter(|packet| packet.is_last).count() == 1));
-            assert!(all.iter().all(|picture| picture.last().unwrap().is_last), "{mode:?} {codec}");
+            assert_eq!(
+                found[from + 1..],
+                vec![(2, layer); found.len() - from - 1],
+                "{mode:?} {codec}"
+            );
+            let all: Vec<_> = received
+                .chunk_by(|before, after| before.timestamp == after.timestamp)
+                .collect();
+            assert!(
+                all.iter()
+                    .all(|picture| picture.iter().filter(|packet| packet.is_last).count() == 1)
+            );
+            assert!(
+                all.iter().all(|picture| picture.last().unwrap().is_last),
+                "{mode:?} {codec}"
+            );
         }
-        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "nobody waits any more");
+        assert!(
+            call.world.clients[call.alice]
+                .publisher
+                .key_frame_requests
+                .is_empty(),
+            "nobody waits any more"
+        );
     }
 }
 
@@ -268,15 +429,30 @@ fn layers_in_one_of_several_streams_are_chosen_as_those_of_a_single_one() {
         (call.is_independent, call.camera.rid) = (true, Some("h"));
         call.send_picture(2, true);
         call.stream(30, 2);
-        assert_eq!(pictures(&call.take_received()).last(), Some(&(2, 1)), "{mode:?}");
+        assert_eq!(
+            pictures(&call.take_received()).last(),
+            Some(&(2, 1)),
+            "{mode:?}"
+        );
         for layer in [0, 1] {
             call.set(quality(Quality::ALL[usize::from(layer)]));
             call.stream(30, 2);
             let received = call.take_received();
-            assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?}");
+            assert!(
+                received
+                    .windows(2)
+                    .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+                "{mode:?}"
+            );
             assert_eq!(pictures(&received).last(), Some(&(2, layer)), "{mode:?}");
         }
-        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "nobody waits any more");
+        assert!(
+            call.world.clients[call.alice]
+                .publisher
+                .key_frame_requests
+                .is_empty(),
+            "nobody waits any more"
+        );
     }
 }
 
@@ -287,7 +463,8 @@ fn a_receiver_of_an_independent_layer_has_no_need_of_bandwidth_for_those_below_i
     // 25 pictures a second take 60 kbit/s of the lowest layer, 180 of the next and 230 of the best.
     let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
     permissions.subscribe_max_kbps = Some(400);
-    call.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+    call.world
+        .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     call.stream(100, 3);
     assert_eq!(pictures(&call.take_received()).last(), Some(&(2, 2)));
 }
@@ -299,16 +476,30 @@ fn a_layer_that_stops_is_not_missed_and_the_limit_of_the_role_holds() {
         call.stream(50, 3);
         call.stream(50, 2);
         let received = call.take_received();
-        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{codec}");
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{codec}"
+        );
         assert_eq!(pictures(&received).last(), Some(&(4, 1)), "{codec}");
         call.stream(50, 3);
-        assert_eq!(pictures(&call.take_received()).last(), Some(&(6, 2)), "{codec}");
+        assert_eq!(
+            pictures(&call.take_received()).last(),
+            Some(&(6, 2)),
+            "{codec}"
+        );
         // 25 pictures a second take 60 kbit/s of the lowest layer, 180 of the next and 230 of the best.
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = Some(400);
-        call.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+        call.world
+            .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
         call.stream(100, 3);
-        assert_eq!(pictures(&call.take_received()).last(), Some(&(4, 1)), "{codec}: the layers below count as well");
+        assert_eq!(
+            pictures(&call.take_received()).last(),
+            Some(&(4, 1)),
+            "{codec}: the layers below count as well"
+        );
     }
 }
 
@@ -320,29 +511,53 @@ fn a_recorder_gets_one_stream_without_gaps_of_the_layers_that_it_wants() {
         let mut recorder = recorder(&queue);
         recorder.settings = quality(Quality::Medium);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
-        call.world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
+        call.world
+            .command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
         call.stream(60, 3);
         let packets = queue.take();
-        let from = packets.iter().rposition(|packet| packet.is_entry_point).unwrap();
+        let from = packets
+            .iter()
+            .rposition(|packet| packet.is_entry_point)
+            .unwrap();
         let packets = &packets[from..];
         assert!(packets.len() > 40, "{codec}: {}", packets.len());
-        assert!(packets.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{codec}");
-        assert!(packets.chunks(4).all(|picture| picture.last().unwrap().is_marked && !picture[0].is_marked), "{codec}");
+        assert!(
+            packets
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{codec}"
+        );
+        assert!(
+            packets
+                .chunks(4)
+                .all(|picture| picture.last().unwrap().is_marked && !picture[0].is_marked),
+            "{codec}"
+        );
         assert!(packets.iter().all(|packet| packet.layer == 0), "{codec}");
     }
 }
 
 #[test]
 fn a_receiver_without_the_codec_of_a_track_is_told_so() {
-    for (mode, codec) in
-        MODES.into_iter().flat_map(|mode| [Codec::Vp9, Codec::Av1, Codec::H265].map(|codec| (mode, codec)))
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| [Codec::Vp9, Codec::Av1, Codec::H265].map(|codec| (mode, codec)))
     {
         let mut world = World::new();
         let bob = world.join_connected("PA_bob", mode);
-        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
-        let (alice, carol) = (world.join_connected("PA_alice", mode), world.join_connected("PA_carol", mode));
+        world.abilities = Abilities {
+            all_codecs: true,
+            ..Abilities::default()
+        };
+        let (alice, carol) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_carol", mode),
+        );
         let mut camera = world.publish(alice, "TR_camera", codec, &[]);
-        let (mut voice, track) = (world.publish(alice, "TR_voice", Codec::Opus, &[]), "TR_camera".parse().unwrap());
+        let (mut voice, track) = (
+            world.publish(alice, "TR_voice", Codec::Opus, &[]),
+            "TR_camera".parse().unwrap(),
+        );
         for receiver in [bob, carol] {
             world.subscribe(receiver, &camera);
             world.subscribe(receiver, &voice);
@@ -350,11 +565,18 @@ fn a_receiver_without_the_codec_of_a_track_is_told_so() {
         world.run(Duration::from_millis(400));
         let unsupported = PeerEvent::CodecUnsupported(track);
         assert_eq!(
-            world.clients[bob].events.iter().filter(|event| **event == unsupported).count(),
+            world.clients[bob]
+                .events
+                .iter()
+                .filter(|event| **event == unsupported)
+                .count(),
             1,
             "{mode:?} {codec}"
         );
-        assert!(!world.clients[carol].events.contains(&unsupported), "{mode:?} {codec}");
+        assert!(
+            !world.clients[carol].events.contains(&unsupported),
+            "{mode:?} {codec}"
+        );
         let key: &[u8] = match codec {
             Codec::Vp9 => &[0x8c, 1, 7],
             Codec::Av1 => &[0x18, 7],
@@ -363,10 +585,17 @@ fn a_receiver_without_the_codec_of_a_track_is_told_so() {
         world.send(&mut camera, None, key);
         world.send(&mut voice, None, &[7]);
         assert_eq!(
-            (world.received(bob, &camera).len(), world.received(carol, &camera).len()),
+            (
+                world.received(bob, &camera).len(),
+                world.received(carol, &camera).len()
+            ),
             (0, 1),
             "{mode:?} {codec}"
         );
-        assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?} {codec}: the others of its tracks arrive");
+        assert_eq!(
+            world.received(bob, &voice).len(),
+            1,
+            "{mode:?} {codec}: the others of its tracks arrive"
+        );
     }
 }

@@ -16,11 +16,18 @@ use crate::event::PeerEvent;
 
 /// The media sections of the last description that the server sent to a client.
 fn sections(world: &World, client: usize) -> usize {
-    let mut texts = world.clients[client].events.iter().filter_map(|event| match event {
-        PeerEvent::Offered { sdp, .. } | PeerEvent::Answered { sdp, .. } => Some(sdp),
-        _ => None,
-    });
-    texts.next_back().expect("a description").matches("m=").count()
+    let mut texts = world.clients[client]
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            PeerEvent::Offered { sdp, .. } | PeerEvent::Answered { sdp, .. } => Some(sdp),
+            _ => None,
+        });
+    texts
+        .next_back()
+        .expect("a description")
+        .matches("m=")
+        .count()
 }
 
 #[test]
@@ -55,7 +62,11 @@ fn assert_sources_are_new(world: &mut World, client: usize) {
     let received = &world.receiver(client).received;
     assert_eq!(received.len(), 500);
     assert_eq!(
-        received.iter().map(|packet| packet.mid).collect::<HashSet<_>>().len(),
+        received
+            .iter()
+            .map(|packet| packet.mid)
+            .collect::<HashSet<_>>()
+            .len(),
         2,
         "one section for each medium"
     );
@@ -73,8 +84,9 @@ fn the_seventh_track_gets_a_section_that_the_client_is_asked_for() {
     let mut world = World::new();
     let bob = world.join_connected("PA_bob", ConnectionMode::Single);
     let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-    let mut voices: Vec<_> =
-        (0..5).map(|number| world.publish(alice, &format!("TR_voice{number}"), Codec::Opus, &[])).collect();
+    let mut voices: Vec<_> = (0..5)
+        .map(|number| world.publish(alice, &format!("TR_voice{number}"), Codec::Opus, &[]))
+        .collect();
     for voice in &voices {
         world.subscribe(bob, voice);
     }
@@ -94,7 +106,10 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
         world.run(BETWEEN_OFFERS);
         let ended = PeerEvent::TrackEnded(voice.sid.parse().unwrap());
         assert!(world.clients[alice].events.contains(&ended), "{mode:?}");
-        assert!(world.receiver(bob).tracks.is_empty(), "{mode:?}: the subscriber is told");
+        assert!(
+            world.receiver(bob).tracks.is_empty(),
+            "{mode:?}: the subscriber is told"
+        );
     }
 }
 
@@ -102,21 +117,49 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
 fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_once() {
     for is_announced_first in [true, false] {
         let (mut world, alice, _) = alice_and_bob(ConnectionMode::Single);
-        let section = NewSection { kind: MediaKind::Video, cid: "camera", rids: &[] };
-        let (sdp, _) = world.clients[alice].publisher.offer(Some(section), [0, 0], false);
-        let sdp = sdp.replace("VP8/90000", "H263/90000").replace("H264/90000", "H266/90000");
+        let section = NewSection {
+            kind: MediaKind::Video,
+            cid: "camera",
+            rids: &[],
+        };
+        let (sdp, _) = world.clients[alice]
+            .publisher
+            .offer(Some(section), [0, 0], false);
+        let sdp = sdp
+            .replace("VP8/90000", "H263/90000")
+            .replace("H264/90000", "H266/90000");
         let peer: ParticipantSid = "PA_alice".parse().unwrap();
         let announcement =
-            PeerCommand::PublishTrack(new_track("TR_camera", "camera", MediaKind::Video)).for_peer(peer.clone());
-        let offer = |offer_id| PeerCommand::Offer { offer_id, sdp: sdp.clone() }.for_peer(peer.clone());
-        let (first, second) = if is_announced_first { (announcement, offer(8)) } else { (offer(8), announcement) };
+            PeerCommand::PublishTrack(new_track("TR_camera", "camera", MediaKind::Video))
+                .for_peer(peer.clone());
+        let offer = |offer_id| {
+            PeerCommand::Offer {
+                offer_id,
+                sdp: sdp.clone(),
+            }
+            .for_peer(peer.clone())
+        };
+        let (first, second) = if is_announced_first {
+            (announcement, offer(8))
+        } else {
+            (offer(8), announcement)
+        };
         for command in [first, second, offer(9)] {
             world.command(command);
         }
         let events = &world.clients[alice].events;
         let refused = PeerEvent::TrackRefused("TR_camera".parse().unwrap());
-        assert_eq!(events.iter().filter(|event| **event == refused).count(), 1, "{events:?}");
-        assert!(!events.iter().any(|event| matches!(event, PeerEvent::TrackPublished { .. })), "{events:?}");
+        assert_eq!(
+            events.iter().filter(|event| **event == refused).count(),
+            1,
+            "{events:?}"
+        );
+        assert!(
+            !events
+                .iter()
+                .any(|event| matches!(event, PeerEvent::TrackPublished { .. })),
+            "{events:?}"
+        );
     }
 }
 

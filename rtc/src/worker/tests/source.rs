@@ -25,9 +25,18 @@ fn publish(world: &mut World) -> Publication {
 }
 
 fn send(world: &mut World, timestamp: u32, payload: &[u8]) {
-    let packets = vec![SourcePacket { timestamp, captured: world.now, payload: Arc::from(payload), is_last: true }];
+    let packets = vec![SourcePacket {
+        timestamp,
+        captured: world.now,
+        payload: Arc::from(payload),
+        is_last: true,
+    }];
     world.command(
-        PeerCommand::Packets { track: "TR_program".parse().unwrap(), packets }.for_peer(NAME.parse().unwrap()),
+        PeerCommand::Packets {
+            track: "TR_program".parse().unwrap(),
+            packets,
+        }
+        .for_peer(NAME.parse().unwrap()),
     );
 }
 
@@ -37,7 +46,11 @@ fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_fr
         let mut world = World::new();
         let bob = world.join_connected("PA_bob", mode);
         let program = publish(&mut world);
-        let events: Vec<_> = world.others.iter().map(|(_, event)| event.clone()).collect();
+        let events: Vec<_> = world
+            .others
+            .iter()
+            .map(|(_, event)| event.clone())
+            .collect();
         let published = PeerEvent::TrackPublished {
             track: "TR_program".parse().unwrap(),
             mid: String::new(),
@@ -49,18 +62,34 @@ fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_fr
         world.run(Duration::from_millis(500));
         send(&mut world, 0, &[0x41, 1]);
         for number in 1..=20 {
-            send(&mut world, u32::from(number) * 3_000, &[if number == 1 { 0x65 } else { 0x41 }, number]);
+            send(
+                &mut world,
+                u32::from(number) * 3_000,
+                &[if number == 1 { 0x65 } else { 0x41 }, number],
+            );
             world.run(Duration::from_millis(33));
         }
         let seen = world.received(bob, &program);
-        assert_eq!(seen.iter().map(|packet| packet.payload[1]).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
-        assert!(seen.windows(2).all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 3_000), "{mode:?}");
+        assert_eq!(
+            seen.iter()
+                .map(|packet| packet.payload[1])
+                .collect::<Vec<_>>(),
+            (1..=20).collect::<Vec<_>>()
+        );
+        assert!(
+            seen.windows(2)
+                .all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 3_000),
+            "{mode:?}"
+        );
         // A request for a key frame has no one to go to.
         let mid = seen[0].mid;
         let now = world.now;
         world.receiver(bob).request_key_frame(mid, now);
         world.run(Duration::from_secs(20));
-        assert!(world.failures(NAME).is_empty(), "silence is no failure of a source");
+        assert!(
+            world.failures(NAME).is_empty(),
+            "silence is no failure of a source"
+        );
     }
 }
 
@@ -71,8 +100,13 @@ fn a_source_that_is_muted_or_gone_sends_nothing() {
     let program = publish(&mut world);
     world.subscribe(bob, &program);
     world.run(Duration::from_millis(500));
-    let mute =
-        |muted| PeerCommand::SetMuted { track: "TR_program".parse().unwrap(), muted }.for_peer(NAME.parse().unwrap());
+    let mute = |muted| {
+        PeerCommand::SetMuted {
+            track: "TR_program".parse().unwrap(),
+            muted,
+        }
+        .for_peer(NAME.parse().unwrap())
+    };
     world.command(mute(true));
     send(&mut world, 0, &[0x65, 1]);
     world.command(mute(false));
@@ -81,5 +115,12 @@ fn a_source_that_is_muted_or_gone_sends_nothing() {
     world.command(PeerCommand::Remove.for_peer(NAME.parse().unwrap()));
     send(&mut world, 9_000, &[0x65, 3]);
     world.run(Duration::from_millis(500));
-    assert_eq!(world.received(bob, &program).iter().map(|packet| packet.payload[1]).collect::<Vec<_>>(), [2]);
+    assert_eq!(
+        world
+            .received(bob, &program)
+            .iter()
+            .map(|packet| packet.payload[1])
+            .collect::<Vec<_>>(),
+        [2]
+    );
 }

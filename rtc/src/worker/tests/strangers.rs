@@ -18,13 +18,23 @@ use crate::worker::drive::Datagram;
 
 impl World {
     pub(super) fn receive_from(&mut self, address: SocketAddr, contents: &[u8]) {
-        let source = Source { is_tcp: false, address };
-        let datagram = Datagram { source, destination: SERVER.parse().unwrap(), contents };
+        let source = Source {
+            is_tcp: false,
+            address,
+        };
+        let datagram = Datagram {
+            source,
+            destination: SERVER.parse().unwrap(),
+            contents,
+        };
         self.worker.handle_datagram(datagram, self.now);
     }
 
     fn is_bound(&self, address: SocketAddr) -> bool {
-        self.worker.is_bound(Source { is_tcp: false, address })
+        self.worker.is_bound(Source {
+            is_tcp: false,
+            address,
+        })
     }
 }
 
@@ -38,7 +48,8 @@ fn stranger() -> SocketAddr {
 /// Bytes that begin as packets of each protocol do.
 fn datagram() -> impl Strategy<Value = Vec<u8>> {
     let first = prop::sample::select(vec![0_u8, 1, 20, 22, 63, 64, 128, 144, 191, 200]);
-    (first, prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(first, rest)| [vec![first], rest].concat())
+    (first, prop::collection::vec(any::<u8>(), 0..200))
+        .prop_map(|(first, rest)| [vec![first], rest].concat())
 }
 
 #[test]
@@ -55,7 +66,12 @@ fn datagrams_of_strangers_change_nothing() {
         Ok(())
     });
     outcome.unwrap();
-    assert!(!world.borrow().clients[alice].events.iter().any(|event| matches!(event, PeerEvent::Failed(_))));
+    assert!(
+        !world.borrow().clients[alice]
+            .events
+            .iter()
+            .any(|event| matches!(event, PeerEvent::Failed(_)))
+    );
 }
 
 #[test]
@@ -65,9 +81,16 @@ fn a_request_without_the_password_binds_no_address() {
     let connection = &mut world.clients[alice].publisher;
     let checks = (1..100).flat_map(|step| {
         connection.advance(world.now + Duration::from_millis(20 * step));
-        connection.outbox.drain(..).map(|packet| packet.contents.to_vec()).collect::<Vec<_>>()
+        connection
+            .outbox
+            .drain(..)
+            .map(|packet| packet.contents.to_vec())
+            .collect::<Vec<_>>()
     });
-    let request = checks.into_iter().find(|bytes| bytes[0] < 2).expect("the client checks the server's address");
+    let request = checks
+        .into_iter()
+        .find(|bytes| bytes[0] < 2)
+        .expect("the client checks the server's address");
     for position in 20..request.len() - FINGERPRINT {
         let mut changed = request.clone();
         changed[position] ^= 1;
@@ -101,8 +124,14 @@ fn a_participant_that_sends_nonsense_harms_nobody_else() {
         world.send(&mut voice, None, &[1]);
         assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
         // Anybody who writes the participant's address into packets could have sent them.
-        let failed = world.clients[2].events.iter().any(|event| matches!(event, PeerEvent::Failed(_)));
-        assert!(!failed, "{mode:?}: packets without authentication end no connection");
+        let failed = world.clients[2]
+            .events
+            .iter()
+            .any(|event| matches!(event, PeerEvent::Failed(_)));
+        assert!(
+            !failed,
+            "{mode:?}: packets without authentication end no connection"
+        );
     }
 }
 
@@ -110,7 +139,11 @@ fn a_participant_that_sends_nonsense_harms_nobody_else() {
 fn unprotected_records() -> Vec<Vec<u8>> {
     let record = |kind: u8, epoch: u8, body: &[u8]| {
         let length = u8::try_from(body.len()).unwrap();
-        [&[kind, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 9, 0, length], body].concat()
+        [
+            &[kind, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 9, 0, length],
+            body,
+        ]
+        .concat()
     };
     let mut records = Vec::new();
     for epoch in [0, 1, 2] {
@@ -144,7 +177,10 @@ fn damaged(text: &str, changes: &[(usize, u8, String)]) -> String {
 }
 
 fn changes() -> impl Strategy<Value = Vec<(usize, u8, String)>> {
-    prop::collection::vec((any::<usize>(), any::<u8>(), "[ a-z0-9:;=/\\-]{0,12}"), 1..6)
+    prop::collection::vec(
+        (any::<usize>(), any::<u8>(), "[ a-z0-9:;=/\\-]{0,12}"),
+        1..6,
+    )
 }
 
 /// Completes what the worker was told, and loses what it sends.
@@ -163,21 +199,35 @@ fn damaged_descriptions_fail_their_participant_at_most() {
         world.clients[client].last_offer.clone()
     };
     let world = std::cell::RefCell::new(World::new());
-    let alice = world.borrow_mut().join_connected("PA_alice", ConnectionMode::Single);
+    let alice = world
+        .borrow_mut()
+        .join_connected("PA_alice", ConnectionMode::Single);
     let outcome = runner.run(&(changes(), any::<bool>()), |(changes, is_dual)| {
         let mut world = world.borrow_mut();
         let (room, now) = (world.room.clone(), world.now);
-        let mode = if is_dual { ConnectionMode::Dual } else { ConnectionMode::Single };
+        let mode = if is_dual {
+            ConnectionMode::Dual
+        } else {
+            ConnectionMode::Single
+        };
         let sdp = damaged(&offer, &changes);
         let peer: conclave_model::ParticipantSid = "PA_mallory".parse().unwrap();
-        world.worker.handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
+        world
+            .worker
+            .handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
         complete(&mut world);
-        let offer = PeerCommand::Offer { offer_id: 1, sdp: sdp.clone() }.for_peer(peer.clone());
+        let offer = PeerCommand::Offer {
+            offer_id: 1,
+            sdp: sdp.clone(),
+        }
+        .for_peer(peer.clone());
         world.worker.handle_command(&room, offer, now);
         let answer = PeerCommand::Answer { offer_id: 0, sdp }.for_peer(peer.clone());
         world.worker.handle_command(&room, answer, now);
         complete(&mut world);
-        world.worker.handle_command(&room, PeerCommand::Remove.for_peer(peer), now);
+        world
+            .worker
+            .handle_command(&room, PeerCommand::Remove.for_peer(peer), now);
         drop(world.worker.take_events());
         Ok(())
     });
@@ -189,13 +239,23 @@ fn damaged_descriptions_fail_their_participant_at_most() {
 
 #[test]
 fn handshakes_of_one_address_are_limited() {
-    let mut world = World::with_limits(Limits { handshakes_per_address: 1, ..Limits::default() });
+    let mut world = World::with_limits(Limits {
+        handshakes_per_address: 1,
+        ..Limits::default()
+    });
     let alice = world.join("PA_alice", ConnectionMode::Single);
     let bob = world.join("PA_bob", ConnectionMode::Single);
     world.run_until("one after the other is connected", |world| {
-        [alice, bob].iter().all(|client| world.clients[*client].events.contains(&PeerEvent::Connected))
+        [alice, bob].iter().all(|client| {
+            world.clients[*client]
+                .events
+                .contains(&PeerEvent::Connected)
+        })
     });
-    let mut world = World::with_limits(Limits { handshakes_per_address: 0, ..Limits::default() });
+    let mut world = World::with_limits(Limits {
+        handshakes_per_address: 0,
+        ..Limits::default()
+    });
     let carol = world.join("PA_carol", ConnectionMode::Single);
     world.run(Duration::from_secs(3));
     assert!(!world.clients[carol].publisher.is_connected);
@@ -203,28 +263,51 @@ fn handshakes_of_one_address_are_limited() {
 
 #[test]
 fn a_participant_beyond_the_capacity_fails() {
-    let mut world = World::with_limits(Limits { peers: 1, ..Limits::default() });
+    let mut world = World::with_limits(Limits {
+        peers: 1,
+        ..Limits::default()
+    });
     world.join_connected("PA_alice", ConnectionMode::Single);
-    world.command(Command::AddPeer(new_peer("PA_alice2", ConnectionMode::Single)));
+    world.command(Command::AddPeer(new_peer(
+        "PA_alice2",
+        ConnectionMode::Single,
+    )));
     assert_eq!(world.failures("PA_alice2"), [FailureReason::Capacity]);
 }
 
 #[test]
 fn a_participant_with_a_description_that_is_too_large_fails_before_it_is_parsed() {
-    let limits = Limits { sdp_bytes: 60_000, sdp_lines: 5000, media_sections: 10, ..Limits::default() };
+    let limits = Limits {
+        sdp_bytes: 60_000,
+        sdp_lines: 5000,
+        media_sections: 10,
+        ..Limits::default()
+    };
     let mut world = World::with_limits(limits);
     for (name, line, count) in [
-        ("PA_bytes", "a=fmtp:96 x=111111111111111111111111111111111\r\n", 2000),
+        (
+            "PA_bytes",
+            "a=fmtp:96 x=111111111111111111111111111111111\r\n",
+            2000,
+        ),
         ("PA_lines", "a=x\r\n", 6000),
         ("PA_sections", "m=audio 9 UDP/TLS/RTP/SAVPF 111\r\n", 12),
-        ("PA_candidates", "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n", 257),
+        (
+            "PA_candidates",
+            "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n",
+            257,
+        ),
     ] {
         let refused = world.worker.counters().refused_clients;
         world.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
         let sdp = format!("v=0\r\n{}", line.repeat(count));
         world.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer(name.parse().unwrap()));
         assert_eq!(world.failures(name), [FailureReason::Negotiation], "{name}");
-        assert_eq!(world.worker.counters().refused_clients, refused + 1, "{name}");
+        assert_eq!(
+            world.worker.counters().refused_clients,
+            refused + 1,
+            "{name}"
+        );
     }
 }
 
@@ -251,7 +334,11 @@ fn a_packet_that_is_too_large_harms_no_receiver() {
             let payload = [vec![0x65], vec![0; size - 1]].concat();
             world.send(&mut camera, None, &payload);
         }
-        let sizes: Vec<_> = world.received(bob, &camera).iter().map(|packet| packet.payload.len()).collect();
+        let sizes: Vec<_> = world
+            .received(bob, &camera)
+            .iter()
+            .map(|packet| packet.payload.len())
+            .collect();
         assert_eq!(sizes, [1000, 1400, 100], "{mode:?}");
     }
 }

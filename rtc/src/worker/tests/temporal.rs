@@ -23,18 +23,32 @@ struct Call {
 impl Call {
     fn new(mode: ConnectionMode) -> Self {
         let mut world = World::new();
-        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let (alice, bob) = (
+            world.join_connected("PA_alice", mode),
+            world.join_connected("PA_bob", mode),
+        );
         let camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
         world.subscribe(bob, &camera);
-        Self { world, alice, bob, camera, frames: 0 }
+        Self {
+            world,
+            alice,
+            bob,
+            camera,
+            frames: 0,
+        }
     }
 
     /// Sends frames of two temporal layers in turn; each fourth one of the upper needs only the lower.
     fn stream(&mut self, frames: usize) {
         for _ in 0..frames {
-            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests =
+                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
             let is_key = !requests.is_empty();
-            self.frames = if is_key { 0 } else { self.frames.wrapping_add(1) };
+            self.frames = if is_key {
+                0
+            } else {
+                self.frames.wrapping_add(1)
+            };
             let temporal = self.frames % 2;
             let syncs = self.frames % 8 == 1;
             let mut frame = self.camera.next_vp8_header(is_key).to_vec();
@@ -48,7 +62,8 @@ impl Call {
     fn set_limit(&mut self, subscribe_max_kbps: Option<u32>) {
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = subscribe_max_kbps;
-        self.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+        self.world
+            .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     }
 
     fn take_received(&mut self) -> Vec<Received> {
@@ -70,22 +85,46 @@ fn fewer_pictures_are_sent_where_not_all_fit_and_nothing_is_missing_in_the_strea
         let mut call = Call::new(mode);
         call.stream(100);
         let mut all = call.take_received();
-        assert!(all.iter().rev().take(10).any(|packet| temporal(packet) == 1), "{mode:?}: all while they fit");
+        assert!(
+            all.iter()
+                .rev()
+                .take(10)
+                .any(|packet| temporal(packet) == 1),
+            "{mode:?}: all while they fit"
+        );
         call.set_limit(Some(64));
         call.stream(100);
         let received = call.take_received();
-        assert!(received.iter().rev().take(30).all(|packet| temporal(packet) == 0), "{mode:?}: the lowest ones");
+        assert!(
+            received
+                .iter()
+                .rev()
+                .take(30)
+                .all(|packet| temporal(packet) == 0),
+            "{mode:?}: the lowest ones"
+        );
         assert!(received.len() > 45, "{mode:?}: {}", received.len());
         all.extend(received);
         call.set_limit(None);
         call.stream(50);
         let received = call.take_received();
-        let begins = received.iter().find(|packet| temporal(packet) == 1).expect("all of them again");
-        assert_eq!(begins.payload[5] & 0x20, 0x20, "{mode:?}: from one on that needs only the lowest");
+        let begins = received
+            .iter()
+            .find(|packet| temporal(packet) == 1)
+            .expect("all of them again");
+        assert_eq!(
+            begins.payload[5] & 0x20,
+            0x20,
+            "{mode:?}: from one on that needs only the lowest"
+        );
         all.extend(received);
         for pair in all.windows(2) {
             assert_eq!(pair[1].sequence, pair[0].sequence + 1, "{mode:?}");
-            assert_eq!(picture_id(&pair[1]), (picture_id(&pair[0]) + 1) & 0x7fff, "{mode:?}");
+            assert_eq!(
+                picture_id(&pair[1]),
+                (picture_id(&pair[0]) + 1) & 0x7fff,
+                "{mode:?}"
+            );
         }
         let requests = &call.world.clients[call.alice].publisher.key_frame_requests;
         assert!(requests.is_empty(), "{mode:?}: no key frame is needed");
@@ -97,12 +136,25 @@ fn an_encoder_may_begin_to_name_layers_between_two_key_frames() {
     for mode in MODES {
         let mut call = Call::new(mode);
         for is_key in [true, false, false] {
-            call.world.send(&mut call.camera, None, &[0x10, u8::from(!is_key), 0, 0, 0, 0, 0]);
+            call.world.send(
+                &mut call.camera,
+                None,
+                &[0x10, u8::from(!is_key), 0, 0, 0, 0, 0],
+            );
         }
-        call.world.clients[call.alice].publisher.key_frame_requests.clear();
+        call.world.clients[call.alice]
+            .publisher
+            .key_frame_requests
+            .clear();
         call.stream(20);
         let received = call.take_received();
         assert_eq!(received.len(), 23, "{mode:?}");
-        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "{mode:?}");
+        assert!(
+            call.world.clients[call.alice]
+                .publisher
+                .key_frame_requests
+                .is_empty(),
+            "{mode:?}"
+        );
     }
 }

@@ -19,12 +19,20 @@ pub(super) struct Entry {
 
 /// Returns the groups of the table.
 pub(super) fn groups() -> Vec<Group> {
-    let (_, table) = README.split_once("\n## Documentation\n").unwrap_or_default();
+    let (_, table) = README
+        .split_once("\n## Documentation\n")
+        .unwrap_or_default();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
     let mut groups: Vec<Group> = Vec::new();
     for cell in rows.filter_map(|row| row.split(" | ").next()) {
-        if let Some(name) = cell.strip_prefix("**").and_then(|rest| rest.split("**").next()) {
-            groups.push(Group { name, entries: Vec::new() });
+        if let Some(name) = cell
+            .strip_prefix("**")
+            .and_then(|rest| rest.split("**").next())
+        {
+            groups.push(Group {
+                name,
+                entries: Vec::new(),
+            });
         } else if let Some(group) = groups.last_mut() {
             group.entries.extend(entries(cell));
         }
@@ -45,7 +53,9 @@ fn entries(cell: &'static str) -> impl Iterator<Item = Entry> {
 }
 
 fn title_of(file: &str) -> Option<&'static str> {
-    let found = FILES.iter().find(|known| known.path.strip_prefix('/') == Some(file))?;
+    let found = FILES
+        .iter()
+        .find(|known| known.path.strip_prefix('/') == Some(file))?;
     std::str::from_utf8(found.content).ok().map(title)
 }
 
@@ -58,24 +68,47 @@ mod tests {
     #[test]
     fn every_page_but_the_readme_is_in_one_group() {
         let groups = groups();
-        let listed: Vec<_> =
-            groups.iter().flat_map(|group| &group.entries).map(|entry| entry.file.to_owned()).collect();
-        let markdown = FILES.iter().filter_map(|file| file.path.strip_prefix('/')).filter(|path| path.ends_with(".md"));
-        let pages: BTreeSet<_> = markdown.filter(|path| *path != "README.md").map(str::to_owned).collect();
+        let listed: Vec<_> = groups
+            .iter()
+            .flat_map(|group| &group.entries)
+            .map(|entry| entry.file.to_owned())
+            .collect();
+        let markdown = FILES
+            .iter()
+            .filter_map(|file| file.path.strip_prefix('/'))
+            .filter(|path| path.ends_with(".md"));
+        let pages: BTreeSet<_> = markdown
+            .filter(|path| *path != "README.md")
+            .map(str::to_owned)
+            .collect();
         assert_eq!(
             listed.iter().cloned().collect::<BTreeSet<_>>(),
             pages,
             "link each page in a first cell of the table"
         );
-        assert_eq!(listed.len(), pages.len(), "a page is listed twice: {listed:?}");
+        assert_eq!(
+            listed.len(),
+            pages.len(),
+            "a page is listed twice: {listed:?}"
+        );
         assert!(groups.len() > 3 && groups.iter().all(|group| !group.entries.is_empty()));
     }
 
     #[test]
     fn a_link_behind_words_has_the_title_of_its_page() {
         let found: Vec<_> = entries("SDKs: [Go](sdk/go/README.md), [A](none.md)").collect();
-        assert_eq!(found, [Entry { file: "sdk/go/README.md", label: "Conclave for Go" }]);
-        let found: Vec<_> = entries("[Go](sdk/go/README.md), [Webhooks](docs/webhooks.md)").collect();
-        assert_eq!(found.iter().map(|entry| entry.label).collect::<Vec<_>>(), ["Go", "Webhooks"]);
+        assert_eq!(
+            found,
+            [Entry {
+                file: "sdk/go/README.md",
+                label: "Conclave for Go"
+            }]
+        );
+        let found: Vec<_> =
+            entries("[Go](sdk/go/README.md), [Webhooks](docs/webhooks.md)").collect();
+        assert_eq!(
+            found.iter().map(|entry| entry.label).collect::<Vec<_>>(),
+            ["Go", "Webhooks"]
+        );
     }
 }

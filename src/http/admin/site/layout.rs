@@ -7,7 +7,12 @@ use super::markdown::Document;
 use super::{Form, HOME, INDEX, Page, Site, relative};
 
 /// A whole page.
-pub(super) fn page(site: &Site, page: &Page, document: &Document, neighbours: [Option<&Page>; 2]) -> Markup {
+pub(super) fn page(
+    site: &Site,
+    page: &Page,
+    document: &Document,
+    neighbours: [Option<&Page>; 2],
+) -> Markup {
     let at = |path: &str| relative(&page.path, path);
     html! {
         (DOCTYPE)
@@ -84,7 +89,12 @@ fn pages(site: &Site, page: &Page) -> Markup {
 /// The headings of the page.
 fn contents(document: &Document) -> Markup {
     let shown = |level| matches!(level, HeadingLevel::H2 | HeadingLevel::H3);
-    let sections = || document.sections.iter().filter(move |section| shown(section.level));
+    let sections = || {
+        document
+            .sections
+            .iter()
+            .filter(move |section| shown(section.level))
+    };
     html! {
         @if sections().count() > 1 {
             nav.contents aria-label="On this page" {
@@ -124,7 +134,9 @@ fn around(page: &Page, [before, after]: [Option<&Page>; 2]) -> Markup {
 fn about(site: &Site, page: &Page) -> Markup {
     let file = page.file.path;
     // From the root of the site, which is the folder `/docs/`.
-    let source = file.strip_prefix("/docs/").map_or_else(|| format!("..{file}"), str::to_owned);
+    let source = file
+        .strip_prefix("/docs/")
+        .map_or_else(|| format!("..{file}"), str::to_owned);
     html! {
         p.about {
             small {

@@ -37,23 +37,38 @@ pub(super) trait Places {
 
 /// Renders a page.
 pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
-    let mut writer = Writer { places, html: String::new(), sections: Vec::new(), anchors: BTreeMap::new(), links: 0 };
-    let mut events = Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
+    let mut writer = Writer {
+        places,
+        html: String::new(),
+        sections: Vec::new(),
+        anchors: BTreeMap::new(),
+        links: 0,
+    };
+    let mut events = Parser::new_ext(
+        markdown,
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH,
+    );
     let mut shown = Vec::new();
     while let Some(event) = events.next() {
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
-                let inner = events.by_ref().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+                let inner = events
+                    .by_ref()
+                    .take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
                 let inner: Vec<_> = inner.collect();
                 shown.push(writer.heading(level, inner));
             }
             Event::Start(Tag::CodeBlock(kind)) => {
-                let inner = events.by_ref().take_while(|event| !matches!(event, Event::End(TagEnd::CodeBlock)));
+                let inner = events
+                    .by_ref()
+                    .take_while(|event| !matches!(event, Event::End(TagEnd::CodeBlock)));
                 let code = text_of_all(inner);
                 shown.push(writer.code(&kind, &code));
             }
             Event::Start(Tag::HtmlBlock) => {
-                let inner = events.by_ref().take_while(|event| !matches!(event, Event::End(TagEnd::HtmlBlock)));
+                let inner = events
+                    .by_ref()
+                    .take_while(|event| !matches!(event, Event::End(TagEnd::HtmlBlock)));
                 let raw = text_of_all(inner);
                 if !raw.starts_with("<!--") {
                     shown.push(Event::Text(raw.into()));
@@ -65,31 +80,59 @@ pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
     push_html(&mut writer.html, shown.into_iter());
     // A header without a name is none.
     writer.html = writer.html.replace("<th></th>", "<td></td>");
-    let title = writer.sections.first().map(|section| section.heading.clone()).unwrap_or_default();
-    Document { title, html: writer.html, sections: writer.sections }
+    let title = writer
+        .sections
+        .first()
+        .map(|section| section.heading.clone())
+        .unwrap_or_default();
+    Document {
+        title,
+        html: writer.html,
+        sections: writer.sections,
+    }
 }
 
 /// Returns the text of the first heading.
 pub(super) fn title(markdown: &str) -> &str {
-    markdown.lines().next().unwrap_or_default().trim_start_matches("# ")
+    markdown
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("# ")
 }
 
 /// Returns the id of a heading, by the rule of GitHub: in lower case, with dashes for spaces, and without other marks.
 fn anchor(heading: &str) -> String {
-    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    let kept = heading
+        .trim()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| {
+        if c == ' ' {
+            '-'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    })
+    .collect()
 }
 
 fn text_of(event: Event<'_>) -> Option<CowStr<'_>> {
     match event {
-        Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => Some(text),
+        Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
+            Some(text)
+        }
         Event::SoftBreak | Event::HardBreak => Some(" ".into()),
         _ => None,
     }
 }
 
 fn text_of_all<'a>(events: impl IntoIterator<Item = Event<'a>>) -> String {
-    events.into_iter().filter_map(text_of).map(CowStr::into_string).collect()
+    events
+        .into_iter()
+        .filter_map(text_of)
+        .map(CowStr::into_string)
+        .collect()
 }
 
 fn as_event(markup: Markup) -> Event<'static> {
@@ -111,7 +154,11 @@ impl<P: Places> Writer<'_, P> {
         let heading = text_of_all(inner.iter().cloned());
         let base = anchor(&heading);
         let count = self.anchors.entry(base.clone()).or_default();
-        let anchor = if *count == 0 { base } else { format!("{base}-{count}") };
+        let anchor = if *count == 0 {
+            base
+        } else {
+            format!("{base}-{count}")
+        };
         *count += 1;
         let mut rewritten = Vec::new();
         for event in inner {
@@ -121,9 +168,15 @@ impl<P: Places> Writer<'_, P> {
         push_html(&mut content, rewritten.into_iter());
         let content = PreEscaped(format!(
             "<{level} id=\"{anchor}\">{content}{}</{level}>\n",
-            html! { a.anchor href={ "#" (anchor) } aria-label={ "Link to " (heading) } { "#" } }.into_string()
+            html! { a.anchor href={ "#" (anchor) } aria-label={ "Link to " (heading) } { "#" } }
+                .into_string()
         ));
-        self.sections.push(Section { level, anchor, heading, text: String::new() });
+        self.sections.push(Section {
+            level,
+            anchor,
+            heading,
+            text: String::new(),
+        });
         as_event(content)
     }
 
@@ -172,21 +225,43 @@ impl<P: Places> Writer<'_, P> {
     /// Adds an event with the places of what it refers to.
     fn place<'a>(&mut self, event: Event<'a>, shown: &mut Vec<Event<'a>>) {
         match event {
-            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+            Event::Start(Tag::Link {
+                link_type,
+                dest_url,
+                title,
+                id,
+            }) => {
                 self.links += 1;
                 let dest_url = self.places.link(&dest_url).into();
-                shown.push(Event::Start(Tag::Link { link_type, dest_url, title, id }));
+                shown.push(Event::Start(Tag::Link {
+                    link_type,
+                    dest_url,
+                    title,
+                    id,
+                }));
             }
             Event::End(TagEnd::Link) => {
                 self.links = self.links.saturating_sub(1);
                 shown.push(Event::End(TagEnd::Link));
             }
-            Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
+            Event::Start(Tag::Image {
+                link_type,
+                dest_url,
+                title,
+                id,
+            }) => {
                 let dest_url: CowStr<'a> = self.places.link(&dest_url).into();
                 if self.links == 0 {
-                    shown.push(Event::InlineHtml(format!("<a class=\"picture\" href=\"{dest_url}\">").into()));
+                    shown.push(Event::InlineHtml(
+                        format!("<a class=\"picture\" href=\"{dest_url}\">").into(),
+                    ));
                 }
-                shown.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
+                shown.push(Event::Start(Tag::Image {
+                    link_type,
+                    dest_url,
+                    title,
+                    id,
+                }));
             }
             Event::End(TagEnd::Image) => {
                 shown.push(Event::End(TagEnd::Image));
@@ -197,11 +272,14 @@ impl<P: Places> Writer<'_, P> {
             // What is wider than the window is moved by keyboard, too.
             Event::Start(Tag::Table(alignments)) => {
                 shown.push(Event::Html(
-                    "<div class=\"table\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">".into(),
+                    "<div class=\"table\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">"
+                        .into(),
                 ));
                 shown.push(Event::Start(Tag::Table(alignments)));
             }
-            Event::End(TagEnd::Table) => shown.extend([Event::End(TagEnd::Table), Event::Html("</div>\n".into())]),
+            Event::End(TagEnd::Table) => {
+                shown.extend([Event::End(TagEnd::Table), Event::Html("</div>\n".into())]);
+            }
             Event::InlineHtml(raw) | Event::Html(raw) => {
                 if !raw.starts_with("<!--") {
                     shown.push(Event::Text(raw));
@@ -250,12 +328,22 @@ mod tests {
             "# One & two: `three`\na `b`\n## Part\nc\n## Part\n```bash\nls\n```\n```json\n{}\n```\n",
             &Unchanged,
         );
-        let found: Vec<_> = document.sections.iter().map(|s| (&*s.anchor, &*s.heading, s.text.trim())).collect();
-        let expected = [("one--two-three", "One & two: three", "a b"), ("part", "Part", "c"), ("part-1", "Part", "ls")];
+        let found: Vec<_> = document
+            .sections
+            .iter()
+            .map(|s| (&*s.anchor, &*s.heading, s.text.trim()))
+            .collect();
+        let expected = [
+            ("one--two-three", "One & two: three", "a b"),
+            ("part", "Part", "c"),
+            ("part-1", "Part", "ls"),
+        ];
         assert_eq!(found, expected);
         assert_eq!(document.title, "One & two: three");
         assert!(
-            document.html.contains("<h2 id=\"part-1\">Part<a class=\"anchor\" href=\"#part-1\""),
+            document
+                .html
+                .contains("<h2 id=\"part-1\">Part<a class=\"anchor\" href=\"#part-1\""),
             "{}",
             document.html
         );
@@ -263,12 +351,16 @@ mod tests {
 
     #[test]
     fn raw_html_is_text_and_comments_are_left_out() {
-        let html =
-            rendered("<!-- run -->\n```bash\na <b>\n```\n\nc <i>d</i> <!-- e --> f\n\n<script>\nalert(1)\n</script>\n");
+        let html = rendered(
+            "<!-- run -->\n```bash\na <b>\n```\n\nc <i>d</i> <!-- e --> f\n\n<script>\nalert(1)\n</script>\n",
+        );
         assert!(html.contains("<code>a &lt;b&gt;\n</code>"), "{html}");
         assert!(html.contains("c &lt;i&gt;d&lt;/i&gt;  f"), "{html}");
         assert!(html.contains("&lt;script&gt;"), "{html}");
-        assert!(!html.contains("<!--") && !html.contains("<script"), "{html}");
+        assert!(
+            !html.contains("<!--") && !html.contains("<script"),
+            "{html}"
+        );
     }
 
     #[test]
@@ -285,15 +377,23 @@ mod tests {
         );
         assert!(html.contains("<a href=\"to:b.md#c\">a</a>"), "{html}");
         assert!(
-            html.contains("<a class=\"picture\" href=\"to:e.png\"><img src=\"to:e.png\" alt=\"d\" /></a>"),
+            html.contains(
+                "<a class=\"picture\" href=\"to:e.png\"><img src=\"to:e.png\" alt=\"d\" /></a>"
+            ),
             "{html}"
         );
-        assert!(html.contains("<a href=\"to:h\"><img src=\"to:g.png\" alt=\"f\" /></a>"), "{html}");
+        assert!(
+            html.contains("<a href=\"to:h\"><img src=\"to:g.png\" alt=\"f\" /></a>"),
+            "{html}"
+        );
         assert!(
             html.contains("<a class=\"picture\" href=\"graph.svg\"><img src=\"graph.svg\"")
                 && html.contains("<code>graph LR\n</code>"),
             "{html}"
         );
-        assert!(html.contains("<code>graph TD\n</code></pre></div>\n<figcaption>"), "{html}");
+        assert!(
+            html.contains("<code>graph TD\n</code></pre></div>\n<figcaption>"),
+            "{html}"
+        );
     }
 }

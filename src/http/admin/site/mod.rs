@@ -29,7 +29,10 @@ const INDEX: &str = "assets/search-index.js";
 /// Files of all pages.
 const ASSETS: [(&str, &str); 4] = [
     // Colors and type are those of the console.
-    ("assets/console.css", include_str!("../../console/console.css")),
+    (
+        "assets/console.css",
+        include_str!("../../console/console.css"),
+    ),
     ("assets/site.css", include_str!("site.css")),
     ("assets/site.js", include_str!("site.js")),
     ("assets/icon.svg", include_str!("../../console/icon.svg")),
@@ -76,8 +79,15 @@ impl Page {
 /// Returns the picture of a diagram, which has the source that it was drawn from (`scripts/docs --diagrams`).
 fn picture_of(source: &str) -> Option<&'static File> {
     let source = html! { metadata { (source) } }.into_string();
-    let contains = |file: &&File| file.content.windows(source.len()).any(|part| part == source.as_bytes());
-    FILES.iter().filter(|file| file.path.starts_with(DIAGRAMS)).find(contains)
+    let contains = |file: &&File| {
+        file.content
+            .windows(source.len())
+            .any(|part| part == source.as_bytes())
+    };
+    FILES
+        .iter()
+        .filter(|file| file.path.starts_with(DIAGRAMS))
+        .find(contains)
 }
 
 /// Returns the path of a file's page, or of a picture, below the site's root.
@@ -106,24 +116,52 @@ impl Site {
     #[must_use]
     pub fn new(form: Form) -> Self {
         let groups = contents::groups();
-        let find = |path: &str| FILES.iter().find(|file| file.path.strip_prefix('/') == Some(path));
-        let listed = groups.iter().flat_map(|group| &group.entries).map(|entry| (entry.file, entry.label));
+        let find = |path: &str| {
+            FILES
+                .iter()
+                .find(|file| file.path.strip_prefix('/') == Some(path))
+        };
+        let listed = groups
+            .iter()
+            .flat_map(|group| &group.entries)
+            .map(|entry| (entry.file, entry.label));
         let pages = [("README.md", "Overview")].into_iter().chain(listed);
         let pages = pages.filter_map(|(path, label)| {
             let file = find(path)?;
-            Some(Page { file, path: site_path(path), label: Some(label) })
+            Some(Page {
+                file,
+                path: site_path(path),
+                label: Some(label),
+            })
         });
-        let sources = FILES.iter().filter(|file| !file.path.ends_with(".md") && !is_picture(file.path));
-        let sources = sources.map(|file| Page { file, path: site_path(file.path), label: None });
-        Self { form, pages: pages.chain(sources).collect(), groups }
+        let sources = FILES
+            .iter()
+            .filter(|file| !file.path.ends_with(".md") && !is_picture(file.path));
+        let sources = sources.map(|file| Page {
+            file,
+            path: site_path(file.path),
+            label: None,
+        });
+        Self {
+            form,
+            pages: pages.chain(sources).collect(),
+            groups,
+        }
     }
 
     /// Returns the paths of all files of the site, relative to its root.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         let pages = self.pages.iter().map(|page| page.path.clone());
-        let assets = ASSETS.iter().map(|(path, _)| *path).chain([INDEX]).map(str::to_owned);
+        let assets = ASSETS
+            .iter()
+            .map(|(path, _)| *path)
+            .chain([INDEX])
+            .map(str::to_owned);
         // The listener serves the pictures beside the Markdown, which is the same place.
-        let pictures = FILES.iter().map(|file| file.path).filter(|path| is_picture(path) && self.form == Form::Static);
+        let pictures = FILES
+            .iter()
+            .map(|file| file.path)
+            .filter(|path| is_picture(path) && self.form == Form::Static);
         pages.chain(assets).chain(pictures.map(site_path))
     }
 
@@ -135,22 +173,32 @@ impl Site {
         }
         if path == INDEX {
             let pages = self.pages.iter().filter(|page| page.label.is_some());
-            let documents: Vec<_> = pages.map(|page| (page.path.as_str(), page.document())).collect();
+            let documents: Vec<_> = pages
+                .map(|page| (page.path.as_str(), page.document()))
+                .collect();
             return Some(search::index(&documents).into_bytes().into());
         }
         if let Some((_, content)) = ASSETS.iter().find(|(known, _)| *known == path) {
             return Some(content.as_bytes().into());
         }
-        let picture = FILES.iter().find(|file| is_picture(file.path) && site_path(file.path) == path)?;
+        let picture = FILES
+            .iter()
+            .find(|file| is_picture(file.path) && site_path(file.path) == path)?;
         (self.form == Form::Static).then(|| picture.content.into())
     }
 
     fn page(&self, at: usize) -> Option<String> {
         let page = self.pages.get(at)?;
-        let document = if page.label.is_some() { page.document() } else { source_page(page) };
+        let document = if page.label.is_some() {
+            page.document()
+        } else {
+            source_page(page)
+        };
         let is_listed = |at: usize| self.pages.get(at).filter(|page| page.label.is_some());
         let [before, after] = [at.checked_sub(1), at.checked_add(1)];
-        let neighbours = page.label.map(|_| [before.and_then(is_listed), after.and_then(is_listed)]);
+        let neighbours = page
+            .label
+            .map(|_| [before.and_then(is_listed), after.and_then(is_listed)]);
         Some(layout::page(self, page, &document, neighbours.unwrap_or_default()).into_string())
     }
 }
@@ -159,7 +207,11 @@ impl Site {
 fn source_page(page: &Page) -> Document {
     let title = page.file.path.trim_start_matches('/').to_owned();
     let content = html! { h1 { code { (title) } } (markdown::code_block(&page.text())) };
-    Document { title, html: content.into_string(), sections: Vec::new() }
+    Document {
+        title,
+        html: content.into_string(),
+        sections: Vec::new(),
+    }
 }
 
 /// Where what a page refers to is, from there.
@@ -167,10 +219,15 @@ struct FromPage<'a>(&'a Page);
 
 impl Places for FromPage<'_> {
     fn link(&self, target: &str) -> String {
-        let (path, fragment) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
-        let known = resolve(self.0.file.path, path).filter(|path| FILES.iter().any(|file| file.path == *path));
+        let (path, fragment) = target
+            .split_once('#')
+            .map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+        let known = resolve(self.0.file.path, path)
+            .filter(|path| FILES.iter().any(|file| file.path == *path));
         // What is elsewhere, and another part of this page, stay as they are.
-        let Some(known) = known else { return target.to_owned() };
+        let Some(known) = known else {
+            return target.to_owned();
+        };
         let to = relative(&self.0.path, &site_path(&known));
         fragment.map_or_else(|| to.clone(), |anchor| format!("{to}#{anchor}"))
     }
@@ -220,7 +277,11 @@ mod tests {
         assert_eq!(paths.iter().collect::<BTreeSet<_>>().len(), paths.len());
         assert_eq!(paths.len(), FILES.len() + ASSETS.len() + 1);
         for path in &paths {
-            assert!(site.content(path).is_some_and(|content| !content.is_empty()), "{path}");
+            assert!(
+                site.content(path)
+                    .is_some_and(|content| !content.is_empty()),
+                "{path}"
+            );
         }
     }
 
@@ -231,22 +292,38 @@ mod tests {
             .filter(|file| file.path.ends_with(".md"))
             .map(|file| str::from_utf8(file.content).unwrap())
             .collect();
-        let blocks = texts.iter().flat_map(|text| text.split("\n```mermaid\n").skip(1));
-        let sources: Vec<_> = blocks.map(|block| format!("{}\n", block.split("\n```").next().unwrap())).collect();
+        let blocks = texts
+            .iter()
+            .flat_map(|text| text.split("\n```mermaid\n").skip(1));
+        let sources: Vec<_> = blocks
+            .map(|block| format!("{}\n", block.split("\n```").next().unwrap()))
+            .collect();
         assert!(sources.len() > 5);
         let shown = sources.iter().map(|source| match picture_of(source) {
             Some(file) => file.path,
             None => panic!("run `scripts/docs --diagrams`: there is no picture of\n{source}"),
         });
-        let pictures = FILES.iter().map(|file| file.path).filter(|path| path.starts_with(DIAGRAMS));
+        let pictures = FILES
+            .iter()
+            .map(|file| file.path)
+            .filter(|path| path.starts_with(DIAGRAMS));
         assert_eq!(shown.collect::<BTreeSet<_>>(), pictures.collect());
     }
 
     #[test]
     fn links_are_resolved_from_the_folder_of_their_page() {
-        assert_eq!(resolve("/docs/a.md", "../config/b.toml").as_deref(), Some("/config/b.toml"));
-        assert_eq!(resolve("/README.md", "docs/a.md").as_deref(), Some("/docs/a.md"));
-        assert_eq!(resolve("/sdk/go/README.md", "../../docs/./a.md").as_deref(), Some("/docs/a.md"));
+        assert_eq!(
+            resolve("/docs/a.md", "../config/b.toml").as_deref(),
+            Some("/config/b.toml")
+        );
+        assert_eq!(
+            resolve("/README.md", "docs/a.md").as_deref(),
+            Some("/docs/a.md")
+        );
+        assert_eq!(
+            resolve("/sdk/go/README.md", "../../docs/./a.md").as_deref(),
+            Some("/docs/a.md")
+        );
         for elsewhere in ["", "https://example.com/a", "/openapi.json", "../../a"] {
             assert_eq!(resolve("/docs/a.md", elsewhere), None, "{elsewhere}");
         }

@@ -7,13 +7,26 @@ use super::markdown::Document;
 
 /// Returns the script. Each page has its title and path; each section its page, heading, anchor and text.
 pub(super) fn index(documents: &[(&str, Document)]) -> String {
-    let pages: Vec<_> = documents.iter().map(|(path, document)| json!([document.title, path])).collect();
-    let sections = documents.iter().enumerate().flat_map(|(page, (_, document))| {
-        document.sections.iter().map(move |section| {
-            let text = section.text.split_whitespace().collect::<Vec<_>>().join(" ");
-            json!([page, section.heading, section.anchor, text])
-        })
-    });
+    let pages: Vec<_> = documents
+        .iter()
+        .map(|(path, document)| json!([document.title, path]))
+        .collect();
+    let sections = documents
+        .iter()
+        .enumerate()
+        .flat_map(|(page, (_, document))| {
+            document.sections.iter().map(move |section| {
+                let text = section
+                    .text
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                json!([page, section.heading, section.anchor, text])
+            })
+        });
     let sections: Vec<_> = sections.collect();
-    format!("globalThis.searchIndex = {};\n", json!({"pages": pages, "sections": sections}))
+    format!(
+        "globalThis.searchIndex = {};\n",
+        json!({"pages": pages, "sections": sections})
+    )
 }

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::{RoomPage, room_path};
 use crate::http::console::layout::{self, Place};
-use crate::http::console::parts::{ROWS, badge, empty, field, form, nothing, or_nothing, secret, select, table, time};
+use crate::http::console::parts::{
+    ROWS, badge, empty, field, form, nothing, or_nothing, secret, select, table, time,
+};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 use crate::http::error::ApiError;
@@ -26,7 +28,10 @@ pub fn routes() -> Vec<Route> {
 
 impl RoomPage<'_> {
     pub(super) async fn codes(&self) -> Result<Markup, ApiError> {
-        let call = self.visit.call(codes::list, self.project).path("name", self.name());
+        let call = self
+            .visit
+            .call(codes::list, self.project)
+            .path("name", self.name());
         let listed = call.page(ROWS, 0).send().await?;
         let rows: Vec<_> = listed.items.iter().map(|code| self.code(code)).collect();
         Ok(html! {
@@ -61,7 +66,11 @@ impl RoomPage<'_> {
     }
 
     fn create_form(&self) -> Markup {
-        let roles: Vec<(&str, &str)> = self.roles.iter().map(|role| (role.as_str(), role.as_str())).collect();
+        let roles: Vec<(&str, &str)> = self
+            .roles
+            .iter()
+            .map(|role| (role.as_str(), role.as_str()))
+            .collect();
         html! {
             h3 { "Create a join link" }
             @if roles.is_empty() {
@@ -127,12 +136,21 @@ async fn create(visit: Visit) -> Answer {
         }
         p { a href=(room_path(&project.id, &name)) { "Back to the room" } }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, ""), "Room code", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, ""),
+        "Room code",
+        &content,
+    )))
 }
 
 async fn disable(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call(codes::disable, &project).path("code", visit.field("code")).send().await?;
+    visit
+        .call(codes::disable, &project)
+        .path("code", visit.field("code"))
+        .send()
+        .await?;
     Ok(visit.done(&room_path(&project, &visit.param("name")), "code-disabled"))
 }
 
@@ -140,9 +158,16 @@ async fn disable(visit: Visit) -> Answer {
 fn join_link(visit: &Visit, code: &str) -> Option<String> {
     let state = &visit.state;
     state.api.call_page.as_ref()?;
-    state.planes.signalling.as_ref().or(state.planes.sandbox.as_ref())?;
+    state
+        .planes
+        .signalling
+        .as_ref()
+        .or(state.planes.sandbox.as_ref())?;
     let address = visit.media_url().replacen("ws", "http", 1);
-    Some(format!("{}/call#code={code}", address.trim_end_matches('/')))
+    Some(format!(
+        "{}/call#code={code}",
+        address.trim_end_matches('/')
+    ))
 }
 
 /// A QR code as SVG, dark on light whatever the page is.

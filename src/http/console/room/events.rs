@@ -20,7 +20,13 @@ use crate::http::state::AppState;
 /// Events that the page keeps.
 const KEPT: u32 = 50;
 /// The fields of a payload that the first words of its line tell already.
-const SAID: [&str; 5] = ["type", "project_id", "room", "occurred_at", "namespaced_room"];
+const SAID: [&str; 5] = [
+    "type",
+    "project_id",
+    "room",
+    "occurred_at",
+    "namespaced_room",
+];
 
 impl RoomPage<'_> {
     pub(super) fn events(&self) -> Markup {
@@ -57,7 +63,11 @@ pub async fn stream(visit: Visit) -> Answer {
         state: visit.state,
         request: visit.request,
     };
-    Ok(event_stream::open(&state, &request, stream::unfold(watch, next)))
+    Ok(event_stream::open(
+        &state,
+        &request,
+        stream::unfold(watch, next),
+    ))
 }
 
 async fn next(mut watch: Watch) -> Option<(String, Watch)> {
@@ -80,8 +90,14 @@ async fn next(mut watch: Watch) -> Option<(String, Watch)> {
 
 fn line(event: &CommittedEvent) -> Markup {
     let payload: Value = serde_json::from_str(&event.payload).unwrap_or_default();
-    let occurred_at: Option<Timestamp> = payload["occurred_at"].as_str().and_then(|text| text.parse().ok());
-    let rest = payload.as_object().into_iter().flatten().filter(|(name, _)| !SAID.contains(&name.as_str()));
+    let occurred_at: Option<Timestamp> = payload["occurred_at"]
+        .as_str()
+        .and_then(|text| text.parse().ok());
+    let rest = payload
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !SAID.contains(&name.as_str()));
     html! {
         li {
             (time(occurred_at)) " " strong { (event.event_type) }

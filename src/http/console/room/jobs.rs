@@ -24,7 +24,11 @@ use crate::http::v1::recordings::{self, Recording};
 
 /// Rows of each kind that are shown.
 const SHOWN: u32 = 10;
-const LAYOUTS: [(&str, &str); 3] = [("speaker", "speaker"), ("grid", "grid"), ("single-speaker", "single speaker")];
+const LAYOUTS: [(&str, &str); 3] = [
+    ("speaker", "speaker"),
+    ("grid", "grid"),
+    ("single-speaker", "single speaker"),
+];
 
 /// The routes of the actions.
 pub fn routes() -> Vec<Route> {
@@ -39,14 +43,37 @@ impl RoomPage<'_> {
     /// What runs, and what has run last.
     pub(super) async fn jobs(&self) -> Result<Markup, ApiError> {
         let mut rows = Vec::new();
-        for Recording { head, status, filepath, tail, .. } in self.listed(egress::list::<Recording>).await? {
+        for Recording {
+            head,
+            status,
+            filepath,
+            tail,
+            ..
+        } in self.listed(egress::list::<Recording>).await?
+        {
             let path = format!("/projects/{}/recordings/{}", self.project, head.egress_id);
-            rows.push(self.job::<Recording>(&head, status, &tail, &html! { a href=(path) { (filepath) } }));
+            rows.push(self.job::<Recording>(
+                &head,
+                status,
+                &tail,
+                &html! { a href=(path) { (filepath) } },
+            ));
         }
-        for Broadcast { head, urls, status, tail } in self.listed(egress::list::<Broadcast>).await? {
+        for Broadcast {
+            head,
+            urls,
+            status,
+            tail,
+        } in self.listed(egress::list::<Broadcast>).await?
+        {
             rows.push(self.job::<Broadcast>(&head, status, &tail, &html! { (urls.join(", ")) }));
         }
-        rows.extend(self.listed(ingress::list).await?.iter().map(|one| self.ingress(one)));
+        rows.extend(
+            self.listed(ingress::list)
+                .await?
+                .iter()
+                .map(|one| self.ingress(one)),
+        );
         Ok(html! {
             @if !rows.is_empty() {
                 h2 { "Recordings, broadcasts, ingress" }
@@ -62,7 +89,10 @@ impl RoomPage<'_> {
         I: FromRequest,
         T: 'static,
     {
-        let call = self.visit.call(list, self.project).query("room", Some(self.name()));
+        let call = self
+            .visit
+            .call(list, self.project)
+            .query("room", Some(self.name()));
         Ok(call.page(SHOWN, 0).send().await?.items)
     }
 
@@ -86,7 +116,10 @@ impl RoomPage<'_> {
     }
 
     fn ingress(&self, ingress: &IngressJson) -> Vec<Markup> {
-        let path = format!("/projects/{}/ingress/{}/delete", self.project, ingress.ingress_id);
+        let path = format!(
+            "/projects/{}/ingress/{}/delete",
+            self.project, ingress.ingress_id
+        );
         vec![
             html! { "ingress" },
             badge(ingress.status.as_str()),
@@ -161,7 +194,12 @@ async fn record(visit: Visit) -> Answer {
     if let Some(destination) = visit.optional("destination") {
         body["destination"] = json!(destination);
     }
-    visit.call(recordings::start, &project).path("name", &name).body(body).send().await?;
+    visit
+        .call(recordings::start, &project)
+        .path("name", &name)
+        .body(body)
+        .send()
+        .await?;
     Ok(visit.done(&room_path(&project, &name), "recording-started"))
 }
 
@@ -174,7 +212,12 @@ async fn broadcast(visit: Visit) -> Answer {
     if let Some(url) = visit.optional("url") {
         body["urls"] = json!([url]);
     }
-    visit.call(broadcasts::start, &project).path("name", &name).body(body).send().await?;
+    visit
+        .call(broadcasts::start, &project)
+        .path("name", &name)
+        .body(body)
+        .send()
+        .await?;
     Ok(visit.done(&room_path(&project, &name), "broadcast-started"))
 }
 
@@ -183,7 +226,12 @@ async fn create_ingress(visit: Visit) -> Answer {
     let body = json!({
         "input_type": visit.field("input_type"), "participant_identity": visit.field("participant_identity")
     });
-    let Json(created) = visit.call(ingress::create, &project.id).path("name", &name).body(body).send().await?;
+    let Json(created) = visit
+        .call(ingress::create, &project.id)
+        .path("name", &name)
+        .body(body)
+        .send()
+        .await?;
     let content = html! {
         h1 { "Ingress endpoint" }
         (secret("The stream key", created.stream_key.reveal()))
@@ -194,5 +242,10 @@ async fn create_ingress(visit: Visit) -> Answer {
         ]))
         p { a href=(room_path(&project.id, &name)) { "Back to the room" } }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/ingress"), "Ingress endpoint", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/ingress"),
+        "Ingress endpoint",
+        &content,
+    )))
 }

@@ -50,14 +50,34 @@ struct RoomPage<'a> {
 
 impl RoomPage<'_> {
     async fn read<'a>(visit: &'a Visit, project: &'a ProjectId) -> Result<RoomPage<'a>, ApiError> {
-        let Json(room) = visit.call(rooms::get, project).path("name", &visit.param("name")).send().await?;
-        let mut page = RoomPage { visit, project, room, roles: Vec::new(), destinations: Vec::new() };
+        let Json(room) = visit
+            .call(rooms::get, project)
+            .path("name", &visit.param("name"))
+            .send()
+            .await?;
+        let mut page = RoomPage {
+            visit,
+            project,
+            room,
+            roles: Vec::new(),
+            destinations: Vec::new(),
+        };
         if let Some(id) = &page.room.template_id {
             // A template that was deleted has neither.
-            if let Ok(Json(template)) = visit.call(templates::get, project).path("id", id.as_str()).send().await {
+            if let Ok(Json(template)) = visit
+                .call(templates::get, project)
+                .path("id", id.as_str())
+                .send()
+                .await
+            {
                 page.roles = template.roles.into_keys().collect();
             }
-            if let Ok(Json(listed)) = visit.call(destinations::list, project).path("id", id.as_str()).send().await {
+            if let Ok(Json(listed)) = visit
+                .call(destinations::list, project)
+                .path("id", id.as_str())
+                .send()
+                .await
+            {
                 page.destinations = listed.destinations;
             }
         }
@@ -74,12 +94,20 @@ impl RoomPage<'_> {
 
     /// A path below the room's.
     fn path(&self, rest: &str) -> String {
-        format!("/projects/{}/rooms/{}{rest}", self.project, encoded(self.name()))
+        format!(
+            "/projects/{}/rooms/{}{rest}",
+            self.project,
+            encoded(self.name())
+        )
     }
 
     /// The room's actor, if it has one.
     async fn actor(&self) -> Option<ActorView> {
-        self.visit.state.tree.actor(&format!("{}/room/{}", self.project, self.name())).await
+        self.visit
+            .state
+            .tree
+            .actor(&format!("{}/room/{}", self.project, self.name()))
+            .await
     }
 
     fn head(&self) -> Markup {
@@ -89,7 +117,9 @@ impl RoomPage<'_> {
             cap => cap.to_string(),
         };
         let template = match &room.template_id {
-            Some(id) => html! { a href={ "/projects/" (self.project) "/templates/" (id) } { (id) } },
+            Some(id) => {
+                html! { a href={ "/projects/" (self.project) "/templates/" (id) } { (id) } }
+            }
             None => nothing(),
         };
         let ended = ("Ended", time(room.ended_at));
@@ -127,7 +157,11 @@ impl RoomPage<'_> {
 async fn show(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let page = RoomPage::read(&visit, &project.id).await?;
-    let actor = if page.is_open() { page.actor().await } else { None };
+    let actor = if page.is_open() {
+        page.actor().await
+    } else {
+        None
+    };
     let participants = page.participants(actor.as_ref()).await;
     let jobs = page.jobs().await?;
     let codes = page.codes().await?;
@@ -144,12 +178,21 @@ async fn show(visit: Visit) -> Answer {
         (codes)
         (page.metadata())
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, ""), page.name(), &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, ""),
+        page.name(),
+        &content,
+    )))
 }
 
 async fn end(visit: Visit) -> Answer {
     let (project, name) = (visit.project_id()?, visit.param("name"));
-    visit.call(rooms::end, &project).path("name", &name).send().await?;
+    visit
+        .call(rooms::end, &project)
+        .path("name", &name)
+        .send()
+        .await?;
     Ok(visit.done(&room_path(&project, &name), "room-ended"))
 }
 

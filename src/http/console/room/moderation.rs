@@ -18,9 +18,18 @@ use crate::http::v1::{moderation, role_changes};
 /// The routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
-        route::action("/projects/{project}/rooms/{name}/participants/{identity}/mute", mute),
-        route::action("/projects/{project}/rooms/{name}/participants/{identity}/role", change_role),
-        route::action("/projects/{project}/rooms/{name}/participants/{identity}/remove", remove),
+        route::action(
+            "/projects/{project}/rooms/{name}/participants/{identity}/mute",
+            mute,
+        ),
+        route::action(
+            "/projects/{project}/rooms/{name}/participants/{identity}/role",
+            change_role,
+        ),
+        route::action(
+            "/projects/{project}/rooms/{name}/participants/{identity}/remove",
+            remove,
+        ),
         route::action("/projects/{project}/rooms/{name}/message", send_message),
     ]
 }
@@ -50,7 +59,9 @@ fn on_participant<H: Handler<I>, I: FromRequest>(
     handler: H,
 ) -> Result<OperatorCall<H::Success>, ApiError> {
     let call = visit.call(handler, &visit.project_id()?);
-    Ok(call.path("name", &visit.param("name")).path("identity", &visit.param("identity")))
+    Ok(call
+        .path("name", &visit.param("name"))
+        .path("identity", &visit.param("identity")))
 }
 
 fn done(visit: &Visit, note: &'static str) -> Answer {
@@ -58,13 +69,20 @@ fn done(visit: &Visit, note: &'static str) -> Answer {
 }
 
 async fn mute(visit: Visit) -> Answer {
-    let body = json!({"track_sid": visit.field("track_sid"), "muted": visit.field("muted") == "true"});
-    on_participant(&visit, moderation::mute)?.body(body).send().await?;
+    let body =
+        json!({"track_sid": visit.field("track_sid"), "muted": visit.field("muted") == "true"});
+    on_participant(&visit, moderation::mute)?
+        .body(body)
+        .send()
+        .await?;
     done(&visit, "track-muted")
 }
 
 async fn change_role(visit: Visit) -> Answer {
-    on_participant(&visit, role_changes::change)?.body(json!({"role": visit.field("role")})).send().await?;
+    on_participant(&visit, role_changes::change)?
+        .body(json!({"role": visit.field("role")}))
+        .send()
+        .await?;
     done(&visit, "role-changed")
 }
 
@@ -81,7 +99,9 @@ async fn send_message(visit: Visit) -> Answer {
     if let Some(identity) = visit.optional("to") {
         body["destination_identities"] = json!([identity]);
     }
-    let call = visit.call(moderation::send_data, &visit.project_id()?).path("name", &visit.param("name"));
+    let call = visit
+        .call(moderation::send_data, &visit.project_id()?)
+        .path("name", &visit.param("name"));
     call.body(body).send().await?;
     done(&visit, "message-sent")
 }

@@ -49,15 +49,23 @@ impl RoomPage<'_> {
         if !self.is_open() {
             return Markup::default();
         }
-        let call = self.visit.call(participants::list, self.project).path("name", self.name());
+        let call = self
+            .visit
+            .call(participants::list, self.project)
+            .path("name", self.name());
         let listed = match call.page(SHOWN, 0).send().await {
             Ok(listed) => listed,
             Err(error) => return layout::problem(&error.problem),
         };
         let media = actor.and_then(|actor| actor.media.as_ref());
-        let media = media.and_then(|media| Vec::<Measured>::deserialize(media).ok()).unwrap_or_default();
+        let media = media
+            .and_then(|media| Vec::<Measured>::deserialize(media).ok())
+            .unwrap_or_default();
         let row = |participant: &Participant| {
-            self.row(participant, media.iter().find(|one| one.sid == participant.sid.as_str()))
+            self.row(
+                participant,
+                media.iter().find(|one| one.sid == participant.sid.as_str()),
+            )
         };
         let participants = &listed.items;
         html! {
@@ -73,8 +81,20 @@ impl RoomPage<'_> {
     }
 
     fn row(&self, participant: &Participant, media: Option<&Measured>) -> Vec<Markup> {
-        let Participant { identity, name, state, kind, joined_at, .. } = participant;
-        let path = |action: &str| self.path(&format!("/participants/{}/{action}", encoded(identity.as_str())));
+        let Participant {
+            identity,
+            name,
+            state,
+            kind,
+            joined_at,
+            ..
+        } = participant;
+        let path = |action: &str| {
+            self.path(&format!(
+                "/participants/{}/{action}",
+                encoded(identity.as_str())
+            ))
+        };
         vec![
             html! {
                 strong { (identity) }
@@ -88,11 +108,24 @@ impl RoomPage<'_> {
             self.role(participant, &path("role")),
             self.tracks(participant, media, &path("mute")),
             connection(media),
-            danger(self.visit, &path("remove"), "Remove", &format!("Disconnect {identity}?")),
+            danger(
+                self.visit,
+                &path("remove"),
+                "Remove",
+                &format!("Disconnect {identity}?"),
+            ),
         ]
     }
 
-    fn role(&self, Participant { identity, attributes, .. }: &Participant, path: &str) -> Markup {
+    fn role(
+        &self,
+        Participant {
+            identity,
+            attributes,
+            ..
+        }: &Participant,
+        path: &str,
+    ) -> Markup {
         let held = attributes.get(ROLE_ATTRIBUTE).map_or("", String::as_str);
         if self.roles.is_empty() {
             return html! { @if held.is_empty() { (nothing()) } @else { (held) } };
@@ -112,7 +145,9 @@ impl RoomPage<'_> {
     }
 
     fn tracks(&self, participant: &Participant, media: Option<&Measured>, path: &str) -> Markup {
-        let Participant { identity, tracks, .. } = participant;
+        let Participant {
+            identity, tracks, ..
+        } = participant;
         html! {
             @if tracks.is_empty() { (nothing()) }
             @for track in tracks {
@@ -136,8 +171,18 @@ impl RoomPage<'_> {
 
 /// The bitrate of a track, all its layers together; `None` if it is not measured.
 fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
-    let track = media?.published.iter().find(|track| track.sid == sid.as_str())?;
-    Some(track.layers.iter().filter(|layer| layer.live).map(|layer| layer.kbps).sum())
+    let track = media?
+        .published
+        .iter()
+        .find(|track| track.sid == sid.as_str())?;
+    Some(
+        track
+            .layers
+            .iter()
+            .filter(|layer| layer.live)
+            .map(|layer| layer.kbps)
+            .sum(),
+    )
 }
 
 /// The quality of a connection, by its losses and its round trip.
@@ -146,7 +191,9 @@ fn connection(media: Option<&Measured>) -> Markup {
     if transports.is_empty() {
         return nothing();
     }
-    let worst = |value: fn(&Transport) -> Option<f64>| transports.iter().filter_map(value).fold(0.0, f64::max);
+    let worst = |value: fn(&Transport) -> Option<f64>| {
+        transports.iter().filter_map(value).fold(0.0, f64::max)
+    };
     let loss = worst(|one| one.sent_loss).max(worst(|one| one.received_loss));
     let round_trip = worst(|one| one.round_trip_ms);
     let quality = match (loss, round_trip) {

@@ -18,14 +18,23 @@ const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/templates/{id}/destinations", create),
-        route::action("/projects/{project}/templates/{id}/destinations/{name}", change),
-        route::action("/projects/{project}/templates/{id}/destinations/{name}/delete", delete),
+        route::action(
+            "/projects/{project}/templates/{id}/destinations/{name}",
+            change,
+        ),
+        route::action(
+            "/projects/{project}/templates/{id}/destinations/{name}/delete",
+            delete,
+        ),
     ]
 }
 
 /// The destinations, each with its configuration without secrets, and the form that creates one.
 pub fn section(visit: &Visit, path: &str, destinations: &[DestinationJson]) -> Markup {
-    let kinds = [("rtmp", "broadcasts (RTMP)"), ("recording", "recordings (object storage)")];
+    let kinds = [
+        ("rtmp", "broadcasts (RTMP)"),
+        ("recording", "recordings (object storage)"),
+    ];
     html! {
         h2 { "Destinations" }
         @if destinations.is_empty() {
@@ -72,30 +81,49 @@ fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
 fn editable(config: &Value) -> String {
     let fields = config.as_object().into_iter().flatten();
     let shown = fields.filter(|(name, value)| *name != "urls" && value.as_str() != Some("***"));
-    let shown: serde_json::Map<_, _> = shown.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if shown.is_empty() { String::new() } else { serde_json::to_string_pretty(&shown).unwrap_or_default() }
+    let shown: serde_json::Map<_, _> = shown
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if shown.is_empty() {
+        String::new()
+    } else {
+        serde_json::to_string_pretty(&shown).unwrap_or_default()
+    }
 }
 
 /// The configuration that a form has.
 fn config(visit: &Visit) -> Result<Value, Problem> {
-    let invalid = |error: serde_json::Error| Problem::invalid("config", format!("must be JSON: {error}"));
+    let invalid =
+        |error: serde_json::Error| Problem::invalid("config", format!("must be JSON: {error}"));
     serde_json::from_str(visit.field("config")).map_err(invalid)
 }
 
 async fn create(visit: Visit) -> Answer {
     let body = json!({"name": visit.field("name"), "kind": visit.field("kind"), "config": config(&visit)?});
-    visit.call(destinations::create, &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
+    visit
+        .call(destinations::create, &visit.project_id()?)
+        .path("id", &visit.param("id"))
+        .body(body)
+        .send()
+        .await?;
     done(&visit, "destination-created")
 }
 
 async fn change(visit: Visit) -> Answer {
-    let call = visit.call(destinations::update, &visit.project_id()?).path("id", &visit.param("id"));
-    call.path("name", &visit.param("name")).body(json!({"config": config(&visit)?})).send().await?;
+    let call = visit
+        .call(destinations::update, &visit.project_id()?)
+        .path("id", &visit.param("id"));
+    call.path("name", &visit.param("name"))
+        .body(json!({"config": config(&visit)?}))
+        .send()
+        .await?;
     done(&visit, "destination-changed")
 }
 
 async fn delete(visit: Visit) -> Answer {
-    let call = visit.call(destinations::delete, &visit.project_id()?).path("id", &visit.param("id"));
+    let call = visit
+        .call(destinations::delete, &visit.project_id()?)
+        .path("id", &visit.param("id"));
     call.path("name", &visit.param("name")).send().await?;
     done(&visit, "destination-deleted")
 }

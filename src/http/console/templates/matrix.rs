@@ -31,7 +31,10 @@ const PERMISSIONS: [(Permission, &str); 9] = [
     (Permission::SendData, "Send data by the server"),
     (Permission::Record, "Record"),
     (Permission::Broadcast, "Broadcast"),
-    (Permission::UpdateOwnMetadata, "Change own name and attributes"),
+    (
+        Permission::UpdateOwnMetadata,
+        "Change own name and attributes",
+    ),
 ];
 
 /// The routes of the actions.
@@ -39,7 +42,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/templates/{id}/permissions", save),
         route::action("/projects/{project}/templates/{id}/roles", add),
-        route::action("/projects/{project}/templates/{id}/roles/{role}/delete", delete),
+        route::action(
+            "/projects/{project}/templates/{id}/roles/{role}/delete",
+            delete,
+        ),
     ]
 }
 
@@ -124,12 +130,21 @@ fn number(role: &RoleName, what: &str, value: i32) -> Markup {
 /// Writes every role of the template, with what the matrix says and all else as it was.
 async fn save(visit: Visit) -> Answer {
     let (project, id) = (visit.project_id()?, visit.param("id"));
-    let Json(mut template) = visit.call(templates::get, &project).path("id", &id).send().await?;
+    let Json(mut template) = visit
+        .call(templates::get, &project)
+        .path("id", &id)
+        .send()
+        .await?;
     for (name, role) in &mut template.roles {
         apply(&visit, name, role)?;
     }
     let body = json!({"roles": template.roles});
-    visit.call(templates::update, &project).path("id", &id).body(body).send().await?;
+    visit
+        .call(templates::update, &project)
+        .path("id", &id)
+        .body(body)
+        .send()
+        .await?;
     done(&visit, "permissions-saved")
 }
 
@@ -138,29 +153,47 @@ fn apply(visit: &Visit, name: &RoleName, role: &mut Role) -> Result<(), Problem>
     if !visit.has(&format!("{name}:priority")) {
         return Ok(());
     }
-    let kinds = KINDS.iter().filter(|(kind, _)| visit.has(&format!("{name}:publish:{kind}")));
+    let kinds = KINDS
+        .iter()
+        .filter(|(kind, _)| visit.has(&format!("{name}:publish:{kind}")));
     role.publish.allowed = kinds.map(|(kind, _)| *kind).collect();
-    role.permissions = RolePermissions::new(|held| visit.has(&format!("{name}:permissions:{held}")));
+    role.permissions =
+        RolePermissions::new(|held| visit.has(&format!("{name}:permissions:{held}")));
     role.hidden = visit.has(&format!("{name}:hidden"));
     role.priority = sent_number(visit, name, "priority")?;
     role.max_peer_count = sent_number(visit, name, "max_peer_count")?;
     Ok(())
 }
 
-fn sent_number<N: TryFrom<i64, Error = String>>(visit: &Visit, name: &RoleName, what: &str) -> Result<N, Problem> {
+fn sent_number<N: TryFrom<i64, Error = String>>(
+    visit: &Visit,
+    name: &RoleName,
+    what: &str,
+) -> Result<N, Problem> {
     let text = visit.field(&format!("{name}:{what}"));
-    let number: i64 = text.parse().map_err(|_| Problem::invalid(format!("{name}.{what}"), "must be a whole number"))?;
-    number.try_into().map_err(|message: String| Problem::invalid(format!("roles.{name}.{what}"), message))
+    let number: i64 = text
+        .parse()
+        .map_err(|_| Problem::invalid(format!("{name}.{what}"), "must be a whole number"))?;
+    number
+        .try_into()
+        .map_err(|message: String| Problem::invalid(format!("roles.{name}.{what}"), message))
 }
 
 async fn add(visit: Visit) -> Answer {
-    let call = visit.call(roles::put, &visit.project_id()?).path("id", &visit.param("id"));
-    call.path("name", visit.field("name")).body(json!({})).send().await?;
+    let call = visit
+        .call(roles::put, &visit.project_id()?)
+        .path("id", &visit.param("id"));
+    call.path("name", visit.field("name"))
+        .body(json!({}))
+        .send()
+        .await?;
     done(&visit, "role-saved")
 }
 
 async fn delete(visit: Visit) -> Answer {
-    let call = visit.call(roles::delete, &visit.project_id()?).path("id", &visit.param("id"));
+    let call = visit
+        .call(roles::delete, &visit.project_id()?)
+        .path("id", &visit.param("id"));
     call.path("name", &visit.param("role")).send().await?;
     done(&visit, "role-deleted")
 }

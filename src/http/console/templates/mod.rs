@@ -31,9 +31,17 @@ pub fn routes() -> Vec<Route> {
 
 async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let listed = visit.call(templates::list, &project.id).page(ROWS, visit.offset()).send().await?;
+    let listed = visit
+        .call(templates::list, &project.id)
+        .page(ROWS, visit.offset())
+        .send()
+        .await?;
     let path = format!("/projects/{}/templates", project.id);
-    let rows: Vec<_> = listed.items.iter().map(|template| row(&path, template)).collect();
+    let rows: Vec<_> = listed
+        .items
+        .iter()
+        .map(|template| row(&path, template))
+        .collect();
     let content = html! {
         h1 { "Templates" }
         @if rows.is_empty() {
@@ -50,7 +58,12 @@ async fn list(visit: Visit) -> Answer {
             }))
         }
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), "Templates", &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/templates"),
+        "Templates",
+        &content,
+    )))
 }
 
 fn row(path: &str, template: &TemplateJson) -> Vec<Markup> {
@@ -67,9 +80,21 @@ fn row(path: &str, template: &TemplateJson) -> Vec<Markup> {
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let id = visit.param("id");
-    let Json(template) = visit.call(templates::get, &project.id).path("id", &id).send().await?;
-    let Json(settings) = visit.call(templates::get_settings, &project.id).path("id", &id).send().await?;
-    let Json(listed) = visit.call(api_destinations::list, &project.id).path("id", &id).send().await?;
+    let Json(template) = visit
+        .call(templates::get, &project.id)
+        .path("id", &id)
+        .send()
+        .await?;
+    let Json(settings) = visit
+        .call(templates::get_settings, &project.id)
+        .path("id", &id)
+        .send()
+        .await?;
+    let Json(listed) = visit
+        .call(api_destinations::list, &project.id)
+        .path("id", &id)
+        .send()
+        .await?;
     let path = format!("/projects/{}/templates/{id}", project.id);
     let content = html! {
         p { a href={ "/projects/" (project.id) "/templates" } { "Templates" } }
@@ -83,11 +108,25 @@ async fn one(visit: Visit) -> Answer {
         (destinations::section(&visit, &path, &listed.destinations))
         (change_form(&visit, &path, &template, &settings))
     };
-    Ok(visit.show(layout::page(&visit, Place::Project(&project, "/templates"), template.name.as_str(), &content)))
+    Ok(visit.show(layout::page(
+        &visit,
+        Place::Project(&project, "/templates"),
+        template.name.as_str(),
+        &content,
+    )))
 }
 
-fn change_form(visit: &Visit, path: &str, template: &TemplateJson, settings: &TemplateSettingsDetail) -> Markup {
-    let regions: Vec<_> = settings.allowed_regions.iter().map(|region| (region.as_str(), region.as_str())).collect();
+fn change_form(
+    visit: &Visit,
+    path: &str,
+    template: &TemplateJson,
+    settings: &TemplateSettingsDetail,
+) -> Markup {
+    let regions: Vec<_> = settings
+        .allowed_regions
+        .iter()
+        .map(|region| (region.as_str(), region.as_str()))
+        .collect();
     html! {
         section.card {
             h2 { "Template" }
@@ -108,23 +147,49 @@ fn change_form(visit: &Visit, path: &str, template: &TemplateJson, settings: &Te
 async fn create(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     let body = json!({"name": visit.field("name")});
-    let Json(created) = visit.call(templates::create, &project).body(body).send().await?;
-    Ok(visit.done(&format!("/projects/{project}/templates/{}", created.id), "template-created"))
+    let Json(created) = visit
+        .call(templates::create, &project)
+        .body(body)
+        .send()
+        .await?;
+    Ok(visit.done(
+        &format!("/projects/{project}/templates/{}", created.id),
+        "template-created",
+    ))
 }
 
 async fn update(visit: Visit) -> Answer {
     let body = json!({"name": visit.field("name"), "settings": {"region": visit.field("region")}});
-    visit.call(templates::update, &visit.project_id()?).path("id", &visit.param("id")).body(body).send().await?;
+    visit
+        .call(templates::update, &visit.project_id()?)
+        .path("id", &visit.param("id"))
+        .body(body)
+        .send()
+        .await?;
     done(&visit, "template-changed")
 }
 
 async fn delete(visit: Visit) -> Answer {
     let project = visit.project_id()?;
-    visit.call(templates::delete, &project).path("id", &visit.param("id")).send().await?;
-    Ok(visit.done(&format!("/projects/{project}/templates"), "template-deleted"))
+    visit
+        .call(templates::delete, &project)
+        .path("id", &visit.param("id"))
+        .send()
+        .await?;
+    Ok(visit.done(
+        &format!("/projects/{project}/templates"),
+        "template-deleted",
+    ))
 }
 
 /// Goes back to the template.
 fn done(visit: &Visit, note: &'static str) -> Answer {
-    Ok(visit.done(&format!("/projects/{}/templates/{}", visit.project_id()?, visit.param("id")), note))
+    Ok(visit.done(
+        &format!(
+            "/projects/{}/templates/{}",
+            visit.project_id()?,
+            visit.param("id")
+        ),
+        note,
+    ))
 }

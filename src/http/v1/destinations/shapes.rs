@@ -3,7 +3,9 @@
 
 #![expect(dead_code, reason = "these types only describe")]
 
-use conclave_model::destination::{AzureInput, AzureWord, GcpInput, GcpWord, HIDDEN, S3Input, S3Word, StorageText};
+use conclave_model::destination::{
+    AzureInput, AzureWord, GcpInput, GcpWord, HIDDEN, S3Input, S3Word, StorageText,
+};
 use conclave_model::http_url::HttpUrl;
 use conclave_model::rtmp::RtmpUrl;
 use conclave_model::{BucketName, DestinationName, StorageLabel};
@@ -228,16 +230,24 @@ pub struct NewSessionToken;
 
 impl PartialSchema for NewSessionToken {
     fn schema() -> RefOr<Schema> {
-        new_secret("A session token, or an empty text for none; `***` is none.", 0)
+        new_secret(
+            "A session token, or an empty text for none; `***` is none.",
+            0,
+        )
     }
 }
 
 impl ToSchema for NewSessionToken {}
 
 fn new_secret(doc: &str, min_length: usize) -> RefOr<Schema> {
-    let text = ObjectBuilder::new().schema_type(Type::String).description(Some(doc)).min_length(Some(min_length));
+    let text = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(doc))
+        .min_length(Some(min_length));
     let not_hidden = Extensions::from_iter([("not", json!({"const": HIDDEN}))]);
-    text.pattern(Some(r"^[^\u0000]*$")).extensions(Some(not_hidden)).into()
+    text.pattern(Some(r"^[^\u0000]*$"))
+        .extensions(Some(not_hidden))
+        .into()
 }
 
 /// The keyword `oneOf` of a change: with a kind, the configuration is of that kind.

@@ -55,7 +55,9 @@ pub fn attack(options: &AttackOptions) -> Result<Done, BenchError> {
     let until = Instant::now() + Duration::from_secs_f64(options.seconds);
     match options.attack {
         Attack::EmptyPackets => stranger::send_packets(options, until, &[0; 2 * 32 * 1024]),
-        Attack::StrangePackets => stranger::send_packets(options, until, &stranger::packets_without_meaning()),
+        Attack::StrangePackets => {
+            stranger::send_packets(options, until, &stranger::packets_without_meaning())
+        }
         Attack::JoinRequests => stranger::ask_to_join(options, until),
         Attack::PipelinedUnread => stranger::pipeline_unread(options, until),
         Attack::Pipelined => stranger::pipeline(options, until),

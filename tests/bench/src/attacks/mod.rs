@@ -116,7 +116,9 @@ pub fn run(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
         println!("{}", serde_json::to_string(&attack(options)?)?);
         return Ok(true);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let mut outcomes = Vec::new();
     for attack in Attack::value_variants() {
         if !options.only.is_empty() && !options.only.contains(attack) {
@@ -125,21 +127,30 @@ pub fn run(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
         if !options.json {
             println!("{}", attack.name());
         }
-        let outcome = runtime.block_on(measure(conclave, *attack, Duration::from_secs(options.seconds)))?;
+        let outcome = runtime.block_on(measure(
+            conclave,
+            *attack,
+            Duration::from_secs(options.seconds),
+        ))?;
         if !options.json {
             outcome.print();
         }
         outcomes.push(outcome);
     }
     if options.json {
-        println!("{:#}", Value::from_iter(outcomes.iter().map(Outcome::to_json)));
+        println!(
+            "{:#}",
+            Value::from_iter(outcomes.iter().map(Outcome::to_json))
+        );
     }
     Ok(outcomes.iter().all(|outcome| outcome.broken().is_empty()))
 }
 
 impl Attack {
     fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
     }
 }
 
@@ -151,9 +162,17 @@ async fn measure(conclave: &Path, attack: Attack, time: Duration) -> Result<Outc
     let neighbour = Neighbour::start(&deployment).await?;
     let quiet = neighbour.observe(&deployment, time / 2).await?;
     let before = deployment.server.resident()?;
-    let attacker = Helper::start(&attacker_arguments(&deployment, attack, &token, BEGIN + time))?;
+    let attacker = Helper::start(&attacker_arguments(
+        &deployment,
+        attack,
+        &token,
+        BEGIN + time,
+    ))?;
     tokio::time::sleep(BEGIN).await;
-    let (during, most) = tokio::join!(neighbour.observe(&deployment, time), most_memory(&deployment.server, time));
+    let (during, most) = tokio::join!(
+        neighbour.observe(&deployment, time),
+        most_memory(&deployment.server, time)
+    );
     let attacker: Value = serde_json::from_str(&attacker.output().await?)?;
     tokio::time::sleep(RECOVERY).await;
     let afterwards = neighbour.observe(&deployment, time / 2).await?;
@@ -167,7 +186,12 @@ async fn measure(conclave: &Path, attack: Attack, time: Duration) -> Result<Outc
     })
 }
 
-fn attacker_arguments(deployment: &Deployment, attack: Attack, token: &str, time: Duration) -> Vec<String> {
+fn attacker_arguments(
+    deployment: &Deployment,
+    attack: Attack,
+    token: &str,
+    time: Duration,
+) -> Vec<String> {
     vec![
         "attacks".into(),
         "attack".into(),

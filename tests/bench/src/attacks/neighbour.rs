@@ -58,23 +58,49 @@ impl Neighbour {
     /// Starts the call, and waits until its participants are connected.
     pub async fn start(deployment: &Deployment) -> Result<Self, BenchError> {
         let server = deployment.server.api().parse()?;
-        let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| deployment.token_of_second("call", name));
+        let [alice, bob, carol] =
+            ["alice", "bob", "carol"].map(|name| deployment.token_of_second("call", name));
         let (publishers, listener) = ([alice.await?, bob.await?], carol.await?);
-        let call =
-            Observer::start("call", move || Call::start(server, &publishers), Call::observe, Call::go_on).await?;
-        let joining = move || Ok(Joining { server, token: listener, load: Load::new()? });
+        let call = Observer::start(
+            "call",
+            move || Call::start(server, &publishers),
+            Call::observe,
+            Call::go_on,
+        )
+        .await?;
+        let joining = move || {
+            Ok(Joining {
+                server,
+                token: listener,
+                load: Load::new()?,
+            })
+        };
         let joins = Observer::start("joins", joining, Joining::observe, |_| {
             thread::sleep(LOOK);
             Ok(())
         });
-        Ok(Self { call, joins: joins.await? })
+        Ok(Self {
+            call,
+            joins: joins.await?,
+        })
     }
 
     /// Observes the call, joins and requests for a time.
-    pub async fn observe(&self, deployment: &Deployment, time: Duration) -> Result<Observed, BenchError> {
-        let (api, joins, longest_gap) =
-            tokio::join!(deployment.probe(time), self.joins.observe(time), self.call.observe(time));
-        Ok(Observed { api: api?, joins: joins?, longest_gap: longest_gap? })
+    pub async fn observe(
+        &self,
+        deployment: &Deployment,
+        time: Duration,
+    ) -> Result<Observed, BenchError> {
+        let (api, joins, longest_gap) = tokio::join!(
+            deployment.probe(time),
+            self.joins.observe(time),
+            self.call.observe(time)
+        );
+        Ok(Observed {
+            api: api?,
+            joins: joins?,
+            longest_gap: longest_gap?,
+        })
     }
 }
 
@@ -91,30 +117,35 @@ impl<T: Send + 'static> Observer<T> {
     ) -> Result<Self, BenchError> {
         let (sender, requests) = mpsc::channel::<(Duration, oneshot::Sender<_>)>();
         let (started, has_started) = oneshot::channel();
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let mut observed = match make() {
-                Ok(made) => made,
-                Err(error) => return drop(started.send(Err(error.to_string()))),
-            };
-            let _ = started.send(Ok(()));
-            loop {
-                match requests.try_recv() {
-                    Ok((time, answer)) => {
-                        let seen = observe(&mut observed, time).map_err(|error| error.to_string());
-                        let _ = answer.send(seen);
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                let mut observed = match make() {
+                    Ok(made) => made,
+                    Err(error) => return drop(started.send(Err(error.to_string()))),
+                };
+                let _ = started.send(Ok(()));
+                loop {
+                    match requests.try_recv() {
+                        Ok((time, answer)) => {
+                            let seen =
+                                observe(&mut observed, time).map_err(|error| error.to_string());
+                            let _ = answer.send(seen);
+                        }
+                        Err(mpsc::TryRecvError::Empty) if go_on(&mut observed).is_ok() => {}
+                        Err(_) => return,
                     }
-                    Err(mpsc::TryRecvError::Empty) if go_on(&mut observed).is_ok() => {}
-                    Err(_) => return,
                 }
-            }
-        })?;
+            })?;
         has_started.await??;
         Ok(Self(sender))
     }
 
     async fn observe(&self, time: Duration) -> Result<T, BenchError> {
         let (answer, seen) = oneshot::channel();
-        self.0.send((time, answer)).map_err(|_| "the call has ended")?;
+        self.0
+            .send((time, answer))
+            .map_err(|_| "the call has ended")?;
         Ok(seen.await??)
     }
 }
@@ -144,7 +175,11 @@ impl Call {
         self.0.take_count();
         self.0.run(time)?;
         let count = self.0.take_count();
-        Ok(if count.packets == 0 { time } else { count.longest_silence })
+        Ok(if count.packets == 0 {
+            time
+        } else {
+            count.longest_silence
+        })
     }
 }
 
@@ -164,7 +199,8 @@ impl Joining {
                 Some(took) => joins.longest = joins.longest.max(took),
                 None => joins.failed += 1,
             }
-            self.load.run(next.saturating_duration_since(Instant::now()))?;
+            self.load
+                .run(next.saturating_duration_since(Instant::now()))?;
         }
         Ok(joins)
     }
@@ -173,11 +209,17 @@ impl Joining {
     fn join(&mut self) -> Result<Option<Duration>, BenchError> {
         let begun = Instant::now();
         let listening = Participation::SUBSCRIBER;
-        let Ok(id) = self.load.join(self.server, &self.token, &listening) else { return Ok(None) };
+        let Ok(id) = self.load.join(self.server, &self.token, &listening) else {
+            return Ok(None);
+        };
         while !self.load.client(id)?.is_connected() && begun.elapsed() < PATIENCE {
             self.load.run(Duration::from_millis(1))?;
         }
-        let took = self.load.client(id)?.is_connected().then(|| begun.elapsed());
+        let took = self
+            .load
+            .client(id)?
+            .is_connected()
+            .then(|| begun.elapsed());
         self.load.leave(id)?;
         Ok(took)
     }

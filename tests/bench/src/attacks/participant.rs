@@ -32,7 +32,9 @@ pub fn attack(options: &AttackOptions, attack: Attack, until: Instant) -> Result
         if let Ok(socket) = join(server, &options.token) {
             done.connections += 1;
             let ended = match attack {
-                Attack::DataChannels | Attack::NamedSenders => data::attack(socket, attack, until, &mut done),
+                Attack::DataChannels | Attack::NamedSenders => {
+                    data::attack(socket, attack, until, &mut done)
+                }
                 _ => send_all(socket, attack, until, &mut done),
             };
             done.closed += u64::from(ended.is_err());
@@ -69,7 +71,9 @@ fn send_all(
         socket.send(Message::Binary(message.clone()))?;
         done.note_sent(message.len());
         if rejoins {
-            socket.send(Message::Binary(encode(Request::Leave(LeaveRequest::default()))))?;
+            socket.send(Message::Binary(encode(Request::Leave(
+                LeaveRequest::default(),
+            ))))?;
             break;
         }
         if attack != Attack::Unread {
@@ -81,7 +85,9 @@ fn send_all(
 
 /// Announces the track that the attack is about. Returns its sid.
 fn prepare(socket: &mut WebSocket<TcpStream>, attack: Attack) -> Result<String, BenchError> {
-    let Some(preparation) = preparation(attack) else { return Ok(String::new()) };
+    let Some(preparation) = preparation(attack) else {
+        return Ok(String::new());
+    };
     socket.send(Message::Binary(encode(preparation)))?;
     loop {
         if let Response::TrackPublished(published) = read_message(socket)? {
@@ -106,7 +112,11 @@ fn read_what_is_there(socket: &mut WebSocket<TcpStream>) -> Result<(), BenchErro
     let read = loop {
         match socket.read() {
             Ok(_) => {}
-            Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => break Ok(()),
+            Err(tungstenite::Error::Io(error))
+                if error.kind() == std::io::ErrorKind::WouldBlock =>
+            {
+                break Ok(());
+            }
             Err(error) => break Err(error),
         }
     };
@@ -116,5 +126,9 @@ fn read_what_is_there(socket: &mut WebSocket<TcpStream>) -> Result<(), BenchErro
 
 /// Writes a request.
 pub fn encode(message: Request) -> Bytes {
-    SignalRequest { message: Some(message) }.encode_to_vec().into()
+    SignalRequest {
+        message: Some(message),
+    }
+    .encode_to_vec()
+    .into()
 }

@@ -33,7 +33,11 @@ impl Outcome {
         let mut broken = Vec::new();
         for (when, seen) in [("during", &self.during), ("afterwards", &self.afterwards)] {
             let measured = [
-                ("p99 of requests", seen.api.p99(), API.max(2 * self.quiet.api.p99())),
+                (
+                    "p99 of requests",
+                    seen.api.p99(),
+                    API.max(2 * self.quiet.api.p99()),
+                ),
                 ("a join", seen.joins.longest, JOIN),
                 ("a gap of sound", seen.longest_gap, GAP),
             ];
@@ -48,7 +52,10 @@ impl Outcome {
         }
         let [before, most, _] = self.memory;
         if most > before + MEMORY {
-            broken.push(format!("memory grows by {:.0} MiB", (most - before) / 1024.0));
+            broken.push(format!(
+                "memory grows by {:.0} MiB",
+                (most - before) / 1024.0
+            ));
         }
         broken
     }
@@ -62,7 +69,11 @@ impl Outcome {
 
     pub fn print(&self) {
         println!("  {:<12} {:>10} {:>10} {:>10}", "", "p99", "join", "gap");
-        for (when, seen) in [("quiet", &self.quiet), ("during", &self.during), ("afterwards", &self.afterwards)] {
+        for (when, seen) in [
+            ("quiet", &self.quiet),
+            ("during", &self.during),
+            ("afterwards", &self.afterwards),
+        ] {
             println!(
                 "  {when:<12} {:>7.1} ms {:>7.0} ms {:>7.0} ms",
                 milliseconds(seen.api.p99()),
@@ -71,8 +82,13 @@ impl Outcome {
             );
         }
         let [before, most, after] = self.memory.map(|kib| (kib / 1024.0).round());
-        println!("  memory {before} MiB before, at most {most}, {after} afterwards; the attacker: {}", self.attacker);
-        self.broken().iter().for_each(|promise| println!("  BROKEN {promise}"));
+        println!(
+            "  memory {before} MiB before, at most {most}, {after} afterwards; the attacker: {}",
+            self.attacker
+        );
+        self.broken()
+            .iter()
+            .for_each(|promise| println!("  BROKEN {promise}"));
     }
 }
 

@@ -24,7 +24,11 @@ const PIPELINED: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends bytes to the media port over TCP.
-pub fn send_packets(options: &AttackOptions, until: Instant, bytes: &[u8]) -> Result<Done, BenchError> {
+pub fn send_packets(
+    options: &AttackOptions,
+    until: Instant,
+    bytes: &[u8],
+) -> Result<Done, BenchError> {
     let media = media_port(options)?.to_string();
     on_each_connection(&media, until, |stream, done| send(stream, bytes, done))
 }
@@ -41,26 +45,36 @@ pub fn packets_without_meaning() -> Vec<u8> {
 
 /// Asks to join with a request that inflates to many messages.
 pub fn ask_to_join(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
-    let inflated =
-        JoinRequest { add_track_requests: vec![AddTrackRequest::default(); MESSAGES], ..JoinRequest::default() };
-    let wrapped =
-        WrappedJoinRequest { compression: Compression::Gzip.into(), join_request: gzip(&inflated.encode_to_vec())? };
+    let inflated = JoinRequest {
+        add_track_requests: vec![AddTrackRequest::default(); MESSAGES],
+        ..JoinRequest::default()
+    };
+    let wrapped = WrappedJoinRequest {
+        compression: Compression::Gzip.into(),
+        join_request: gzip(&inflated.encode_to_vec())?,
+    };
     let text = base64(&wrapped.encode_to_vec());
     let head = format!("GET /rtc/v1/validate?access_token=none&join_request={text}");
     let request = request("none", &head, "");
-    on_each_connection(&options.api, until, |stream, done| exchange(stream, &request, done))
+    on_each_connection(&options.api, until, |stream, done| {
+        exchange(stream, &request, done)
+    })
 }
 
 /// Sends pipelined requests for the OpenAPI description until the server reads no further, and holds the connection.
 pub fn pipeline_unread(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let requests = request("none", "GET /openapi.json", "").repeat(PIPELINED);
-    on_each_connection(&options.api, until, |stream, done| send(stream, &requests, done))
+    on_each_connection(&options.api, until, |stream, done| {
+        send(stream, &requests, done)
+    })
 }
 
 /// Sends pipelined requests, and reads what comes.
 pub fn pipeline(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let requests = request("none", "GET /healthz", "").repeat(PIPELINED);
-    on_each_connection(&options.api, until, |stream, done| exchange(stream, &requests, done))
+    on_each_connection(&options.api, until, |stream, done| {
+        exchange(stream, &requests, done)
+    })
 }
 
 /// Guesses the token of the admin listener.
@@ -73,25 +87,38 @@ pub fn guess_admin_tokens(options: &AttackOptions, until: Instant) -> Result<Don
 
 /// Joins, to be told of the media port over TCP, which is no secret.
 fn media_port(options: &AttackOptions) -> Result<SocketAddr, BenchError> {
-    let mut signalling = Signalling::connect(options.api.parse()?, &options.token, [127, 0, 0, 1].into())?;
+    let mut signalling =
+        Signalling::connect(options.api.parse()?, &options.token, [127, 0, 0, 1].into())?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         let candidates: Vec<String> = match signalling.receive()? {
             Some(Response::Trickle(trickle)) => {
                 let init: serde_json::Value = serde_json::from_str(&trickle.candidate_init)?;
-                init["candidate"].as_str().map(str::to_owned).into_iter().collect()
+                init["candidate"]
+                    .as_str()
+                    .map(str::to_owned)
+                    .into_iter()
+                    .collect()
             }
-            Some(Response::Offer(offer)) => {
-                offer.sdp.lines().filter_map(|line| line.strip_prefix("a=")).map(str::to_owned).collect()
-            }
+            Some(Response::Offer(offer)) => offer
+                .sdp
+                .lines()
+                .filter_map(|line| line.strip_prefix("a="))
+                .map(str::to_owned)
+                .collect(),
             Some(_) => Vec::new(),
             None => {
                 std::thread::sleep(Duration::from_millis(1));
                 Vec::new()
             }
         };
-        let parsed = candidates.iter().filter_map(|text| Candidate::from_sdp_string(text).ok());
-        if let Some(tcp) = parsed.into_iter().find(|candidate| candidate.tcptype().is_some()) {
+        let parsed = candidates
+            .iter()
+            .filter_map(|text| Candidate::from_sdp_string(text).ok());
+        if let Some(tcp) = parsed
+            .into_iter()
+            .find(|candidate| candidate.tcptype().is_some())
+        {
             return Ok(tcp.addr());
         }
     }

@@ -44,7 +44,11 @@ pub fn send_messages(options: &AttackOptions, until: Instant) -> Result<Done, Be
         let payload: &[u8] = {
             let mut number = number.lock().map_err(|_| io::ErrorKind::Other)?;
             *number += 1;
-            if number.is_multiple_of(2) { b"" } else { b"ping" }
+            if number.is_multiple_of(2) {
+                b""
+            } else {
+                b"ping"
+            }
         };
         bind(stream, &told)?;
         let message = channel_data(CHANNEL, payload);
@@ -68,7 +72,12 @@ pub fn take_allocations(options: &AttackOptions, until: Instant) -> Result<Done,
         };
         for number in 0..ALLOCATIONS {
             done.connections += 1;
-            let address = Ipv4Addr::new(127, 2, u8::try_from(kept.len() % 250).unwrap_or_default(), 1 + number as u8);
+            let address = Ipv4Addr::new(
+                127,
+                2,
+                u8::try_from(kept.len() % 250).unwrap_or_default(),
+                1 + number as u8,
+            );
             match allocate(&told.server, address) {
                 Ok((socket, bytes)) => {
                     done.note_sent(bytes);
@@ -93,13 +102,22 @@ fn be_told(api: SocketAddr, token: &str) -> Result<Told, BenchError> {
         }
     }
     let (server, worker) = server.zip(worker).ok_or("no TURN server")?;
-    Ok(Told { server, worker, _websocket: websocket })
+    Ok(Told {
+        server,
+        worker,
+        _websocket: websocket,
+    })
 }
 
 /// Returns the address of a candidate for UDP.
 fn udp_candidate(line: &str) -> Option<SocketAddr> {
     let mut fields = line.strip_prefix("a=candidate:")?.split(' ').skip(2);
-    let (protocol, _, host, port) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let (protocol, _, host, port) = (
+        fields.next()?,
+        fields.next()?,
+        fields.next()?,
+        fields.next()?,
+    );
     (protocol == "udp").then(|| format!("{host}:{port}").parse().ok())?
 }
 
@@ -128,7 +146,11 @@ fn exchange(stream: &mut TcpStream, request: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Makes an allocation by UDP. Returns its socket, and the bytes that were sent.
 fn allocate(server: &IceServer, from: Ipv4Addr) -> Result<(UdpSocket, usize), BenchError> {
-    let url = server.urls.iter().find_map(|url| url.strip_suffix("?transport=udp")).ok_or("no TURN server by UDP")?;
+    let url = server
+        .urls
+        .iter()
+        .find_map(|url| url.strip_suffix("?transport=udp"))
+        .ok_or("no TURN server by UDP")?;
     let address: SocketAddr = url.strip_prefix("turn:").ok_or("no address")?.parse()?;
     let socket = UdpSocket::bind((from, 0))?;
     socket.connect(address)?;

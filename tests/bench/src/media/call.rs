@@ -36,7 +36,13 @@ pub struct Shape {
 impl Shape {
     /// Cameras by VP8, and no relays.
     pub const fn new(publishers: usize, subscribers: usize, view: Option<(u32, u32)>) -> Self {
-        Self { publishers, subscribers, view, video: Codec::Vp8, route: Route::Direct }
+        Self {
+            publishers,
+            subscribers,
+            view,
+            video: Codec::Vp8,
+            route: Route::Direct,
+        }
     }
 }
 
@@ -63,8 +69,15 @@ pub struct Measurement {
 impl Call {
     /// Starts a server, on one core if one is named, without clients. They will reach it by a route.
     pub fn start(program: &Program, core: Option<usize>, route: Route) -> Result<Self, BenchError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { server: program.start(core, route)?, load: Load::new()?, runtime, rooms: 0 })
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            server: program.start(core, route)?,
+            load: Load::new()?,
+            runtime,
+            rooms: 0,
+        })
     }
 
     /// Returns tokens for a new room.
@@ -78,7 +91,11 @@ impl Call {
     }
 
     /// Calls the API of the server.
-    pub fn request(&mut self, head: &str, body: &serde_json::Value) -> Result<serde_json::Value, BenchError> {
+    pub fn request(
+        &mut self,
+        head: &str,
+        body: &serde_json::Value,
+    ) -> Result<serde_json::Value, BenchError> {
         self.runtime.block_on(self.server.request(head, body))
     }
 
@@ -88,7 +105,11 @@ impl Call {
         let mut joined = Vec::new();
         for (number, token) in tokens.iter().enumerate() {
             let publishes = (number < shape.publishers).then_some(shape.video);
-            let participation = Participation { publishes, view: shape.view, route: shape.route };
+            let participation = Participation {
+                publishes,
+                view: shape.view,
+                route: shape.route,
+            };
             joined.push(self.load.join(self.server.address, token, &participation)?);
             self.load.run(BETWEEN_JOINS)?;
             if number + 1 == shape.publishers {
@@ -96,7 +117,9 @@ impl Call {
             }
         }
         let publishers = shape.publishers;
-        self.wait_until_received(&joined, |number| 2 * (publishers - usize::from(number < publishers)))?;
+        self.wait_until_received(&joined, |number| {
+            2 * (publishers - usize::from(number < publishers))
+        })?;
         Ok(joined)
     }
 
@@ -116,7 +139,9 @@ impl Call {
                     waiting.push((client.is_connected(), received));
                 }
             }
-            let Some((is_connected, received)) = waiting.first() else { return Ok(()) };
+            let Some((is_connected, received)) = waiting.first() else {
+                return Ok(());
+            };
             if Instant::now() > end {
                 return Err(format!(
                     "{} of {} clients do not receive all media; one is connected: {is_connected}, and has {received} streams",
@@ -130,12 +155,20 @@ impl Call {
     }
 
     /// Measures, after some time that is not measured.
-    pub fn measure(&mut self, warm_up: Duration, time: Duration) -> Result<Measurement, BenchError> {
+    pub fn measure(
+        &mut self,
+        warm_up: Duration,
+        time: Duration,
+    ) -> Result<Measurement, BenchError> {
         self.load.run(warm_up)?;
         self.load.take_count();
         let (cpu, dropped, begun) = (self.cpu()?, self.dropped()?, Instant::now());
         self.load.run(time)?;
-        let (cpu_then, seconds, count) = (self.cpu()?, begun.elapsed().as_secs_f64(), self.load.take_count());
+        let (cpu_then, seconds, count) = (
+            self.cpu()?,
+            begun.elapsed().as_secs_f64(),
+            self.load.take_count(),
+        );
         let dropped_then = self.dropped()?;
         Ok(Measurement {
             seconds,
@@ -150,7 +183,10 @@ impl Call {
     }
 
     fn dropped(&self) -> Result<[u64; 2], BenchError> {
-        Ok([self.server.dropped()?, datagrams::dropped(std::process::id())?])
+        Ok([
+            self.server.dropped()?,
+            datagrams::dropped(std::process::id())?,
+        ])
     }
 }
 
@@ -177,6 +213,7 @@ impl Measurement {
 
     /// The milliseconds within which this percentage of the packets arrived.
     pub fn delay(&self, percent: f64) -> f64 {
-        percentile(&self.count.delays, percent).map_or(f64::NAN, |micros| f64::from(micros) / 1_000.0)
+        percentile(&self.count.delays, percent)
+            .map_or(f64::NAN, |micros| f64::from(micros) / 1_000.0)
     }
 }

@@ -9,8 +9,10 @@ use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 
 /// The calls: a webinar in which all see the best layer, and a meeting in the tiles of a grid.
-const CALLS: [(&str, Shape); 2] =
-    [("1 to 500", Shape::new(1, 500, None)), ("20 by 20", Shape::new(20, 0, Some((384, 216))))];
+const CALLS: [(&str, Shape); 2] = [
+    ("1 to 500", Shape::new(1, 500, None)),
+    ("20 by 20", Shape::new(20, 0, Some((384, 216)))),
+];
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// What a server has done in one of the calls.
@@ -29,7 +31,11 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     let mut figures = Vec::new();
     for (name, shape) in CALLS {
         let own = run(&servers.conclave, shape, pace)?;
-        let other = servers.livekit.as_ref().map(|livekit| run(livekit, shape, pace)).transpose()?;
+        let other = servers
+            .livekit
+            .as_ref()
+            .map(|livekit| run(livekit, shape, pace))
+            .transpose()?;
         figures.extend(compare(name, &own, other.as_ref()));
     }
     Ok(Section {
@@ -50,7 +56,11 @@ fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Outcome, BenchErro
     call.add_room(shape)?;
     let measured = call.measure(WARM_UP, Duration::from_secs(pace.choose(10, 30)))?;
     let [of_server, of_load] = measured.dropped;
-    let receivers = if shape.subscribers > 0 { shape.subscribers } else { shape.publishers };
+    let receivers = if shape.subscribers > 0 {
+        shape.subscribers
+    } else {
+        shape.publishers
+    };
     Ok(Outcome {
         lost: measured.count.missing.saturating_sub(of_load) + of_server,
         kilobits: measured.count.bytes as f64 * 8.0 / 1e3 / measured.seconds / receivers as f64,
@@ -66,7 +76,12 @@ fn compare(name: &str, own: &Outcome, other: Option<&Outcome>) -> [Figure; 4] {
         Some(other) => format!("{own}. LiveKit: {}", of_other(other)),
         None => own,
     };
-    let Outcome { measured, lost, memory, .. } = own;
+    let Outcome {
+        measured,
+        lost,
+        memory,
+        ..
+    } = own;
     let [of_server, of_load] = measured.dropped;
     let dropped = format!(
         "of {} packets; {of_server} datagrams dropped at the server's sockets, {of_load} at the load's",
@@ -78,12 +93,22 @@ fn compare(name: &str, own: &Outcome, other: Option<&Outcome>) -> [Figure; 4] {
             .under(1.0)
             .note(note(dropped, |other| thousands(other.lost as f64))),
         Figure::new(format!("{name}, packets"), measured.rate(), Unit::PerSecond)
-            .note(note(own.work(), |other| format!("{}/s, {}", thousands(other.measured.rate()), other.work()))),
-        Figure::new(format!("{name}, latency p99"), measured.delay(99.0), Unit::Milliseconds)
-            .note(note(median, |other| format!("{:.2} ms", other.measured.delay(99.0)))),
+            .note(note(own.work(), |other| {
+                format!("{}/s, {}", thousands(other.measured.rate()), other.work())
+            })),
+        Figure::new(
+            format!("{name}, latency p99"),
+            measured.delay(99.0),
+            Unit::Milliseconds,
+        )
+        .note(note(median, |other| {
+            format!("{:.2} ms", other.measured.delay(99.0))
+        })),
         Figure::new(format!("{name}, memory for each"), *memory, Unit::KibiBytes)
             .under(300.0)
-            .note(note(String::new(), |other| format!("{:.2} KiB", other.memory))),
+            .note(note(String::new(), |other| {
+                format!("{:.2} KiB", other.memory)
+            })),
     ]
 }
 
@@ -91,7 +116,10 @@ impl Outcome {
     /// What the receivers get, and the processor time that it takes.
     fn work(&self) -> String {
         let [server, load] = self.measured.shares().map(|share| share * 100.0);
-        format!("{:.0} kbit/s for each receiver; server {server:.0} % and load {load:.0} % of a core", self.kilobits)
+        format!(
+            "{:.0} kbit/s for each receiver; server {server:.0} % and load {load:.0} % of a core",
+            self.kilobits
+        )
     }
 }
 
@@ -100,6 +128,8 @@ impl Outcome {
 fn first_call(call: &mut Call) -> Result<(), BenchError> {
     let joined = call.add_room(Shape::new(1, 1, None))?;
     call.load.run(WARM_UP)?;
-    joined.into_iter().try_for_each(|client| call.load.leave(client))?;
+    joined
+        .into_iter()
+        .try_for_each(|client| call.load.leave(client))?;
     call.load.run(WARM_UP)
 }

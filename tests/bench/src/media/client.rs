@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use livekit_protocol::signal_request::Message as Request;
 use livekit_protocol::signal_response::Message as Response;
 use livekit_protocol::{
-    AddTrackRequest, ParticipantInfo, Ping, SessionDescription, SignalTarget, SimulcastCodec, TrackSource, TrackType,
-    UpdateTrackSettings, VideoLayer,
+    AddTrackRequest, ParticipantInfo, Ping, SessionDescription, SignalTarget, SimulcastCodec,
+    TrackSource, TrackType, UpdateTrackSettings, VideoLayer,
 };
 
 use str0m::format::Codec;
@@ -33,9 +33,16 @@ pub struct Participation {
 
 impl Participation {
     /// One that publishes by VP8, and sends from its own sockets.
-    pub const PUBLISHER: Self = Self { publishes: Some(Codec::Vp8), view: None, route: Route::Direct };
+    pub const PUBLISHER: Self = Self {
+        publishes: Some(Codec::Vp8),
+        view: None,
+        route: Route::Direct,
+    };
     /// One that only receives.
-    pub const SUBSCRIBER: Self = Self { publishes: None, ..Self::PUBLISHER };
+    pub const SUBSCRIBER: Self = Self {
+        publishes: None,
+        ..Self::PUBLISHER
+    };
 }
 
 /// The ids of a client's microphone and camera.
@@ -86,7 +93,11 @@ impl Client {
         };
         let connect = || {
             let relay = match &first {
-                Some(Response::Join(joined)) => Some(Relay::new(&joined.ice_servers, participation.route, server)?),
+                Some(Response::Join(joined)) => Some(Relay::new(
+                    &joined.ice_servers,
+                    participation.route,
+                    server,
+                )?),
                 _ => None,
             };
             Connection::new(settings, from, relay, now)
@@ -110,12 +121,16 @@ impl Client {
 
     /// Says goodbye.
     pub fn leave(&mut self) -> Result<(), BenchError> {
-        self.signalling.send(Request::Leave(livekit_protocol::LeaveRequest::default()))
+        self.signalling
+            .send(Request::Leave(livekit_protocol::LeaveRequest::default()))
     }
 
     /// Returns whether it is connected, also for publishing if it does.
     pub fn is_connected(&self) -> bool {
-        let publishes = self.publisher.as_ref().is_none_or(|publisher| publisher.connection.is_connected);
+        let publishes = self
+            .publisher
+            .as_ref()
+            .is_none_or(|publisher| publisher.connection.is_connected);
         publishes && self.subscriber.is_connected
     }
 
@@ -133,9 +148,19 @@ impl Client {
     }
 
     /// Handles the packets that wait at a socket.
-    pub fn receive_packets(&mut self, of_publisher: bool, buffer: &mut Buffer) -> Result<(), BenchError> {
-        let publisher = self.publisher.as_mut().filter(|_| of_publisher).map(|publisher| &mut publisher.connection);
-        publisher.unwrap_or(&mut self.subscriber).receive(buffer, &mut self.received)
+    pub fn receive_packets(
+        &mut self,
+        of_publisher: bool,
+        buffer: &mut Buffer,
+    ) -> Result<(), BenchError> {
+        let publisher = self
+            .publisher
+            .as_mut()
+            .filter(|_| of_publisher)
+            .map(|publisher| &mut publisher.connection);
+        publisher
+            .unwrap_or(&mut self.subscriber)
+            .receive(buffer, &mut self.received)
     }
 
     /// Sends media that is due, at most `allowed` packets, which are taken from it; and lets time pass.
@@ -151,7 +176,8 @@ impl Client {
         if self.next_ping <= now {
             self.next_ping = now + PING;
             let timestamp = (wall_clock() / 1_000_000).try_into()?;
-            self.signalling.send(Request::PingReq(Ping { timestamp, rtt: 0 }))?;
+            self.signalling
+                .send(Request::PingReq(Ping { timestamp, rtt: 0 }))?;
         }
         self.signalling.flush()
     }
@@ -162,7 +188,9 @@ impl Client {
                 self.identity = joined.participant.ok_or("no participant")?.identity;
                 if let Some(publisher) = &self.publisher {
                     let tracks = tracks(publisher.codec).into_iter();
-                    tracks.map(Request::AddTrack).try_for_each(|track| self.signalling.send(track))?;
+                    tracks
+                        .map(Request::AddTrack)
+                        .try_for_each(|track| self.signalling.send(track))?;
                 }
                 self.ask_for_sizes(&joined.other_participants)
             }
@@ -173,51 +201,80 @@ impl Client {
             },
             Response::Offer(offer) => {
                 let sdp = self.subscriber.accept_offer(&offer.sdp)?;
-                let answer =
-                    SessionDescription { r#type: "answer".to_owned(), sdp, id: offer.id, ..Default::default() };
+                let answer = SessionDescription {
+                    r#type: "answer".to_owned(),
+                    sdp,
+                    id: offer.id,
+                    ..Default::default()
+                };
                 self.signalling.send(Request::Answer(answer))
             }
             Response::Trickle(trickle) => {
                 let candidate: serde_json::Value = serde_json::from_str(&trickle.candidate_init)?;
                 let of_publisher = trickle.target == SignalTarget::Publisher as i32;
-                let publisher = self.publisher.as_mut().filter(|_| of_publisher).map(|of| &mut of.connection);
+                let publisher = self
+                    .publisher
+                    .as_mut()
+                    .filter(|_| of_publisher)
+                    .map(|of| &mut of.connection);
                 let connection = publisher.or((!of_publisher).then_some(&mut self.subscriber));
-                if let (Some(connection), Some(text)) = (connection, candidate["candidate"].as_str()) {
+                if let (Some(connection), Some(text)) =
+                    (connection, candidate["candidate"].as_str())
+                {
                     connection.add_candidate(text);
                 }
                 Ok(())
             }
             Response::Update(update) => self.ask_for_sizes(&update.participants),
-            Response::Leave(leave) => Err(format!("the server ends the session: {:?}", leave.reason()).into()),
+            Response::Leave(leave) => {
+                Err(format!("the server ends the session: {:?}", leave.reason()).into())
+            }
             _ => Ok(()),
         }
     }
 
     /// Offers the publisher connection once all tracks are granted.
     fn offer_when_granted(&mut self) -> Result<(), BenchError> {
-        let Some(publisher) = &mut self.publisher else { return Ok(()) };
+        let Some(publisher) = &mut self.publisher else {
+            return Ok(());
+        };
         publisher.awaited = publisher.awaited.saturating_sub(1);
         if publisher.awaited > 0 {
             return Ok(());
         }
         let (sdp, sections) = publisher.connection.offer(TRACKS, publisher.codec)?;
         publisher.sections = Some(sections);
-        let offer = SessionDescription { r#type: "offer".to_owned(), sdp, id: 1, ..Default::default() };
+        let offer = SessionDescription {
+            r#type: "offer".to_owned(),
+            sdp,
+            id: 1,
+            ..Default::default()
+        };
         self.signalling.send(Request::Offer(offer))
     }
 
     /// Asks for videos in the size at which they are shown.
     fn ask_for_sizes(&mut self, participants: &[ParticipantInfo]) -> Result<(), BenchError> {
-        let Some((width, height)) = self.view else { return Ok(()) };
-        let others = participants.iter().filter(|participant| participant.identity != self.identity);
+        let Some((width, height)) = self.view else {
+            return Ok(());
+        };
+        let others = participants
+            .iter()
+            .filter(|participant| participant.identity != self.identity);
         let videos = others.flat_map(|participant| &participant.tracks);
-        let videos = videos.filter(|track| track.r#type() == TrackType::Video && !self.sized.contains(&track.sid));
+        let videos = videos
+            .filter(|track| track.r#type() == TrackType::Video && !self.sized.contains(&track.sid));
         let new: Vec<_> = videos.map(|track| track.sid.clone()).collect();
         if new.is_empty() {
             return Ok(());
         }
         self.sized.extend_from_slice(&new);
-        let settings = UpdateTrackSettings { track_sids: new, width, height, ..Default::default() };
+        let settings = UpdateTrackSettings {
+            track_sids: new,
+            width,
+            height,
+            ..Default::default()
+        };
         self.signalling.send(Request::TrackSetting(settings))
     }
 }
@@ -234,19 +291,33 @@ impl Publisher {
         }
     }
 
-    fn advance(&mut self, now: Instant, received: &mut Received, allowed: &mut usize) -> Result<(), BenchError> {
+    fn advance(
+        &mut self,
+        now: Instant,
+        received: &mut Received,
+        allowed: &mut usize,
+    ) -> Result<(), BenchError> {
         for rid in received.key_frame_requests.drain(..) {
             self.camera.request_key_frame(rid);
         }
         let sections = self.sections.filter(|_| self.connection.is_connected);
         if let Some(sections) = sections {
-            for packet in self.microphone.due(now).chain(self.camera.due(now)).take(*allowed) {
+            for packet in self
+                .microphone
+                .due(now)
+                .chain(self.camera.due(now))
+                .take(*allowed)
+            {
                 *allowed -= 1;
                 self.connection.send(sections, packet, now);
                 self.connection.advance(now, received)?;
             }
         }
-        if self.connection.timeout <= now { self.connection.advance(now, received) } else { Ok(()) }
+        if self.connection.timeout <= now {
+            self.connection.advance(now, received)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -263,7 +334,11 @@ fn tracks(codec: Codec) -> [AddTrackRequest; 2] {
             height: layer.height,
             bitrate: layer.bitrate,
             spatial_layer: quality,
-            rid: if is_simulcast(codec) { layer.rid.to_owned() } else { String::new() },
+            rid: if is_simulcast(codec) {
+                layer.rid.to_owned()
+            } else {
+                String::new()
+            },
             ..Default::default()
         })
         .collect();

@@ -65,8 +65,18 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     }
     let ratio = with.delay(99.0) / without.delay(99.0);
     let figures = vec![
-        Figure::new("without a recording, p99", without.delay(99.0), Unit::Milliseconds).note(without.note()),
-        Figure::new("with a recording, p99", with.delay(99.0), Unit::Milliseconds).note(with.note()),
+        Figure::new(
+            "without a recording, p99",
+            without.delay(99.0),
+            Unit::Milliseconds,
+        )
+        .note(without.note()),
+        Figure::new(
+            "with a recording, p99",
+            with.delay(99.0),
+            Unit::Milliseconds,
+        )
+        .note(with.note()),
         Figure::new("with, of without", ratio, Unit::Ratio).under(2.0),
     ];
     Ok(Section {
@@ -82,7 +92,10 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
 fn start(call: &mut Call) -> Result<String, BenchError> {
     let body = json!({"type": "room_composite", "layout": "grid"});
     let started = call.request("POST /v1/rooms/room-0/recordings", &body)?;
-    let path = format!("/v1/recordings/{}", started["egress_id"].as_str().ok_or("no id")?);
+    let path = format!(
+        "/v1/recordings/{}",
+        started["egress_id"].as_str().ok_or("no id")?
+    );
     wait_for(call, &path, "active")?;
     Ok(path)
 }

@@ -30,8 +30,14 @@ pub struct Settings {
 impl Settings {
     pub fn new() -> Result<Self, BenchError> {
         let crypto = Arc::new(str0m::crypto::from_feature_flags());
-        let certificate = crypto.dtls_provider.generate_certificate().ok_or("no certificate")?;
-        Ok(Self { crypto, certificate })
+        let certificate = crypto
+            .dtls_provider
+            .generate_certificate()
+            .ok_or("no certificate")?;
+        Ok(Self {
+            crypto,
+            certificate,
+        })
     }
 }
 
@@ -68,7 +74,12 @@ pub struct Sections {
 
 impl Connection {
     /// Makes a connection from an address, or by a relay if there is one.
-    pub fn new(settings: &Settings, address: IpAddr, relay: Option<Relay>, now: Instant) -> Result<Self, BenchError> {
+    pub fn new(
+        settings: &Settings,
+        address: IpAddr,
+        relay: Option<Relay>,
+        now: Instant,
+    ) -> Result<Self, BenchError> {
         let (link, address) = match relay {
             Some(relay) => {
                 let address = relay.address;
@@ -89,9 +100,19 @@ impl Connection {
             .enable_opus(true, false)
             .enable_vp8(true)
             .enable_av1(true);
-        let vp9 = FormatParams { profile_id: Some(0), ..FormatParams::default() };
+        let vp9 = FormatParams {
+            profile_id: Some(0),
+            ..FormatParams::default()
+        };
         let codecs = config.codec_config();
-        codecs.add_config(98.into(), Some(99.into()), Codec::Vp9, Frequency::NINETY_KHZ, None, vp9);
+        codecs.add_config(
+            98.into(),
+            Some(99.into()),
+            Codec::Vp9,
+            Frequency::NINETY_KHZ,
+            None,
+            vp9,
+        );
         let mut rtc = config.build(now);
         rtc.add_local_candidate(Candidate::host(address, "udp")?);
         Ok(Self {
@@ -115,16 +136,34 @@ impl Connection {
     }
 
     /// Offers a microphone and a camera that encodes by a codec, of which the tracks have these ids.
-    pub fn offer(&mut self, [audio, video]: [&str; 2], codec: Codec) -> Result<(String, Sections), BenchError> {
+    pub fn offer(
+        &mut self,
+        [audio, video]: [&str; 2],
+        codec: Codec,
+    ) -> Result<(String, Sections), BenchError> {
         let simulcast = is_simulcast(codec).then(|| {
             let mut simulcast = Simulcast::new();
-            LAYERS.iter().for_each(|layer| simulcast.add_send_layer(SimulcastLayer::new(layer.rid)));
+            LAYERS
+                .iter()
+                .for_each(|layer| simulcast.add_send_layer(SimulcastLayer::new(layer.rid)));
             simulcast
         });
         let mut api = self.rtc.sdp_api();
         let stream = Some("stream".to_owned());
-        let audio = api.add_media(MediaKind::Audio, Direction::SendOnly, stream.clone(), Some(audio.to_owned()), None);
-        let video = api.add_media(MediaKind::Video, Direction::SendOnly, stream, Some(video.to_owned()), simulcast);
+        let audio = api.add_media(
+            MediaKind::Audio,
+            Direction::SendOnly,
+            stream.clone(),
+            Some(audio.to_owned()),
+            None,
+        );
+        let video = api.add_media(
+            MediaKind::Video,
+            Direction::SendOnly,
+            stream,
+            Some(video.to_owned()),
+            simulcast,
+        );
         let (offer, pending) = api.apply().ok_or("nothing to offer")?;
         self.pending = Some(pending);
         Ok((offer.to_sdp_string(), Sections { audio, video }))
@@ -133,21 +172,29 @@ impl Connection {
     /// Handles the answer to the offer.
     pub fn accept_answer(&mut self, sdp: &str) -> Result<(), BenchError> {
         let pending = self.pending.take().ok_or("an answer without an offer")?;
-        self.rtc.sdp_api().accept_answer(pending, SdpAnswer::from_sdp_string(sdp)?)?;
+        self.rtc
+            .sdp_api()
+            .accept_answer(pending, SdpAnswer::from_sdp_string(sdp)?)?;
         self.add_early_candidates();
         Ok(())
     }
 
     /// Answers an offer.
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, BenchError> {
-        let answer = self.rtc.sdp_api().accept_offer(SdpOffer::from_sdp_string(sdp)?)?.to_sdp_string();
+        let answer = self
+            .rtc
+            .sdp_api()
+            .accept_offer(SdpOffer::from_sdp_string(sdp)?)?
+            .to_sdp_string();
         self.add_early_candidates();
         Ok(answer)
     }
 
     /// Adds an address of the server that is not in its description. Those that are not understood are skipped.
     pub fn add_candidate(&mut self, candidate: &str) {
-        let Ok(candidate) = Candidate::from_sdp_string(candidate) else { return };
+        let Ok(candidate) = Candidate::from_sdp_string(candidate) else {
+            return;
+        };
         match &mut self.early {
             Some(early) => early.push(candidate),
             None => self.rtc.add_remote_candidate(candidate),
@@ -163,9 +210,15 @@ impl Connection {
     /// Writes a media packet; [`Connection::advance`] sends it.
     pub fn send(&mut self, sections: Sections, packet: Packet, now: Instant) {
         let is_video = packet.codec.is_video();
-        let mid = if is_video { sections.video } else { sections.audio };
+        let mid = if is_video {
+            sections.video
+        } else {
+            sections.audio
+        };
         let mut codecs = self.rtc.codec_config().params().iter();
-        let Some(payload_type) = codecs.find(|params| params.spec().codec == packet.codec).map(PayloadParams::pt)
+        let Some(payload_type) = codecs
+            .find(|params| params.spec().codec == packet.codec)
+            .map(PayloadParams::pt)
         else {
             return;
         };
@@ -175,23 +228,41 @@ impl Connection {
             ..ExtensionValues::default()
         };
         if let Some(descriptor) = packet.descriptor {
-            extensions.user_values.set(DependencyDescriptor(descriptor.into()));
+            extensions
+                .user_values
+                .set(DependencyDescriptor(descriptor.into()));
         }
         let mut direct = self.rtc.direct_api();
-        let Some(stream) = direct.stream_tx_by_mid(mid, packet.rid) else { return };
-        let write = RtpWrite::new(payload_type, packet.sequence.into(), packet.timestamp, now, packet.payload)
-            .marker(packet.marker)
-            .ext_vals(extensions)
-            .nackable(is_video);
+        let Some(stream) = direct.stream_tx_by_mid(mid, packet.rid) else {
+            return;
+        };
+        let write = RtpWrite::new(
+            payload_type,
+            packet.sequence.into(),
+            packet.timestamp,
+            now,
+            packet.payload,
+        )
+        .marker(packet.marker)
+        .ext_vals(extensions)
+        .nackable(is_video);
         stream.write_rtp(write);
     }
 
     /// Handles the datagrams that wait at the socket.
-    pub fn receive(&mut self, buffer: &mut Buffer, received: &mut Received) -> Result<(), BenchError> {
+    pub fn receive(
+        &mut self,
+        buffer: &mut Buffer,
+        received: &mut Received,
+    ) -> Result<(), BenchError> {
         while let Link::Direct(socket) = &self.link
             && let Some(datagram) = datagrams::receive(socket, buffer).or_else(ignore_refusal)?
         {
-            let datagrams::Datagram { source, arrived, contents } = datagram;
+            let datagrams::Datagram {
+                source,
+                arrived,
+                contents,
+            } = datagram;
             self.handle(source, arrived, contents, received)?;
         }
         Ok(())
@@ -216,7 +287,8 @@ impl Connection {
     ) -> Result<(), BenchError> {
         self.arrived = arrived;
         if let Ok(packet) = Receive::new(Protocol::Udp, source, self.address, contents) {
-            self.rtc.handle_input(Input::Receive(Instant::now(), packet))?;
+            self.rtc
+                .handle_input(Input::Receive(Instant::now(), packet))?;
         }
         self.drain(received)
     }
@@ -236,11 +308,15 @@ impl Connection {
                 }
                 Output::Transmit(packet) => match &mut self.link {
                     // A full buffer loses the packet, as a network would.
-                    Link::Direct(socket) => drop(socket.send_to(&packet.contents, packet.destination)),
+                    Link::Direct(socket) => {
+                        drop(socket.send_to(&packet.contents, packet.destination));
+                    }
                     Link::Relayed(relay) => relay.send(packet.destination, &packet.contents),
                 },
                 Output::Event(Event::RtpPacket(packet)) => received.note(&packet, self.arrived),
-                Output::Event(Event::KeyframeRequest(request)) => received.key_frame_requests.push(request.rid),
+                Output::Event(Event::KeyframeRequest(request)) => {
+                    received.key_frame_requests.push(request.rid);
+                }
                 Output::Event(Event::Connected) => self.is_connected = true,
                 Output::Event(_) => {}
             }
@@ -250,5 +326,9 @@ impl Connection {
 
 /// A server that has gone is noticed by its signalling.
 fn ignore_refusal<'a>(error: io::Error) -> io::Result<Option<datagrams::Datagram<'a>>> {
-    if error.kind() == io::ErrorKind::ConnectionRefused { Ok(None) } else { Err(error) }
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        Ok(None)
+    } else {
+        Err(error)
+    }
 }

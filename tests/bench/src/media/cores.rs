@@ -15,7 +15,9 @@ pub struct Confined {
 pub fn confine() -> Result<Option<Confined>, BenchError> {
     let before = sched_getaffinity(None)?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core));
-    let (Some(server), Some(_)) = (cores.next(), cores.next()) else { return Ok(None) };
+    let (Some(server), Some(_)) = (cores.next(), cores.next()) else {
+        return Ok(None);
+    };
     let mut others = before;
     others.unset(server);
     sched_setaffinity(None, &others)?;
@@ -25,9 +27,15 @@ pub fn confine() -> Result<Option<Confined>, BenchError> {
 /// Confines this thread, and the processes that it starts from now on, to so many cores.
 pub fn confine_all(cores: usize) -> Result<Confined, BenchError> {
     let before = sched_getaffinity(None)?;
-    let found: Vec<_> = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)).take(cores).collect();
+    let found: Vec<_> = (0..CpuSet::MAX_CPU)
+        .filter(|core| before.is_set(*core))
+        .take(cores)
+        .collect();
     stay_on(&found)?;
-    Ok(Confined { before, server: found.first().copied().unwrap_or_default() })
+    Ok(Confined {
+        before,
+        server: found.first().copied().unwrap_or_default(),
+    })
 }
 
 /// Lets this thread, and the processes that it starts from now on, run on these cores only.

@@ -29,7 +29,11 @@ pub struct Cost {
 /// Measures both servers, or Conclave alone.
 pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     let mut figures = Vec::new();
-    let mut lines: Vec<_> = servers.programs().into_iter().map(|program| (program.name(), Vec::new())).collect();
+    let mut lines: Vec<_> = servers
+        .programs()
+        .into_iter()
+        .map(|program| (program.name(), Vec::new()))
+        .collect();
     figures.extend(compare("meeting of 8", MEETING, servers, pace)?.1);
     for audience in pace.choose(&AUDIENCES[1..], &AUDIENCES[..]) {
         let shape = Shape::new(1, *audience, None);
@@ -56,7 +60,12 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
 }
 
 /// Returns the costs of each server, and the figures.
-fn compare(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<(Vec<Cost>, Vec<Figure>), BenchError> {
+fn compare(
+    name: &str,
+    shape: Shape,
+    servers: &Servers,
+    pace: Pace,
+) -> Result<(Vec<Cost>, Vec<Figure>), BenchError> {
     let programs = servers.programs();
     let mut seen: Vec<Vec<Measurement>> = programs.iter().map(|_| Vec::new()).collect();
     for _ in 0..pace.choose(1, 3) {
@@ -64,13 +73,28 @@ fn compare(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<(V
             measurements.push(run(program, shape, pace)?);
         }
     }
-    let costs: Vec<_> = seen.iter().map(|measurements| Cost::new(measurements)).collect();
+    let costs: Vec<_> = seen
+        .iter()
+        .map(|measurements| Cost::new(measurements))
+        .collect();
     let own = &costs[0];
     let mut figures = vec![own.figure(name)];
     if let Some(livekit) = costs.get(1) {
-        let Cost { packet, share, rate } = livekit;
-        let note = format!("LiveKit: {packet:.2} µs, {rate} packets/s, {:.0} % of a core", share * 100.0);
-        let ratio = Figure::new(format!("{name}, of LiveKit's"), own.packet / packet, Unit::Ratio).under(1.0);
+        let Cost {
+            packet,
+            share,
+            rate,
+        } = livekit;
+        let note = format!(
+            "LiveKit: {packet:.2} µs, {rate} packets/s, {:.0} % of a core",
+            share * 100.0
+        );
+        let ratio = Figure::new(
+            format!("{name}, of LiveKit's"),
+            own.packet / packet,
+            Unit::Ratio,
+        )
+        .under(1.0);
         figures.push(ratio.note(note));
     }
     Ok((costs, figures))
@@ -79,21 +103,41 @@ fn compare(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<(V
 impl Cost {
     pub fn new(measurements: &[Measurement]) -> Self {
         let sum = |of: fn(&Measurement) -> f64| measurements.iter().map(of).sum::<f64>();
-        let (cpu, seconds, packets) =
-            (sum(|one| one.cpu[0]), sum(|one| one.seconds), sum(|one| one.count.packets as f64));
-        Self { packet: cpu * 1e6 / packets, share: cpu / seconds, rate: thousands(packets / seconds) }
+        let (cpu, seconds, packets) = (
+            sum(|one| one.cpu[0]),
+            sum(|one| one.seconds),
+            sum(|one| one.count.packets as f64),
+        );
+        Self {
+            packet: cpu * 1e6 / packets,
+            share: cpu / seconds,
+            rate: thousands(packets / seconds),
+        }
     }
 
     pub fn figure(&self, name: &str) -> Figure {
-        let note = format!("{} packets/s, {:.0} % of a core", self.rate, self.share * 100.0);
-        Figure::new(format!("{name}, for each packet"), self.packet, Unit::Microseconds).note(note)
+        let note = format!(
+            "{} packets/s, {:.0} % of a core",
+            self.rate,
+            self.share * 100.0
+        );
+        Figure::new(
+            format!("{name}, for each packet"),
+            self.packet,
+            Unit::Microseconds,
+        )
+        .note(note)
     }
 }
 
 /// Measures a call.
 pub fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Measurement, BenchError> {
     let confined = confine()?;
-    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server), shape.route)?;
+    let mut call = Call::start(
+        program,
+        confined.as_ref().map(|confined| confined.server),
+        shape.route,
+    )?;
     call.add_room(shape)?;
     call.measure(WARM_UP, Duration::from_secs(pace.choose(4, 8)))
 }

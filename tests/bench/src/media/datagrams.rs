@@ -31,13 +31,20 @@ pub struct Datagram<'a> {
 
 impl Buffer {
     pub fn new() -> Self {
-        Self { bytes: vec![0; 2048], control: nix::cmsg_space!(nix::sys::time::TimeSpec) }
+        Self {
+            bytes: vec![0; 2048],
+            control: nix::cmsg_space!(nix::sys::time::TimeSpec),
+        }
     }
 }
 
 /// Opens a socket at a free port of an address.
 pub fn bind(address: IpAddr) -> Result<UdpSocket, BenchError> {
-    let socket = Socket::new(Domain::for_address((address, 0).into()), Type::DGRAM, Some(Protocol::UDP))?;
+    let socket = Socket::new(
+        Domain::for_address((address, 0).into()),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
     // A system that refuses the size uses its largest.
     let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
     socket.set_nonblocking(true)?;
@@ -52,31 +59,49 @@ pub fn receive<'a>(socket: &UdpSocket, buffer: &'a mut Buffer) -> io::Result<Opt
     buffer.control.resize(capacity, 0);
     let mut slices = [IoSliceMut::new(&mut buffer.bytes)];
     let flags = MsgFlags::MSG_DONTWAIT;
-    let (length, source, arrived) =
-        match recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut slices, Some(&mut buffer.control), flags) {
-            Ok(message) => {
-                let source = message.address.ok_or(io::ErrorKind::InvalidData)?;
-                let time = message.cmsgs()?.find_map(|control| match control {
-                    ControlMessageOwned::ScmTimestampns(time) => Some(time),
-                    _ => None,
-                });
-                let time = time.ok_or(io::ErrorKind::InvalidData)?;
-                (message.bytes, source, time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-            }
-            Err(Errno::EAGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+    let (length, source, arrived) = match recvmsg::<SockaddrIn>(
+        socket.as_raw_fd(),
+        &mut slices,
+        Some(&mut buffer.control),
+        flags,
+    ) {
+        Ok(message) => {
+            let source = message.address.ok_or(io::ErrorKind::InvalidData)?;
+            let time = message.cmsgs()?.find_map(|control| match control {
+                ControlMessageOwned::ScmTimestampns(time) => Some(time),
+                _ => None,
+            });
+            let time = time.ok_or(io::ErrorKind::InvalidData)?;
+            (
+                message.bytes,
+                source,
+                time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64,
+            )
+        }
+        Err(Errno::EAGAIN) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
     let source = SocketAddr::from((source.ip(), source.port()));
-    Ok(Some(Datagram { source, arrived, contents: &buffer.bytes[..length] }))
+    Ok(Some(Datagram {
+        source,
+        arrived,
+        contents: &buffer.bytes[..length],
+    }))
 }
 
 /// Returns how many datagrams the UDP sockets of a process have lost because their buffers were full.
 pub fn dropped(process: u32) -> Result<u64, BenchError> {
     let mut inodes = HashSet::new();
     for file in fs::read_dir(format!("/proc/{process}/fd"))? {
-        let Ok(target) = fs::read_link(file?.path()) else { continue };
+        let Ok(target) = fs::read_link(file?.path()) else {
+            continue;
+        };
         let target = target.to_string_lossy().into_owned();
-        inodes.extend(target.strip_prefix("socket:[").map(|inode| inode.trim_end_matches(']').to_owned()));
+        inodes.extend(
+            target
+                .strip_prefix("socket:[")
+                .map(|inode| inode.trim_end_matches(']').to_owned()),
+        );
     }
     let mut dropped = 0;
     for table in ["/proc/net/udp", "/proc/net/udp6"] {
@@ -97,12 +122,20 @@ mod tests {
 
     #[test]
     fn a_datagram_carries_the_time_of_its_arrival() {
-        let (from, to) = (bind([127, 0, 0, 1].into()).unwrap(), bind([127, 0, 0, 1].into()).unwrap());
+        let (from, to) = (
+            bind([127, 0, 0, 1].into()).unwrap(),
+            bind([127, 0, 0, 1].into()).unwrap(),
+        );
         let before = wall_clock();
         from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
         let mut buffer = Buffer::new();
-        let received = receive(&to, &mut buffer).unwrap().expect("loopback delivers at once");
-        assert_eq!((received.contents, received.source), (&b"hello"[..], from.local_addr().unwrap()));
+        let received = receive(&to, &mut buffer)
+            .unwrap()
+            .expect("loopback delivers at once");
+        assert_eq!(
+            (received.contents, received.source),
+            (&b"hello"[..], from.local_addr().unwrap())
+        );
         assert!((before..=wall_clock()).contains(&received.arrived));
         assert!(receive(&to, &mut buffer).unwrap().is_none());
         assert_eq!(dropped(std::process::id()).unwrap(), 0);

@@ -41,18 +41,28 @@ fn time_joins(servers: &Servers, pace: Pace) -> Result<Figure, BenchError> {
     let mut call = Call::start(&servers.conclave, None, Route::Direct)?;
     let mut tokens = call.new_room(ROOM.publishers + timed)?.into_iter();
     for token in tokens.by_ref().take(ROOM.publishers) {
-        let publisher = call.load.join(call.server.address, &token, &Participation::PUBLISHER)?;
-        call.load.run_until("a publisher is connected", PATIENCE, |load| Ok(load.client(publisher)?.is_connected()))?;
+        let publisher = call
+            .load
+            .join(call.server.address, &token, &Participation::PUBLISHER)?;
+        call.load
+            .run_until("a publisher is connected", PATIENCE, |load| {
+                Ok(load.client(publisher)?.is_connected())
+            })?;
     }
     call.load.run(Duration::from_secs(1))?;
     let mut times = Vec::new();
     for token in tokens {
         let next = Instant::now() + BETWEEN_TIMED;
-        let id = call.load.join(call.server.address, &token, &Participation::SUBSCRIBER)?;
-        call.load.run_until("a first frame", PATIENCE, |load| Ok(load.client(id)?.received.first_frame.is_some()))?;
+        let id = call
+            .load
+            .join(call.server.address, &token, &Participation::SUBSCRIBER)?;
+        call.load.run_until("a first frame", PATIENCE, |load| {
+            Ok(load.client(id)?.received.first_frame.is_some())
+        })?;
         times.extend(call.load.client(id)?.received.first_frame);
         call.load.leave(id)?;
-        call.load.run(next.saturating_duration_since(Instant::now()))?;
+        call.load
+            .run(next.saturating_duration_since(Instant::now()))?;
     }
     Ok(first_frame_figure("join to first frame, p99", &times).under(300.0))
 }
@@ -63,7 +73,8 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
     let tokens = call.new_room(ROOM.publishers + 2 * PRESENT)?;
     let (publishers, others) = tokens.split_at(ROOM.publishers);
     for token in publishers {
-        call.load.join(call.server.address, token, &Participation::PUBLISHER)?;
+        call.load
+            .join(call.server.address, token, &Participation::PUBLISHER)?;
     }
     let (begun, mut joins, mut present, mut settled) = (Instant::now(), 0, VecDeque::new(), None);
     let mut first_frames = Vec::new();
@@ -72,7 +83,11 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
             && let Some(oldest) = present.pop_front()
         {
             let received = &call.load.client(oldest)?.received;
-            first_frames.push(received.first_frame.ok_or("a participant has left without a frame")?);
+            first_frames.push(
+                received
+                    .first_frame
+                    .ok_or("a participant has left without a frame")?,
+            );
             call.load.leave(oldest)?;
         }
         present.push_back(call.load.join(
@@ -87,7 +102,10 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
         }
         call.load.take_count();
     }
-    let (before, after) = (settled.ok_or("the run was too short")?, call.server.resident()?);
+    let (before, after) = (
+        settled.ok_or("the run was too short")?,
+        call.server.resident()?,
+    );
     let note = format!(
         "{:.1} and {:.1} MiB, {} joins in {} s",
         before / 1024.0,
@@ -97,13 +115,24 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
     );
     Ok([
         first_frame_figure("first frame while many join, p99", &first_frames),
-        Figure::new("memory at the end, of that after a quarter", after / before, Unit::Ratio).under(1.1).note(note),
+        Figure::new(
+            "memory at the end, of that after a quarter",
+            after / before,
+            Unit::Ratio,
+        )
+        .under(1.1)
+        .note(note),
     ])
 }
 
 /// Sums up the times from joins to first frames.
 fn first_frame_figure(name: &str, times: &[Duration]) -> Figure {
-    let milliseconds = |percent| percentile(times, percent).unwrap_or_default().as_secs_f64() * 1_000.0;
-    let note = format!("median {:.0} ms, longest {:.0} ms", milliseconds(50.0), milliseconds(100.0));
+    let milliseconds =
+        |percent| percentile(times, percent).unwrap_or_default().as_secs_f64() * 1_000.0;
+    let note = format!(
+        "median {:.0} ms, longest {:.0} ms",
+        milliseconds(50.0),
+        milliseconds(100.0)
+    );
     Figure::new(name, milliseconds(99.0), Unit::Milliseconds).note(note)
 }

@@ -54,16 +54,24 @@ pub fn measure(servers: &Servers) -> Result<Section, BenchError> {
 
 /// How often a packet would wait for too long for the server's core alone; `None` if there is only one core.
 fn idle_core() -> Result<Option<Figure>, BenchError> {
-    let Some(confined) = confine()? else { return Ok(None) };
+    let Some(confined) = confine()? else {
+        return Ok(None);
+    };
     let stalls = stalls::measure(confined.server, TIME, Duration::from_secs_f64(ADDED / 1e3))?;
     let name = format!("an idle core, waits of over {ADDED} ms");
     let note = format!("of all moments; the longest wait {:.1?}", stalls.longest);
-    Ok(Some(Figure::new(name, stalls.share * 100.0, Unit::Percent).note(note)))
+    Ok(Some(
+        Figure::new(name, stalls.share * 100.0, Unit::Percent).note(note),
+    ))
 }
 
 fn run(program: &Program) -> Result<Vec<Figure>, BenchError> {
     let confined = confine()?;
-    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server), Route::Direct)?;
+    let mut call = Call::start(
+        program,
+        confined.as_ref().map(|confined| confined.server),
+        Route::Direct,
+    )?;
     let meetings = add_meetings(&mut call)?;
     let Measured { all, undisturbed } = measure_slices(&mut call)?;
     let [server, load] = all.shares().map(|share| share * 100.0);
@@ -80,11 +88,18 @@ fn run(program: &Program) -> Result<Vec<Figure>, BenchError> {
     );
     let rows = [
         Figure::new(format!("{name}, p99"), all.delay(99.0), Unit::Milliseconds).note(note),
-        Figure::new(format!("{name}, p99 undisturbed"), undisturbed.delay(99.0), Unit::Milliseconds)
-            .note(undisturbed_note),
+        Figure::new(
+            format!("{name}, p99 undisturbed"),
+            undisturbed.delay(99.0),
+            Unit::Milliseconds,
+        )
+        .note(undisturbed_note),
     ];
     let is_ours = matches!(program, Program::Conclave(_));
-    Ok(rows.into_iter().map(|row| if is_ours { row.under(ADDED) } else { row }).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| if is_ours { row.under(ADDED) } else { row })
+        .collect())
 }
 
 /// Adds meetings until one more would use more than the wanted load. Returns how many there are.
@@ -112,7 +127,8 @@ struct Measured {
 
 fn measure_slices(call: &mut Call) -> Result<Measured, BenchError> {
     let mut threads = KernelThreads::find()?;
-    let (mut measured, mut was_disturbed, mut before) = (Measured::default(), false, threads.time());
+    let (mut measured, mut was_disturbed, mut before) =
+        (Measured::default(), false, threads.time());
     for _ in 0..SLICES {
         let slice = call.measure(Duration::ZERO, SLICE)?;
         let now = threads.time();

@@ -64,9 +64,12 @@ impl Load {
             self.clients.push(None);
             self.clients.len() - 1
         });
-        let mut client = Client::join(&self.settings, server, address(index), token, participation)?;
+        let mut client =
+            Client::join(&self.settings, server, address(index), token, participation)?;
         for (token, source) in sources(index, &client) {
-            self.poll.registry().register(&mut SourceFd(&source), token, Interest::READABLE)?;
+            self.poll
+                .registry()
+                .register(&mut SourceFd(&source), token, Interest::READABLE)?;
         }
         // The first messages may have come with the response to the handshake.
         client.receive_messages()?;
@@ -76,7 +79,9 @@ impl Load {
 
     /// Lets a client leave.
     pub fn leave(&mut self, id: ClientId) -> Result<(), BenchError> {
-        let Some(mut client) = self.clients.get_mut(id.0).and_then(Option::take) else { return Ok(()) };
+        let Some(mut client) = self.clients.get_mut(id.0).and_then(Option::take) else {
+            return Ok(());
+        };
         client.leave()?;
         for (_, source) in sources(id.0, &client) {
             self.poll.registry().deregister(&mut SourceFd(&source))?;
@@ -86,13 +91,19 @@ impl Load {
 
     /// Returns a client that has not left.
     pub fn client(&self, id: ClientId) -> Result<&Client, BenchError> {
-        self.clients.get(id.0).and_then(Option::as_ref).ok_or_else(|| "the client has left".into())
+        self.clients
+            .get(id.0)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| "the client has left".into())
     }
 
     /// Returns what all clients have received since the last call.
     pub fn take_count(&mut self) -> Count {
         let mut count = Count::default();
-        self.clients.iter_mut().flatten().for_each(|client| count.add(client.received.take()));
+        self.clients
+            .iter_mut()
+            .flatten()
+            .for_each(|client| count.add(client.received.take()));
         count
     }
 
@@ -126,7 +137,10 @@ impl Load {
     fn turn(&mut self) -> Result<(), BenchError> {
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         let wait = self.next_tick.saturating_duration_since(Instant::now());
-        let polled = self.poll.poll(&mut events, Some(wait)).or_else(ignore_interruption);
+        let polled = self
+            .poll
+            .poll(&mut events, Some(wait))
+            .or_else(ignore_interruption);
         let handled = polled.map_err(BenchError::from).and_then(|()| {
             for event in &events {
                 self.handle(event.token())?;
@@ -139,7 +153,13 @@ impl Load {
     }
 
     fn handle(&mut self, token: Token) -> Result<(), BenchError> {
-        let Some(client) = self.clients.get_mut(token.0 / SOURCES).and_then(Option::as_mut) else { return Ok(()) };
+        let Some(client) = self
+            .clients
+            .get_mut(token.0 / SOURCES)
+            .and_then(Option::as_mut)
+        else {
+            return Ok(());
+        };
         match token.0 % SOURCES {
             0 => client.receive_messages(),
             source => client.receive_packets(source == 1, &mut self.buffer),
@@ -152,12 +172,21 @@ impl Load {
             return Ok(());
         }
         self.next_tick = now + TICK;
-        let publishers = self.clients.iter().flatten().filter(|client| client.publisher.is_some()).count();
+        let publishers = self
+            .clients
+            .iter()
+            .flatten()
+            .filter(|client| client.publisher.is_some())
+            .count();
         let due = publishers as f64 * PACKET_RATE * TICK.as_secs_f64();
         let mut allowed = (CATCH_UP * due).ceil() as usize;
         self.first = (self.first + 1) % self.clients.len().max(1);
         let (before, after) = self.clients.split_at_mut(self.first);
-        after.iter_mut().chain(before).flatten().try_for_each(|client| client.advance(now, &mut allowed))
+        after
+            .iter_mut()
+            .chain(before)
+            .flatten()
+            .try_for_each(|client| client.advance(now, &mut allowed))
     }
 }
 
@@ -169,11 +198,26 @@ fn address(index: usize) -> IpAddr {
 
 fn sources(index: usize, client: &Client) -> Vec<(Token, RawFd)> {
     let first = index * SOURCES;
-    let publisher = client.publisher.as_ref().and_then(|publisher| publisher.connection.socket());
-    let sources = [Some(client.signalling.stream().as_raw_fd()), publisher, client.subscriber.socket()];
-    sources.into_iter().zip(first..).filter_map(|(source, token)| Some((Token(token), source?))).collect()
+    let publisher = client
+        .publisher
+        .as_ref()
+        .and_then(|publisher| publisher.connection.socket());
+    let sources = [
+        Some(client.signalling.stream().as_raw_fd()),
+        publisher,
+        client.subscriber.socket(),
+    ];
+    sources
+        .into_iter()
+        .zip(first..)
+        .filter_map(|(source, token)| Some((Token(token), source?)))
+        .collect()
 }
 
 fn ignore_interruption(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+    if error.kind() == io::ErrorKind::Interrupted {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }

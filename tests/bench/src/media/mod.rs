@@ -18,7 +18,11 @@ pub mod load;
 mod payload;
 mod received;
 mod relay;
-#[allow(dead_code, clippy::unwrap_used, reason = "it is made for tests, which use more of it")]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "it is made for tests, which use more of it"
+)]
 #[path = "../../../../turn/tests/support/requests.rs"]
 pub mod requests;
 mod server;
@@ -63,8 +67,14 @@ enum Scenario {
     Joins,
 }
 
-const SCENARIOS: [Scenario; 6] =
-    [Scenario::Cost, Scenario::Variants, Scenario::Latency, Scenario::Capacity, Scenario::Composite, Scenario::Joins];
+const SCENARIOS: [Scenario; 6] = [
+    Scenario::Cost,
+    Scenario::Variants,
+    Scenario::Latency,
+    Scenario::Capacity,
+    Scenario::Composite,
+    Scenario::Joins,
+];
 
 /// The programs that are measured.
 pub struct Servers {
@@ -94,7 +104,9 @@ pub enum Pace {
 
 impl Servers {
     fn programs(&self) -> Vec<&Program> {
-        std::iter::once(&self.conclave).chain(&self.livekit).collect()
+        std::iter::once(&self.conclave)
+            .chain(&self.livekit)
+            .collect()
     }
 }
 
@@ -114,8 +126,13 @@ pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<
         conclave: Program::Conclave(conclave.to_owned()),
         livekit: options.livekit_server.clone().map(Program::Livekit),
     };
-    let pace = if options.quick { Pace::Quick } else { Pace::Full };
-    let is_wanted = |scenario: &Scenario| options.scenarios.is_empty() || options.scenarios.contains(scenario);
+    let pace = if options.quick {
+        Pace::Quick
+    } else {
+        Pace::Full
+    };
+    let is_wanted =
+        |scenario: &Scenario| options.scenarios.is_empty() || options.scenarios.contains(scenario);
     let mut sections = Vec::new();
     for scenario in SCENARIOS.into_iter().filter(is_wanted) {
         let section = match scenario {
@@ -132,7 +149,10 @@ pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<
         sections.push(section);
     }
     if options.json {
-        println!("{:#}", Value::from_iter(sections.iter().map(Section::to_json)));
+        println!(
+            "{:#}",
+            Value::from_iter(sections.iter().map(Section::to_json))
+        );
     }
     if let Some(directory) = report {
         report::write(directory, &sections)?;

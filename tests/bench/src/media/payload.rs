@@ -21,13 +21,24 @@ pub fn head(codec: Codec, part: &Part, layers: &[Layer]) -> Vec<u8> {
 /// Descriptor (RFC 7741), and the header of the frame.
 fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
     let [high, low] = picture_id(part);
-    let mut payload = vec![if part.is_first { 0x90 } else { 0x80 }, 0xf0, high, low, low, 0];
+    let mut payload = vec![
+        if part.is_first { 0x90 } else { 0x80 },
+        0xf0,
+        high,
+        low,
+        low,
+        0,
+    ];
     if part.is_first {
         // The first partition has 16 bytes, so that decoders take the frame, whatever it shows.
         payload.extend([0x10 | u8::from(!part.is_key), 2, 0]);
         if part.is_key {
             payload.extend([0x9d, 0x01, 0x2a]);
-            payload.extend([layer.width, layer.height].into_iter().flat_map(|side| side_of(side).to_le_bytes()));
+            payload.extend(
+                [layer.width, layer.height]
+                    .into_iter()
+                    .flat_map(|side| side_of(side).to_le_bytes()),
+            );
         }
     }
     payload
@@ -37,9 +48,17 @@ fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
 fn vp9(part: &Part, layers: &[Layer]) -> Vec<u8> {
     let has_structure = begins_key_picture(part);
     let [high, low] = picture_id(part);
-    let flags =
-        [(0xb0, true), (0x40, !part.is_key), (0x08, part.is_first), (0x04, part.is_last), (0x02, has_structure)];
-    let flags = flags.into_iter().filter(|(_, is_set)| *is_set).fold(0, |flags, (flag, _)| flags | flag);
+    let flags = [
+        (0xb0, true),
+        (0x40, !part.is_key),
+        (0x08, part.is_first),
+        (0x04, part.is_last),
+        (0x02, has_structure),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter(|(_, is_set)| *is_set)
+        .fold(0, |flags, (flag, _)| flags | flag);
     let mut payload = vec![flags, high, low, part.layer << 1 | u8::from(part.layer > 0)];
     // It refers to the picture before.
     payload.extend((!part.is_key).then_some(2));

@@ -56,11 +56,18 @@ impl Received {
 
     /// Notes a packet that arrived at this time of the wall clock, in nanoseconds.
     pub fn note(&mut self, packet: &RtpPacket, arrived: u64) {
-        let Some((is_video, sent)) = read_stamp(&packet.payload) else { return };
+        let Some((is_video, sent)) = read_stamp(&packet.payload) else {
+            return;
+        };
         self.count.packets += 1;
         self.count.bytes += packet.payload.len() as u64;
-        self.count.delays.push(u32::try_from(arrived.saturating_sub(sent) / 1_000).unwrap_or(u32::MAX));
-        let stream = self.streams.entry(packet.header.ssrc).or_insert_with(|| Stream::new(*packet.seq_no, arrived));
+        self.count
+            .delays
+            .push(u32::try_from(arrived.saturating_sub(sent) / 1_000).unwrap_or(u32::MAX));
+        let stream = self
+            .streams
+            .entry(packet.header.ssrc)
+            .or_insert_with(|| Stream::new(*packet.seq_no, arrived));
         let since_last = Duration::from_nanos(stream.note(*packet.seq_no, arrived));
         if !is_video {
             self.count.longest_silence = self.count.longest_silence.max(since_last);
@@ -78,7 +85,10 @@ impl Received {
     /// Returns what has arrived since the last call.
     pub fn take(&mut self) -> Count {
         let missing = self.streams.values_mut().map(Stream::take_missing).sum();
-        Count { missing, ..std::mem::take(&mut self.count) }
+        Count {
+            missing,
+            ..std::mem::take(&mut self.count)
+        }
     }
 }
 
@@ -94,7 +104,13 @@ impl Count {
 
 impl Stream {
     fn new(first: u64, arrived: u64) -> Self {
-        Self { first, last: first, packets: 0, missing: 0, arrived }
+        Self {
+            first,
+            last: first,
+            packets: 0,
+            missing: 0,
+            arrived,
+        }
     }
 
     /// Notes a packet. Returns how many nanoseconds after the one before it arrived.
@@ -119,7 +135,8 @@ mod tests {
     #[test]
     fn gaps_are_counted_once() {
         let mut stream = Stream::new(7, 0);
-        let gaps = [(7, 0), (8, 20), (11, 50), (10, 55)].map(|(sequence, at)| stream.note(sequence, at));
+        let gaps =
+            [(7, 0), (8, 20), (11, 50), (10, 55)].map(|(sequence, at)| stream.note(sequence, at));
         assert_eq!(gaps, [0, 20, 30, 5]);
         assert_eq!([stream.take_missing(), stream.take_missing()], [1, 0]);
         stream.note(14, 60);

@@ -32,11 +32,18 @@ pub struct Relay {
 impl Relay {
     /// Makes an allocation with the credentials that a client was given. `api` is where streams are connected to.
     pub fn new(servers: &[IceServer], route: Route, api: SocketAddr) -> Result<Self, BenchError> {
-        let server = servers.first().ok_or("the client was given no TURN server")?;
+        let server = servers
+            .first()
+            .ok_or("the client was given no TURN server")?;
         let link = match route {
             Route::TurnByUdp => {
-                let url = server.urls.iter().find_map(|url| url.strip_suffix("?transport=udp"));
-                let port = url.and_then(|url| url.rsplit(':').next()).ok_or("no TURN server by UDP")?;
+                let url = server
+                    .urls
+                    .iter()
+                    .find_map(|url| url.strip_suffix("?transport=udp"));
+                let port = url
+                    .and_then(|url| url.rsplit(':').next())
+                    .ok_or("no TURN server by UDP")?;
                 let link = Link::udp((api.ip(), port.parse()?).into());
                 if let Link::Udp(socket) = &link {
                     socket.set_nonblocking(true)?;
@@ -48,7 +55,10 @@ impl Relay {
         let mut client = TurnClient::new(link, &server.username, &server.credential);
         let response = client.allocate();
         match code(&response) {
-            0 => Ok(Self { client, address: relayed(&response) }),
+            0 => Ok(Self {
+                client,
+                address: relayed(&response),
+            }),
             code => Err(format!("the TURN server refuses an allocation with {code}").into()),
         }
     }

@@ -64,7 +64,9 @@ impl Program {
 }
 
 fn command(binary: &Path, core: Option<usize>) -> Command {
-    let Some(core) = core else { return Command::new(binary) };
+    let Some(core) = core else {
+        return Command::new(binary);
+    };
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", &core.to_string()]).arg(binary);
     command
@@ -72,15 +74,23 @@ fn command(binary: &Path, core: Option<usize>) -> Command {
 
 fn start_conclave(mut command: Command, route: Route) -> Result<Server, BenchError> {
     let scratch = tempfile::tempdir()?;
-    command.env("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1").env("CONCLAVE_MEDIA__RTC__UDP_PORTS", "0");
+    command
+        .env("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1")
+        .env("CONCLAVE_MEDIA__RTC__UDP_PORTS", "0");
     if route != Route::Direct {
-        command.env("CONCLAVE_MEDIA__RTC__TURN__SERVER", "on").env("CONCLAVE_MEDIA__RTC__TURN__UDP_PORT", "0");
+        command
+            .env("CONCLAVE_MEDIA__RTC__TURN__SERVER", "on")
+            .env("CONCLAVE_MEDIA__RTC__TURN__UDP_PORT", "0");
     }
-    let identity = (route == Route::TurnByTls).then(Identity::new).transpose()?;
+    let identity = (route == Route::TurnByTls)
+        .then(Identity::new)
+        .transpose()?;
     if let Some(identity) = &identity {
         let [certificate, key] = ["cert.pem", "key.pem"].map(|name| scratch.path().join(name));
         identity.write(&certificate, &key)?;
-        command.env("CONCLAVE_TLS__CERT", certificate).env("CONCLAVE_TLS__KEY", key);
+        command
+            .env("CONCLAVE_TLS__CERT", certificate)
+            .env("CONCLAVE_TLS__KEY", key);
     }
     let process = Process::conclave_by(command, &scratch.path().join("data"))?;
     // A certificate may name the host.
@@ -89,8 +99,16 @@ fn start_conclave(mut command: Command, route: Route) -> Result<Server, BenchErr
     if let Some(identity) = identity {
         address = identity.connect_to(address)?;
     }
-    let tokens = Tokens::Api { address: address.to_string(), key: process.key() };
-    Ok(Server { address, process, tokens, _scratch: scratch })
+    let tokens = Tokens::Api {
+        address: address.to_string(),
+        key: process.key(),
+    };
+    Ok(Server {
+        address,
+        process,
+        tokens,
+        _scratch: scratch,
+    })
 }
 
 fn start_livekit(mut command: Command) -> Result<Server, BenchError> {
@@ -108,7 +126,10 @@ fn start_livekit(mut command: Command) -> Result<Server, BenchError> {
     // JSON is YAML.
     let file = scratch.path().join("livekit.yaml");
     std::fs::write(&file, config.to_string())?;
-    let process = Process::silent(command.arg("--config").arg(file), &scratch.path().join("log"))?;
+    let process = Process::silent(
+        command.arg("--config").arg(file),
+        &scratch.path().join("log"),
+    )?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let until = Instant::now() + START;
     while TcpStream::connect(address).is_err() {
@@ -118,7 +139,12 @@ fn start_livekit(mut command: Command) -> Result<Server, BenchError> {
         std::thread::sleep(Duration::from_millis(50));
     }
     let tokens = Tokens::Signed(Box::new(TokenSigner::new(KEY, &Secret::new(SECRET))));
-    Ok(Server { process, address, tokens, _scratch: scratch })
+    Ok(Server {
+        process,
+        address,
+        tokens,
+        _scratch: scratch,
+    })
 }
 
 fn free_port() -> Result<u16, BenchError> {
@@ -129,14 +155,17 @@ impl Server {
     /// Makes a room, if it needs to be made.
     pub async fn create_room(&self, room: &str) -> Result<(), BenchError> {
         if matches!(self.tokens, Tokens::Api { .. }) {
-            self.request("POST /v1/rooms", &json!({"name": room})).await?;
+            self.request("POST /v1/rooms", &json!({"name": room}))
+                .await?;
         }
         Ok(())
     }
 
     /// Calls the API of Conclave.
     pub async fn request(&self, head: &str, body: &Value) -> Result<Value, BenchError> {
-        let Tokens::Api { address, key } = &self.tokens else { return Err("LiveKit has another API".into()) };
+        let Tokens::Api { address, key } = &self.tokens else {
+            return Err("LiveKit has another API".into());
+        };
         Connection::open(address).await?.json(key, head, body).await
     }
 
@@ -144,7 +173,9 @@ impl Server {
     pub async fn tokens(&self, room: &str, count: usize) -> Result<Vec<String>, BenchError> {
         let identities = (0..count).map(|number| format!("user-{number}"));
         match &self.tokens {
-            Tokens::Signed(signer) => identities.map(|identity| sign(signer, room, &identity)).collect(),
+            Tokens::Signed(signer) => identities
+                .map(|identity| sign(signer, room, &identity))
+                .collect(),
             Tokens::Api { address, key } => {
                 let mut api = Connection::open(address).await?;
                 let mut tokens = Vec::new();
@@ -190,5 +221,9 @@ fn sign(signer: &TokenSigner, room: &str, identity: &str) -> Result<String, Benc
         empty_timeout_seconds: 300,
         max_participants: None,
     };
-    Ok(signer.mint(&request, Clock::system().now())?.token.reveal().to_owned())
+    Ok(signer
+        .mint(&request, Clock::system().now())?
+        .token
+        .reveal()
+        .to_owned())
 }

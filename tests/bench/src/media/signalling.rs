@@ -25,14 +25,21 @@ pub struct Signalling {
 }
 
 /// Opens a websocket from an address, without making it non-blocking.
-pub fn open(server: SocketAddr, token: &str, from: IpAddr) -> Result<WebSocket<TcpStream>, BenchError> {
+pub fn open(
+    server: SocketAddr,
+    token: &str,
+    from: IpAddr,
+) -> Result<WebSocket<TcpStream>, BenchError> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
     socket.connect(&server.into())?;
     socket.set_tcp_nodelay(true)?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    let url = format!("ws://{server}/rtc?access_token={token}&auto_subscribe=1&sdk=rust&protocol={PROTOCOL}");
-    let (websocket, _) = tungstenite::client(url, TcpStream::from(socket)).map_err(|error| error.to_string())?;
+    let url = format!(
+        "ws://{server}/rtc?access_token={token}&auto_subscribe=1&sdk=rust&protocol={PROTOCOL}"
+    );
+    let (websocket, _) =
+        tungstenite::client(url, TcpStream::from(socket)).map_err(|error| error.to_string())?;
     Ok(websocket)
 }
 
@@ -50,8 +57,13 @@ impl Signalling {
 
     /// Sends a message.
     pub fn send(&mut self, message: Request) -> Result<(), BenchError> {
-        let request = SignalRequest { message: Some(message) };
-        ignore_busy(self.websocket.send(Message::binary(request.encode_to_vec())))
+        let request = SignalRequest {
+            message: Some(message),
+        };
+        ignore_busy(
+            self.websocket
+                .send(Message::binary(request.encode_to_vec())),
+        )
     }
 
     /// Sends what a busy connection has left.

@@ -23,9 +23,27 @@ pub struct Layer {
 /// The presets of LiveKit's clients for 720p, worst first. VP8 has a stream for each; VP9 and AV1 have all in one stream, in which all
 /// have the frame rate of the best.
 pub const LAYERS: [Layer; 3] = [
-    Layer { rid: "q", width: 320, height: 180, bitrate: 160_000, rate: 20 },
-    Layer { rid: "h", width: 640, height: 360, bitrate: 450_000, rate: 20 },
-    Layer { rid: "f", width: 1280, height: 720, bitrate: 1_700_000, rate: 30 },
+    Layer {
+        rid: "q",
+        width: 320,
+        height: 180,
+        bitrate: 160_000,
+        rate: 20,
+    },
+    Layer {
+        rid: "h",
+        width: 640,
+        height: 360,
+        bitrate: 450_000,
+        rate: 20,
+    },
+    Layer {
+        rid: "f",
+        width: 1280,
+        height: 720,
+        bitrate: 1_700_000,
+        rate: 30,
+    },
 ];
 
 /// The largest payload of a packet.
@@ -62,7 +80,9 @@ pub struct Packet {
 
 /// Returns the nanoseconds of the wall clock.
 pub fn wall_clock() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -114,18 +134,27 @@ impl Camera {
     /// Encodes by VP8, VP9 or AV1.
     pub fn new(codec: Codec, now: Instant) -> Self {
         let layers = LAYERS.chunks(if is_simulcast(codec) { 1 } else { LAYERS.len() });
-        Self { streams: layers.map(|layers| Stream::new(codec, layers, now)).collect() }
+        Self {
+            streams: layers
+                .map(|layers| Stream::new(codec, layers, now))
+                .collect(),
+        }
     }
 
     /// Makes the next picture of a layer a key frame; of all layers without one.
     pub fn request_key_frame(&mut self, rid: Option<Rid>) {
         let wanted = |stream: &&mut Stream| rid.is_none_or(|rid| stream.rid() == Some(rid));
-        self.streams.iter_mut().filter(wanted).for_each(|stream| stream.is_key_wanted = true);
+        self.streams
+            .iter_mut()
+            .filter(wanted)
+            .for_each(|stream| stream.is_key_wanted = true);
     }
 
     /// Returns the packets that are due.
     pub fn due(&mut self, now: Instant) -> impl Iterator<Item = Packet> {
-        self.streams.iter_mut().flat_map(move |stream| std::iter::from_fn(move || stream.next(now)))
+        self.streams
+            .iter_mut()
+            .flat_map(move |stream| std::iter::from_fn(move || stream.next(now)))
     }
 }
 
@@ -200,7 +229,12 @@ impl Stream {
         self.picture = self.picture.wrapping_add(1);
         for (number, layer) in (0..).zip(layers) {
             let mean = f64::from(layer.bitrate / 8 / rate);
-            let size = mean * if is_key { KEY_FRAME_FACTOR } else { 0.7 + 0.6 * fastrand::f64() };
+            let size = mean
+                * if is_key {
+                    KEY_FRAME_FACTOR
+                } else {
+                    0.7 + 0.6 * fastrand::f64()
+                };
             let packets = (size as usize).div_ceil(MAX_PAYLOAD).max(1);
             self.queue.extend((0..packets).map(|packet| Part {
                 is_key,
@@ -222,7 +256,10 @@ pub struct Microphone {
 
 impl Microphone {
     pub fn new(now: Instant) -> Self {
-        Self { next: now + AUDIO_INTERVAL.mul_f64(fastrand::f64()), sequence: fastrand::u64(1..10_000) }
+        Self {
+            next: now + AUDIO_INTERVAL.mul_f64(fastrand::f64()),
+            sequence: fastrand::u64(1..10_000),
+        }
     }
 
     /// Returns the packets that are due.
@@ -253,22 +290,40 @@ mod tests {
     use super::*;
 
     /// Returns the packets of a stream over a time.
-    fn packets(camera: &mut Camera, rid: Option<&str>, from: Instant, time: Duration) -> Vec<Packet> {
+    fn packets(
+        camera: &mut Camera,
+        rid: Option<&str>,
+        from: Instant,
+        time: Duration,
+    ) -> Vec<Packet> {
         let steps = (0..time.as_millis() as u64).map(|step| from + Duration::from_millis(step));
-        let all: Vec<_> = steps.flat_map(|now| camera.due(now).collect::<Vec<_>>()).collect();
-        all.into_iter().filter(|packet| packet.rid == rid.map(Rid::from)).collect()
+        let all: Vec<_> = steps
+            .flat_map(|now| camera.due(now).collect::<Vec<_>>())
+            .collect();
+        all.into_iter()
+            .filter(|packet| packet.rid == rid.map(Rid::from))
+            .collect()
     }
 
     #[test]
     fn each_stream_keeps_its_bitrate() {
         let now = Instant::now();
         let all = LAYERS.iter().map(|layer| layer.bitrate).sum();
-        let simulcast = LAYERS.iter().map(|layer| (Codec::Vp8, Some(layer.rid), layer.bitrate));
-        for (codec, rid, bitrate) in simulcast.chain([(Codec::Vp9, None, all), (Codec::Av1, None, all)]) {
+        let simulcast = LAYERS
+            .iter()
+            .map(|layer| (Codec::Vp8, Some(layer.rid), layer.bitrate));
+        for (codec, rid, bitrate) in
+            simulcast.chain([(Codec::Vp9, None, all), (Codec::Av1, None, all)])
+        {
             let mut camera = Camera::new(codec, now);
             // The first frame is a key frame, which takes longer.
             packets(&mut camera, rid, now, Duration::from_secs(1));
-            let seen = packets(&mut camera, rid, now + Duration::from_secs(1), Duration::from_secs(10));
+            let seen = packets(
+                &mut camera,
+                rid,
+                now + Duration::from_secs(1),
+                Duration::from_secs(10),
+            );
             let bits: usize = seen.iter().map(|packet| packet.payload.len() * 8).sum();
             let share = bits as f64 / (10.0 * f64::from(bitrate));
             assert!((0.9..1.1).contains(&share), "{codec} {rid:?}: {share}");
@@ -284,14 +339,26 @@ mod tests {
             |packet| packet.payload[0] & 0x4a == 0x0a,
             |packet| packet.descriptor.as_ref().unwrap().len() > 3,
         ];
-        for ((codec, rid), is_key) in
-            [(Codec::Vp8, Some("f")), (Codec::Vp9, None), (Codec::Av1, None)].into_iter().zip(is_key)
+        for ((codec, rid), is_key) in [
+            (Codec::Vp8, Some("f")),
+            (Codec::Vp9, None),
+            (Codec::Av1, None),
+        ]
+        .into_iter()
+        .zip(is_key)
         {
             let mut camera = Camera::new(codec, now);
             let count = |from: Instant, camera: &mut Camera| {
-                packets(camera, rid, from, second).into_iter().filter(is_key).count()
+                packets(camera, rid, from, second)
+                    .into_iter()
+                    .filter(is_key)
+                    .count()
             };
-            assert_eq!([count(now, &mut camera), count(now + second, &mut camera)], [1, 0], "{codec}");
+            assert_eq!(
+                [count(now, &mut camera), count(now + second, &mut camera)],
+                [1, 0],
+                "{codec}"
+            );
             camera.request_key_frame(rid.map(Rid::from));
             assert_eq!(count(now + 2 * second, &mut camera), 1, "{codec}");
         }

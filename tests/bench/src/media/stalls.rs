@@ -30,9 +30,14 @@ pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, B
             longest = longest.max(gap);
             last = now;
         }
-        Ok(Stalls { share: beyond.as_secs_f64() / time.as_secs_f64(), longest })
+        Ok(Stalls {
+            share: beyond.as_secs_f64() / time.as_secs_f64(),
+            longest,
+        })
     };
-    thread::spawn(spin).join().map_err(|_| "the thread that looks for stalls panicked")?
+    thread::spawn(spin)
+        .join()
+        .map_err(|_| "the thread that looks for stalls panicked")?
 }
 
 /// The kernel's own threads, which take a core from the programs on it, but for those that handle packets for the programs.
@@ -44,11 +49,20 @@ pub struct KernelThreads {
 impl KernelThreads {
     /// Finds the threads of now: there are none where a system does not show them.
     pub fn find() -> Result<Self, BenchError> {
-        let processes = fs::read_dir("/proc")?.filter_map(Result::ok).map(|entry| entry.path());
+        let processes = fs::read_dir("/proc")?
+            .filter_map(Result::ok)
+            .map(|entry| entry.path());
         // The second field is the parent, whose number is 2 for all of them.
-        let is_kernel = |stat: &str| stat_fields(stat).nth(1) == Some("2") && !stat.contains("(ksoftirqd/");
-        let threads = processes.filter(|path| fs::read_to_string(path.join("stat")).is_ok_and(|stat| is_kernel(&stat)));
-        Ok(Self { times: threads.map(|path| (path.join("schedstat"), Duration::ZERO)).collect() })
+        let is_kernel =
+            |stat: &str| stat_fields(stat).nth(1) == Some("2") && !stat.contains("(ksoftirqd/");
+        let threads = processes.filter(|path| {
+            fs::read_to_string(path.join("stat")).is_ok_and(|stat| is_kernel(&stat))
+        });
+        Ok(Self {
+            times: threads
+                .map(|path| (path.join("schedstat"), Duration::ZERO))
+                .collect(),
+        })
     }
 
     /// Returns for how long they have run, on all cores. The time of a thread that has ended stays.

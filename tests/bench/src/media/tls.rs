@@ -17,7 +17,9 @@ pub struct Identity(rcgen::CertifiedKey<rcgen::KeyPair>);
 
 impl Identity {
     pub fn new() -> Result<Self, BenchError> {
-        Ok(Self(rcgen::generate_simple_self_signed(["localhost".to_owned()])?))
+        Ok(Self(rcgen::generate_simple_self_signed([
+            "localhost".to_owned()
+        ])?))
     }
 
     /// Writes the certificate and its key.
@@ -31,12 +33,17 @@ impl Identity {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.0.cert.der().to_vec()))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let connector = TlsConnector::from(Arc::new(config.with_root_certificates(roots).with_no_client_auth()));
+        let config =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let connector = TlsConnector::from(Arc::new(
+            config.with_root_certificates(roots).with_no_client_auth(),
+        ));
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         // It ends with the process, as the few servers of a measurement do.
         std::thread::spawn(move || runtime.block_on(serve(listener, server, connector)));
         Ok(address)
@@ -44,7 +51,9 @@ impl Identity {
 }
 
 async fn serve(listener: std::net::TcpListener, server: SocketAddr, connector: TlsConnector) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let Ok(listener) = TcpListener::from_std(listener) else {
+        return;
+    };
     while let Ok((plain, _)) = listener.accept().await {
         let connector = connector.clone();
         // A connection that fails is noticed by those who use it.
@@ -52,11 +61,17 @@ async fn serve(listener: std::net::TcpListener, server: SocketAddr, connector: T
     }
 }
 
-async fn pass_on(mut plain: TcpStream, server: SocketAddr, connector: TlsConnector) -> Result<(), BenchError> {
+async fn pass_on(
+    mut plain: TcpStream,
+    server: SocketAddr,
+    connector: TlsConnector,
+) -> Result<(), BenchError> {
     let tcp = TcpStream::connect(server).await?;
     plain.set_nodelay(true)?;
     tcp.set_nodelay(true)?;
-    let mut encrypted = connector.connect(ServerName::try_from("localhost")?, tcp).await?;
+    let mut encrypted = connector
+        .connect(ServerName::try_from("localhost")?, tcp)
+        .await?;
     copy_bidirectional(&mut plain, &mut encrypted).await?;
     Ok(())
 }

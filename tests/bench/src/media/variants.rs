@@ -13,7 +13,11 @@ const CODEC_CALL: Shape = Shape::new(1, 50, None);
 const ROUTE_CALL: Shape = Shape::new(1, 10, None);
 
 /// What is compared with the first of its group.
-const CODECS: [(&str, Codec); 3] = [("VP8", Codec::Vp8), ("VP9 SVC", Codec::Vp9), ("AV1 SVC", Codec::Av1)];
+const CODECS: [(&str, Codec); 3] = [
+    ("VP8", Codec::Vp8),
+    ("VP9 SVC", Codec::Vp9),
+    ("AV1 SVC", Codec::Av1),
+];
 const ROUTES: [(&str, Route); 4] = [
     ("without relay", Route::Direct),
     ("TURN by UDP", Route::TurnByUdp),
@@ -23,8 +27,24 @@ const ROUTES: [(&str, Route); 4] = [
 
 /// Measures Conclave.
 pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
-    let codecs = CODECS.map(|(name, video)| (name, Shape { video, ..CODEC_CALL }));
-    let routes = ROUTES.map(|(name, route)| (name, Shape { route, ..ROUTE_CALL }));
+    let codecs = CODECS.map(|(name, video)| {
+        (
+            name,
+            Shape {
+                video,
+                ..CODEC_CALL
+            },
+        )
+    });
+    let routes = ROUTES.map(|(name, route)| {
+        (
+            name,
+            Shape {
+                route,
+                ..ROUTE_CALL
+            },
+        )
+    });
     let mut figures = compare(servers, pace, &codecs)?;
     figures.extend(compare(servers, pace, &routes)?);
     Ok(Section {
@@ -39,19 +59,29 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
 }
 
 /// Returns the cost of each call, and its ratio to that of the first.
-fn compare(servers: &Servers, pace: Pace, calls: &[(&str, Shape)]) -> Result<Vec<Figure>, BenchError> {
+fn compare(
+    servers: &Servers,
+    pace: Pace,
+    calls: &[(&str, Shape)],
+) -> Result<Vec<Figure>, BenchError> {
     let mut seen: Vec<Vec<Measurement>> = calls.iter().map(|_| Vec::new()).collect();
     for _ in 0..pace.choose(1, 3) {
         for ((_, shape), measurements) in calls.iter().zip(&mut seen) {
             measurements.push(cost::run(&servers.conclave, *shape, pace)?);
         }
     }
-    let costs: Vec<_> = seen.iter().map(|measurements| Cost::new(measurements)).collect();
+    let costs: Vec<_> = seen
+        .iter()
+        .map(|measurements| Cost::new(measurements))
+        .collect();
     let ((first, _), own) = (calls[0], &costs[0]);
     let mut figures = vec![own.figure(first)];
     for ((name, _), cost) in calls.iter().zip(&costs).skip(1) {
         let ratio = cost.packet / own.packet;
-        figures.extend([cost.figure(name), Figure::new(format!("{name}, to {first}"), ratio, Unit::Ratio)]);
+        figures.extend([
+            cost.figure(name),
+            Figure::new(format!("{name}, to {first}"), ratio, Unit::Ratio),
+        ]);
     }
     Ok(figures)
 }

@@ -68,7 +68,11 @@ impl LoadResult {
     }
 
     fn count(&self, of: impl Fn(u16) -> bool) -> u64 {
-        self.by_status.iter().filter(|(status, _)| of(**status)).map(|(_, count)| count).sum()
+        self.by_status
+            .iter()
+            .filter(|(status, _)| of(**status))
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// The time in which 99 of 100 admitted requests were answered.
@@ -99,9 +103,16 @@ impl LoadResult {
 
     pub fn print(&self, seconds: u64) {
         let sent = self.served() + self.refusals() + self.other();
-        println!("  due {}/s, sent {}/s", (self.unsent + sent) / seconds, sent / seconds);
+        println!(
+            "  due {}/s, sent {}/s",
+            (self.unsent + sent) / seconds,
+            sent / seconds
+        );
         let share = |count: u64| 100.0 * count as f64 / sent.max(1) as f64;
-        let rows = [("admitted", self.served(), &self.admitted), ("refused", self.refusals(), &self.refused)];
+        let rows = [
+            ("admitted", self.served(), &self.admitted),
+            ("refused", self.refusals(), &self.refused),
+        ];
         for (name, count, times) in rows {
             let [p50, p99, most] = [50.0, 99.0, 100.0].map(|percent| percentile(times, percent));
             let rate = count / seconds;
@@ -110,7 +121,10 @@ impl LoadResult {
                 share(count)
             );
         }
-        println!("  statuses {:?}, without Retry-After {}", self.by_status, self.without_retry_after);
+        println!(
+            "  statuses {:?}, without Retry-After {}",
+            self.by_status, self.without_retry_after
+        );
     }
 }
 
@@ -124,7 +138,9 @@ fn spread(times: &[u32]) -> Value {
 
 /// Runs the clients of the first project, and lets each of them end what it has begun.
 pub fn run_clients(options: &LoadOptions) -> Result<LoadResult, BenchError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let result = Rc::new(RefCell::new(LoadResult::default()));
     LocalSet::new().block_on(&runtime, async {
         let until = Instant::now() + Duration::from_secs(options.seconds);
@@ -171,21 +187,37 @@ impl Client {
                 break;
             }
             let room = format!("load-{}-{}-{round}", std::process::id(), self.number);
-            if self.call("POST /v1/rooms", &json!({"name": room})).await?.is_none() {
+            if self
+                .call("POST /v1/rooms", &json!({"name": room}))
+                .await?
+                .is_none()
+            {
                 continue;
             }
             let token = json!({"room": room, "identity": "alice", "role": "host"});
             let token = self.call("POST /v1/tokens", &token).await?;
             let joined = match token {
-                Some(token) => self.sandbox("POST /sandbox/join", &json!({"token": token["token"]})).await?,
+                Some(token) => {
+                    self.sandbox("POST /sandbox/join", &json!({"token": token["token"]}))
+                        .await?
+                }
                 None => None,
             };
-            self.call(&format!("GET /v1/rooms/{room}"), &Value::Null).await?;
+            self.call(&format!("GET /v1/rooms/{room}"), &Value::Null)
+                .await?;
             self.call("GET /v1/rooms", &Value::Null).await?;
             if let Some(sid) = joined.as_ref().and_then(|joined| joined["sid"].as_str()) {
-                self.sandbox(&format!("POST /sandbox/participants/{sid}/leave"), &json!({"clean": true})).await?;
+                self.sandbox(
+                    &format!("POST /sandbox/participants/{sid}/leave"),
+                    &json!({"clean": true}),
+                )
+                .await?;
             }
-            if self.call(&format!("DELETE /v1/rooms/{room}"), &Value::Null).await?.is_none() {
+            if self
+                .call(&format!("DELETE /v1/rooms/{room}"), &Value::Null)
+                .await?
+                .is_none()
+            {
                 left.push(room);
             }
         }
@@ -212,12 +244,20 @@ impl Client {
 
     async fn sandbox(&mut self, head: &str, body: &Value) -> Result<Option<Value>, BenchError> {
         self.wait().await;
-        send(&mut self.admin, &request("", head, &text(body)), &self.result).await
+        send(
+            &mut self.admin,
+            &request("", head, &text(body)),
+            &self.result,
+        )
+        .await
     }
 
     /// Waits until a request is due. Those that were due meanwhile are not sent.
     async fn wait(&mut self) {
-        let late = Instant::now().saturating_duration_since(self.due).as_secs_f64() / self.interval.as_secs_f64();
+        let late = Instant::now()
+            .saturating_duration_since(self.due)
+            .as_secs_f64()
+            / self.interval.as_secs_f64();
         self.result.borrow_mut().unsent += late as u64;
         self.due += self.interval.mul_f64(late.floor());
         tokio::time::sleep_until(self.due.into()).await;
@@ -226,7 +266,11 @@ impl Client {
 }
 
 fn text(body: &Value) -> String {
-    if body.is_null() { String::new() } else { body.to_string() }
+    if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    }
 }
 
 async fn send(
@@ -236,8 +280,11 @@ async fn send(
 ) -> Result<Option<Value>, BenchError> {
     let sent = Instant::now();
     let response = connection.send(request).await?;
-    result.borrow_mut().add(response.status, response.head, sent.elapsed());
-    Ok((response.status / 100 == 2).then(|| serde_json::from_slice(response.body).unwrap_or_default()))
+    result
+        .borrow_mut()
+        .add(response.status, response.head, sent.elapsed());
+    Ok((response.status / 100 == 2)
+        .then(|| serde_json::from_slice(response.body).unwrap_or_default()))
 }
 
 /// What the other project's requests took, in microseconds.
@@ -250,7 +297,11 @@ pub struct Latencies {
 
 impl Latencies {
     fn add(&mut self, is_read: bool, status: u16, took: Duration) {
-        let times = if is_read { &mut self.reads } else { &mut self.writes };
+        let times = if is_read {
+            &mut self.reads
+        } else {
+            &mut self.writes
+        };
         times.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         self.refused += u64::from(status / 100 != 2);
     }
@@ -269,9 +320,13 @@ impl Latencies {
 
     pub fn print(&self, phase: &str) {
         let milliseconds = |times, percent| percentile(times, percent).as_secs_f64() * 1e3;
-        let [read, reads, write, writes] =
-            [(&self.reads, 50.0), (&self.reads, 99.0), (&self.writes, 50.0), (&self.writes, 99.0)]
-                .map(|(times, percent)| milliseconds(times, percent));
+        let [read, reads, write, writes] = [
+            (&self.reads, 50.0),
+            (&self.reads, 99.0),
+            (&self.writes, 50.0),
+            (&self.writes, 99.0),
+        ]
+        .map(|(times, percent)| milliseconds(times, percent));
         let all = self.p99().as_secs_f64() * 1e3;
         println!(
             "{phase:<34} {all:>6.2} ms {read:>6.2} ms {reads:>6.2} ms {write:>6.2} ms {writes:>6.2} ms {:>8}",
@@ -307,7 +362,8 @@ struct Probe {
 
 impl Probe {
     async fn run(self, time: Duration) -> Result<(), BenchError> {
-        self.call("POST /v1/rooms", &json!({"name": self.name}).to_string()).await?;
+        self.call("POST /v1/rooms", &json!({"name": self.name}).to_string())
+            .await?;
         let (mut due, mut tasks) = (Instant::now(), Vec::new());
         let until = due + time;
         for round in 0.. {
@@ -323,9 +379,11 @@ impl Probe {
             task.await??;
         }
         for round in (0..rounds).step_by(ROUNDS).map(|round| round / ROUNDS) {
-            self.call(&format!("DELETE /v1/rooms/{}-{round}", self.name), "").await?;
+            self.call(&format!("DELETE /v1/rooms/{}-{round}", self.name), "")
+                .await?;
         }
-        self.call(&format!("DELETE /v1/rooms/{}", self.name), "").await?;
+        self.call(&format!("DELETE /v1/rooms/{}", self.name), "")
+            .await?;
         Ok(())
     }
 
@@ -337,7 +395,10 @@ impl Probe {
             (0, _) => ("POST /v1/rooms".to_owned(), room),
             (1, Some(old)) => (format!("DELETE /v1/rooms/{name}-{old}"), String::new()),
             (2, _) => ("GET /v1/rooms".to_owned(), String::new()),
-            (3, _) => ("POST /v1/tokens".to_owned(), json!({"room": name, "identity": "bob"}).to_string()),
+            (3, _) => (
+                "POST /v1/tokens".to_owned(),
+                json!({"room": name, "identity": "bob"}).to_string(),
+            ),
             _ => (format!("GET /v1/rooms/{name}"), String::new()),
         };
         // Not from when it was due: the timer is up to a millisecond late, which would hide what reads take. No request waits for
@@ -345,7 +406,9 @@ impl Probe {
         let sent = Instant::now();
         let status = self.call(&head, &body).await?;
         let is_read = head.starts_with("GET") || head.ends_with("tokens");
-        self.latencies.borrow_mut().add(is_read, status, sent.elapsed());
+        self.latencies
+            .borrow_mut()
+            .add(is_read, status, sent.elapsed());
         Ok(())
     }
 
@@ -356,7 +419,9 @@ impl Probe {
             Some(connection) => connection,
             None => Connection::open(&self.api).await?,
         };
-        let Ok(response) = connection.send(&request(&self.key, head, body)).await else { return Ok(0) };
+        let Ok(response) = connection.send(&request(&self.key, head, body)).await else {
+            return Ok(0);
+        };
         let status = response.status;
         self.free.borrow_mut().push_back(connection);
         Ok(status)

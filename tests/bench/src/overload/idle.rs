@@ -32,7 +32,10 @@ impl IdleResult {
 }
 
 /// Opens the connections, lets each of them send one request, and measures for a while.
-pub async fn measure_idle_connections(deployment: &Deployment, time: Duration) -> Result<IdleResult, BenchError> {
+pub async fn measure_idle_connections(
+    deployment: &Deployment,
+    time: Duration,
+) -> Result<IdleResult, BenchError> {
     raise_limit()?;
     let before = deployment.server.resident()?;
     let address = deployment.server.api();
@@ -49,7 +52,12 @@ pub async fn measure_idle_connections(deployment: &Deployment, time: Duration) -
     for connection in &mut idle {
         lost += usize::from(connection.exchange(&health).await.is_err());
     }
-    Ok(IdleResult { connections: CONNECTIONS, lost, kib_each, probe })
+    Ok(IdleResult {
+        connections: CONNECTIONS,
+        lost,
+        kib_each,
+        probe,
+    })
 }
 
 /// Allows this process as many files as it may allow itself.
@@ -59,5 +67,9 @@ fn raise_limit() -> Result<(), BenchError> {
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit)?;
     let allowed = limit.current.unwrap_or(u64::MAX);
-    if allowed < 2 * CONNECTIONS as u64 { Err("needs at least 20,000 open files (ulimit -Hn)".into()) } else { Ok(()) }
+    if allowed < 2 * CONNECTIONS as u64 {
+        Err("needs at least 20,000 open files (ulimit -Hn)".into())
+    } else {
+        Ok(())
+    }
 }

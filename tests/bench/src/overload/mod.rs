@@ -72,7 +72,9 @@ pub fn run(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
 
 fn test(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
     let scratch = tempfile::tempdir()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let results = runtime.block_on(measure(conclave, options, scratch.path()))?;
     let broken = results.broken();
     if options.json {
@@ -91,7 +93,9 @@ impl Helper {
     pub fn start(arguments: &[String]) -> Result<Self, BenchError> {
         let mut command = Command::new("chrt");
         command.args(["--idle", "0"]).arg(std::env::current_exe()?);
-        Ok(Self(command.args(arguments).stdout(Stdio::piped()).spawn()?))
+        Ok(Self(
+            command.args(arguments).stdout(Stdio::piped()).spawn()?,
+        ))
     }
 
     /// Waits for what it prints.
@@ -121,21 +125,40 @@ pub struct Deployment {
 
 impl Deployment {
     /// Starts the server with these settings, as environment variables.
-    pub fn start(binary: &Path, scratch: &Path, settings: &[(&str, &str)]) -> Result<Self, BenchError> {
+    pub fn start(
+        binary: &Path,
+        scratch: &Path,
+        settings: &[(&str, &str)],
+    ) -> Result<Self, BenchError> {
         let data = scratch.join("data");
         let mut nice = Command::new("nice");
         nice.arg("-n").arg(SERVER_NICENESS.to_string()).arg(binary);
         nice.envs(settings.iter().copied());
         let server = Process::conclave_by(nice, &data)?;
         let command = |arguments: &[&str]| -> Result<Value, BenchError> {
-            let output = Command::new(binary).arg("--data").arg(&data).args(arguments).arg("--json").output()?;
+            let output = Command::new(binary)
+                .arg("--data")
+                .arg(&data)
+                .args(arguments)
+                .arg("--json")
+                .output()?;
             Ok(serde_json::from_slice(&output.stdout)?)
         };
         let project = command(&["project", "create", "--name", "second"])?;
-        let project = project["project_id"].as_str().ok_or("no project")?.to_owned();
+        let project = project["project_id"]
+            .as_str()
+            .ok_or("no project")?
+            .to_owned();
         let key = command(&["key", "create", &project])?;
-        let (first, second) = (server.key(), key["key"].as_str().ok_or("no key")?.to_owned());
-        Ok(Self { server, first, second })
+        let (first, second) = (
+            server.key(),
+            key["key"].as_str().ok_or("no key")?.to_owned(),
+        );
+        Ok(Self {
+            server,
+            first,
+            second,
+        })
     }
 
     fn clients(&self, connections: usize, rate: f64, seconds: u64) -> Result<Helper, BenchError> {
@@ -165,7 +188,12 @@ impl Deployment {
     async fn token(&self, key: &str, room: &str, identity: &str) -> Result<String, BenchError> {
         let mut api = Connection::open(&self.server.api()).await?;
         // 409 if it exists.
-        api.send(&request(key, "POST /v1/rooms", &json!({"name": room}).to_string())).await?;
+        api.send(&request(
+            key,
+            "POST /v1/rooms",
+            &json!({"name": room}).to_string(),
+        ))
+        .await?;
         let wanted = json!({"room": room, "identity": identity});
         let minted = api.json(key, "POST /v1/tokens", &wanted).await?;
         Ok(minted["token"].as_str().ok_or("no token")?.to_owned())
@@ -179,7 +207,11 @@ impl Deployment {
     /// The number of actors, by kind and status, and of messages that wait.
     async fn actors(&self) -> Result<BTreeMap<String, f64>, BenchError> {
         let mut metrics = metrics::read(&self.server.admin()).await?;
-        let counted = ["conclave_actors{", "conclave_actor_mailbox{", "conclave_store_writes"];
+        let counted = [
+            "conclave_actors{",
+            "conclave_actor_mailbox{",
+            "conclave_store_writes",
+        ];
         metrics.retain(|name, _| counted.iter().any(|counted| name.starts_with(counted)));
         Ok(metrics)
     }
@@ -189,7 +221,10 @@ impl Deployment {
         loop {
             let actors = self.actors().await?;
             let waiting = |name: &str| !name.starts_with("conclave_actors");
-            if actors.iter().all(|(name, count)| *count == 0.0 || !waiting(name)) {
+            if actors
+                .iter()
+                .all(|(name, count)| *count == 0.0 || !waiting(name))
+            {
                 return Ok(actors);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -201,8 +236,12 @@ impl Deployment {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let now = self.actors().await?;
-            let differing = now.iter().filter(|(name, count)| before.get(*name).is_none_or(|before| before < count));
-            let differing: Vec<_> = differing.map(|(name, count)| format!("{name} {count}")).collect();
+            let differing = now
+                .iter()
+                .filter(|(name, count)| before.get(*name).is_none_or(|before| before < count));
+            let differing: Vec<_> = differing
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect();
             if differing.is_empty() || Instant::now() > until {
                 return Ok(differing);
             }
@@ -226,22 +265,42 @@ struct Results {
     idle: IdleResult,
 }
 
-async fn measure(conclave: &Path, options: &Options, scratch: &Path) -> Result<Results, BenchError> {
+async fn measure(
+    conclave: &Path,
+    options: &Options,
+    scratch: &Path,
+) -> Result<Results, BenchError> {
     let deployment = Deployment::start(conclave, scratch, &[])?;
     let (seconds, time) = (options.seconds, Duration::from_secs(options.seconds));
-    let warm_up = deployment.clients(SERVING_CONNECTIONS, 1e6, 5)?.output().await?;
+    let warm_up = deployment
+        .clients(SERVING_CONNECTIONS, 1e6, 5)?
+        .output()
+        .await?;
     let served = serde_json::from_str::<LoadResult>(&warm_up)?.served() as f64 / 5.0;
     let quiet = deployment.probe(time).await?;
     let actors = deployment.actors_at_rest().await?;
     let before = deployment.server.resident()?;
     let clients = deployment.clients(CONNECTIONS, OVERLOAD * served, seconds)?;
-    let (full_load, most) = tokio::join!(deployment.probe(time), most_memory(&deployment.server, time));
+    let (full_load, most) = tokio::join!(
+        deployment.probe(time),
+        most_memory(&deployment.server, time)
+    );
     let clients = serde_json::from_str(&clients.output().await?)?;
     let other_actors = deployment.settle(&actors).await?;
     let afterwards = deployment.probe(time).await?;
     let memory = [before, most?, deployment.server.resident()?];
     let idle = measure_idle_connections(&deployment, time).await?;
-    Ok(Results { served, quiet, full_load: full_load?, afterwards, clients, seconds, memory, other_actors, idle })
+    Ok(Results {
+        served,
+        quiet,
+        full_load: full_load?,
+        afterwards,
+        clients,
+        seconds,
+        memory,
+        other_actors,
+        idle,
+    })
 }
 
 /// Returns the most resident memory of a server over a time, in KiB.
@@ -260,21 +319,44 @@ impl Results {
         let [before, most, after] = self.memory;
         let quiet = self.quiet.p99();
         let mut broken = Vec::new();
-        for (when, p99) in [("at full load", self.full_load.p99()), ("afterwards", self.afterwards.p99())] {
+        for (when, p99) in [
+            ("at full load", self.full_load.p99()),
+            ("afterwards", self.afterwards.p99()),
+        ] {
             if p99 > quiet.mul_f64(SLOWER) {
-                broken.push(format!("{when}: p99 of the second project's requests {p99:.1?}, quiet {quiet:.1?}"));
+                broken.push(format!(
+                    "{when}: p99 of the second project's requests {p99:.1?}, quiet {quiet:.1?}"
+                ));
             }
         }
         let mut check = |holds: bool, what: &str| broken.extend((!holds).then(|| what.to_owned()));
-        check(self.full_load.refused == 0, "requests of the second project are refused");
-        check(self.clients.without_retry_after == 0, "refusals without Retry-After");
-        check(self.clients.other() == 0, "responses other than 2xx, 429 and 503");
-        check(self.clients.admitted_p99() <= ADMITTED, "admitted requests take too long");
+        check(
+            self.full_load.refused == 0,
+            "requests of the second project are refused",
+        );
+        check(
+            self.clients.without_retry_after == 0,
+            "refusals without Retry-After",
+        );
+        check(
+            self.clients.other() == 0,
+            "responses other than 2xx, 429 and 503",
+        );
+        check(
+            self.clients.admitted_p99() <= ADMITTED,
+            "admitted requests take too long",
+        );
         check(most <= MEMORY, "too much memory at full load");
         check(after <= before + KEPT_MEMORY, "memory is kept afterwards");
-        check(self.other_actors.is_empty(), "there are more actors afterwards");
+        check(
+            self.other_actors.is_empty(),
+            "there are more actors afterwards",
+        );
         check(self.idle.lost == 0, "idle connections are closed");
-        check(self.idle.probe.refused == 0, "requests are refused while connections are idle");
+        check(
+            self.idle.probe.refused == 0,
+            "requests are refused while connections are idle",
+        );
         broken
     }
 
@@ -287,7 +369,10 @@ impl Results {
     }
 
     fn print(&self, broken: &[String]) {
-        println!("The server serves {:.0} requests/s of the first project.", self.served);
+        println!(
+            "The server serves {:.0} requests/s of the first project.",
+            self.served
+        );
         println!(
             "\n{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
             "the second project", "p99", "read p50", "p99", "write p50", "p99", "refused"
@@ -295,14 +380,26 @@ impl Results {
         self.quiet.print("quiet");
         self.full_load.print("at the first project's full load");
         self.afterwards.print("afterwards");
-        self.idle.probe.print(&format!("{} idle connections", self.idle.connections));
+        self.idle
+            .probe
+            .print(&format!("{} idle connections", self.idle.connections));
         println!("\nthe first project, over {CONNECTIONS} connections");
         self.clients.print(self.seconds);
         let [before, most, after] = self.memory.map(|kib| (kib / 1024.0).round());
-        println!("\nmemory: {before} MiB before, at most {most} MiB at full load, {after} MiB afterwards");
-        println!("an idle connection takes {:.1} KiB, {} are lost", self.idle.kib_each, self.idle.lost);
-        println!("kinds of actors with more afterwards: {}", self.other_actors.len());
-        self.other_actors.iter().for_each(|actors| println!("  {actors}"));
+        println!(
+            "\nmemory: {before} MiB before, at most {most} MiB at full load, {after} MiB afterwards"
+        );
+        println!(
+            "an idle connection takes {:.1} KiB, {} are lost",
+            self.idle.kib_each, self.idle.lost
+        );
+        println!(
+            "kinds of actors with more afterwards: {}",
+            self.other_actors.len()
+        );
+        self.other_actors
+            .iter()
+            .for_each(|actors| println!("  {actors}"));
         println!("\nbroken promises: {}", broken.len());
         broken.iter().for_each(|promise| println!("  {promise}"));
     }

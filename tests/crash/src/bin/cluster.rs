@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use crash_test::cluster::{
-    ClusterOptions, ClusterReport, HeldConnections, Round, Scenario, StandbyCost, hold_connections, measure, run,
+    ClusterOptions, ClusterReport, HeldConnections, Round, Scenario, StandbyCost, hold_connections,
+    measure, run,
 };
 use serde_json::json;
 
@@ -59,7 +60,10 @@ fn main() -> ExitCode {
     let (scenarios, measured) = match chosen(&arguments.scenarios) {
         Ok(chosen) => chosen,
         Err(unknown) => {
-            eprintln!("there is no scenario {unknown}: must be one of {}", names().join(", "));
+            eprintln!(
+                "there is no scenario {unknown}: must be one of {}",
+                names().join(", ")
+            );
             return ExitCode::from(2);
         }
     };
@@ -75,12 +79,30 @@ fn main() -> ExitCode {
         seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
     };
     eprintln!("seed {}", options.seed);
-    let costs = if measured.contains(&STANDBY) { measure(&options) } else { Vec::new() };
+    let costs = if measured.contains(&STANDBY) {
+        measure(&options)
+    } else {
+        Vec::new()
+    };
     let is_held = options.passes_on && measured.contains(&CONNECTIONS);
-    let held = if is_held { hold_connections(&options).into() } else { Vec::new() };
-    let reports: Vec<_> = scenarios.into_iter().map(|scenario| run_one(scenario, &options)).collect();
-    let over = costs.iter().flat_map(|cost| cost.violations(options.is_timed));
-    let over: Vec<_> = over.chain(held.iter().flat_map(|held| held.violations(options.is_timed))).collect();
+    let held = if is_held {
+        hold_connections(&options).into()
+    } else {
+        Vec::new()
+    };
+    let reports: Vec<_> = scenarios
+        .into_iter()
+        .map(|scenario| run_one(scenario, &options))
+        .collect();
+    let over = costs
+        .iter()
+        .flat_map(|cost| cost.violations(options.is_timed));
+    let over: Vec<_> = over
+        .chain(
+            held.iter()
+                .flat_map(|held| held.violations(options.is_timed)),
+        )
+        .collect();
     if arguments.json {
         let reports: Vec<_> = reports.iter().map(ClusterReport::to_json).collect();
         let costs: Vec<_> = costs.iter().map(StandbyCost::to_json).collect();
@@ -96,11 +118,19 @@ fn main() -> ExitCode {
         over.iter().for_each(|violation| println!("- {violation}"));
     }
     let kept = over.is_empty() && reports.iter().all(|report| report.violations.is_empty());
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn names() -> Vec<&'static str> {
-    Scenario::ALL.iter().map(|scenario| scenario.name()).chain(["cut", "postgres", STANDBY, CONNECTIONS]).collect()
+    Scenario::ALL
+        .iter()
+        .map(|scenario| scenario.name())
+        .chain(["cut", "postgres", STANDBY, CONNECTIONS])
+        .collect()
 }
 
 /// Returns the scenarios that the names stand for, and what is measured; or the name that is none. `cut` stands for all whose names
@@ -109,8 +139,10 @@ fn chosen(names: &[String]) -> Result<(Vec<Scenario>, Vec<&str>), &str> {
     if names.is_empty() {
         return Ok((Scenario::ALL.into(), vec![STANDBY, CONNECTIONS]));
     }
-    let (measured, names): (Vec<_>, Vec<_>) =
-        names.iter().map(String::as_str).partition(|name| [STANDBY, CONNECTIONS].contains(name));
+    let (measured, names): (Vec<_>, Vec<_>) = names
+        .iter()
+        .map(String::as_str)
+        .partition(|name| [STANDBY, CONNECTIONS].contains(name));
     let mut scenarios = Vec::new();
     for name in names {
         let is_meant = |scenario: &Scenario| {
@@ -143,7 +175,11 @@ fn run_one(scenario: Scenario, options: &ClusterOptions) -> ClusterReport {
             round.number
         );
     });
-    eprintln!("[{:4} s] {name}: {} broken promises", began.elapsed().as_secs(), report.violations.len());
+    eprintln!(
+        "[{:4} s] {name}: {} broken promises",
+        began.elapsed().as_secs(),
+        report.violations.len()
+    );
     report
 }
 
@@ -166,7 +202,10 @@ fn print(reports: &[ClusterReport], costs: &[StandbyCost]) {
             report.slowest.as_secs_f64(),
             report.violations.len()
         );
-        report.violations.iter().for_each(|violation| println!("- {violation}"));
+        report
+            .violations
+            .iter()
+            .for_each(|violation| println!("- {violation}"));
     }
     for cost in costs {
         println!(

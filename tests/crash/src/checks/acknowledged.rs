@@ -8,14 +8,27 @@ use crate::records::{Records, text};
 
 pub fn rooms_and_templates_exist_once(entries: &[Entry], records: &Records) -> Vec<String> {
     let rooms = count(records.rooms.iter().map(|room| text(room, "name")));
-    let templates = count(records.templates.iter().map(|template| text(template, "name")));
-    let created = entries.iter().filter(|entry| entry.acknowledged().is_some());
+    let templates = count(
+        records
+            .templates
+            .iter()
+            .map(|template| text(template, "name")),
+    );
+    let created = entries
+        .iter()
+        .filter(|entry| entry.acknowledged().is_some());
     let missing = created.filter_map(|entry| match &entry.action {
-        Action::CreateRoom { name } => (rooms.get(name.as_str()) != Some(&1)).then_some(("room", name)),
-        Action::CreateTemplate { name } => (templates.get(name.as_str()) != Some(&1)).then_some(("template", name)),
+        Action::CreateRoom { name } => {
+            (rooms.get(name.as_str()) != Some(&1)).then_some(("room", name))
+        }
+        Action::CreateTemplate { name } => {
+            (templates.get(name.as_str()) != Some(&1)).then_some(("template", name))
+        }
         _ => None,
     });
-    missing.map(|(kind, name)| format!("the {kind} {name} was acknowledged, and does not exist once")).collect()
+    missing
+        .map(|(kind, name)| format!("the {kind} {name} was acknowledged, and does not exist once"))
+        .collect()
 }
 
 pub fn nothing_was_made_up(entries: &[Entry], records: &Records) -> Vec<String> {
@@ -27,7 +40,10 @@ pub fn nothing_was_made_up(entries: &[Entry], records: &Records) -> Vec<String> 
         })
         .collect();
     let names = records.rooms.iter().map(|room| text(room, "name"));
-    names.filter(|name| !asked.contains(name)).map(|name| format!("nobody asked for the room {name}")).collect()
+    names
+        .filter(|name| !asked.contains(name))
+        .map(|name| format!("nobody asked for the room {name}"))
+        .collect()
 }
 
 /// All 2xx responses to one idempotency key are the same bytes.
@@ -39,19 +55,38 @@ pub fn a_key_has_one_response(entries: &[Entry]) -> Vec<String> {
         }
     }
     let several = responses.into_iter().filter(|(_, bodies)| bodies.len() > 1);
-    several.map(|(key, bodies)| format!("the idempotency key {key} got {} responses", bodies.len())).collect()
+    several
+        .map(|(key, bodies)| format!("the idempotency key {key} got {} responses", bodies.len()))
+        .collect()
 }
 
 pub fn joins_have_a_session(entries: &[Entry], records: &Records) -> Vec<String> {
-    let sessions = count(records.sessions.iter().map(|session| text(session, "participant_sid")));
+    let sessions = count(
+        records
+            .sessions
+            .iter()
+            .map(|session| text(session, "participant_sid")),
+    );
     let mut violations = Vec::new();
-    for entry in entries.iter().filter(|entry| matches!(entry.action, Action::Join { .. })) {
-        let Some(joined) = entry.acknowledged().map(Answer::json) else { continue };
+    for entry in entries
+        .iter()
+        .filter(|entry| matches!(entry.action, Action::Join { .. }))
+    {
+        let Some(joined) = entry.acknowledged().map(Answer::json) else {
+            continue;
+        };
         if sessions.get(text(&joined, "sid")) != Some(&1) {
-            violations.push(format!("the join {} was acknowledged, and has no session", joined["sid"]));
+            violations.push(format!(
+                "the join {} was acknowledged, and has no session",
+                joined["sid"]
+            ));
         }
     }
-    let open = records.sessions.iter().filter(|session| session.get("left_at").is_none());
-    violations.extend(open.map(|session| format!("the session {} was never closed", session["id"])));
+    let open = records
+        .sessions
+        .iter()
+        .filter(|session| session.get("left_at").is_none());
+    violations
+        .extend(open.map(|session| format!("the session {} was never closed", session["id"])));
     violations
 }

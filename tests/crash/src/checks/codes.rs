@@ -5,8 +5,12 @@ use crate::journal::{Action, Answer, Entry};
 use crate::records::{Records, text};
 
 pub fn uses_are_counted_within_the_limit(entries: &[Entry], records: &Records) -> Vec<String> {
-    let created = entries.iter().filter(|entry| matches!(entry.action, Action::CreateCode { .. }));
-    let codes = created.filter_map(|entry| entry.acknowledged()).map(Answer::json);
+    let created = entries
+        .iter()
+        .filter(|entry| matches!(entry.action, Action::CreateCode { .. }));
+    let codes = created
+        .filter_map(|entry| entry.acknowledged())
+        .map(Answer::json);
     let mut seen: Vec<_> = codes.collect();
     seen.sort_by(|a, b| text(a, "id").cmp(text(b, "id")));
     seen.dedup_by(|a, b| a["id"] == b["id"]);

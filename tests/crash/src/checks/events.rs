@@ -10,13 +10,22 @@ use crate::records::{Records, text};
 /// `room.finished` comes once for each ended room, as its last event; `room.started` at most once, before all others.
 pub fn rooms_start_and_finish_once(records: &Records) -> Vec<String> {
     let rooms = events_by_room(records);
-    let ended = records.rooms.iter().filter(|room| text(room, "status") == "ended");
+    let ended = records
+        .rooms
+        .iter()
+        .filter(|room| text(room, "status") == "ended");
     ended
         .filter_map(|room| {
             let name = text(room, "name");
-            let types: Vec<_> = rooms.get(name).into_iter().flatten().map(|event| text(event, "type")).collect();
+            let types: Vec<_> = rooms
+                .get(name)
+                .into_iter()
+                .flatten()
+                .map(|event| text(event, "type"))
+                .collect();
             let times = count(types.iter().copied());
-            let finished = times.get("room.finished") == Some(&1) && types.last() == Some(&"room.finished");
+            let finished =
+                times.get("room.finished") == Some(&1) && types.last() == Some(&"room.finished");
             let started = match times.get("room.started") {
                 None => types.len() == 1,
                 Some(times) => *times == 1 && types.first() == Some(&"room.started"),
@@ -28,11 +37,20 @@ pub fn rooms_start_and_finish_once(records: &Records) -> Vec<String> {
 
 /// Each session has one `participant.joined`, then one event of its end.
 pub fn joins_and_leaves_are_paired(records: &Records) -> Vec<String> {
-    let sids = records.sessions.iter().map(|session| text(session, "participant_sid"));
+    let sids = records
+        .sessions
+        .iter()
+        .map(|session| text(session, "participant_sid"));
     let by_sid = types_by(records, "participant_sid", &["participant."]);
     sids.filter_map(|sid| {
         let types = by_sid.get(sid).map(Vec::as_slice).unwrap_or_default();
-        let paired = matches!(types, ["participant.joined", "participant.left" | "participant.connection_aborted"]);
+        let paired = matches!(
+            types,
+            [
+                "participant.joined",
+                "participant.left" | "participant.connection_aborted"
+            ]
+        );
         (!paired).then(|| format!("the events of the participant {sid} are {types:?}"))
     })
     .collect()
@@ -41,16 +59,31 @@ pub fn joins_and_leaves_are_paired(records: &Records) -> Vec<String> {
 /// Each track that was published was unpublished, once.
 pub fn tracks_are_paired(records: &Records) -> Vec<String> {
     let by_track = types_by(records, "track_sid", &["track."]);
-    let broken = by_track.iter().filter(|(_, types)| types.as_slice() != ["track.published", "track.unpublished"]);
-    broken.map(|(sid, types)| format!("the events of the track {sid} are {types:?}")).collect()
+    let broken = by_track
+        .iter()
+        .filter(|(_, types)| types.as_slice() != ["track.published", "track.unpublished"]);
+    broken
+        .map(|(sid, types)| format!("the events of the track {sid} are {types:?}"))
+        .collect()
 }
 
 /// The types of the events that name something in `field`, in order.
-fn types_by<'a>(records: &'a Records, field: &str, prefixes: &[&str]) -> BTreeMap<&'a str, Vec<&'a str>> {
+fn types_by<'a>(
+    records: &'a Records,
+    field: &str,
+    prefixes: &[&str],
+) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let wanted = |event: &&Value| prefixes.iter().any(|prefix| text(event, "type").starts_with(prefix));
+    let wanted = |event: &&Value| {
+        prefixes
+            .iter()
+            .any(|prefix| text(event, "type").starts_with(prefix))
+    };
     for event in events(records).into_iter().filter(wanted) {
-        found.entry(text(event, field)).or_default().push(text(event, "type"));
+        found
+            .entry(text(event, field))
+            .or_default()
+            .push(text(event, "type"));
     }
     found
 }

@@ -11,9 +11,21 @@ use crate::server::Lifetime;
 use crate::service::Attempt;
 
 fn entry(action: Action, key: Option<&str>, answer: Option<Value>) -> Entry {
-    let answer = answer.map(|body| Answer { status: 201, body: body.to_string() });
+    let answer = answer.map(|body| Answer {
+        status: 201,
+        body: body.to_string(),
+    });
     let now = Instant::now();
-    Entry::new(action, key, Attempt { answer, node: 0, sent: now, ended: now })
+    Entry::new(
+        action,
+        key,
+        Attempt {
+            answer,
+            node: 0,
+            sent: now,
+            ended: now,
+        },
+    )
 }
 
 fn create(name: &str, answer: Option<Value>) -> Entry {
@@ -21,54 +33,128 @@ fn create(name: &str, answer: Option<Value>) -> Entry {
 }
 
 pub fn records() -> Records {
-    Records { rooms: Vec::new(), templates: Vec::new(), codes: [].into(), sessions: Vec::new(), deliveries: Vec::new() }
+    Records {
+        rooms: Vec::new(),
+        templates: Vec::new(),
+        codes: [].into(),
+        sessions: Vec::new(),
+        deliveries: Vec::new(),
+    }
 }
 
 fn with_events(events: &[Value]) -> Records {
-    let deliveries = events.iter().map(|event| json!({"endpoint_id": "e", "payload": event}));
-    Records { deliveries: deliveries.collect(), ..records() }
+    let deliveries = events
+        .iter()
+        .map(|event| json!({"endpoint_id": "e", "payload": event}));
+    Records {
+        deliveries: deliveries.collect(),
+        ..records()
+    }
 }
 
 #[test]
 fn a_lost_a_doubled_and_an_invented_room_are_found() {
-    let entries = [create("a", Some(json!({}))), create("b", Some(json!({}))), create("c", None)];
-    let found = Records { rooms: vec![json!({"name": "b"}), json!({"name": "b"}), json!({"name": "d"})], ..records() };
-    assert_eq!(acknowledged::rooms_and_templates_exist_once(&entries, &found).len(), 2);
-    assert_eq!(acknowledged::nothing_was_made_up(&entries, &found), ["nobody asked for the room d"]);
-    let kept = Records { rooms: vec![json!({"name": "a"}), json!({"name": "b"})], ..records() };
+    let entries = [
+        create("a", Some(json!({}))),
+        create("b", Some(json!({}))),
+        create("c", None),
+    ];
+    let found = Records {
+        rooms: vec![
+            json!({"name": "b"}),
+            json!({"name": "b"}),
+            json!({"name": "d"}),
+        ],
+        ..records()
+    };
+    assert_eq!(
+        acknowledged::rooms_and_templates_exist_once(&entries, &found).len(),
+        2
+    );
+    assert_eq!(
+        acknowledged::nothing_was_made_up(&entries, &found),
+        ["nobody asked for the room d"]
+    );
+    let kept = Records {
+        rooms: vec![json!({"name": "a"}), json!({"name": "b"})],
+        ..records()
+    };
     assert!(acknowledged::rooms_and_templates_exist_once(&entries, &kept).is_empty());
 }
 
 #[test]
 fn two_responses_to_one_key_are_found() {
-    let same = [create("a", Some(json!({"id": 1}))), create("a", None), create("a", Some(json!({"id": 1})))];
+    let same = [
+        create("a", Some(json!({"id": 1}))),
+        create("a", None),
+        create("a", Some(json!({"id": 1}))),
+    ];
     assert!(acknowledged::a_key_has_one_response(&same).is_empty());
-    let other = [create("a", Some(json!({"id": 1}))), create("a", Some(json!({"id": 2})))];
+    let other = [
+        create("a", Some(json!({"id": 1}))),
+        create("a", Some(json!({"id": 2}))),
+    ];
     assert_eq!(acknowledged::a_key_has_one_response(&other).len(), 1);
 }
 
 #[test]
 fn a_join_without_a_session_and_an_open_session_are_found() {
-    let join =
-        |sid: &str| entry(Action::Join { room: "a".into(), identity: "i".into() }, None, Some(json!({"sid": sid})));
+    let join = |sid: &str| {
+        entry(
+            Action::Join {
+                room: "a".into(),
+                identity: "i".into(),
+            },
+            None,
+            Some(json!({"sid": sid})),
+        )
+    };
     let sessions = vec![json!({"id": "1", "participant_sid": "PA_1"})];
-    let found = Records { sessions, ..records() };
-    assert_eq!(acknowledged::joins_have_a_session(&[join("PA_1"), join("PA_2")], &found).len(), 2);
+    let found = Records {
+        sessions,
+        ..records()
+    };
+    assert_eq!(
+        acknowledged::joins_have_a_session(&[join("PA_1"), join("PA_2")], &found).len(),
+        2
+    );
 }
 
 #[test]
 fn a_use_that_is_not_counted_and_one_too_many_are_found() {
     let code = json!({"id": "1", "code": "abcd", "room": "a"});
-    let created = entry(Action::CreateCode { room: "a".into() }, Some("k"), Some(code));
-    let exchange = |answer| entry(Action::ExchangeCode { code: "abcd".into() }, None, answer);
-    let entries = [created, exchange(Some(json!({}))), exchange(Some(json!({}))), exchange(None)];
-    let with_uses =
-        |uses: u32| Records { codes: [("a".into(), vec![json!({"id": "1", "uses": uses})])].into(), ..records() };
+    let created = entry(
+        Action::CreateCode { room: "a".into() },
+        Some("k"),
+        Some(code),
+    );
+    let exchange = |answer| {
+        entry(
+            Action::ExchangeCode {
+                code: "abcd".into(),
+            },
+            None,
+            answer,
+        )
+    };
+    let entries = [
+        created,
+        exchange(Some(json!({}))),
+        exchange(Some(json!({}))),
+        exchange(None),
+    ];
+    let with_uses = |uses: u32| Records {
+        codes: [("a".into(), vec![json!({"id": "1", "uses": uses})])].into(),
+        ..records()
+    };
     for (uses, violations) in [(1, 1), (2, 0), (3, 0), (4, 1)] {
         let found = codes::uses_are_counted_within_the_limit(&entries, &with_uses(uses));
         assert_eq!(found.len(), violations, "{found:?}");
     }
-    assert_eq!(codes::uses_are_counted_within_the_limit(&entries, &records()).len(), 1);
+    assert_eq!(
+        codes::uses_are_counted_within_the_limit(&entries, &records()).len(),
+        1
+    );
 }
 
 #[test]
@@ -77,10 +163,21 @@ fn a_room_that_ends_late_while_the_server_runs_is_found() {
     let text = |at: u64| jiff::Timestamp::try_from(second(at)).unwrap().to_string();
     let room = |ended: u64| {
         let room = json!({"name": "a", "empty_timeout_seconds": 1, "created_at": text(100), "ended_at": text(ended)});
-        Records { rooms: vec![room], ..records() }
+        Records {
+            rooms: vec![room],
+            ..records()
+        }
     };
-    let down_from_102_to_200 =
-        [Lifetime { from: second(90), to: Some(second(102)) }, Lifetime { from: second(200), to: None }];
+    let down_from_102_to_200 = [
+        Lifetime {
+            from: second(90),
+            to: Some(second(102)),
+        },
+        Lifetime {
+            from: second(200),
+            to: None,
+        },
+    ];
     for (ended, violations) in [(101, 0), (200, 0), (201, 0), (210, 1), (100, 1)] {
         let found = deadlines::empty_rooms_ended_in_time(&[], &room(ended), &down_from_102_to_200);
         assert_eq!(found.len(), violations, "{ended}: {found:?}");
@@ -94,14 +191,33 @@ fn events_without_their_partner_are_found() {
         let mut found = with_events(&kinds.iter().map(|kind| event(kind)).collect::<Vec<_>>());
         found.rooms = vec![json!({"name": "a", "status": "ended"})];
         found.sessions = vec![json!({"participant_sid": "PA_1"})];
-        let checks =
-            [events::rooms_start_and_finish_once, events::joins_and_leaves_are_paired, events::tracks_are_paired];
+        let checks = [
+            events::rooms_start_and_finish_once,
+            events::joins_and_leaves_are_paired,
+            events::tracks_are_paired,
+        ];
         checks.map(|check| check(&found).len())
     };
     let (joined, left) = ("participant.joined", "participant.left");
-    let whole = ["room.started", joined, "track.published", "track.unpublished", left, "room.finished"];
+    let whole = [
+        "room.started",
+        joined,
+        "track.published",
+        "track.unpublished",
+        left,
+        "room.finished",
+    ];
     assert_eq!(all(&whole), [0, 0, 0]);
-    assert_eq!(all(&["room.started", joined, "track.published", left]), [1, 0, 1]);
-    assert_eq!(all(&["room.started", joined, left, left, "room.finished"]), [0, 1, 0]);
-    assert_eq!(all(&["room.started", joined, "room.finished", left]), [1, 0, 0]);
+    assert_eq!(
+        all(&["room.started", joined, "track.published", left]),
+        [1, 0, 1]
+    );
+    assert_eq!(
+        all(&["room.started", joined, left, left, "room.finished"]),
+        [0, 1, 0]
+    );
+    assert_eq!(
+        all(&["room.started", joined, "room.finished", left]),
+        [1, 0, 0]
+    );
 }

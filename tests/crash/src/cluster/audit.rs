@@ -7,8 +7,17 @@
 use super::postgres::Postgres;
 
 /// The tables that only the active node writes.
-const TABLES: [&str; 9] =
-    ["codes", "events", "idempotency", "roles", "rooms", "sessions", "templates", "tracks", "webhook_deliveries"];
+const TABLES: [&str; 9] = [
+    "codes",
+    "events",
+    "idempotency",
+    "roles",
+    "rooms",
+    "sessions",
+    "templates",
+    "tracks",
+    "webhook_deliveries",
+];
 
 const CREATE: &str = "
 CREATE TABLE audit_writers (epoch BIGINT, writer TEXT, PRIMARY KEY (epoch, writer));
@@ -49,7 +58,10 @@ pub fn writers(database: &Postgres) -> Vec<Writer> {
     let rows = database.run("SELECT epoch, writer FROM audit_writers ORDER BY epoch, writer");
     let writer = |row: &str| {
         let (epoch, name) = row.split_once('|').expect("two columns");
-        Writer { epoch: epoch.parse().expect("a number"), name: name.to_owned() }
+        Writer {
+            epoch: epoch.parse().expect("a number"),
+            name: name.to_owned(),
+        }
     };
     rows.lines().map(writer).collect()
 }

@@ -51,16 +51,31 @@ impl Balancer {
 }
 
 /// Chooses a node that runs, not the one that has failed if there is another. Returns its number and its url.
-pub fn choose(nodes: &[Node], random: &mut fastrand::Rng, failed: Option<usize>) -> Option<(usize, String)> {
-    let running: Vec<_> =
-        nodes.iter().filter_map(|node| node.url_for_clients().map(|url| (node.number, url))).collect();
-    let others: Vec<_> = running.iter().filter(|(number, _)| Some(*number) != failed).cloned().collect();
+pub fn choose(
+    nodes: &[Node],
+    random: &mut fastrand::Rng,
+    failed: Option<usize>,
+) -> Option<(usize, String)> {
+    let running: Vec<_> = nodes
+        .iter()
+        .filter_map(|node| node.url_for_clients().map(|url| (node.number, url)))
+        .collect();
+    let others: Vec<_> = running
+        .iter()
+        .filter(|(number, _)| Some(*number) != failed)
+        .cloned()
+        .collect();
     random.choice(others).or_else(|| running.first().cloned())
 }
 
 fn attempt(answer: Answer) -> Attempt {
     let now = Instant::now();
-    Attempt { answer: Some(answer), node: 0, sent: now, ended: now }
+    Attempt {
+        answer: Some(answer),
+        node: 0,
+        sent: now,
+        ended: now,
+    }
 }
 
 impl Service for Balancer {
@@ -79,7 +94,10 @@ impl Service for Balancer {
                 continue;
             };
             let key = &self.key;
-            let api = self.connections.entry(url).or_insert_with_key(|url| Api::without_keep_alive(url, key, TIMEOUT));
+            let api = self
+                .connections
+                .entry(url)
+                .or_insert_with_key(|url| Api::without_keep_alive(url, key, TIMEOUT));
             let (attempt, failure) = api.attempt(node, call);
             if failure != Some(Unanswered::Refused) {
                 attempts.push(attempt);
@@ -91,26 +109,53 @@ impl Service for Balancer {
             thread::sleep(PAUSE);
         }
         if attempts.is_empty() {
-            attempts.push(Attempt { answer: None, node: usize::MAX, sent: began, ended: Instant::now() });
+            attempts.push(Attempt {
+                answer: None,
+                node: usize::MAX,
+                sent: began,
+                ended: Instant::now(),
+            });
         }
         attempts
     }
 
     fn join(&mut self, token: &str) -> Attempt {
         attempt(match self.livekit.connect(token) {
-            Ok(sid) => Answer { status: 200, body: json!({"sid": sid}).to_string() },
-            Err(refused) => Answer { status: 403, body: format!("{refused:?}") },
+            Ok(sid) => Answer {
+                status: 200,
+                body: json!({"sid": sid}).to_string(),
+            },
+            Err(refused) => Answer {
+                status: 403,
+                body: format!("{refused:?}"),
+            },
         })
     }
 
     fn leave(&mut self, sid: &str, clean: bool) -> Attempt {
-        let reason = if clean { DisconnectReason::ClientInitiated } else { DisconnectReason::SignalClose };
-        let status = if self.livekit.leave_by_sid(sid, reason) { 204 } else { 404 };
-        attempt(Answer { status, body: String::new() })
+        let reason = if clean {
+            DisconnectReason::ClientInitiated
+        } else {
+            DisconnectReason::SignalClose
+        };
+        let status = if self.livekit.leave_by_sid(sid, reason) {
+            204
+        } else {
+            404
+        };
+        attempt(Answer {
+            status,
+            body: String::new(),
+        })
     }
 
     fn publish(&mut self, sid: &str) -> Attempt {
-        let track = self.livekit.publish_by_sid(sid, TrackType::Audio, TrackSource::Microphone);
-        attempt(Answer { status: if track.is_some() { 200 } else { 404 }, body: String::new() })
+        let track = self
+            .livekit
+            .publish_by_sid(sid, TrackType::Audio, TrackSource::Microphone);
+        attempt(Answer {
+            status: if track.is_some() { 200 } else { 404 },
+            body: String::new(),
+        })
     }
 }

@@ -33,7 +33,8 @@ const COMPARED: usize = 2_000;
 
 const OPEN: &str = "GET /rtc?access_token=none HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-const OPENED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+const OPENED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                         Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 const MESSAGE: &[u8] = b"a message";
 
@@ -64,13 +65,21 @@ impl HeldConnections {
     /// Returns what is worse than promised.
     #[must_use]
     pub fn violations(&self, is_timed: bool) -> Vec<String> {
-        let Self { kind, held, least, lost, .. } = *self;
+        let Self {
+            kind,
+            held,
+            least,
+            lost,
+            ..
+        } = *self;
         let mut violations = Vec::new();
         if held < least {
             violations.push(format!("a standby holds {held} {kind} instead of {least}"));
         }
         if lost > 0 {
-            violations.push(format!("{lost} of {held} {kind} do not answer through a standby"));
+            violations.push(format!(
+                "{lost} of {held} {kind} do not answer through a standby"
+            ));
         }
         if is_timed && self.added() >= MOST_ADDED {
             violations.push(format!("a standby adds {:?} to {kind}", self.added()));
@@ -81,8 +90,15 @@ impl HeldConnections {
     /// Returns the figures in a line.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { kind, held, lost, memory, .. } = *self;
-        let [through, direct] = [self.through, self.direct].map(|time| time.as_secs_f64() * 1_000.0);
+        let Self {
+            kind,
+            held,
+            lost,
+            memory,
+            ..
+        } = *self;
+        let [through, direct] =
+            [self.through, self.direct].map(|time| time.as_secs_f64() * 1_000.0);
         format!(
             "{kind}: {held} held, {lost} lost, {memory} bytes each; {through:.2} ms, without a standby {direct:.2} ms"
         )
@@ -112,13 +128,27 @@ pub fn hold_connections(options: &ClusterOptions) -> [HeldConnections; 2] {
     let least = least_connections();
     let installation = Installation::start(options, false, audit::begin);
     let (active, _) = installation.settle();
-    let address = |node: usize| installation.nodes[node].addresses().expect("a node that runs").api;
+    let address = |node: usize| {
+        installation.nodes[node]
+            .addresses()
+            .expect("a node that runs")
+            .api
+    };
     // The second one has passed nothing on, so it has no connection to the active node yet.
     let [first, second] = [1, 2].map(|further| &installation.nodes[(active + further) % NODES]);
-    let request = format!("GET /v1/plan HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer {}\r\n\r\n", installation.key);
+    let request = format!(
+        "GET /v1/plan HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer {}\r\n\r\n",
+        installation.key
+    );
     let keep_alive = |address: SocketAddr| KeptAlive::open(address, &request);
     lead_to(&installation, address(active));
-    let kept_alive = measure("idle connections", least, first, address(active), keep_alive);
+    let kept_alive = measure(
+        "idle connections",
+        least,
+        first,
+        address(active),
+        keep_alive,
+    );
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let opened_by_node = socket.local_addr().expect("a bound address");
     let accepted = accept_websockets(socket);
@@ -133,13 +163,17 @@ fn least_connections() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).expect("a limit that a process may set");
-    let files = limit.maximum.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    let files = limit.maximum.map_or(usize::MAX, |files| {
+        usize::try_from(files).unwrap_or(usize::MAX)
+    });
     GOAL.min(files.saturating_sub(RESERVED) / 2)
 }
 
 /// Lets standbys connect to an address in the place of the active node's.
 fn lead_to(installation: &Installation, address: SocketAddr) {
-    installation.postgres.run(&format!("UPDATE leadership SET url = 'http://{address}'"));
+    installation
+        .postgres
+        .run(&format!("UPDATE leadership SET url = 'http://{address}'"));
     thread::sleep(REST);
 }
 
@@ -154,7 +188,9 @@ fn measure<C: Exchange>(
     let resident = || memory(standby.process_id().expect("a node that runs"));
     let exchanged = |address| {
         let mut connection = open(address).expect("a connection");
-        let times = (0..COMPARED).map(|_| connection.timed().expect("an answer")).collect();
+        let times = (0..COMPARED)
+            .map(|_| connection.timed().expect("an answer"))
+            .collect();
         middle(times)
     };
     exchanged(address);
@@ -164,7 +200,10 @@ fn measure<C: Exchange>(
     let held = connections.len();
     thread::sleep(REST);
     let used = resident().saturating_sub(before) * 1_024;
-    let times: Vec<_> = connections.iter_mut().filter_map(|connection| connection.timed().ok()).collect();
+    let times: Vec<_> = connections
+        .iter_mut()
+        .filter_map(|connection| connection.timed().ok())
+        .collect();
     HeldConnections {
         kind,
         held,
@@ -199,7 +238,10 @@ struct KeptAlive<'a> {
 
 impl<'a> KeptAlive<'a> {
     fn open(address: SocketAddr, request: &'a str) -> io::Result<Self> {
-        let mut opened = Self { stream: connect(address)?, request };
+        let mut opened = Self {
+            stream: connect(address)?,
+            request,
+        };
         opened.exchange()?;
         Ok(opened)
     }
@@ -227,9 +269,17 @@ impl Exchange for KeptAlive<'_> {
 
 /// Whether a response has arrived to its end; `None` for one that is no 200.
 fn is_whole(response: &str) -> Option<bool> {
-    let Some((head, body)) = response.split_once("\r\n\r\n") else { return Some(false) };
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    head.starts_with("HTTP/1.1 200 ").then(|| body.len() >= length.unwrap_or(0))
+    let Some((head, body)) = response.split_once("\r\n\r\n") else {
+        return Some(false);
+    };
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase()
+            .strip_prefix("content-length: ")?
+            .parse()
+            .ok()
+    });
+    head.starts_with("HTTP/1.1 200 ")
+        .then(|| body.len() >= length.unwrap_or(0))
 }
 
 /// A websocket, with the end that the node has.
@@ -258,7 +308,11 @@ impl Exchange for Websocket {
         self.node.read_exact(&mut received)?;
         self.node.write_all(&received)?;
         self.client.read_exact(&mut received)?;
-        if received == MESSAGE { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if received == MESSAGE {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 }
 
@@ -272,9 +326,14 @@ fn accept_websockets(socket: TcpListener) -> Receiver<TcpStream> {
         Ok::<_, io::Error>(stream)
     };
     thread::spawn(move || {
-        let opened = socket.incoming().flatten().filter_map(|stream| open(stream).ok());
+        let opened = socket
+            .incoming()
+            .flatten()
+            .filter_map(|stream| open(stream).ok());
         // Nobody waits for more once the receiver is gone.
-        opened.map_while(|stream| sender.send(stream).ok()).for_each(drop);
+        opened
+            .map_while(|stream| sender.send(stream).ok())
+            .for_each(drop);
     });
     accepted
 }
@@ -320,13 +379,26 @@ mod tests {
         };
         assert!(held.violations(true).is_empty());
         for worse in [
-            HeldConnections { held: 8_499, ..held },
+            HeldConnections {
+                held: 8_499,
+                ..held
+            },
             HeldConnections { lost: 1, ..held },
-            HeldConnections { through: millis(3), ..held },
+            HeldConnections {
+                through: millis(3),
+                ..held
+            },
         ] {
             assert_eq!(worse.violations(true).len(), 1, "{worse:?}");
         }
-        assert!(HeldConnections { through: millis(9), ..held }.violations(false).is_empty());
+        assert!(
+            HeldConnections {
+                through: millis(9),
+                ..held
+            }
+            .violations(false)
+            .is_empty()
+        );
     }
 
     #[test]
@@ -336,6 +408,9 @@ mod tests {
             ["HTTP/1.1 200", head, &format!("{head}{{}}")].map(is_whole),
             [Some(false), Some(false), Some(true)]
         );
-        assert_eq!(is_whole("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), None);
+        assert_eq!(
+            is_whole("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"),
+            None
+        );
     }
 }

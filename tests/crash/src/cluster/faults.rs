@@ -39,7 +39,9 @@ pub fn make(scenario: Scenario, run: &Run<'_>, active: usize, round: u32) -> Fau
         Scenario::Rolling => processes::roll(run, active),
         Scenario::CutDatabase => links::cut_database(run, active, round),
         Scenario::CutNodes => links::cut(run, active, |links| vec![&links.nodes]),
-        Scenario::CutLivekit => links::cut(run, active, |links| vec![&links.livekit, &links.webhooks]),
+        Scenario::CutLivekit => {
+            links::cut(run, active, |links| vec![&links.livekit, &links.webhooks])
+        }
         Scenario::PostgresKill => database::kill(run),
         Scenario::PostgresHang => database::hang(run),
         Scenario::PostgresPromote => database::promote(run),
@@ -51,7 +53,9 @@ fn wait_for_change(run: &Run<'_>, since: Instant) -> Option<Duration> {
     let first = run.entries_of_round;
     loop {
         let entries = run.journal.since(first);
-        let changes = entries.iter().filter(|entry| entry.sent >= since && entry.is_acknowledged_change());
+        let changes = entries
+            .iter()
+            .filter(|entry| entry.sent >= since && entry.is_acknowledged_change());
         if let Some(ended) = changes.map(|entry| entry.ended).min() {
             run.phases.begin();
             return Some(ended - since);

@@ -42,7 +42,11 @@ pub struct Installation {
 impl Installation {
     /// Starts the nodes, and waits until one is active and the others are standbys. `prepare` fills the database between the
     /// first start, which creates the tables, and that.
-    pub fn start(options: &ClusterOptions, is_replicated: bool, prepare: impl FnOnce(&Postgres)) -> Self {
+    pub fn start(
+        options: &ClusterOptions,
+        is_replicated: bool,
+        prepare: impl FnOnce(&Postgres),
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let binary = std::path::absolute(&options.binary).expect("a path of a program");
         let postgres = Postgres::start(is_replicated);
@@ -50,7 +54,11 @@ impl Installation {
         let nodes = (0..NODES).map(|number| {
             let own = folder.path().join(number.to_string());
             std::fs::create_dir(&own).expect("a new directory");
-            let api = livekit.url().trim_start_matches("http://").parse().expect("an address");
+            let api = livekit
+                .url()
+                .trim_start_matches("http://")
+                .parse()
+                .expect("an address");
             let links = Links::start(postgres.proxies(), api);
             let url = postgres.url(&links.database);
             let mut environment = environment(&links, &livekit, folder.path());
@@ -60,7 +68,11 @@ impl Installation {
             Node::new(
                 number,
                 links,
-                Launch { binary: binary.clone(), folder: own, environment },
+                Launch {
+                    binary: binary.clone(),
+                    folder: own,
+                    environment,
+                },
                 url,
                 options.passes_on,
             )
@@ -70,7 +82,15 @@ impl Installation {
         prepare(&postgres);
         let stop = Arc::new(AtomicBool::new(false));
         let threads = vec![repeat(&nodes, &stop, SUPERVISION, Node::supervise)];
-        let mut installation = Self { postgres, livekit, nodes, key, threads, stop, folder };
+        let mut installation = Self {
+            postgres,
+            livekit,
+            nodes,
+            key,
+            threads,
+            stop,
+            folder,
+        };
         installation.nodes.iter().for_each(Node::start);
         if !options.passes_on {
             installation.follow_readiness(SUPERVISION);
@@ -81,7 +101,12 @@ impl Installation {
 
     /// Lets clients avoid nodes that are not ready, as by a load balancer that asks them at this interval.
     pub fn follow_readiness(&mut self, interval: Duration) {
-        self.threads.push(repeat(&self.nodes, &self.stop, interval, Node::follow_readiness));
+        self.threads.push(repeat(
+            &self.nodes,
+            &self.stop,
+            interval,
+            Node::follow_readiness,
+        ));
     }
 
     /// Lets LiveKit report to a random node.
@@ -90,7 +115,10 @@ impl Installation {
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
         self.livekit.send_by_workers(move || {
             let (node, _) = balancer::choose(&nodes, &mut random.lock(), None)?;
-            Some(format!("http://{}/media/livekit/webhook", nodes[node].links.webhooks.address()))
+            Some(format!(
+                "http://{}/media/livekit/webhook",
+                nodes[node].links.webhooks.address()
+            ))
         });
     }
 
@@ -110,7 +138,11 @@ impl Installation {
             if let Some(active) = active(&leases, outdated) {
                 return active;
             }
-            assert!(began.elapsed() < WAIT_LIMIT, "not one active node and standbys: {leases:?}\n{}", self.logs());
+            assert!(
+                began.elapsed() < WAIT_LIMIT,
+                "not one active node and standbys: {leases:?}\n{}",
+                self.logs()
+            );
             thread::sleep(SUPERVISION);
         }
     }
@@ -118,7 +150,10 @@ impl Installation {
     /// Connections to the node that is active.
     pub fn active_api(&self) -> Api {
         let (active, _) = self.settle();
-        let api = self.nodes[active].addresses().expect("a node that runs").api;
+        let api = self.nodes[active]
+            .addresses()
+            .expect("a node that runs")
+            .api;
         Api::new(&format!("http://{api}"), &self.key, TIMEOUT)
     }
 
@@ -127,7 +162,11 @@ impl Installation {
         let end = |node: &Node| {
             let log = node.log();
             let lines: Vec<_> = log.lines().rev().take(20).collect();
-            format!("node {}:\n{}\n", node.number, lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+            format!(
+                "node {}:\n{}\n",
+                node.number,
+                lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+            )
         };
         self.nodes.iter().map(end).collect()
     }
@@ -136,7 +175,9 @@ impl Installation {
 impl Drop for Installation {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        self.threads
+            .drain(..)
+            .for_each(|thread| drop(thread.join()));
         self.nodes.iter().for_each(|node| {
             // One that stands still goes on.
             if node.process_id().is_some() {
@@ -147,7 +188,12 @@ impl Drop for Installation {
 }
 
 /// Does something to each node at an interval.
-fn repeat(nodes: &Arc<[Node]>, stop: &Arc<AtomicBool>, interval: Duration, what: fn(&Node)) -> JoinHandle<()> {
+fn repeat(
+    nodes: &Arc<[Node]>,
+    stop: &Arc<AtomicBool>,
+    interval: Duration,
+    what: fn(&Node),
+) -> JoinHandle<()> {
     let (nodes, stop) = (Arc::clone(nodes), Arc::clone(stop));
     thread::spawn(move || {
         while !stop.load(Ordering::SeqCst) {
@@ -175,15 +221,27 @@ fn active(leases: &[Option<Lease>], outdated: Option<usize>) -> Option<(usize, i
 fn environment(links: &Links, livekit: &Double, shared: &Path) -> Vec<(&'static str, String)> {
     let no_limit = || "1000000".to_owned();
     vec![
-        ("CONCLAVE_ENCRYPTION__KEY_FILE", shared.join("encryption.key").display().to_string()),
+        (
+            "CONCLAVE_ENCRYPTION__KEY_FILE",
+            shared.join("encryption.key").display().to_string(),
+        ),
         ("CONCLAVE_MEDIA__KIND", "livekit".to_owned()),
-        ("CONCLAVE_MEDIA__URL", format!("http://{}", links.livekit.address())),
+        (
+            "CONCLAVE_MEDIA__URL",
+            format!("http://{}", links.livekit.address()),
+        ),
         ("CONCLAVE_MEDIA__API_KEY", livekit.api_key.clone()),
         ("CONCLAVE_MEDIA__API_SECRET", livekit.api_secret.clone()),
         ("CONCLAVE_MEDIA__RECONCILE", "5s".to_owned()),
-        ("CONCLAVE_WEBHOOKS__ALLOW_NETWORKS", "127.0.0.0/8".to_owned()),
+        (
+            "CONCLAVE_WEBHOOKS__ALLOW_NETWORKS",
+            "127.0.0.0/8".to_owned(),
+        ),
         ("CONCLAVE_WEBHOOKS__TICK", "100ms".to_owned()),
-        ("CONCLAVE_WEBHOOKS__RETRY_DELAYS", "100ms,100ms,100ms,100ms,100ms,100ms,100ms,100ms".to_owned()),
+        (
+            "CONCLAVE_WEBHOOKS__RETRY_DELAYS",
+            "100ms,100ms,100ms,100ms,100ms,100ms,100ms,100ms".to_owned(),
+        ),
         ("CONCLAVE_LIMITS__REQUESTS_PER_SECOND", no_limit()),
         ("CONCLAVE_LIMITS__BURST", no_limit()),
         ("CONCLAVE_LIMITS__EXCHANGE_PER_SECOND", no_limit()),
@@ -194,7 +252,10 @@ fn environment(links: &Links, livekit: &Double, shared: &Path) -> Vec<(&'static 
 /// The settings by which a node passes requests on.
 fn pass_through(links: &Links) -> [(&'static str, String); 2] {
     [
-        ("CONCLAVE_CLUSTER__URL", format!("http://{}", links.nodes.address())),
+        (
+            "CONCLAVE_CLUSTER__URL",
+            format!("http://{}", links.nodes.address()),
+        ),
         ("CONCLAVE_HTTP__TRUSTED_PROXIES", "127.0.0.0/8".to_owned()),
     ]
 }
@@ -204,15 +265,25 @@ fn create_project(node: &Node) -> String {
     node.start();
     let began = Instant::now();
     while node.lease().is_none_or(|lease| lease.status != "active") {
-        assert!(began.elapsed() < WAIT_LIMIT, "the first node does not start: {}", node.log());
+        assert!(
+            began.elapsed() < WAIT_LIMIT,
+            "the first node does not start: {}",
+            node.log()
+        );
         node.supervise();
         thread::sleep(SUPERVISION);
     }
     let created = |arguments: &[&str], field: &str| {
         let shown: Value = serde_json::from_str(&node.command(arguments)).expect("JSON");
-        shown[field].as_str().unwrap_or_else(|| panic!("no {field}: {shown}")).to_owned()
+        shown[field]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {field}: {shown}"))
+            .to_owned()
     };
-    let project = created(&["project", "create", "--name", "cluster", "--json"], "project_id");
+    let project = created(
+        &["project", "create", "--name", "cluster", "--json"],
+        "project_id",
+    );
     let key = created(&["key", "create", &project, "--json"], "key");
     node.stop();
     key
@@ -223,17 +294,48 @@ mod tests {
     use super::{Lease, active};
 
     fn lease(status: &str) -> Option<Lease> {
-        Some(Lease { status: status.to_owned(), epoch: (status == "active").then_some(7) })
+        Some(Lease {
+            status: status.to_owned(),
+            epoch: (status == "active").then_some(7),
+        })
     }
 
     #[test]
     fn a_cluster_is_whole_with_one_active_node_and_all_others_as_standbys() {
-        assert_eq!(active(&[lease("standby"), lease("active"), lease("standby")], None), Some((1, 7)));
-        assert_eq!(active(&[lease("active"), lease("active"), lease("standby")], None), None);
-        assert_eq!(active(&[lease("standby"), lease("standby"), lease("standby")], None), None);
-        assert_eq!(active(&[lease("active"), None, lease("standby")], None), None);
-        assert_eq!(active(&[lease("active"), lease("wrong_keys"), lease("standby")], None), None);
-        let outdated = [lease("active"), lease("waiting_for_upgrade"), lease("standby")];
-        assert_eq!([None, Some(1), Some(2)].map(|node| active(&outdated, node)), [None, Some((0, 7)), None]);
+        assert_eq!(
+            active(&[lease("standby"), lease("active"), lease("standby")], None),
+            Some((1, 7))
+        );
+        assert_eq!(
+            active(&[lease("active"), lease("active"), lease("standby")], None),
+            None
+        );
+        assert_eq!(
+            active(
+                &[lease("standby"), lease("standby"), lease("standby")],
+                None
+            ),
+            None
+        );
+        assert_eq!(
+            active(&[lease("active"), None, lease("standby")], None),
+            None
+        );
+        assert_eq!(
+            active(
+                &[lease("active"), lease("wrong_keys"), lease("standby")],
+                None
+            ),
+            None
+        );
+        let outdated = [
+            lease("active"),
+            lease("waiting_for_upgrade"),
+            lease("standby"),
+        ];
+        assert_eq!(
+            [None, Some(1), Some(2)].map(|node| active(&outdated, node)),
+            [None, Some((0, 7)), None]
+        );
     }
 }

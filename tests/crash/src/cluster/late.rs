@@ -47,14 +47,22 @@ impl LateRequests {
         let answer = |(room, mut stream): (String, TcpStream)| {
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
-            LateRequest { room, status: status(&String::from_utf8_lossy(&answer)) }
+            LateRequest {
+                room,
+                status: status(&String::from_utf8_lossy(&answer)),
+            }
         };
         self.0.into_iter().map(answer).collect()
     }
 }
 
 fn status(answer: &str) -> Option<u16> {
-    answer.strip_prefix("HTTP/1.1 ")?.split(' ').next()?.parse().ok()
+    answer
+        .strip_prefix("HTTP/1.1 ")?
+        .split(' ')
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -63,7 +71,10 @@ mod tests {
 
     #[test]
     fn the_status_of_an_answer_is_read_and_none_from_a_connection_that_broke() {
-        assert_eq!(status("HTTP/1.1 503 Service Unavailable\r\n\r\n"), Some(503));
+        assert_eq!(
+            status("HTTP/1.1 503 Service Unavailable\r\n\r\n"),
+            Some(503)
+        );
         assert_eq!((status(""), status("HTTP/1.1 5")), (None, Some(5)));
     }
 }

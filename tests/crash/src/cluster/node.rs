@@ -68,13 +68,31 @@ pub struct Lease {
 impl Links {
     pub fn start(database: Vec<Proxy>, livekit: SocketAddr) -> Self {
         let [nodes, livekit, webhooks] = [NOWHERE, livekit, NOWHERE].map(Proxy::start);
-        Self { database, nodes, livekit, webhooks }
+        Self {
+            database,
+            nodes,
+            livekit,
+            webhooks,
+        }
     }
 }
 
 impl Node {
-    pub fn new(number: usize, links: Links, launch: Launch, database: String, is_always_called: bool) -> Self {
-        Self { number, links, launch, database, is_always_called, state: Mutex::default() }
+    pub fn new(
+        number: usize,
+        links: Links,
+        launch: Launch,
+        database: String,
+        is_always_called: bool,
+    ) -> Self {
+        Self {
+            number,
+            links,
+            launch,
+            database,
+            is_always_called,
+            state: Mutex::default(),
+        }
     }
 
     pub fn start(&self) {
@@ -90,7 +108,8 @@ impl Node {
 
     /// The url of the database, by which the sessions of each process have a name of their own.
     fn url(&self, start: u32) -> String {
-        self.database.replace("NAME", &session_name(self.number, start))
+        self.database
+            .replace("NAME", &session_name(self.number, start))
     }
 
     /// The name of the sessions that the running process has.
@@ -100,7 +119,8 @@ impl Node {
 
     /// Runs a command of the program beside the node.
     pub fn command(&self, arguments: &[&str]) -> String {
-        self.launch.command(arguments, &self.database.replace("NAME", "command"))
+        self.launch
+            .command(arguments, &self.database.replace("NAME", "command"))
     }
 
     /// Notes what has become of the process, and starts it again if it has ended.
@@ -151,7 +171,10 @@ impl Node {
     /// Ends the process for good.
     pub fn stop(&self) {
         let mut state = self.state.lock();
-        let ended = state.process.take().map(|process| (process.signal(Signal::TERM), process));
+        let ended = state
+            .process
+            .take()
+            .map(|process| (process.signal(Signal::TERM), process));
         if let Some((_, mut process)) = ended {
             while process.ended().is_none() {
                 std::thread::sleep(Duration::from_millis(20));
@@ -162,7 +185,12 @@ impl Node {
 
     pub fn signal(&self, signal: Signal) {
         let state = self.state.lock();
-        state.process.as_ref().expect("a running process").signal(signal).expect("a signal that arrives");
+        state
+            .process
+            .as_ref()
+            .expect("a running process")
+            .signal(signal)
+            .expect("a signal that arrives");
     }
 
     /// Lets further starts be of another version.
@@ -177,8 +205,13 @@ impl Node {
 
     /// Lets clients avoid the node unless it is ready.
     pub fn follow_readiness(&self) {
-        let Some(Addresses { admin, .. }) = self.addresses() else { return };
-        let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
+        let Some(Addresses { admin, .. }) = self.addresses() else {
+            return;
+        };
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .build()
+            .into();
         let is_ready = agent.get(format!("http://{admin}/readyz")).call().is_ok();
         self.state.lock().is_avoided = !is_ready;
     }
@@ -204,15 +237,32 @@ impl Node {
 
     /// What the process has logged.
     pub fn log(&self) -> String {
-        self.state.lock().process.as_ref().map(Process::log).unwrap_or_default()
+        self.state
+            .lock()
+            .process
+            .as_ref()
+            .map(Process::log)
+            .unwrap_or_default()
     }
 
     /// What it says of the lease; `None` if it does not answer.
     pub fn lease(&self) -> Option<Lease> {
         let admin = self.addresses()?.admin;
-        let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
-        let said: Value = agent.get(format!("http://{admin}/debug/lease")).call().ok()?.body_mut().read_json().ok()?;
-        Some(Lease { status: said["status"].as_str()?.to_owned(), epoch: said["epoch"].as_i64() })
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .build()
+            .into();
+        let said: Value = agent
+            .get(format!("http://{admin}/debug/lease"))
+            .call()
+            .ok()?
+            .body_mut()
+            .read_json()
+            .ok()?;
+        Some(Lease {
+            status: said["status"].as_str()?.to_owned(),
+            epoch: said["epoch"].as_i64(),
+        })
     }
 }
 

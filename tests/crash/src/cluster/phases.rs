@@ -16,7 +16,10 @@ impl Phases {
     pub fn begin(&self) {
         let mut phases = self.0.lock();
         if phases.last().is_none_or(|last| last.to.is_some()) {
-            phases.push(Lifetime { from: SystemTime::now(), to: None });
+            phases.push(Lifetime {
+                from: SystemTime::now(),
+                to: None,
+            });
         }
     }
 

@@ -28,22 +28,42 @@ impl Servers {
 impl Postgres {
     /// Starts a server, and another one that follows it if asked to.
     pub fn start(is_replicated: bool) -> Self {
-        let primary: &'static Cluster = Box::leak(Box::new(Cluster::start(ClusterOptions::default())));
+        let primary: &'static Cluster =
+            Box::leak(Box::new(Cluster::start(ClusterOptions::default())));
         let standby = is_replicated.then(|| follow(primary));
-        let servers = RwLock::new(Servers { places: [Some(primary), standby], primary: 0 });
-        Self { servers, database: primary.database() }
+        let servers = RwLock::new(Servers {
+            places: [Some(primary), standby],
+            primary: 0,
+        });
+        Self {
+            servers,
+            database: primary.database(),
+        }
     }
 
     /// Starts a proxy in front of each server.
     pub fn proxies(&self) -> Vec<Proxy> {
-        self.servers.read().places.iter().flatten().map(|server| Proxy::start(server.address())).collect()
+        self.servers
+            .read()
+            .places
+            .iter()
+            .flatten()
+            .map(|server| Proxy::start(server.address()))
+            .collect()
     }
 
     /// Returns the url of the database through proxies, with `NAME` as the name of the sessions.
     pub fn url(&self, proxies: &[Proxy]) -> String {
         let first = proxies[0].address();
-        let all: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
-        let url = self.database.url_at(first).replacen(&format!("@{first}/"), &format!("@{}/", all.join(",")), 1);
+        let all: Vec<_> = proxies
+            .iter()
+            .map(|proxy| proxy.address().to_string())
+            .collect();
+        let url = self.database.url_at(first).replacen(
+            &format!("@{first}/"),
+            &format!("@{}/", all.join(",")),
+            1,
+        );
         format!("{url}?application_name=NAME")
     }
 

@@ -45,7 +45,11 @@ impl Launch {
     pub fn with(&self, version: Version) -> Self {
         let mut launch = self.clone();
         launch.binary = version.binary.unwrap_or(launch.binary);
-        launch.environment.extend(version.migrations.map(|paths| ("FURTHER_MIGRATIONS", paths)));
+        launch.environment.extend(
+            version
+                .migrations
+                .map(|paths| ("FURTHER_MIGRATIONS", paths)),
+        );
         launch
     }
 
@@ -53,7 +57,14 @@ impl Launch {
     pub fn start(&self, number: u32, url: &str) -> Process {
         let log = self.folder.join(format!("log-{number}"));
         let child = Command::new(&self.binary)
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(self.folder.join("data"))
             .current_dir(&self.folder)
             .env_clear()
@@ -79,7 +90,11 @@ impl Launch {
             .env("CONCLAVE_DATABASE__URL", url)
             .output()
             .expect("a command that can be started");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("the output is UTF-8")
     }
 }
@@ -127,12 +142,22 @@ fn read(log: &Path) -> String {
 }
 
 fn addresses(log: &str) -> Option<Addresses> {
-    let line = log.lines().find(|line| line.contains("waiting for the lease"))?;
+    let line = log
+        .lines()
+        .find(|line| line.contains("waiting for the lease"))?;
     let address = |name: &str| {
-        let url = line.split(&format!("{name}=")).nth(1)?.split_whitespace().next()?.trim_matches('"');
+        let url = line
+            .split(&format!("{name}="))
+            .nth(1)?
+            .split_whitespace()
+            .next()?
+            .trim_matches('"');
         url.strip_prefix("http://")?.parse().ok()
     };
-    Some(Addresses { api: address("api")?, admin: address("admin")? })
+    Some(Addresses {
+        api: address("api")?,
+        admin: address("admin")?,
+    })
 }
 
 #[cfg(test)]
@@ -142,7 +167,10 @@ mod tests {
     #[test]
     fn the_log_says_where_a_node_listens() {
         let line = r#"[INFO conclave] waiting for the lease of the database api="http://127.0.0.1:4001" admin="http://127.0.0.1:4002""#;
-        let found = Addresses { api: "127.0.0.1:4001".parse().unwrap(), admin: "127.0.0.1:4002".parse().unwrap() };
+        let found = Addresses {
+            api: "127.0.0.1:4001".parse().unwrap(),
+            admin: "127.0.0.1:4002".parse().unwrap(),
+        };
         assert_eq!(addresses(&format!("[INFO] first\n{line}\n")), Some(found));
         assert_eq!(addresses("[INFO] first\n"), None);
     }

@@ -51,7 +51,11 @@ pub struct Run<'a> {
 ///
 /// # Panics
 /// The nodes do not become one active node and standbys, or something does not come to rest.
-pub fn run(scenario: Scenario, options: &ClusterOptions, mut progress: impl FnMut(&Round, usize)) -> ClusterReport {
+pub fn run(
+    scenario: Scenario,
+    options: &ClusterOptions,
+    mut progress: impl FnMut(&Round, usize),
+) -> ClusterReport {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let is_replicated = scenario == Scenario::PostgresPromote;
     let mut installation = Installation::start(options, is_replicated, |database| {
@@ -73,18 +77,37 @@ pub fn run(scenario: Scenario, options: &ClusterOptions, mut progress: impl FnMu
     for number in 1..=options.rounds.unwrap_or_else(|| scenario.rounds()) {
         work(&journal, &mut random);
         let before = journal.len();
-        let mut round = perform(scenario, options, (&installation, &journal, &phases), number, &mut late);
-        let all: Vec<_> = installation.nodes.iter().map(|node| node.exits().len()).collect();
-        round.exits = all.iter().zip(&exits).map(|(all, before)| all - before).collect();
+        let mut round = perform(
+            scenario,
+            options,
+            (&installation, &journal, &phases),
+            number,
+            &mut late,
+        );
+        let all: Vec<_> = installation
+            .nodes
+            .iter()
+            .map(|node| node.exits().len())
+            .collect();
+        round.exits = all
+            .iter()
+            .zip(&exits)
+            .map(|(all, before)| all - before)
+            .collect();
         exits = all;
         progress(&round, journal.len() - before);
         rounds.push(round);
     }
     work(&journal, &mut random);
     stop.store(true, Ordering::SeqCst);
-    clients.into_iter().for_each(|client| client.join().expect("a client that does not panic"));
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("a client that does not panic"));
     let connected = installation.livekit.connected();
-    wait_for(|| installation.livekit.webhook_outcomes().pending == 0, "LiveKit's webhooks");
+    wait_for(
+        || installation.livekit.webhook_outcomes().pending == 0,
+        "LiveKit's webhooks",
+    );
     let ending = SystemTime::now();
     let lost_load = lost_load(scenario, &installation);
     let records = settle(&installation.active_api());
@@ -107,7 +130,11 @@ pub fn run(scenario: Scenario, options: &ClusterOptions, mut progress: impl FnMu
     report(&evidence, &receivers, &records, violations)
 }
 
-fn receivers(installation: &Installation, phases: &Phases, random: &mut fastrand::Rng) -> Vec<Receiver> {
+fn receivers(
+    installation: &Installation,
+    phases: &Phases,
+    random: &mut fastrand::Rng,
+) -> Vec<Receiver> {
     let api = installation.active_api();
     let start = |refuses| {
         let phases = phases.clone();
@@ -127,7 +154,12 @@ fn clients(
     random: &mut fastrand::Rng,
 ) -> Vec<JoinHandle<()>> {
     let spawn = |number| {
-        let service = Balancer::new(&installation.nodes, &installation.livekit, &installation.key, random.u64(..));
+        let service = Balancer::new(
+            &installation.nodes,
+            &installation.livekit,
+            &installation.key,
+            random.u64(..),
+        );
         Client::spawn(number, random.u64(..), service, journal, stop)
     };
     (0..count).map(spawn).collect()
@@ -138,13 +170,20 @@ fn work(journal: &Journal, random: &mut fastrand::Rng) {
     let acknowledged = journal.acknowledged();
     let (shortest, longest) = UPTIME;
     thread::sleep(shortest + (longest - shortest).mul_f64(random.f64()));
-    wait_for(|| journal.acknowledged() >= acknowledged + LEAST_ACKNOWLEDGED, "acknowledged requests");
+    wait_for(
+        || journal.acknowledged() >= acknowledged + LEAST_ACKNOWLEDGED,
+        "acknowledged requests",
+    );
 }
 
 fn wait_for(holds: impl Fn() -> bool, what: &str) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < WAIT_LIMIT, "{what} are still missing after {} s", WAIT_LIMIT.as_secs());
+        assert!(
+            began.elapsed() < WAIT_LIMIT,
+            "{what} are still missing after {} s",
+            WAIT_LIMIT.as_secs()
+        );
         thread::sleep(INTERVAL);
     }
 }
@@ -161,7 +200,15 @@ fn perform(
     let duration = options.duration.unwrap_or_else(|| scenario.duration());
     let next = version(options, installation, number);
     let passes_on = options.passes_on;
-    let run = Run { installation, journal, phases, passes_on, duration, next, entries_of_round: journal.len() };
+    let run = Run {
+        installation,
+        journal,
+        phases,
+        passes_on,
+        duration,
+        next,
+        entries_of_round: journal.len(),
+    };
     let began = Instant::now();
     phases.end();
     let fault = faults::make(scenario, &run, active, number);
@@ -185,14 +232,23 @@ fn perform(
 /// What replaces the program in a round: it knows a migration for each round until then, if versions are to be mixed.
 fn version(options: &ClusterOptions, installation: &Installation, round: u32) -> Version {
     let path = |migration: u32| {
-        let path = installation.folder.path().join(format!("further-{migration}.sql"));
-        let text = format!("ALTER TABLE projects ADD COLUMN further_{migration} TEXT COLLATE \"C\"");
+        let path = installation
+            .folder
+            .path()
+            .join(format!("further-{migration}.sql"));
+        let text =
+            format!("ALTER TABLE projects ADD COLUMN further_{migration} TEXT COLLATE \"C\"");
         std::fs::write(&path, text).expect("a file that can be written");
         path.display().to_string()
     };
     Version {
-        binary: options.next.as_ref().map(|next| std::path::absolute(next).expect("a path of a program")),
-        migrations: options.is_mixed.then(|| (1..=round).map(path).collect::<Vec<_>>().join(":")),
+        binary: options
+            .next
+            .as_ref()
+            .map(|next| std::path::absolute(next).expect("a path of a program")),
+        migrations: options
+            .is_mixed
+            .then(|| (1..=round).map(path).collect::<Vec<_>>().join(":")),
     }
 }
 
@@ -205,9 +261,22 @@ fn lost_load(scenario: Scenario, installation: &Installation) -> Option<String> 
     (open != load::rooms()).then(|| format!("{open} of {} rooms are open", load::rooms()))
 }
 
-fn report(evidence: &Evidence, receivers: &[Receiver], records: &Records, violations: Vec<String>) -> ClusterReport {
-    let acknowledged = evidence.entries.iter().filter(|entry| entry.acknowledged().is_some()).count();
-    let mut times: Vec<_> = evidence.rounds.iter().filter_map(|round| round.writes_after).collect();
+fn report(
+    evidence: &Evidence,
+    receivers: &[Receiver],
+    records: &Records,
+    violations: Vec<String>,
+) -> ClusterReport {
+    let acknowledged = evidence
+        .entries
+        .iter()
+        .filter(|entry| entry.acknowledged().is_some())
+        .count();
+    let mut times: Vec<_> = evidence
+        .rounds
+        .iter()
+        .filter_map(|round| round.writes_after)
+        .collect();
     times.sort_unstable();
     ClusterReport {
         scenario: evidence.scenario,
@@ -215,12 +284,19 @@ fn report(evidence: &Evidence, receivers: &[Receiver], records: &Records, violat
         times,
         requests: evidence.entries.len(),
         acknowledged,
-        failed: evidence.entries.iter().filter(|entry| entry.has_failed()).count(),
+        failed: evidence
+            .entries
+            .iter()
+            .filter(|entry| entry.has_failed())
+            .count(),
         slowest: checks::cluster::p99(evidence),
         rooms: records.rooms.len(),
         sessions: records.sessions.len(),
         deliveries: records.deliveries.len(),
-        posts: receivers.iter().map(|receiver| receiver.received().len()).sum(),
+        posts: receivers
+            .iter()
+            .map(|receiver| receiver.received().len())
+            .sum(),
         livekit_webhooks: evidence.webhooks.accepted,
         repeated_livekit_webhooks: evidence.webhooks.repeated,
         epochs: evidence.rounds.last().map_or(0, |round| round.epochs.1),

@@ -120,8 +120,12 @@ impl Scenario {
     pub const fn tolerance(self) -> Tolerance {
         match self {
             Self::KillStandby | Self::Rolling => Tolerance::Nothing,
-            Self::Kill | Self::Pause | Self::Load | Self::CutNodes | Self::CutLivekit => Tolerance::Unrepeatable,
-            Self::CutDatabase | Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => Tolerance::Anything,
+            Self::Kill | Self::Pause | Self::Load | Self::CutNodes | Self::CutLivekit => {
+                Tolerance::Unrepeatable
+            }
+            Self::CutDatabase | Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => {
+                Tolerance::Anything
+            }
         }
     }
 
@@ -129,8 +133,12 @@ impl Scenario {
     #[must_use]
     pub const fn takeovers(self) -> Takeovers {
         match self {
-            Self::Kill | Self::Pause | Self::CutDatabase | Self::Rolling | Self::Load => Takeovers::One,
-            Self::KillStandby | Self::CutNodes | Self::CutLivekit | Self::PostgresHang => Takeovers::None,
+            Self::Kill | Self::Pause | Self::CutDatabase | Self::Rolling | Self::Load => {
+                Takeovers::One
+            }
+            Self::KillStandby | Self::CutNodes | Self::CutLivekit | Self::PostgresHang => {
+                Takeovers::None
+            }
             Self::PostgresKill | Self::PostgresPromote => Takeovers::Any,
         }
     }
@@ -140,10 +148,14 @@ impl Scenario {
     pub const fn ends_process(self, is_failed: bool) -> bool {
         match self {
             Self::Rolling => true,
-            Self::Kill | Self::KillStandby | Self::Pause | Self::CutDatabase | Self::Load => is_failed,
-            Self::CutNodes | Self::CutLivekit | Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => {
-                false
+            Self::Kill | Self::KillStandby | Self::Pause | Self::CutDatabase | Self::Load => {
+                is_failed
             }
+            Self::CutNodes
+            | Self::CutLivekit
+            | Self::PostgresKill
+            | Self::PostgresHang
+            | Self::PostgresPromote => false,
         }
     }
 
@@ -151,7 +163,9 @@ impl Scenario {
     #[must_use]
     pub const fn aftermath(self) -> Duration {
         match self {
-            Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => Duration::from_secs(5),
+            Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => {
+                Duration::from_secs(5)
+            }
             _ => Duration::ZERO,
         }
     }
@@ -165,6 +179,9 @@ impl Scenario {
             Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => (5, 5),
             Self::KillStandby | Self::CutNodes | Self::CutLivekit | Self::Rolling => return None,
         };
-        Some(Limit { longest: Duration::from_secs(longest), median: Duration::from_secs(median) })
+        Some(Limit {
+            longest: Duration::from_secs(longest),
+            median: Duration::from_secs(median),
+        })
     }
 }

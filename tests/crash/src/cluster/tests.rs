@@ -23,18 +23,35 @@ fn the_audit_has_each_writer_with_the_epoch_and_deliveries_that_were_marked_twic
     let database = Postgres::start(false);
     database.run(TABLES);
     audit::begin(&database);
-    let write = |name: &str, text: &str| database.run(&format!("SET application_name = '{name}'; {text}"));
+    let write =
+        |name: &str, text: &str| database.run(&format!("SET application_name = '{name}'; {text}"));
     write("node-0-1", "INSERT INTO rooms VALUES (1)");
     write("node-0-1", "UPDATE rooms SET id = 2");
     database.run("UPDATE leadership SET epoch = 2");
     write("node-1-1", "INSERT INTO rooms VALUES (3)");
     write("node-0-1", "DELETE FROM rooms WHERE id = 2");
-    let writer = |epoch, name: &str| Writer { epoch, name: name.to_owned() };
-    assert_eq!(audit::writers(&database), [writer(1, "node-0-1"), writer(2, "node-0-1"), writer(2, "node-1-1")]);
+    let writer = |epoch, name: &str| Writer {
+        epoch,
+        name: name.to_owned(),
+    };
+    assert_eq!(
+        audit::writers(&database),
+        [
+            writer(1, "node-0-1"),
+            writer(2, "node-0-1"),
+            writer(2, "node-1-1")
+        ]
+    );
 
-    let (first, second) = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002");
-    let mark =
-        |id: &str| database.run(&format!("UPDATE webhook_deliveries SET status = 'delivered' WHERE id = '{id}'"));
+    let (first, second) = (
+        "00000000-0000-0000-0000-000000000001",
+        "00000000-0000-0000-0000-000000000002",
+    );
+    let mark = |id: &str| {
+        database.run(&format!(
+            "UPDATE webhook_deliveries SET status = 'delivered' WHERE id = '{id}'"
+        ))
+    };
     mark(first);
     mark(second);
     assert!(audit::marked_twice(&database).is_empty());

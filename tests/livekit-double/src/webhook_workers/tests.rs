@@ -15,7 +15,9 @@ use crate::{Double, Joining};
 fn outcomes(answers: &'static [u16]) -> WebhookOutcomes {
     let requests = Arc::new(AtomicUsize::new(0));
     let address = serve(move |_, mut stream| {
-        let number = requests.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+        let number = requests
+            .fetch_add(1, Ordering::SeqCst)
+            .min(answers.len() - 1);
         let _ = Response::new(answers[number]).send(&mut stream);
     });
     let double = Double::start();
@@ -30,12 +32,26 @@ fn outcomes(answers: &'static [u16]) -> WebhookOutcomes {
 #[test]
 fn a_webhook_that_is_accepted_at_once_or_later_is_counted() {
     let found = outcomes(&[503, 204]);
-    assert_eq!(found, WebhookOutcomes { pending: 0, accepted: 2, repeated: 1, lost: Vec::new() });
+    assert_eq!(
+        found,
+        WebhookOutcomes {
+            pending: 0,
+            accepted: 2,
+            repeated: 1,
+            lost: Vec::new()
+        }
+    );
 }
 
 #[test]
 fn a_webhook_that_is_refused_is_lost() {
-    let lost = |event: &str| LostWebhook { event: event.into(), status: Some(401) };
+    let lost = |event: &str| LostWebhook {
+        event: event.into(),
+        status: Some(401),
+    };
     let found = outcomes(&[401]);
-    assert_eq!((found.accepted, found.lost), (0, vec![lost("room_started"), lost("participant_joined")]));
+    assert_eq!(
+        (found.accepted, found.lost),
+        (0, vec![lost("room_started"), lost("participant_joined")])
+    );
 }

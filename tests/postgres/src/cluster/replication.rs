@@ -13,17 +13,37 @@ impl Cluster {
     pub fn synchronous_standby(&self) -> Self {
         let standby = Self::empty(self.programs.clone(), self.options.clone());
         let mut copy = standby.command("pg_basebackup");
-        copy.arg("-h").arg(&self.folder).args(["-p", &self.address().port().to_string(), "-U", "postgres"]);
-        copy.args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-D"]).arg(standby.folder.join("data"));
+        copy.arg("-h").arg(&self.folder).args([
+            "-p",
+            &self.address().port().to_string(),
+            "-U",
+            "postgres",
+        ]);
+        copy.args([
+            "--no-sync",
+            "--checkpoint=fast",
+            "--write-recovery-conf",
+            "-D",
+        ])
+        .arg(standby.folder.join("data"));
         output(copy);
         standby.start_on_a_free_port();
         let follows = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
-        assert!(eventually(|| self.psql("postgres", follows) == "1"), "the standby follows");
+        assert!(
+            eventually(|| self.psql("postgres", follows) == "1"),
+            "the standby follows"
+        );
         // Not in its copy: promoted, it waits for nobody.
-        self.psql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.psql(
+            "postgres",
+            "ALTER SYSTEM SET synchronous_standby_names = '*'",
+        );
         self.psql("postgres", "SELECT pg_reload_conf()");
         let waits = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-        assert!(eventually(|| self.psql("postgres", waits) == "1"), "commits wait for the standby");
+        assert!(
+            eventually(|| self.psql("postgres", waits) == "1"),
+            "commits wait for the standby"
+        );
         standby
     }
 

@@ -16,18 +16,35 @@ use super::*;
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 fn keys(media: &'static str) -> ReadKeys {
-    Box::new(move || Ok(KeyIds { encryption: vec!["e".into()], media: media.into() }))
+    Box::new(move || {
+        Ok(KeyIds {
+            encryption: vec!["e".into()],
+            media: media.into(),
+        })
+    })
 }
 
 fn node() -> NodeInfo {
     let (url, version) = ("https://a.example.org".into(), "1.2.3".into());
-    NodeInfo { url, admin_url: Some("https://admin.example.org".into()), version }
+    NodeInfo {
+        url,
+        admin_url: Some("https://admin.example.org".into()),
+        version,
+    }
 }
 
 fn options(url: &str, keys: ReadKeys) -> LeaseOptions {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
     let (holder, timing) = (Holder::random(), LeaseTiming::default());
-    LeaseOptions { server, holder, predecessor: None, timing, node: node(), keys, yields: false }
+    LeaseOptions {
+        server,
+        holder,
+        predecessor: None,
+        timing,
+        node: node(),
+        keys,
+        yields: false,
+    }
 }
 
 fn start(url: &str, media: &'static str) -> Lease {
@@ -36,11 +53,18 @@ fn start(url: &str, media: &'static str) -> Lease {
 
 /// Runs a test with an empty database, if PostgreSQL is installed.
 fn with_database(test: impl AsyncFnOnce(&Database<'_>)) {
-    let Some(cluster) = Cluster::installed() else { return };
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
     let database = cluster.database();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(WAIT_LIMIT, test(&database)).await.expect("a state was waited for in vain");
+        tokio::time::timeout(WAIT_LIMIT, test(&database))
+            .await
+            .expect("a state was waited for in vain");
     });
 }
 
@@ -51,7 +75,13 @@ async fn until(lease: &Lease, holds: impl Fn(&LeaseState) -> bool) -> LeaseState
 
 /// Waits until so many more reads of a standby have been answered.
 async fn until_renewed(database: &Database<'_>, times: i64) {
-    let beat = || database.run("SELECT beat FROM beats").trim().parse::<i64>().unwrap();
+    let beat = || {
+        database
+            .run("SELECT beat FROM beats")
+            .trim()
+            .parse::<i64>()
+            .unwrap()
+    };
     let first = beat();
     while beat() < first + times {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -66,18 +96,38 @@ fn the_first_server_is_active_and_the_second_follows_when_it_releases() {
         assert!(first.check().is_valid() && first.renewal_age().is_some());
         let second = start(&database.url(), "m");
         until_renewed(database, 3).await;
-        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
-        let active = |epoch, is_this| Some(ActiveServer { epoch, url: "https://a.example.org".into(), is_this });
+        assert_eq!(
+            second.state().standing,
+            Standing::Standby { obstacle: None }
+        );
+        let active = |epoch, is_this| {
+            Some(ActiveServer {
+                epoch,
+                url: "https://a.example.org".into(),
+                is_this,
+            })
+        };
         let known = |lease: &Lease| lease.active_server().borrow().clone();
-        assert_eq!((known(&first), known(&second)), (active(1, true), active(1, false)));
-        assert!(!second.check().is_valid() && second.renewal_age().is_some(), "it has seen that of the first");
+        assert_eq!(
+            (known(&first), known(&second)),
+            (active(1, true), active(1, false))
+        );
+        assert!(
+            !second.check().is_valid() && second.renewal_age().is_some(),
+            "it has seen that of the first"
+        );
         first.release().await;
         assert_eq!(first.state().standing, Standing::Released);
         assert!(!first.check().is_valid());
         assert_eq!(second.active().await, Some(2));
-        second.active_server().wait_for(|known| *known == active(2, true)).await.unwrap();
+        second
+            .active_server()
+            .wait_for(|known| *known == active(2, true))
+            .await
+            .unwrap();
         assert_eq!(known(&first), None);
-        let row = database.run("SELECT epoch, url, encryption_key_id, media_key_id FROM leadership");
+        let row =
+            database.run("SELECT epoch, url, encryption_key_id, media_key_id FROM leadership");
         assert_eq!(row.trim(), "2|https://a.example.org|e|m");
     });
 }
@@ -93,8 +143,16 @@ fn a_server_that_hands_over_learns_who_has_taken_over() {
         assert_eq!(first.state().standing, Standing::Released);
         assert_eq!(second.active().await, Some(2));
         let url = "https://a.example.org".to_owned();
-        let taken_over = Some(ActiveServer { epoch: 2, url, is_this: false });
-        first.active_server().wait_for(|known| *known == taken_over).await.unwrap();
+        let taken_over = Some(ActiveServer {
+            epoch: 2,
+            url,
+            is_this: false,
+        });
+        first
+            .active_server()
+            .wait_for(|known| *known == taken_over)
+            .await
+            .unwrap();
         let mut known = first.active_server();
         first.release().await;
         // The thread ends.
@@ -149,7 +207,10 @@ fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
         let second = start(&database.url(), "m");
         until_renewed(database, 2).await;
         let set = |to: &str| {
-            database.run(&format!("ALTER DATABASE \"{}\" SET default_transaction_read_only = {to}", database.name()));
+            database.run(&format!(
+                "ALTER DATABASE \"{}\" SET default_transaction_read_only = {to}",
+                database.name()
+            ));
         };
         set("on");
         database.end_sessions();
@@ -159,17 +220,30 @@ fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
         while first.renewal_age().is_some_and(|age| age < silence) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+        assert_eq!(
+            second.state().standing,
+            Standing::Standby { obstacle: None }
+        );
         let mut session = database.session();
         session.run("SET default_transaction_read_only = off");
-        session.run(&format!("ALTER DATABASE \"{}\" RESET default_transaction_read_only", database.name()));
+        session.run(&format!(
+            "ALTER DATABASE \"{}\" RESET default_transaction_read_only",
+            database.name()
+        ));
         database.end_sessions();
         while !first.check().is_valid() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         until_renewed(database, 5).await;
-        assert!(matches!(first.state().standing, Standing::Active { epoch: 1, .. }), "{:?}", first.state());
-        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+        assert!(
+            matches!(first.state().standing, Standing::Active { epoch: 1, .. }),
+            "{:?}",
+            first.state()
+        );
+        assert_eq!(
+            second.state().standing,
+            Standing::Standby { obstacle: None }
+        );
     });
 }
 
@@ -177,7 +251,9 @@ fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
 fn a_database_that_hangs_leaves_the_active_server_active() {
     with_database(async |database| {
         let proxy = Proxy::start(Cluster::shared().address());
-        let (url, check) = (database.url_at(proxy.address()), |lease: &Lease| lease.check().is_valid());
+        let (url, check) = (database.url_at(proxy.address()), |lease: &Lease| {
+            lease.check().is_valid()
+        });
         let first = start(&url, "m");
         assert_eq!(first.active().await, Some(1));
         let second = start(&url, "m");
@@ -186,15 +262,25 @@ fn a_database_that_hangs_leaves_the_active_server_active() {
         // Both have given up requests and made new ones by then.
         until(&first, |state| state.failure.is_some()).await;
         until(&second, |state| state.failure.is_some()).await;
-        assert!(matches!(first.state().standing, Standing::Active { epoch: 1, .. }));
+        assert!(matches!(
+            first.state().standing,
+            Standing::Active { epoch: 1, .. }
+        ));
         proxy.resume();
         while !check(&first) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         until(&second, |state| state.failure.is_none()).await;
         until_renewed(database, 5).await;
-        assert!(matches!(first.state().standing, Standing::Active { epoch: 1, .. }), "{:?}", first.state());
-        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+        assert!(
+            matches!(first.state().standing, Standing::Active { epoch: 1, .. }),
+            "{:?}",
+            first.state()
+        );
+        assert_eq!(
+            second.state().standing,
+            Standing::Standby { obstacle: None }
+        );
     });
 }
 
@@ -204,7 +290,9 @@ fn a_server_with_another_key_says_so_and_never_takes_over() {
         let first = start(&database.url(), "m");
         assert_eq!(first.active().await, Some(1));
         let other = start(&database.url(), "n");
-        let refused = Standing::Standby { obstacle: Some(Obstacle::WrongKey(WrongKey::Media)) };
+        let refused = Standing::Standby {
+            obstacle: Some(Obstacle::WrongKey(WrongKey::Media)),
+        };
         until(&other, |state| state.standing == refused).await;
         first.release().await;
         let third = start(&database.url(), "m");
@@ -217,7 +305,12 @@ fn a_server_with_another_key_says_so_and_never_takes_over() {
 /// Waits until the servers of a database are as described.
 async fn until_seen(lease: &Lease, holds: impl Fn(&ClusterState) -> bool) -> ClusterState {
     let mut cluster = lease.cluster.clone();
-    cluster.wait_for(|seen| seen.as_ref().is_some_and(&holds)).await.unwrap().clone().unwrap()
+    cluster
+        .wait_for(|seen| seen.as_ref().is_some_and(&holds))
+        .await
+        .unwrap()
+        .clone()
+        .unwrap()
 }
 
 #[test]
@@ -227,30 +320,50 @@ fn servers_know_each_other_their_keys_and_their_roles_until_they_end() {
         assert_eq!(first.active().await, Some(1));
         let changed = Arc::new(Mutex::new(vec!["e".to_owned()]));
         let of_second = Arc::clone(&changed);
-        let read = move || Ok(KeyIds { encryption: of_second.lock().clone(), media: "m".into() });
+        let read = move || {
+            Ok(KeyIds {
+                encryption: of_second.lock().clone(),
+                media: "m".into(),
+            })
+        };
         let second = Lease::start(options(&database.url(), Box::new(read))).unwrap();
         let other = start(&database.url(), "n");
-        let roles = |state: &ClusterState| state.nodes.iter().map(|node| node.role).collect::<Vec<_>>();
+        let roles =
+            |state: &ClusterState| state.nodes.iter().map(|node| node.role).collect::<Vec<_>>();
         let seen = until_seen(&first, |state| {
             let mut roles = roles(state);
             roles.sort_unstable_by_key(|role| role.as_str());
             roles == [Role::Active, Role::Standby, Role::WrongKeys]
         })
         .await;
-        assert_eq!((seen.epoch, seen.url.as_deref(), seen.schema), (1, Some("https://a.example.org"), 0));
+        assert_eq!(
+            (seen.epoch, seen.url.as_deref(), seen.schema),
+            (1, Some("https://a.example.org"), 0)
+        );
         assert_eq!(seen.encryption_key_id, "e");
         let active = seen.active().unwrap();
-        assert_eq!((&active.info, &active.keys.media, active.schema), (&node(), &"m".to_owned(), migrate::newest()));
-        assert_eq!((seen.standbys().count(), Some(&active.id)), (2, seen.holder.as_ref()));
+        assert_eq!(
+            (&active.info, &active.keys.media, active.schema),
+            (&node(), &"m".to_owned(), migrate::newest())
+        );
+        assert_eq!(
+            (seen.standbys().count(), Some(&active.id)),
+            (2, seen.holder.as_ref())
+        );
 
         changed.lock().push("f".into());
-        until_seen(&other, |state| state.nodes.iter().any(|node| node.keys.encryption == ["e", "f"])).await;
+        until_seen(&other, |state| {
+            state
+                .nodes
+                .iter()
+                .any(|node| node.keys.encryption == ["e", "f"])
+        })
+        .await;
         second.release().await;
         until_seen(&first, |state| roles(state).len() == 2).await;
 
         // One that has died says nothing more: the row is as if it were too old by the clock of the database.
-        let dead =
-            "INSERT INTO nodes SELECT 'dead', url, NULL, version, schema, 'e', 'm', seen_at - $AGE FROM nodes LIMIT 1";
+        let dead = "INSERT INTO nodes SELECT 'dead', url, NULL, version, schema, 'e', 'm', seen_at - $AGE FROM nodes LIMIT 1";
         database.run(&dead.replace("$AGE", "20000"));
         assert_eq!(cluster(database).await.nodes.len(), 2);
         database.run("DELETE FROM nodes WHERE id = 'dead'");
@@ -270,20 +383,33 @@ fn ids(nodes: &[Node]) -> Vec<&str> {
 /// What a command reads.
 async fn cluster(database: &Database<'_>) -> ClusterState {
     let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
-    tokio::task::spawn_blocking(move || cluster_state(&server)).await.unwrap().unwrap().unwrap()
+    tokio::task::spawn_blocking(move || cluster_state(&server))
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap()
 }
 
 #[test]
 fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_waited_for() {
     with_database(async |database| {
         // It reads by itself at its start, and when it becomes active.
-        let timing = LeaseTiming { report: Duration::from_secs(3_600), ..LeaseTiming::default() };
-        let first = Lease::start(LeaseOptions { timing, ..options(&database.url(), keys("m")) }).unwrap();
+        let timing = LeaseTiming {
+            report: Duration::from_secs(3_600),
+            ..LeaseTiming::default()
+        };
+        let first = Lease::start(LeaseOptions {
+            timing,
+            ..options(&database.url(), keys("m"))
+        })
+        .unwrap();
         assert_eq!(first.active().await, Some(1));
         until_seen(&first, |state| state.active().is_some()).await;
         let alone = first.read_cluster(|_| true, WAIT_LIMIT).await.unwrap();
         assert_eq!(alone.successors().count(), 0);
-        let nobody = first.read_cluster(ClusterState::has_successor, Duration::from_millis(1)).await;
+        let nobody = first
+            .read_cluster(ClusterState::has_successor, Duration::from_millis(1))
+            .await;
         assert_eq!(nobody.unwrap().nodes.len(), 1);
         let starting = async {
             tokio::task::yield_now().await;
@@ -291,13 +417,27 @@ fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_wai
         };
         let found = first.read_cluster(ClusterState::has_successor, WAIT_LIMIT);
         let (found, [_of_other_keys, second]) = tokio::join!(found, starting);
-        assert_eq!(found.unwrap().successors().count(), 1, "one with other keys does not count");
+        assert_eq!(
+            found.unwrap().successors().count(),
+            1,
+            "one with other keys does not count"
+        );
         first.hand_over().await;
         assert_eq!(second.active().await, Some(2));
-        first.active_server().wait_for(Option::is_some).await.unwrap();
-        first.read_cluster(|_| false, Duration::from_millis(1)).await;
+        first
+            .active_server()
+            .wait_for(Option::is_some)
+            .await
+            .unwrap();
+        first
+            .read_cluster(|_| false, Duration::from_millis(1))
+            .await;
         second.release().await;
-        first.active_server().wait_for(Option::is_none).await.expect("it goes on to follow");
+        first
+            .active_server()
+            .wait_for(Option::is_none)
+            .await
+            .expect("it goes on to follow");
     });
 }
 
@@ -305,7 +445,9 @@ fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_wai
 fn a_database_that_no_server_has_used_has_none() {
     with_database(async |database| {
         let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
-        let read = tokio::task::spawn_blocking(move || cluster_state(&server)).await.unwrap();
+        let read = tokio::task::spawn_blocking(move || cluster_state(&server))
+            .await
+            .unwrap();
         assert_eq!(read.unwrap(), None);
     });
 }
@@ -316,7 +458,13 @@ fn a_server_that_has_given_up_the_lease_lets_others_go_first_and_takes_it_back_i
         let first = start(&database.url(), "m");
         assert_eq!(first.active().await, Some(1));
         first.release().await;
-        let yielding = || Lease::start(LeaseOptions { yields: true, ..options(&database.url(), keys("m")) }).unwrap();
+        let yielding = || {
+            Lease::start(LeaseOptions {
+                yields: true,
+                ..options(&database.url(), keys("m"))
+            })
+            .unwrap()
+        };
         let (again, begun) = (yielding(), Instant::now());
         assert_eq!(again.active().await, Some(2));
         assert!(begun.elapsed() > LeaseTiming::default().silence);

@@ -31,7 +31,10 @@ fn fault() -> impl Strategy<Value = Fault> {
 
 /// Rates of the clocks: milliseconds that pass on each while three seconds pass.
 fn clocks() -> impl Strategy<Value = Vec<u64>> {
-    vec(prop_oneof![Just(3_000), Just(4_000), 3_000..=4_000_u64], 1..=3)
+    vec(
+        prop_oneof![Just(3_000), Just(4_000), 3_000..=4_000_u64],
+        1..=3,
+    )
 }
 
 /// The longest time of a request, and of an answer, on the way.
@@ -41,8 +44,15 @@ fn delay() -> impl Strategy<Value = u64> {
 
 /// So many schedules, or `PROPTEST_CASES`: `scripts/nightly` runs 100,000.
 fn cases(usual: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(usual);
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {

@@ -18,7 +18,12 @@ impl Session {
 
     /// The same, for a statement that divides by zero if the last commit of this lane is gone ([`Self::was_set_back`]).
     pub(crate) fn put_mark(&self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
-        self.put_guard(text, args, &self.set_back, "the last commit of this server is gone")
+        self.put_guard(
+            text,
+            args,
+            &self.set_back,
+            "the last commit of this server is gone",
+        )
     }
 
     /// Whether a statement of [`Self::put_fence`] has failed because another server has taken over.
@@ -49,10 +54,18 @@ impl Session {
         self.send(async move {
             let parameters: Vec<_> = parameters.iter().map(|parameter| parameter as _).collect();
             let held = client.execute(&statement, &parameters).await;
-            let is_broken = held.as_ref().is_err_and(|error| error.code() == Some(&SqlState::DIVISION_BY_ZERO));
+            let is_broken = held
+                .as_ref()
+                .is_err_and(|error| error.code() == Some(&SqlState::DIVISION_BY_ZERO));
             broken.fetch_or(is_broken, Ordering::Relaxed);
             let guarded = || StoreError::Unavailable(error.into());
-            held.map(drop).map_err(|error| if is_broken { guarded() } else { store_error(&error) })
+            held.map(drop).map_err(|error| {
+                if is_broken {
+                    guarded()
+                } else {
+                    store_error(&error)
+                }
+            })
         })
     }
 }

@@ -16,7 +16,8 @@ use crate::sqlite::reader::Readers;
 
 const SOON: Duration = Duration::from_secs(60);
 /// A query that never ends.
-const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+const ENDLESS: &str =
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
 fn one(sql: Sql<'_>) -> Result<i64, StoreError> {
     sql.value("SELECT 1", &[])
@@ -28,8 +29,17 @@ fn list_one(sql: Sql<'_>, _: &ProjectId) -> Result<i64, StoreError> {
 
 fn readers(dir: &tempfile::TempDir) -> Readers {
     let path = dir.path().join("test.db");
-    Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "WAL").unwrap();
-    Readers::start(&path, 1, CommitCount::default(), &IntGauge::new("waiting", "Waiting").unwrap()).unwrap()
+    Connection::open(&path)
+        .unwrap()
+        .pragma_update(None, "journal_mode", "WAL")
+        .unwrap();
+    Readers::start(
+        &path,
+        1,
+        CommitCount::default(),
+        &IntGauge::new("waiting", "Waiting").unwrap(),
+    )
+    .unwrap()
 }
 
 /// Lists that hold their threads until `release` is dropped.
@@ -45,7 +55,8 @@ impl Holding {
         let (start, started) = channel();
         let released = Arc::new(Mutex::new(released));
         let lists = projects.into_iter().map(|project| {
-            let (readers, released, start) = (readers.clone(), Arc::clone(&released), start.clone());
+            let (readers, released, start) =
+                (readers.clone(), Arc::clone(&released), start.clone());
             tokio::spawn(async move {
                 let hold = move |_: Sql<'_>, _: &ProjectId| {
                     start.send(()).unwrap();
@@ -55,7 +66,11 @@ impl Holding {
                 readers.list(project, hold).await
             })
         });
-        Self { lists: lists.collect(), started, release }
+        Self {
+            lists: lists.collect(),
+            started,
+            release,
+        }
     }
 
     /// Waits until so many run.
@@ -93,8 +108,17 @@ async fn the_lists_of_one_project_leave_threads_to_the_others() {
     let (busy, other) = (ProjectId::new(), ProjectId::new());
     let lists = Holding::start(&readers, std::iter::repeat_n(busy, THREADS));
     lists.running(AT_ONCE.of_project).await;
-    assert_eq!(timeout(SOON, readers.list(other, list_one)).await.unwrap().unwrap(), 1);
-    assert!(lists.started.try_recv().is_err(), "the busy project runs more lists than it may");
+    assert_eq!(
+        timeout(SOON, readers.list(other, list_one))
+            .await
+            .unwrap()
+            .unwrap(),
+        1
+    );
+    assert!(
+        lists.started.try_recv().is_err(),
+        "the busy project runs more lists than it may"
+    );
     lists.end().await;
 }
 
@@ -105,11 +129,22 @@ async fn a_list_ends_at_its_deadline_and_leaves_its_thread_usable() {
     let project = ProjectId::new();
     for _ in 0..2 {
         let endless = |sql: Sql<'_>, _: &ProjectId| sql.value::<i64>(ENDLESS, &[]);
-        let refused =
-            timeout(Duration::from_secs(20), readers.list(project.clone(), endless)).await.unwrap().unwrap_err();
-        let StoreError::Refused(problem) = refused else { panic!("{refused}") };
+        let refused = timeout(
+            Duration::from_secs(20),
+            readers.list(project.clone(), endless),
+        )
+        .await
+        .unwrap()
+        .unwrap_err();
+        let StoreError::Refused(problem) = refused else {
+            panic!("{refused}")
+        };
         assert_eq!(problem.code, ErrorCode::DatabaseUnavailable);
-        assert!(problem.message.contains("took longer than 2 s"), "{}", problem.message);
+        assert!(
+            problem.message.contains("took longer than 2 s"),
+            "{}",
+            problem.message
+        );
         assert!(problem.retry_after.is_some());
     }
     assert_eq!(readers.list(project, list_one).await.unwrap(), 1);
@@ -121,8 +156,16 @@ async fn a_panic_in_a_read_fails_that_read_only() {
     let readers = readers(&dir);
     let project = ProjectId::new();
     let broken = |_: Sql<'_>| -> Result<i64, StoreError> { panic!("broken") };
-    assert!(matches!(readers.point(broken).await, Err(StoreError::Fault(_))));
-    assert!(matches!(readers.list(project.clone(), move |sql, _| broken(sql)).await, Err(StoreError::Fault(_))));
+    assert!(matches!(
+        readers.point(broken).await,
+        Err(StoreError::Fault(_))
+    ));
+    assert!(matches!(
+        readers
+            .list(project.clone(), move |sql, _| broken(sql))
+            .await,
+        Err(StoreError::Fault(_))
+    ));
     assert_eq!(readers.point(one).await.unwrap(), 1);
     assert_eq!(readers.list(project, list_one).await.unwrap(), 1);
 }

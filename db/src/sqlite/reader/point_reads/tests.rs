@@ -11,14 +11,22 @@ fn setup(dir: &tempfile::TempDir) -> (Connection, CommitCount, Readers) {
     let path = dir.path().join("test.db");
     let other = Connection::open(&path).unwrap();
     other.pragma_update(None, "journal_mode", "WAL").unwrap();
-    other.execute_batch("CREATE TABLE numbers (number INTEGER)").unwrap();
-    let (commits, waiting) = (CommitCount::default(), IntGauge::new("waiting", "Waiting").unwrap());
+    other
+        .execute_batch("CREATE TABLE numbers (number INTEGER)")
+        .unwrap();
+    let (commits, waiting) = (
+        CommitCount::default(),
+        IntGauge::new("waiting", "Waiting").unwrap(),
+    );
     let readers = Readers::start(&path, 1, commits.clone(), &waiting).unwrap();
     (other, commits, readers)
 }
 
 async fn count(readers: &Readers) -> i64 {
-    readers.point(|sql| sql.value("SELECT count(*) FROM numbers", &[])).await.unwrap()
+    readers
+        .point(|sql| sql.value("SELECT count(*) FROM numbers", &[]))
+        .await
+        .unwrap()
 }
 
 fn add(other: &Connection) {
@@ -40,7 +48,10 @@ async fn a_commit_of_this_process_is_read_at_once_and_one_of_another_process_soo
     // Reads that never pause renew the snapshot, too.
     while count(&readers).await == 100 {
         reads += 1;
-        assert!(since.elapsed() < Duration::from_secs(60), "{reads} reads did not see it");
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{reads} reads did not see it"
+        );
     }
 }
 
@@ -56,7 +67,10 @@ async fn no_snapshot_is_held_while_nothing_is_read() {
 #[actix::test]
 async fn reads_go_on_when_the_runtime_that_ends_snapshots_has_shut_down() {
     let dir = tempfile::tempdir().unwrap();
-    let timers = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let timers = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let entered = timers.enter();
     let (other, _, readers) = setup(&dir);
     drop(entered);
@@ -72,7 +86,13 @@ async fn wait_until_unread(other: &Connection) {
     // Waiting in SQLite would block the thread that ends the snapshot.
     other.busy_timeout(Duration::ZERO).unwrap();
     let since = Instant::now();
-    let is_busy = || other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0)).unwrap();
+    let is_busy = || {
+        other
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                row.get::<_, bool>(0)
+            })
+            .unwrap()
+    };
     while is_busy() {
         assert!(since.elapsed() < Duration::from_secs(60));
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -88,7 +108,10 @@ async fn no_snapshot_is_held_by_a_thread_whose_runtime_blocks_or_has_ended() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let on_thread = readers.clone();
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             count(&on_thread).await;
             has_read.send(()).unwrap();

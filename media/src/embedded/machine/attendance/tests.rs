@@ -12,7 +12,10 @@ use crate::embedded::client::MediaTrack;
 use crate::embedded::machine::tests::{NOW, claims, hidden, join, joined, room};
 use crate::port::MediaEvent;
 
-const COMPOSITE: EgressSource = EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both };
+const COMPOSITE: EgressSource = EgressSource::RoomComposite {
+    layout: Layout::Grid,
+    media: CompositeMedia::Both,
+};
 
 fn begin(machine: &mut Machine, source: EgressSource) -> EgressId {
     let id = machine.unused_egress_id();
@@ -25,8 +28,16 @@ fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Code
     let publisher = machine.participants.get_mut(sid).unwrap();
     publisher.add_track(Track {
         sid: track.parse().unwrap(),
-        kind: if is_audio { TrackKind::Audio } else { TrackKind::Video },
-        source: if is_audio { TrackSource::Microphone } else { TrackSource::Camera },
+        kind: if is_audio {
+            TrackKind::Audio
+        } else {
+            TrackKind::Video
+        },
+        source: if is_audio {
+            TrackSource::Microphone
+        } else {
+            TrackSource::Camera
+        },
         muted: false,
         name: None,
         width: None,
@@ -39,18 +50,36 @@ fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Code
 
 /// What egresses and media workers are told since the last call: `attend` with the participants, `+` and `-` with tracks.
 fn told(machine: &mut Machine) -> Vec<String> {
-    let effects = machine.take_effects().into_iter().filter_map(|effect| match effect {
-        Effect::Job { effect: JobEffect::Attend { attendees, .. }, .. } => {
-            let names: Vec<_> = attendees.iter().map(|attendee| attendee.identity.as_str()).collect();
-            Some(format!("attend {}", names.join(" ")).trim().to_owned())
-        }
-        Effect::Job { effect: JobEffect::Attach { track, .. }, .. } => Some(format!("+{track}")),
-        Effect::Job { effect: JobEffect::Stop, .. } => Some("stop".into()),
-        Effect::Command(Command::Peer { command: PeerCommand::DetachRecorder { track, .. }, .. }) => {
-            Some(format!("-{track}"))
-        }
-        Effect::Command(_) | Effect::Notify { .. } | Effect::OpenMedia | Effect::CloseMedia => None,
-    });
+    let effects = machine
+        .take_effects()
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Job {
+                effect: JobEffect::Attend { attendees, .. },
+                ..
+            } => {
+                let names: Vec<_> = attendees
+                    .iter()
+                    .map(|attendee| attendee.identity.as_str())
+                    .collect();
+                Some(format!("attend {}", names.join(" ")).trim().to_owned())
+            }
+            Effect::Job {
+                effect: JobEffect::Attach { track, .. },
+                ..
+            } => Some(format!("+{track}")),
+            Effect::Job {
+                effect: JobEffect::Stop,
+                ..
+            } => Some("stop".into()),
+            Effect::Command(Command::Peer {
+                command: PeerCommand::DetachRecorder { track, .. },
+                ..
+            }) => Some(format!("-{track}")),
+            Effect::Command(_) | Effect::Notify { .. } | Effect::OpenMedia | Effect::CloseMedia => {
+                None
+            }
+        });
     effects.collect()
 }
 
@@ -63,9 +92,17 @@ fn an_egress_follows_participants_and_tracks_and_knows_of_them_before_their_pack
     assert_eq!(told(&mut machine), ["attend alice"]);
     publish(&mut machine, &alice, "TR_camera", Codec::Vp8);
     assert_eq!(told(&mut machine), ["attend alice", "+TR_camera"]);
-    machine.mute(&alice, &"TR_camera".parse().unwrap(), true, NOW).unwrap();
-    assert_eq!(told(&mut machine), ["attend alice"], "a muted track is shown as muted");
-    machine.unpublish(&alice, &"TR_camera".parse().unwrap(), NOW).unwrap();
+    machine
+        .mute(&alice, &"TR_camera".parse().unwrap(), true, NOW)
+        .unwrap();
+    assert_eq!(
+        told(&mut machine),
+        ["attend alice"],
+        "a muted track is shown as muted"
+    );
+    machine
+        .unpublish(&alice, &"TR_camera".parse().unwrap(), NOW)
+        .unwrap();
     assert_eq!(told(&mut machine), ["attend alice", "-TR_camera"]);
     machine.leave(&alice, Departure::Left, NOW).unwrap();
     assert_eq!(told(&mut machine), ["attend"]);
@@ -76,14 +113,20 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
     let mut machine = Machine::default();
     let alice = joined(&mut machine, "alice");
     let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
-    for (sid, track, codec) in
-        [(&alice, "TR_a", Codec::Opus), (&alice, "TR_v", Codec::Vp8), (&ghost, "TR_g", Codec::Opus)]
-    {
+    for (sid, track, codec) in [
+        (&alice, "TR_a", Codec::Opus),
+        (&alice, "TR_v", Codec::Vp8),
+        (&ghost, "TR_g", Codec::Opus),
+    ] {
         publish(&mut machine, sid, track, codec);
     }
     machine.take_effects();
-    let composite = |media| EgressSource::RoomComposite { layout: Layout::Grid, media };
-    let [audio_only, video_only] = [CompositeMedia::AudioOnly, CompositeMedia::VideoOnly].map(composite);
+    let composite = |media| EgressSource::RoomComposite {
+        layout: Layout::Grid,
+        media,
+    };
+    let [audio_only, video_only] =
+        [CompositeMedia::AudioOnly, CompositeMedia::VideoOnly].map(composite);
     let track = EgressSource::Track("TR_v".parse().unwrap());
     let nobody = EgressSource::Participant("ghost".parse().unwrap());
     for (source, expected) in [
@@ -107,10 +150,24 @@ fn publish_encrypted(
     codec: Codec,
     encryption: EncryptionType,
 ) {
-    let info = TrackInfo { sid: track.into(), encryption: encryption.into(), ..TrackInfo::default() };
-    let media = MediaTrack { info, cid: track.into(), is_negotiated: true, backups: vec![], awaits_mute: false };
+    let info = TrackInfo {
+        sid: track.into(),
+        encryption: encryption.into(),
+        ..TrackInfo::default()
+    };
+    let media = MediaTrack {
+        info,
+        cid: track.into(),
+        is_negotiated: true,
+        backups: vec![],
+        awaits_mute: false,
+    };
     let publisher = machine.participants.get_mut(sid).unwrap();
-    publisher.client.get_or_insert_default().tracks.insert(track.parse().unwrap(), media);
+    publisher
+        .client
+        .get_or_insert_default()
+        .tracks
+        .insert(track.parse().unwrap(), media);
     publish(machine, sid, track, codec);
 }
 
@@ -120,18 +177,31 @@ fn encrypted_tracks_are_left_out_and_their_publisher_is_still_named() {
         let mut machine = Machine::default();
         let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
         publish_encrypted(&mut machine, &alice, "TR_secret", Codec::Opus, encryption);
-        publish_encrypted(&mut machine, &alice, "TR_clear", Codec::Vp8, EncryptionType::None);
+        publish_encrypted(
+            &mut machine,
+            &alice,
+            "TR_clear",
+            Codec::Vp8,
+            EncryptionType::None,
+        );
         publish_encrypted(&mut machine, &bob, "TR_bob", Codec::Vp8, encryption);
         machine.take_effects();
         let id = begin(&mut machine, COMPOSITE);
         assert_eq!(told(&mut machine), ["attend alice bob", "+TR_clear"]);
         let logged = |machine: &Machine| {
             let job = machine.egresses.get(&id).unwrap().job.as_ref().unwrap();
-            job.encrypted.iter().map(ToString::to_string).collect::<Vec<_>>()
+            job.encrypted
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
         };
         assert_eq!(logged(&machine), ["TR_bob", "TR_secret"]);
         publish_encrypted(&mut machine, &bob, "TR_later", Codec::Opus, encryption);
-        assert_eq!(told(&mut machine), [""; 0], "nothing has changed for the recording");
+        assert_eq!(
+            told(&mut machine),
+            [""; 0],
+            "nothing has changed for the recording"
+        );
         assert_eq!(logged(&machine), ["TR_bob", "TR_later", "TR_secret"]);
     }
 }
@@ -141,9 +211,27 @@ fn a_recording_of_encrypted_tracks_alone_is_refused_and_names_the_field() {
     let mut machine = Machine::default();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     joined(&mut machine, "carol");
-    publish_encrypted(&mut machine, &alice, "TR_secret", Codec::Opus, EncryptionType::Gcm);
-    publish_encrypted(&mut machine, &bob, "TR_bob", Codec::Opus, EncryptionType::Gcm);
-    publish_encrypted(&mut machine, &bob, "TR_clear", Codec::Vp8, EncryptionType::None);
+    publish_encrypted(
+        &mut machine,
+        &alice,
+        "TR_secret",
+        Codec::Opus,
+        EncryptionType::Gcm,
+    );
+    publish_encrypted(
+        &mut machine,
+        &bob,
+        "TR_bob",
+        Codec::Opus,
+        EncryptionType::Gcm,
+    );
+    publish_encrypted(
+        &mut machine,
+        &bob,
+        "TR_clear",
+        Codec::Vp8,
+        EncryptionType::None,
+    );
     let track = |sid: &str| EgressSource::Track(sid.parse().unwrap());
     let participant = |identity: &str| EgressSource::Participant(identity.parse().unwrap());
     for (source, expected) in [
@@ -170,7 +258,14 @@ fn an_egress_that_ended_gets_no_more_packets() {
     publish(&mut machine, &alice, "TR_a", Codec::Opus);
     let id = begin(&mut machine, COMPOSITE);
     assert_eq!(told(&mut machine), ["attend alice", "+TR_a"]);
-    machine.handle_job_event(&id, JobEvent::Ended { status: EgressStatus::Complete, error: None }, NOW);
+    machine.handle_job_event(
+        &id,
+        JobEvent::Ended {
+            status: EgressStatus::Complete,
+            error: None,
+        },
+        NOW,
+    );
     assert_eq!(told(&mut machine), ["-TR_a"]);
 }
 
@@ -184,30 +279,54 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     let later = NOW.after(Duration::from_secs(60));
     machine.tick_at(later);
     let status = |machine: &Machine| machine.egress(&id).unwrap().status;
-    assert_eq!(status(&machine), EgressStatus::Starting, "time changes nothing");
+    assert_eq!(
+        status(&machine),
+        EgressStatus::Starting,
+        "time changes nothing"
+    );
     machine.handle_job_event(&id, JobEvent::Active, NOW);
     assert_eq!(status(&machine), EgressStatus::Active);
     told(&mut machine);
     machine.close(NOW);
-    assert_eq!((status(&machine), machine.next_deadline()), (EgressStatus::Ending, None));
+    assert_eq!(
+        (status(&machine), machine.next_deadline()),
+        (EgressStatus::Ending, None)
+    );
     assert!(told(&mut machine).contains(&"stop".to_owned()));
     machine.take_reports();
-    let failed = JobEvent::Ended { status: EgressStatus::Failed, error: Some("No space left on device".into()) };
+    let failed = JobEvent::Ended {
+        status: EgressStatus::Failed,
+        error: Some("No space left on device".into()),
+    };
     machine.handle_job_event(&id, failed, NOW);
     let reports = machine.take_reports();
-    let Some(MediaEvent::Egress(state)) = reports.last().map(|report| &report.event) else { panic!("{reports:?}") };
-    assert_eq!((state.status, state.error.as_deref()), (EgressStatus::Failed, Some("No space left on device")));
+    let Some(MediaEvent::Egress(state)) = reports.last().map(|report| &report.event) else {
+        panic!("{reports:?}")
+    };
+    assert_eq!(
+        (state.status, state.error.as_deref()),
+        (EgressStatus::Failed, Some("No space left on device"))
+    );
 }
 
 #[test]
 fn an_egress_knows_whether_its_room_is_empty_also_of_participants_that_it_does_not_contain() {
     let mut machine = Machine::default();
-    begin(&mut machine, EgressSource::Participant("alice".parse().unwrap()));
+    begin(
+        &mut machine,
+        EgressSource::Participant("alice".parse().unwrap()),
+    );
     let is_empty = |machine: &mut Machine| -> Vec<bool> {
-        let effects = machine.take_effects().into_iter().filter_map(|effect| match effect {
-            Effect::Job { effect: JobEffect::Attend { is_room_empty, .. }, .. } => Some(is_room_empty),
-            _ => None,
-        });
+        let effects = machine
+            .take_effects()
+            .into_iter()
+            .filter_map(|effect| match effect {
+                Effect::Job {
+                    effect: JobEffect::Attend { is_room_empty, .. },
+                    ..
+                } => Some(is_room_empty),
+                _ => None,
+            });
         effects.collect()
     };
     assert_eq!(is_empty(&mut machine), [true]);

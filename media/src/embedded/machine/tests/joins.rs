@@ -5,14 +5,28 @@ use super::*;
 #[test]
 fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
     let mut machine = sandbox_machine();
-    let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
+    let sid = machine
+        .begin_join(claims(&room(), "alice", None), NOW)
+        .unwrap();
     let reports = machine.take_reports();
-    let [Report { event: MediaEvent::ParticipantJoined(reported), .. }] = reports.as_slice() else {
+    let [
+        Report {
+            event: MediaEvent::ParticipantJoined(reported),
+            ..
+        },
+    ] = reports.as_slice()
+    else {
         panic!("{reports:?}")
     };
-    assert_eq!((reported.state, reported.joined_at), (ParticipantState::Active, Some(NOW)));
+    assert_eq!(
+        (reported.state, reported.joined_at),
+        (ParticipantState::Active, Some(NOW))
+    );
     assert_eq!(machine.participants(), []);
-    assert_eq!(machine.publish(&sid, camera(), NOW), Err(MachineError::NoSuchParticipant));
+    assert_eq!(
+        machine.publish(&sid, camera(), NOW),
+        Err(MachineError::NoSuchParticipant)
+    );
 
     machine.complete_join(&sid, NOW);
     assert_eq!(machine.participants(), [(**reported).clone()]);
@@ -22,18 +36,26 @@ fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
 #[test]
 fn an_aborted_join_leaves_no_state() {
     let mut machine = sandbox_machine();
-    let sid = machine.begin_join(claims(&room(), "alice", Some(1)), NOW).unwrap();
+    let sid = machine
+        .begin_join(claims(&room(), "alice", Some(1)), NOW)
+        .unwrap();
     machine.take_reports();
     machine.abort_join(&sid, NOW);
     assert_eq!(take_names(&mut machine), []);
     assert!(machine.active_or_left(&sid).is_err() && machine.is_unused());
-    assert!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW).is_ok());
+    assert!(
+        machine
+            .begin_join(claims(&room(), "bob", Some(1)), NOW)
+            .is_ok()
+    );
 }
 
 #[test]
 fn a_join_that_is_refused_after_its_room_was_closed_leaves_no_inbox() {
     let mut machine = sandbox_machine();
-    let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
+    let sid = machine
+        .begin_join(claims(&room(), "alice", None), NOW)
+        .unwrap();
     machine.close(NOW);
     assert!(machine.active_or_left(&sid).is_ok());
     machine.abort_join(&sid, NOW);
@@ -47,17 +69,28 @@ fn a_full_room_accepts_only_participants_that_replace_themselves() {
     machine.publish(&first, camera(), NOW).unwrap();
     machine.publish(&first, microphone(), NOW).unwrap();
     machine.take_reports();
-    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW), Err(MachineError::RoomFull));
+    assert_eq!(
+        machine.begin_join(claims(&room(), "bob", Some(1)), NOW),
+        Err(MachineError::RoomFull)
+    );
     assert_eq!(take_names(&mut machine), []);
 
     let second = join(&mut machine, claims(&room(), "alice", Some(1)));
     let unpublished = ("unpublished", first.clone());
     assert_eq!(
         take_names(&mut machine),
-        [unpublished.clone(), unpublished, ("left", first.clone()), ("joined", second.clone())]
+        [
+            unpublished.clone(),
+            unpublished,
+            ("left", first.clone()),
+            ("joined", second.clone())
+        ]
     );
     assert_eq!(machine.participants().len(), 1);
-    assert_eq!(machine.active_or_left(&first).unwrap().participant.state, ParticipantState::Disconnected);
+    assert_eq!(
+        machine.active_or_left(&first).unwrap().participant.state,
+        ParticipantState::Disconnected
+    );
 }
 
 #[test]
@@ -65,7 +98,10 @@ fn replacing_the_only_participant_keeps_the_maximum() {
     let mut machine = sandbox_machine();
     join(&mut machine, claims(&room(), "alice", Some(1)));
     join(&mut machine, claims(&room(), "alice", Some(9)));
-    assert_eq!(machine.begin_join(claims(&room(), "bob", Some(9)), NOW), Err(MachineError::RoomFull));
+    assert_eq!(
+        machine.begin_join(claims(&room(), "bob", Some(9)), NOW),
+        Err(MachineError::RoomFull)
+    );
 }
 
 #[test]
@@ -75,8 +111,14 @@ fn a_leave_ends_the_tracks_first_and_cannot_be_repeated() {
     machine.publish(&sid, camera(), NOW).unwrap();
     machine.take_reports();
     machine.leave(&sid, Departure::Lost, NOW).unwrap();
-    assert_eq!(take_names(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
-    assert_eq!(machine.leave(&sid, Departure::Left, NOW), Err(MachineError::NoSuchParticipant));
+    assert_eq!(
+        take_names(&mut machine),
+        [("unpublished", sid.clone()), ("aborted", sid.clone())]
+    );
+    assert_eq!(
+        machine.leave(&sid, Departure::Left, NOW),
+        Err(MachineError::NoSuchParticipant)
+    );
     assert!(machine.is_unused());
 }
 
@@ -85,8 +127,17 @@ fn a_removed_participant_has_a_notice_in_its_inbox() {
     let mut machine = sandbox_machine();
     let sid = joined(&mut machine, "alice");
     assert!(machine.remove_participant(&sid, NOW) && !machine.remove_participant(&sid, NOW));
-    assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::Removed }]);
-    assert_eq!(take_names(&mut machine), [("joined", sid.clone()), ("left", sid)]);
+    assert_eq!(
+        inbox(&machine, &sid),
+        [InboxEntry {
+            at: NOW,
+            notice: Notice::Removed
+        }]
+    );
+    assert_eq!(
+        take_names(&mut machine),
+        [("joined", sid.clone()), ("left", sid)]
+    );
 }
 
 #[test]
@@ -99,10 +150,20 @@ fn closing_a_room_disconnects_its_participants() {
     machine.close(NOW);
     assert_eq!(
         take_names(&mut machine),
-        [("left", alice.clone()), ("unpublished", bob.clone()), ("left", bob.clone())]
+        [
+            ("left", alice.clone()),
+            ("unpublished", bob.clone()),
+            ("left", bob.clone())
+        ]
     );
     for sid in [alice, bob] {
-        assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::RoomEnded }]);
+        assert_eq!(
+            inbox(&machine, &sid),
+            [InboxEntry {
+                at: NOW,
+                notice: Notice::RoomEnded
+            }]
+        );
     }
 }
 
@@ -126,5 +187,8 @@ fn an_id_that_is_in_use_is_not_given_again() {
         tried.borrow_mut().push(id.clone());
         tried.borrow().len() < 3
     });
-    assert_eq!((tried.borrow().len(), tried.borrow().last()), (3, Some(&id)));
+    assert_eq!(
+        (tried.borrow().len(), tried.borrow().last()),
+        (3, Some(&id))
+    );
 }

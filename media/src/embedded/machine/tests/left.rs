@@ -20,7 +20,13 @@ fn a_bounded_number_of_participants_that_left_is_kept() {
 /// Joins and leaves as often as `times`, each time with what a client may say of itself. Returns the sids.
 fn come_and_go(machine: &mut Machine, times: usize, metadata: &str) -> Vec<ParticipantSid> {
     let come_and_go = |_| {
-        let sid = join(machine, Claims { metadata: metadata.to_owned(), ..claims(&room(), "alice", None) });
+        let sid = join(
+            machine,
+            Claims {
+                metadata: metadata.to_owned(),
+                ..claims(&room(), "alice", None)
+            },
+        );
         machine.leave(&sid, Departure::Left, NOW).unwrap();
         sid
     };
@@ -31,9 +37,15 @@ fn come_and_go(machine: &mut Machine, times: usize, metadata: &str) -> Vec<Parti
 fn participants_that_left_are_kept_within_a_bound_of_bytes() {
     let mut machine = sandbox_machine();
     let sids = come_and_go(&mut machine, 40, &"a".repeat(1024 * 1024));
-    let kept = sids.iter().filter(|sid| machine.active_or_left(sid).is_ok()).count();
+    let kept = sids
+        .iter()
+        .filter(|sid| machine.active_or_left(sid).is_ok())
+        .count();
     assert!((10..=16).contains(&kept), "{kept} MiB");
-    assert!(machine.active_or_left(sids.last().unwrap()).is_ok(), "the last ones");
+    assert!(
+        machine.active_or_left(sids.last().unwrap()).is_ok(),
+        "the last ones"
+    );
     assert!(
         come_and_go(&mut machine, 1, &"a".repeat(20 * 1024 * 1024))
             .iter()
@@ -45,7 +57,12 @@ fn participants_that_left_are_kept_within_a_bound_of_bytes() {
 fn nothing_is_kept_of_who_left_without_the_sandbox() {
     let mut machine = Machine::default();
     let stays = joined(&mut machine, "bob");
-    let message = ServerData { data: vec![1], topic: None, kind: DataKind::Reliable, to: Vec::new() };
+    let message = ServerData {
+        data: vec![1],
+        topic: None,
+        kind: DataKind::Reliable,
+        to: Vec::new(),
+    };
     machine.send_server_data(message, NOW);
     assert_eq!(inbox(&machine, &stays), []);
     let sids = come_and_go(&mut machine, 3, "");

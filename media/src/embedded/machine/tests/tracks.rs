@@ -12,9 +12,15 @@ fn tracks_are_reported_when_they_are_published_muted_and_unpublished() {
     assert!(!machine.mute(&sid, &track.sid, false, NOW).unwrap().muted);
     assert_eq!(machine.participants()[0].tracks.len(), 1);
     machine.unpublish(&sid, &track.sid, NOW).unwrap();
-    assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(MachineError::NoSuchTrack));
+    assert_eq!(
+        machine.unpublish(&sid, &track.sid, NOW),
+        Err(MachineError::NoSuchTrack)
+    );
     assert!(!machine.participants()[0].is_publisher);
-    let names: Vec<_> = take_names(&mut machine).into_iter().map(|(name, _)| name).collect();
+    let names: Vec<_> = take_names(&mut machine)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert_eq!(names, ["joined", "published", "unmuted", "unpublished"]);
 }
 
@@ -22,21 +28,33 @@ fn tracks_are_reported_when_they_are_published_muted_and_unpublished() {
 fn data_reaches_the_others_that_may_subscribe_without_the_identity_of_a_hidden_sender() {
     let mut machine = sandbox_machine();
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
-    let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "dave", None)));
+    let unsubscribed = join(
+        &mut machine,
+        without_subscribing(claims(&room(), "dave", None)),
+    );
     let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
-    machine.send_data(&alice, b"hi".to_vec(), Some("chat"), NOW).unwrap();
-    machine.send_data(&hidden, b"bo".to_vec(), None, NOW).unwrap();
+    machine
+        .send_data(&alice, b"hi".to_vec(), Some("chat"), NOW)
+        .unwrap();
+    machine
+        .send_data(&hidden, b"bo".to_vec(), None, NOW)
+        .unwrap();
 
     let senders = |sid: &ParticipantSid| -> Vec<Option<String>> {
         let from = |entry: InboxEntry| match entry.notice {
-            Notice::Data { from_identity, .. } => from_identity.map(|identity| identity.to_string()),
+            Notice::Data { from_identity, .. } => {
+                from_identity.map(|identity| identity.to_string())
+            }
             other => panic!("{other:?}"),
         };
         inbox(&machine, sid).into_iter().map(from).collect()
     };
     assert_eq!(senders(&bob), [Some("alice".to_owned()), None]);
     assert_eq!(senders(&alice), [None]);
-    assert_eq!((senders(&unsubscribed).len(), senders(&hidden).len()), (0, 1));
+    assert_eq!(
+        (senders(&unsubscribed).len(), senders(&hidden).len()),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -45,7 +63,10 @@ fn data_needs_its_grant() {
     let mut claims = claims(&room(), "alice", None);
     claims.grants.can_publish_data = false;
     let sid = join(&mut machine, claims);
-    assert!(matches!(machine.send_data(&sid, b"hi".to_vec(), None, NOW), Err(MachineError::Forbidden(_))));
+    assert!(matches!(
+        machine.send_data(&sid, b"hi".to_vec(), None, NOW),
+        Err(MachineError::Forbidden(_))
+    ));
 }
 
 #[test]
@@ -57,18 +78,25 @@ fn subscriptions_follow_the_rules_of_the_room() {
         (guest.clone(), to_roles(std::slice::from_ref(&host))),
         (host, RoleSubscribe::default()),
     ]));
-    let with_role = |identity: &str, role: &str| with(claims(&room(), identity, None), "svc.role", role);
+    let with_role =
+        |identity: &str, role: &str| with(claims(&room(), identity, None), "svc.role", role);
     let alice = join(&mut machine, with_role("alice", "host"));
     let bob = join(&mut machine, with_role("bob", "guest"));
     let carol = join(&mut machine, with_role("carol", "guest"));
     let dave = joined(&mut machine, "dave");
     let hidden = join(&mut machine, hidden(claims(&room(), "hidden", None)));
-    let [a, b, c, d, _] =
-        [&alice, &bob, &carol, &dave, &hidden].map(|p| machine.publish(p, camera(), NOW).unwrap().sid);
+    let [a, b, c, d, _] = [&alice, &bob, &carol, &dave, &hidden]
+        .map(|p| machine.publish(p, camera(), NOW).unwrap().sid);
 
-    assert_eq!(machine.subscriptions(&alice), [b.clone(), c.clone(), d.clone()]);
+    assert_eq!(
+        machine.subscriptions(&alice),
+        [b.clone(), c.clone(), d.clone()]
+    );
     assert_eq!(machine.subscriptions(&bob), std::slice::from_ref(&a));
-    assert_eq!(machine.subscriptions(&dave), [a.clone(), b.clone(), c.clone()]);
+    assert_eq!(
+        machine.subscriptions(&dave),
+        [a.clone(), b.clone(), c.clone()]
+    );
     assert_eq!(machine.subscriptions(&hidden), [a, b, c, d]);
 
     machine.set_subscription_rules(BTreeMap::from([(guest, to_roles(&[]))]));
@@ -82,9 +110,20 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
     let mut machine = sandbox_machine();
     let alice = joined(&mut machine, "alice");
     machine.publish(&alice, camera(), NOW).unwrap();
-    let unsubscribed = join(&mut machine, without_subscribing(claims(&room(), "bob", None)));
-    let joining = machine.begin_join(claims(&room(), "carol", None), NOW).unwrap();
-    assert_eq!((machine.subscriptions(&unsubscribed), machine.subscriptions(&joining)), (vec![], vec![]));
+    let unsubscribed = join(
+        &mut machine,
+        without_subscribing(claims(&room(), "bob", None)),
+    );
+    let joining = machine
+        .begin_join(claims(&room(), "carol", None), NOW)
+        .unwrap();
+    assert_eq!(
+        (
+            machine.subscriptions(&unsubscribed),
+            machine.subscriptions(&joining)
+        ),
+        (vec![], vec![])
+    );
     machine.complete_join(&joining, NOW);
     assert_eq!(machine.subscriptions(&joining).len(), 1);
 }
@@ -93,7 +132,14 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
 fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     let mut machine = sandbox_machine();
     let at = |seconds| NOW.after(Duration::from_secs(seconds));
-    let sid = join(&mut machine, with(claims(&room(), "alice", None), "svc.publish.max_kbps", "100"));
+    let sid = join(
+        &mut machine,
+        with(
+            claims(&room(), "alice", None),
+            "svc.publish.max_kbps",
+            "100",
+        ),
+    );
     let track = machine.publish(&sid, camera(), NOW).unwrap().sid;
     machine.take_reports();
     machine.at(NOW).set_bitrate(&sid, 180, NOW).unwrap();
@@ -102,7 +148,12 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     assert_eq!(take_names(&mut machine), []);
     machine.tick_at(at(5));
     let reports = machine.take_reports();
-    let limit = PublishLimit { exceeded: true, kbps: 180, max_kbps: 100, track: Some(track) };
+    let limit = PublishLimit {
+        exceeded: true,
+        kbps: 180,
+        max_kbps: 100,
+        track: Some(track),
+    };
     assert!(
         matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit: reported, .. }, .. }] if *reported == limit)
     );
@@ -113,8 +164,10 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     // Without a tick in between, the next measurement reports that the last one lasted.
     machine.at(at(15)).set_bitrate(&sid, 180, at(15)).unwrap();
     let reports = machine.take_reports();
-    assert!(matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit, .. }, .. }]
-        if !limit.exceeded && limit.kbps == 100 && limit.track.is_none()));
+    assert!(
+        matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit, .. }, .. }]
+        if !limit.exceeded && limit.kbps == 100 && limit.track.is_none())
+    );
     assert_eq!(machine.next_deadline(), Some(reading(at(20))));
     machine.leave(&sid, Departure::Left, at(16)).unwrap();
     assert_eq!(machine.next_deadline(), None);

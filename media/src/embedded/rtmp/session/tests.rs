@@ -34,7 +34,11 @@ impl World {
     /// Connects an encoder to an application.
     fn connect(application: &str) -> Result<Self, RtmpError> {
         let (client, first) = ClientSession::new(ClientSessionConfig::new()).unwrap();
-        let mut world = Self { server: shake_hands(), client, client_events: Vec::new() };
+        let mut world = Self {
+            server: shake_hands(),
+            client,
+            client_events: Vec::new(),
+        };
         world.exchange(first)?;
         let request = world.client.request_connection(application.into()).unwrap();
         world.exchange(vec![request])?;
@@ -42,7 +46,10 @@ impl World {
     }
 
     fn request(&mut self, key: &str) -> Result<(), RtmpError> {
-        let request = self.client.request_publishing(key.into(), PublishRequestType::Live).unwrap();
+        let request = self
+            .client
+            .request_publishing(key.into(), PublishRequestType::Live)
+            .unwrap();
         self.exchange(vec![request])
     }
 
@@ -52,7 +59,9 @@ impl World {
         loop {
             for result in results {
                 match result {
-                    ClientSessionResult::OutboundResponse(packet) => self.server.receive(&packet.bytes)?,
+                    ClientSessionResult::OutboundResponse(packet) => {
+                        self.server.receive(&packet.bytes)?;
+                    }
                     ClientSessionResult::RaisedEvent(event) => self.client_events.push(event),
                     ClientSessionResult::UnhandleableMessageReceived(_) => {}
                 }
@@ -71,7 +80,10 @@ impl World {
     }
 
     fn send_video(&mut self, timestamp: u32, body: Vec<u8>) -> Result<(), RtmpError> {
-        let sent = self.client.publish_video_data(body.into(), RtmpTimestamp::new(timestamp), false).unwrap();
+        let sent = self
+            .client
+            .publish_video_data(body.into(), RtmpTimestamp::new(timestamp), false)
+            .unwrap();
         self.exchange(vec![sent])
     }
 }
@@ -80,15 +92,35 @@ impl World {
 fn an_encoder_publishes_with_its_key_and_its_messages_arrive() {
     let mut world = World::connect("live").unwrap();
     world.request("key?bandwidthtest=true").unwrap();
-    assert_eq!(world.server.next_event(), Some(RtmpEvent::Publish(StreamKeyHash::from_key("key"))));
-    assert!(!world.client_events.contains(&ClientSessionEvent::PublishRequestAccepted));
+    assert_eq!(
+        world.server.next_event(),
+        Some(RtmpEvent::Publish(StreamKeyHash::from_key("key")))
+    );
+    assert!(
+        !world
+            .client_events
+            .contains(&ClientSessionEvent::PublishRequestAccepted)
+    );
     world.accept();
-    assert!(world.client_events.contains(&ClientSessionEvent::PublishRequestAccepted));
+    assert!(
+        world
+            .client_events
+            .contains(&ClientSessionEvent::PublishRequestAccepted)
+    );
     world.send_video(40, vec![7; 100_000]).unwrap();
-    let sound = world.client.publish_audio_data(vec![9].into(), RtmpTimestamp::new(60), false).unwrap();
+    let sound = world
+        .client
+        .publish_audio_data(vec![9].into(), RtmpTimestamp::new(60), false)
+        .unwrap();
     world.exchange(vec![sound]).unwrap();
     let events: Vec<_> = std::iter::from_fn(|| world.server.next_event()).collect();
-    assert_eq!(events, [RtmpEvent::Video(40, vec![7; 100_000]), RtmpEvent::Audio(60, vec![9])]);
+    assert_eq!(
+        events,
+        [
+            RtmpEvent::Video(40, vec![7; 100_000]),
+            RtmpEvent::Audio(60, vec![9])
+        ]
+    );
     let stopped = world.client.stop_publishing().unwrap();
     world.exchange(stopped).unwrap();
     assert_eq!(world.server.next_event(), Some(RtmpEvent::Finished));
@@ -98,7 +130,9 @@ fn an_encoder_publishes_with_its_key_and_its_messages_arrive() {
 fn an_encoder_that_may_not_publish_is_told_so() {
     let mut world = World::connect("live/").unwrap();
     world.request("key").unwrap();
-    world.server.refuse("no ingress endpoint has this stream key");
+    world
+        .server
+        .refuse("no ingress endpoint has this stream key");
     let output = world.server.take_output();
     assert!(String::from_utf8_lossy(&output).contains("NetStream.Publish.BadName"));
 }
@@ -109,9 +143,14 @@ fn other_applications_and_a_second_stream_are_unsupported() {
     let mut world = World::connect("live").unwrap();
     world.request("key").unwrap();
     world.accept();
-    let State::Open(open) = &mut world.server.state else { panic!("it is open") };
+    let State::Open(open) = &mut world.server.state else {
+        panic!("it is open")
+    };
     open.request = None;
-    assert_eq!(world.server.request_publishing(9, "other"), Err(RtmpError::Unsupported));
+    assert_eq!(
+        world.server.request_publishing(9, "other"),
+        Err(RtmpError::Unsupported)
+    );
 }
 
 #[test]
@@ -132,22 +171,41 @@ fn a_message_is_bounded_also_for_an_encoder_that_publishes() {
     let result = world.send_video(0, vec![0; MAX_MESSAGE + 1]);
     assert_eq!(result, Err(RtmpError::TooLarge));
     // One that never ends.
-    let (mut server, header) = (shake_hands(), [0x04, 0, 0, 0, 0xff, 0xff, 0xff, 9, 1, 0, 0, 0]);
-    let State::Open(open) = &mut server.state else { panic!("it is open") };
+    let (mut server, header) = (
+        shake_hands(),
+        [0x04, 0, 0, 0, 0xff, 0xff, 0xff, 9, 1, 0, 0, 0],
+    );
+    let State::Open(open) = &mut server.state else {
+        panic!("it is open")
+    };
     open.is_publishing = true;
-    server.receive(&[2, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0, 0, 0, 0xff, 0xff]).unwrap();
+    server
+        .receive(&[2, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
+        .unwrap();
     server.receive(&header).unwrap();
-    let sent: Result<Vec<()>, _> = (0..100).map(|_| server.receive(&[0xc4; 64 * 1_024])).collect();
+    let sent: Result<Vec<()>, _> = (0..100)
+        .map(|_| server.receive(&[0xc4; 64 * 1_024]))
+        .collect();
     assert_eq!(sent.err(), Some(RtmpError::TooLarge));
 }
 
 #[test]
 fn chunks_of_no_size_and_values_that_are_deep_are_refused() {
-    let header = |kind: u8, length: u8| [&[0x02, 0, 0, 0, 0, 0, length, kind], &[0; 4][..]].concat();
+    let header =
+        |kind: u8, length: u8| [&[0x02, 0, 0, 0, 0, 0, length, kind], &[0; 4][..]].concat();
     let mut server = shake_hands();
-    assert_eq!(server.receive(&[&header(1, 4)[..], &[0, 0, 0, 0]].concat()), Err(RtmpError::TooLarge));
-    assert_eq!(check_values(&[3, 0, 1, b'a'].repeat(MAX_CONTAINERS + 1)), Err(RtmpError::TooLarge));
-    assert_eq!(check_values(&vec![2; MAX_COMMAND + 1]), Err(RtmpError::TooLarge));
+    assert_eq!(
+        server.receive(&[&header(1, 4)[..], &[0, 0, 0, 0]].concat()),
+        Err(RtmpError::TooLarge)
+    );
+    assert_eq!(
+        check_values(&[3, 0, 1, b'a'].repeat(MAX_CONTAINERS + 1)),
+        Err(RtmpError::TooLarge)
+    );
+    assert_eq!(
+        check_values(&vec![2; MAX_COMMAND + 1]),
+        Err(RtmpError::TooLarge)
+    );
     assert_eq!(check_values(&[3, 0, 1, b'a'].repeat(16)), Ok(()));
 }
 

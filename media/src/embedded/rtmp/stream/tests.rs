@@ -4,7 +4,9 @@ use super::*;
 
 /// A decoder configuration record with one set of each kind.
 fn parameters(profile: u8) -> Vec<u8> {
-    let record = [1, profile, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, profile, 9, 1, 0, 2, 0x68, 8];
+    let record = [
+        1, profile, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, profile, 9, 1, 0, 2, 0x68, 8,
+    ];
     [&[0x17, 0, 0, 0, 0][..], &record].concat()
 }
 
@@ -27,7 +29,11 @@ struct Encoder {
 
 impl Encoder {
     fn new() -> Self {
-        Self { stream: MediaStream::new(), time: 0, now: Instant::now() }
+        Self {
+            stream: MediaStream::new(),
+            time: 0,
+            now: Instant::now(),
+        }
     }
 
     fn video(&mut self, body: Vec<u8>) -> Vec<Action> {
@@ -38,8 +44,14 @@ impl Encoder {
 
     /// Sends frames, and returns how many are sent on and how many transcoded.
     fn frames(&mut self, units: &[&[u8]]) -> (usize, usize) {
-        let actions: Vec<_> = units.iter().flat_map(|unit| self.video(frame(unit))).collect();
-        let sent = actions.iter().filter(|action| matches!(action, Action::Send(_))).count();
+        let actions: Vec<_> = units
+            .iter()
+            .flat_map(|unit| self.video(frame(unit)))
+            .collect();
+        let sent = actions
+            .iter()
+            .filter(|action| matches!(action, Action::Send(_)))
+            .count();
         (sent, actions.len() - sent)
     }
 }
@@ -47,16 +59,33 @@ impl Encoder {
 #[test]
 fn a_baseline_stream_passes_from_its_first_key_frame_on() {
     let mut encoder = Encoder::new();
-    assert!(encoder.video(frame(&KEY)).is_empty(), "without parameters it cannot be decoded");
+    assert!(
+        encoder.video(frame(&KEY)).is_empty(),
+        "without parameters it cannot be decoded"
+    );
     encoder.video(parameters(BASELINE));
-    assert!(encoder.video(frame(&P)).is_empty(), "it cannot begin with this");
+    assert!(
+        encoder.video(frame(&P)).is_empty(),
+        "it cannot begin with this"
+    );
     let actions = encoder.video(frame(&KEY));
-    let [Action::Send(packets)] = actions.as_slice() else { panic!("{actions:?}") };
-    let [packet] = packets.as_slice() else { panic!("{packets:?}") };
-    let with_parameters = [0x78, 0, 3, 0x67, BASELINE, 9, 0, 2, 0x68, 8, 0, 3, 0x65, 0x88, 1];
-    assert_eq!((&*packet.payload, packet.is_last), (&with_parameters[..], true));
+    let [Action::Send(packets)] = actions.as_slice() else {
+        panic!("{actions:?}")
+    };
+    let [packet] = packets.as_slice() else {
+        panic!("{packets:?}")
+    };
+    let with_parameters = [
+        0x78, 0, 3, 0x67, BASELINE, 9, 0, 2, 0x68, 8, 0, 3, 0x65, 0x88, 1,
+    ];
+    assert_eq!(
+        (&*packet.payload, packet.is_last),
+        (&with_parameters[..], true)
+    );
     let later = encoder.video(frame(&P));
-    let [Action::Send(next)] = later.as_slice() else { panic!("{later:?}") };
+    let [Action::Send(next)] = later.as_slice() else {
+        panic!("{later:?}")
+    };
     assert_eq!(next[0].timestamp - packet.timestamp, 3_600);
     assert_eq!(*next[0].payload, P);
 }
@@ -94,10 +123,19 @@ fn b_pictures_that_begin_late_are_transcoded_from_the_next_key_frame_on() {
 fn another_codec_is_transcoded_and_so_is_sound() {
     let mut encoder = Encoder::new();
     let actions = encoder.video(vec![0x12, 1, 2]);
-    assert!(matches!(actions.as_slice(), [Action::Transcode(Medium::Video, ..)]));
+    assert!(matches!(
+        actions.as_slice(),
+        [Action::Transcode(Medium::Video, ..)]
+    ));
     assert_eq!(encoder.stream.unplayable(), Some(Unplayable::Codec));
     let actions = encoder.stream.audio(0, vec![0xaf, 1, 9], encoder.now);
-    assert!(matches!(actions.as_slice(), [Action::Transcode(Medium::Audio, ..)]));
+    assert!(matches!(
+        actions.as_slice(),
+        [Action::Transcode(Medium::Audio, ..)]
+    ));
     assert!(encoder.stream.audio(0, Vec::new(), encoder.now).is_empty());
-    assert!(encoder.video(vec![0x17, 0]).is_empty(), "a message that is cut off");
+    assert!(
+        encoder.video(vec![0x17, 0]).is_empty(),
+        "a message that is cut off"
+    );
 }

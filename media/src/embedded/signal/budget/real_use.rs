@@ -31,16 +31,27 @@ impl Office {
         let budgets = Budgets::new(&clock, DEFAULT_CHANGES);
         let address = Some("203.0.113.1".parse::<std::net::IpAddr>().unwrap().into());
         let clients = (0..clients).map(|_| newcomer(&budgets, address)).collect();
-        Self { clock, budgets, clients }
+        Self {
+            clock,
+            budgets,
+            clients,
+        }
     }
 
     /// A client sends a message, as a frame of its websocket.
     #[track_caller]
     fn send(&mut self, client: usize, message: Request) {
-        let request = proto::SignalRequest { message: Some(message) };
+        let request = proto::SignalRequest {
+            message: Some(message),
+        };
         let frame = SignalFrame::Binary(request.encode_to_vec());
         let read = read(&frame, &mut self.clients[client], &self.budgets);
-        assert_eq!(read.as_ref(), Ok(&request), "client {client} at {:?}", self.clock.monotonic());
+        assert_eq!(
+            read.as_ref(),
+            Ok(&request),
+            "client {client} at {:?}",
+            self.clock.monotonic()
+        );
     }
 
     /// A client answers by an offer that the server asks it for one.
@@ -54,16 +65,31 @@ impl Office {
     #[track_caller]
     fn ping(&mut self, client: usize) {
         self.send(client, Request::Ping(1));
-        self.send(client, Request::PingReq(proto::Ping { timestamp: 1, rtt: 1 }));
+        self.send(
+            client,
+            Request::PingReq(proto::Ping {
+                timestamp: 1,
+                rtt: 1,
+            }),
+        );
     }
 }
 
 fn offer(bytes: usize) -> Request {
-    Request::Offer(proto::SessionDescription { r#type: "offer".into(), sdp: "v".repeat(bytes), ..Default::default() })
+    Request::Offer(proto::SessionDescription {
+        r#type: "offer".into(),
+        sdp: "v".repeat(bytes),
+        ..Default::default()
+    })
 }
 
 fn announcement(number: usize) -> Request {
-    let layer = proto::VideoLayer { width: 1_280, height: 720, bitrate: 1_700_000, ..Default::default() };
+    let layer = proto::VideoLayer {
+        width: 1_280,
+        height: 720,
+        bitrate: 1_700_000,
+        ..Default::default()
+    };
     Request::AddTrack(proto::AddTrackRequest {
         cid: format!("0b3d2f4e-9f6a-4a53-8a0f-{number:012}"),
         name: format!("camera {number}"),
@@ -77,16 +103,28 @@ fn announcement(number: usize) -> Request {
 /// What a client says of a track that it receives when its element comes into view or changes its size.
 fn settings(track: usize) -> Request {
     let track_sids = vec![format!("TR_VC{track:010}")];
-    Request::TrackSetting(proto::UpdateTrackSettings { track_sids, width: 640, height: 360, ..Default::default() })
+    Request::TrackSetting(proto::UpdateTrackSettings {
+        track_sids,
+        width: 640,
+        height: 360,
+        ..Default::default()
+    })
 }
 
 fn subscription(track: usize) -> Request {
     let track_sids = vec![format!("TR_VC{track:010}")];
-    Request::Subscription(proto::UpdateSubscription { track_sids, subscribe: true, ..Default::default() })
+    Request::Subscription(proto::UpdateSubscription {
+        track_sids,
+        subscribe: true,
+        ..Default::default()
+    })
 }
 
 fn mute(muted: bool) -> Request {
-    Request::Mute(proto::MuteTrackRequest { sid: "TR_AMabcdefghijkl".into(), muted })
+    Request::Mute(proto::MuteTrackRequest {
+        sid: "TR_AMabcdefghijkl".into(),
+        muted,
+    })
 }
 
 #[test]
@@ -115,8 +153,14 @@ fn a_client_with_two_connections_answers_the_offers_of_50_tracks() {
     let mut office = Office::new(1);
     for number in 1..=50 {
         let sdp = "v".repeat(OTHER + number * 1_500);
-        office
-            .send(0, Request::Answer(proto::SessionDescription { r#type: "answer".into(), sdp, ..Default::default() }));
+        office.send(
+            0,
+            Request::Answer(proto::SessionDescription {
+                r#type: "answer".into(),
+                sdp,
+                ..Default::default()
+            }),
+        );
         office.send(0, settings(number));
     }
 }
@@ -176,7 +220,14 @@ fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
 #[test]
 fn offers_that_the_server_has_asked_for_are_bounded_too() {
     let mut office = Office::new(1);
-    let frame = |bytes| SignalFrame::Binary(proto::SignalRequest { message: Some(offer(bytes)) }.encode_to_vec());
+    let frame = |bytes| {
+        SignalFrame::Binary(
+            proto::SignalRequest {
+                message: Some(offer(bytes)),
+            }
+            .encode_to_vec(),
+        )
+    };
     let read_asked = |office: &mut Office| {
         office.clients[0].ask_for_offer();
         read(&frame(2_000_000), &mut office.clients[0], &office.budgets).is_ok()

@@ -11,15 +11,28 @@ use crate::embedded::data_track::DataHandle;
 use crate::embedded::signal::messages;
 
 impl Session {
-    pub(super) fn publish_data_track(&mut self, context: &mut Context<'_>, request: &proto::PublishDataTrackRequest) {
-        let message = match context.machine.publish_data_track(&self.sid, request, context.now) {
-            Ok(info) => Message::PublishDataTrackResponse(proto::PublishDataTrackResponse { info: Some(info) }),
+    pub(super) fn publish_data_track(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &proto::PublishDataTrackRequest,
+    ) {
+        let message = match context
+            .machine
+            .publish_data_track(&self.sid, request, context.now)
+        {
+            Ok(info) => Message::PublishDataTrackResponse(proto::PublishDataTrackResponse {
+                info: Some(info),
+            }),
             Err(error) => {
                 let named = proto::PublishDataTrackRequest {
                     pub_handle: request.pub_handle,
                     ..proto::PublishDataTrackRequest::default()
                 };
-                messages::refusal(0, messages::data_track_reason(error), Request::PublishDataTrack(named))
+                messages::refusal(
+                    0,
+                    messages::data_track_reason(error),
+                    Request::PublishDataTrack(named),
+                )
             }
         };
         self.send(message);
@@ -30,21 +43,37 @@ impl Session {
         context: &mut Context<'_>,
         request: proto::UnpublishDataTrackRequest,
     ) {
-        match context.machine.unpublish_data_track(&self.sid, request.pub_handle, context.now) {
+        match context
+            .machine
+            .unpublish_data_track(&self.sid, request.pub_handle, context.now)
+        {
             Some(info) => self.data_track_unpublished(info),
-            None => self.send(messages::refusal(0, Reason::NotFound, Request::UnpublishDataTrack(request))),
+            None => self.send(messages::refusal(
+                0,
+                Reason::NotFound,
+                Request::UnpublishDataTrack(request),
+            )),
         }
     }
 
     pub(super) fn data_track_unpublished(&mut self, info: proto::DataTrackInfo) {
-        self.send(Message::UnpublishDataTrackResponse(proto::UnpublishDataTrackResponse { info: Some(info) }));
+        self.send(Message::UnpublishDataTrackResponse(
+            proto::UnpublishDataTrackResponse { info: Some(info) },
+        ));
     }
 
     /// Sets which data tracks the client wants to receive. A track that is not published yet is received once it is. How many frames
     /// a second it wants is not limited to.
-    pub(super) fn subscribe_data(&self, context: &mut Context<'_>, wishes: proto::UpdateDataSubscription) {
-        let (wanted, unwanted): (Vec<_>, Vec<_>) =
-            wishes.updates.into_iter().take(MAX_LIST).partition(|update| update.subscribe);
+    pub(super) fn subscribe_data(
+        &self,
+        context: &mut Context<'_>,
+        wishes: proto::UpdateDataSubscription,
+    ) {
+        let (wanted, unwanted): (Vec<_>, Vec<_>) = wishes
+            .updates
+            .into_iter()
+            .take(MAX_LIST)
+            .partition(|update| update.subscribe);
         for (updates, is_wanted) in [(unwanted, false), (wanted, true)] {
             let tracks = parse_tracks(updates.into_iter().map(|update| update.track_sid));
             context.machine.wish(&self.sid, tracks, is_wanted);
@@ -61,7 +90,14 @@ impl Session {
             };
             (u32::from(known.handle), published)
         };
-        let sub_handles = context.machine.data_handles(&self.sid).into_iter().map(handle).collect();
-        self.send(Message::DataTrackSubscriberHandles(proto::DataTrackSubscriberHandles { sub_handles }));
+        let sub_handles = context
+            .machine
+            .data_handles(&self.sid)
+            .into_iter()
+            .map(handle)
+            .collect();
+        self.send(Message::DataTrackSubscriberHandles(
+            proto::DataTrackSubscriberHandles { sub_handles },
+        ));
     }
 }

@@ -19,17 +19,28 @@ impl Session {
         match notice {
             ClientNotice::ParticipantsChanged(infos) => self.participants_changed(&infos),
             ClientNotice::Muted { track, muted } => {
-                self.send(Message::Mute(proto::MuteTrackRequest { sid: track.to_string(), muted }));
+                self.send(Message::Mute(proto::MuteTrackRequest {
+                    sid: track.to_string(),
+                    muted,
+                }));
             }
             ClientNotice::TrackUnpublished(track) => {
                 let track_sid = track.to_string();
-                self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse { track_sid }));
+                self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse {
+                    track_sid,
+                }));
             }
-            ClientNotice::MetadataUpdated { request_id } => self.metadata_updated(context, request_id),
+            ClientNotice::MetadataUpdated { request_id } => {
+                self.metadata_updated(context, request_id);
+            }
             ClientNotice::DataTrackUnpublished(info) => self.data_track_unpublished(info),
             ClientNotice::DataHandlesChanged => self.send_data_handles(context),
             ClientNotice::RoleChanged(_) => self.refresh_token(context),
-            ClientNotice::SubscriptionPermission { publisher, track, is_allowed } => {
+            ClientNotice::SubscriptionPermission {
+                publisher,
+                track,
+                is_allowed,
+            } => {
                 let update = proto::SubscriptionPermissionUpdate {
                     participant_sid: publisher.to_string(),
                     track_sid: track.to_string(),
@@ -43,14 +54,21 @@ impl Session {
 
     fn participants_changed(&mut self, infos: &[Arc<proto::ParticipantInfo>]) {
         // Its own state comes alone.
-        let is_for_client = |info: &&Arc<proto::ParticipantInfo>| infos.len() == 1 || info.sid != self.sid.as_str();
-        let infos: Vec<_> =
-            infos.iter().filter(is_for_client).map(|info| proto::ParticipantInfo::clone(info)).collect();
+        let is_for_client =
+            |info: &&Arc<proto::ParticipantInfo>| infos.len() == 1 || info.sid != self.sid.as_str();
+        let infos: Vec<_> = infos
+            .iter()
+            .filter(is_for_client)
+            .map(|info| proto::ParticipantInfo::clone(info))
+            .collect();
         if self.signal == Signal::Attached {
             self.send(messages::update(infos));
             return;
         }
-        for info in infos.into_iter().filter(|info| info.state == i32::from(State::Disconnected)) {
+        for info in infos
+            .into_iter()
+            .filter(|info| info.state == i32::from(State::Disconnected))
+        {
             if self.missed_leaves.len() < MAX_MISSED {
                 self.missed_leaves.insert(info.sid.clone(), info);
             }

@@ -22,12 +22,18 @@ struct Held {
 impl Outbox {
     /// Adds a message.
     pub fn push(&mut self, message: Message) {
-        self.held.as_mut().map_or(&mut self.messages, |held| &mut held.messages).push(message);
+        self.held
+            .as_mut()
+            .map_or(&mut self.messages, |held| &mut held.messages)
+            .push(message);
     }
 
     /// Holds back what is added from now on.
     pub fn hold_back(&mut self, until: Duration) {
-        self.held = Some(Held { until, messages: Vec::new() });
+        self.held = Some(Held {
+            until,
+            messages: Vec::new(),
+        });
     }
 
     /// Returns until when messages are held back.
@@ -37,7 +43,8 @@ impl Outbox {
 
     /// Holds nothing back any more.
     pub fn release(&mut self) {
-        self.messages.extend(self.held.take().into_iter().flat_map(|held| held.messages));
+        self.messages
+            .extend(self.held.take().into_iter().flat_map(|held| held.messages));
     }
 
     /// Drops all messages.

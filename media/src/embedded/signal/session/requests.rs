@@ -30,32 +30,60 @@ impl Session {
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, context: &mut Context<'_>, request: proto::SignalRequest) {
         self.heard_at = context.machine.reading();
-        let Some(message) = request.message else { return };
+        let Some(message) = request.message else {
+            return;
+        };
         match message {
             signal_request::Message::Offer(offer) => self.offer(context, offer.id, offer.sdp),
             signal_request::Message::Answer(answer) => {
-                self.describe(context, PeerCommand::Answer { offer_id: answer.id, sdp: answer.sdp });
+                self.describe(
+                    context,
+                    PeerCommand::Answer {
+                        offer_id: answer.id,
+                        sdp: answer.sdp,
+                    },
+                );
             }
             signal_request::Message::AddTrack(request) => self.announce(context, &request),
             signal_request::Message::Mute(mute) => self.mute(context, &mute),
             signal_request::Message::Subscription(wish) => self.subscribe(context, wish),
-            signal_request::Message::TrackSetting(settings) => self.apply_settings(context, &settings),
-            signal_request::Message::SubscriptionPermission(permission) => self.permit(context, permission),
+            signal_request::Message::TrackSetting(settings) => {
+                self.apply_settings(context, &settings);
+            }
+            signal_request::Message::SubscriptionPermission(permission) => {
+                self.permit(context, permission);
+            }
             signal_request::Message::Leave(_) => self.end(context, Departure::Left),
             signal_request::Message::SyncState(state) => self.sync(context, state),
             signal_request::Message::Ping(_) => self.send(Message::Pong(context.now.millis())),
             signal_request::Message::PingReq(ping) => self.pong(context, &ping),
             signal_request::Message::Simulate(request) => self.simulate(context, request),
-            signal_request::Message::UpdateMetadata(update) => self.update_metadata(context, update),
-            signal_request::Message::PublishDataTrackRequest(request) => self.publish_data_track(context, &request),
-            signal_request::Message::UnpublishDataTrackRequest(request) => self.unpublish_data_track(context, request),
-            signal_request::Message::UpdateDataSubscription(wishes) => self.subscribe_data(context, wishes),
+            signal_request::Message::UpdateMetadata(update) => {
+                self.update_metadata(context, update);
+            }
+            signal_request::Message::PublishDataTrackRequest(request) => {
+                self.publish_data_track(context, &request);
+            }
+            signal_request::Message::UnpublishDataTrackRequest(request) => {
+                self.unpublish_data_track(context, request);
+            }
+            signal_request::Message::UpdateDataSubscription(wishes) => {
+                self.subscribe_data(context, wishes);
+            }
             // A response names neither request but by its id.
             signal_request::Message::StoreDataBlobRequest(request) => {
-                self.send(messages::refusal(request.request_id, Reason::NotAllowed, None));
+                self.send(messages::refusal(
+                    request.request_id,
+                    Reason::NotAllowed,
+                    None,
+                ));
             }
             signal_request::Message::GetDataBlobRequest(request) => {
-                self.send(messages::refusal(request.request_id, Reason::NotAllowed, None));
+                self.send(messages::refusal(
+                    request.request_id,
+                    Reason::NotAllowed,
+                    None,
+                ));
             }
             // The server has its own candidates in the descriptions and needs none of the client's; the rest changes nothing.
             signal_request::Message::Trickle(_)
@@ -66,7 +94,13 @@ impl Session {
     }
 
     pub(super) fn offer(&self, context: &mut Context<'_>, offer_id: u32, sdp: String) {
-        self.describe(context, PeerCommand::Offer { offer_id, sdp: self.device.usable_offer(sdp) });
+        self.describe(
+            context,
+            PeerCommand::Offer {
+                offer_id,
+                sdp: self.device.usable_offer(sdp),
+            },
+        );
     }
 
     /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.
@@ -77,38 +111,73 @@ impl Session {
             }
             _ => false,
         };
-        self.command(context, if is_too_large { PeerCommand::Fail(FailureReason::Negotiation) } else { command });
+        self.command(
+            context,
+            if is_too_large {
+                PeerCommand::Fail(FailureReason::Negotiation)
+            } else {
+                command
+            },
+        );
     }
 
     /// Admits a track, and answers with its sid or the reason why not.
     pub(super) fn announce(&mut self, context: &mut Context<'_>, request: &proto::AddTrackRequest) {
-        let codecs = context.machine.present(&self.sid).map(|own| allowed_codecs(&own.grants)).unwrap_or_default();
-        let admitted = if self.insists_on_codec && announcement::names_other_codecs(request, &codecs) {
-            Err(AnnounceError::UnsupportedType)
-        } else {
-            context.machine.announce_track(&self.sid, request)
-        };
+        let codecs = context
+            .machine
+            .present(&self.sid)
+            .map(|own| allowed_codecs(&own.grants))
+            .unwrap_or_default();
+        let admitted =
+            if self.insists_on_codec && announcement::names_other_codecs(request, &codecs) {
+                Err(AnnounceError::UnsupportedType)
+            } else {
+                context.machine.announce_track(&self.sid, request)
+            };
         let message = match admitted {
             Ok(track) => {
                 let cid = request.cid.clone();
-                Message::TrackPublished(proto::TrackPublishedResponse { cid, track: Some(track) })
+                Message::TrackPublished(proto::TrackPublishedResponse {
+                    cid,
+                    track: Some(track),
+                })
             }
             Err(error) => {
-                let named = proto::AddTrackRequest { cid: request.cid.clone(), ..Default::default() };
-                messages::refusal(0, messages::announce_reason(error), Request::AddTrack(named))
+                let named = proto::AddTrackRequest {
+                    cid: request.cid.clone(),
+                    ..Default::default()
+                };
+                messages::refusal(
+                    0,
+                    messages::announce_reason(error),
+                    Request::AddTrack(named),
+                )
             }
         };
         self.send(message);
     }
 
     /// Changes what the client says of itself. A notice of the change is answered by [`Session::metadata_updated`].
-    fn update_metadata(&mut self, context: &mut Context<'_>, update: proto::UpdateParticipantMetadata) {
+    fn update_metadata(
+        &mut self,
+        context: &mut Context<'_>,
+        update: proto::UpdateParticipantMetadata,
+    ) {
         let request_id = update.request_id;
-        let updated = context.machine.update_own_metadata(&self.sid, update.into(), request_id);
-        self.change_weight = context.machine.present(&self.sid).map_or(1, LocalParticipant::change_weight);
+        let updated = context
+            .machine
+            .update_own_metadata(&self.sid, update.into(), request_id);
+        self.change_weight = context
+            .machine
+            .present(&self.sid)
+            .map_or(1, LocalParticipant::change_weight);
         if let Err(error) = updated {
             let reason = messages::own_metadata_reason(error);
-            self.send(messages::refusal(request_id, reason, named_update(request_id)));
+            self.send(messages::refusal(
+                request_id,
+                reason,
+                named_update(request_id),
+            ));
         }
     }
 
@@ -122,27 +191,50 @@ impl Session {
 
     fn mute(&self, context: &mut Context<'_>, mute: &proto::MuteTrackRequest) {
         if let Ok(track) = mute.sid.parse() {
-            context.machine.mute_by_client(&self.sid, &track, mute.muted, context.now);
+            context
+                .machine
+                .mute_by_client(&self.sid, &track, mute.muted, context.now);
         }
     }
 
     pub(super) fn subscribe(&mut self, context: &mut Context<'_>, wish: proto::UpdateSubscription) {
-        let listed = wish.participant_tracks.into_iter().flat_map(|of| of.track_sids);
+        let listed = wish
+            .participant_tracks
+            .into_iter()
+            .flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
-        let unknown = if wish.subscribe { context.machine.unpublished(&tracks) } else { Vec::new() };
+        let unknown = if wish.subscribe {
+            context.machine.unpublished(&tracks)
+        } else {
+            Vec::new()
+        };
         let until = context.machine.reading() + TRACK_TIMEOUT;
         let room_for = MAX_LIST.saturating_sub(self.awaited.len());
-        self.awaited.extend(unknown.into_iter().take(room_for).map(|track| (until, track.clone())));
+        self.awaited.extend(
+            unknown
+                .into_iter()
+                .take(room_for)
+                .map(|track| (until, track.clone())),
+        );
         context.machine.wish(&self.sid, tracks, wish.subscribe);
     }
 
     /// Tells the client of the tracks that it wants and that were not published in time.
     pub(super) fn give_up_tracks(&mut self, context: &mut Context<'_>) {
-        while self.awaited.front().is_some_and(|(until, _)| *until <= context.machine.reading()) {
-            let Some((_, track)) = self.awaited.pop_front() else { return };
+        while self
+            .awaited
+            .front()
+            .is_some_and(|(until, _)| *until <= context.machine.reading())
+        {
+            let Some((_, track)) = self.awaited.pop_front() else {
+                return;
+            };
             if context.machine.withdraw_wish(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();
-                let response = proto::SubscriptionResponse { track_sid: track.to_string(), err };
+                let response = proto::SubscriptionResponse {
+                    track_sid: track.to_string(),
+                    err,
+                };
                 self.send(Message::SubscriptionResponse(response));
             }
         }
@@ -150,7 +242,8 @@ impl Session {
 
     fn apply_settings(&self, context: &mut Context<'_>, settings: &proto::UpdateTrackSettings) {
         let wanted = TrackSettings {
-            is_disabled: settings.disabled || settings.quality == i32::from(proto::VideoQuality::Off),
+            is_disabled: settings.disabled
+                || settings.quality == i32::from(proto::VideoQuality::Off),
             quality: quality(settings.quality),
             width: settings.width,
             height: settings.height,
@@ -167,7 +260,10 @@ impl Session {
         settings: TrackSettings,
     ) {
         // A media worker would ignore the others, one by one.
-        for track in context.machine.received_tracks(&self.sid, parse_tracks(tracks)) {
+        for track in context
+            .machine
+            .received_tracks(&self.sid, parse_tracks(tracks))
+        {
             self.command(context, PeerCommand::SetTrackSettings { track, settings });
         }
     }
@@ -176,9 +272,21 @@ impl Session {
         let machine = &*context.machine;
         let entry = |entry: proto::TrackPermission| {
             // One that is named by its sid keeps the permission when it joins anew, as with LiveKit.
-            let sid = entry.participant_sid.parse().ok().filter(|_| entry.participant_identity.is_empty());
-            let named = sid.and_then(|sid: ParticipantSid| machine.present(&sid).ok()).map(LocalParticipant::identity);
-            let tracks = || entry.track_sids.into_iter().take(MAX_LIST).collect::<HashSet<_>>();
+            let sid = entry
+                .participant_sid
+                .parse()
+                .ok()
+                .filter(|_| entry.participant_identity.is_empty());
+            let named = sid
+                .and_then(|sid: ParticipantSid| machine.present(&sid).ok())
+                .map(LocalParticipant::identity);
+            let tracks = || {
+                entry
+                    .track_sids
+                    .into_iter()
+                    .take(MAX_LIST)
+                    .collect::<HashSet<_>>()
+            };
             ReceiverPermission {
                 identity: named.map_or(entry.participant_identity, ToString::to_string),
                 sid: entry.participant_sid,
@@ -188,15 +296,24 @@ impl Session {
         let permission = match permission.all_participants {
             true => PublisherPermission::default(),
             false => {
-                let list = permission.track_permissions.into_iter().take(MAX_LIST).map(entry);
+                let list = permission
+                    .track_permissions
+                    .into_iter()
+                    .take(MAX_LIST)
+                    .map(entry);
                 PublisherPermission::listed(list.collect())
             }
         };
-        context.machine.set_publisher_permission(&self.sid, permission);
+        context
+            .machine
+            .set_publisher_permission(&self.sid, permission);
     }
 
     fn pong(&mut self, context: &Context<'_>, ping: &proto::Ping) {
-        let pong = proto::Pong { last_ping_timestamp: ping.timestamp, timestamp: context.now.millis() };
+        let pong = proto::Pong {
+            last_ping_timestamp: ping.timestamp,
+            timestamp: context.now.millis(),
+        };
         self.send(Message::PongResp(pong));
     }
 
@@ -206,10 +323,22 @@ impl Session {
         if !std::mem::take(&mut self.awaits_sync) {
             return;
         }
-        let published = state.publish_tracks.iter().filter_map(|published| published.track.as_ref());
-        let is_unknown = published.into_iter().any(|track| !context.machine.has_announced(&self.sid, &track.sid));
-        let data = state.publish_data_tracks.iter().filter_map(|published| published.info.as_ref());
-        if is_unknown || data.into_iter().any(|track| !context.machine.has_data_track(&self.sid, &track.sid)) {
+        let published = state
+            .publish_tracks
+            .iter()
+            .filter_map(|published| published.track.as_ref());
+        let is_unknown = published
+            .into_iter()
+            .any(|track| !context.machine.has_announced(&self.sid, &track.sid));
+        let data = state
+            .publish_data_tracks
+            .iter()
+            .filter_map(|published| published.info.as_ref());
+        if is_unknown
+            || data
+                .into_iter()
+                .any(|track| !context.machine.has_data_track(&self.sid, &track.sid))
+        {
             self.reconnect(context);
             return;
         }
@@ -219,33 +348,52 @@ impl Session {
         if let Some(wishes) = state.data_subscription {
             self.subscribe_data(context, wishes);
         }
-        let disabled = TrackSettings { is_disabled: true, ..TrackSettings::default() };
+        let disabled = TrackSettings {
+            is_disabled: true,
+            ..TrackSettings::default()
+        };
         self.set_settings(context, state.track_sids_disabled.into_iter(), disabled);
         let states = state.datachannel_receive_states.into_iter().take(MAX_LIST);
         let mut received = HashMap::new();
-        for (sender, last) in
-            states.filter_map(|of| Some((of.publisher_sid.parse::<ParticipantSid>().ok()?, of.last_seq)))
-        {
+        for (sender, last) in states.filter_map(|of| {
+            Some((
+                of.publisher_sid.parse::<ParticipantSid>().ok()?,
+                of.last_seq,
+            ))
+        }) {
             let known = received.entry(sender).or_insert(last);
             *known = last.max(*known);
         }
-        self.command(context, PeerCommand::ReplayData { received: received.into_iter().collect() });
+        self.command(
+            context,
+            PeerCommand::ReplayData {
+                received: received.into_iter().collect(),
+            },
+        );
     }
 }
 
 /// Returns an update without its texts, which a response repeats.
 fn named_update(request_id: u32) -> Request {
-    Request::UpdateMetadata(proto::UpdateParticipantMetadata { request_id, ..Default::default() })
+    Request::UpdateMetadata(proto::UpdateParticipantMetadata {
+        request_id,
+        ..Default::default()
+    })
 }
 
 /// Returns the quality that a client names; the best for one that it does not.
 fn quality(number: i32) -> Quality {
-    usize::try_from(number).ok().and_then(|index| Quality::ALL.get(index).copied()).unwrap_or(Quality::High)
+    usize::try_from(number)
+        .ok()
+        .and_then(|index| Quality::ALL.get(index).copied())
+        .unwrap_or(Quality::High)
 }
 
 /// Returns the tracks of a list, each once, in order.
 pub(super) fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     let mut seen = HashSet::new();
-    let parsed = tracks.take(MAX_LIST).filter_map(|track| track.parse::<TrackSid>().ok());
+    let parsed = tracks
+        .take(MAX_LIST)
+        .filter_map(|track| track.parse::<TrackSid>().ok());
     parsed.filter(|track| seen.insert(track.clone())).collect()
 }

@@ -54,9 +54,14 @@ impl Session {
             self.send(messages::update(left));
         }
         let own = context.machine.present(&self.sid).into_iter();
-        let present: Vec<_> = own.chain(context.machine.visible_to(&self.sid)).map(participant_info).collect();
+        let present: Vec<_> = own
+            .chain(context.machine.visible_to(&self.sid))
+            .map(participant_info)
+            .collect();
         self.send(messages::update(present));
-        self.send(Message::RoomUpdate(proto::RoomUpdate { room: Some(messages::room_info(context.machine)) }));
+        self.send(Message::RoomUpdate(proto::RoomUpdate {
+            room: Some(messages::room_info(context.machine)),
+        }));
         if context.machine.uses_data_handles(&self.sid) {
             self.send_data_handles(context);
         }
@@ -69,7 +74,10 @@ impl Session {
         if self.signal == Signal::Resuming {
             self.signal = Signal::Attached;
         }
-        self.send(messages::leave(DisconnectReason::StateMismatch, Action::Reconnect));
+        self.send(messages::leave(
+            DisconnectReason::StateMismatch,
+            Action::Reconnect,
+        ));
         self.closes_socket = true;
         self.end(context, Departure::Lost);
     }

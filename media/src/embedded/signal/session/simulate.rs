@@ -27,7 +27,9 @@ impl Session {
 
     /// Simulates what the client asks for, if that is permitted. Speech and a change of the transport protocol are not simulated.
     pub(super) fn simulate(&mut self, context: &mut Context<'_>, request: proto::SimulateScenario) {
-        let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else { return };
+        let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else {
+            return;
+        };
         match scenario {
             // Nobody says goodbye, and there is nothing to resume.
             Scenario::NodeFailure(_) => self.end(context, Departure::Lost),
@@ -37,18 +39,31 @@ impl Session {
                 self.send(messages::leave(DisconnectReason::Migration, Action::Resume));
                 self.closes_socket = true;
             }
-            Scenario::DisconnectSignalOnResume(_) => self.closed_resume = Some(ClosedResume::AfterMessages),
-            Scenario::DisconnectSignalOnResumeNoMessages(_) => self.closed_resume = Some(ClosedResume::BeforeMessages),
-            Scenario::SubscriberBandwidth(bits_per_second) => self.limit_bandwidth(context, bits_per_second),
+            Scenario::DisconnectSignalOnResume(_) => {
+                self.closed_resume = Some(ClosedResume::AfterMessages);
+            }
+            Scenario::DisconnectSignalOnResumeNoMessages(_) => {
+                self.closed_resume = Some(ClosedResume::BeforeMessages);
+            }
+            Scenario::SubscriberBandwidth(bits_per_second) => {
+                self.limit_bandwidth(context, bits_per_second);
+            }
             Scenario::SpeakerUpdate(_) | Scenario::SwitchCandidateProtocol(_) => {}
         }
     }
 
     /// Limits what is sent to the client, until its role changes; 0 ends the limit.
     fn limit_bandwidth(&self, context: &mut Context<'_>, bits_per_second: i64) {
-        let Some(mut permissions) = context.machine.peer_permissions(&self.sid) else { return };
-        let limit = u32::try_from(bits_per_second / 1_000).ok().filter(|_| bits_per_second > 0);
-        permissions.subscribe_max_kbps = [limit, permissions.subscribe_max_kbps].into_iter().flatten().min();
+        let Some(mut permissions) = context.machine.peer_permissions(&self.sid) else {
+            return;
+        };
+        let limit = u32::try_from(bits_per_second / 1_000)
+            .ok()
+            .filter(|_| bits_per_second > 0);
+        permissions.subscribe_max_kbps = [limit, permissions.subscribe_max_kbps]
+            .into_iter()
+            .flatten()
+            .min();
         self.command(context, PeerCommand::SetPermissions(permissions));
     }
 

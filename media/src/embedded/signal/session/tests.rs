@@ -17,7 +17,8 @@ use conclave_model::participant::{DataKind, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{RoleName, Secret, TrackSid};
 use conclave_rtc::{
-    Codec, Command, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Receivers, SentMessage, Speaker,
+    Codec, Command, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Receivers,
+    SentMessage, Speaker,
 };
 use proptest::prelude::*;
 use prost::Message as _;
@@ -59,8 +60,12 @@ fn claims(identity: &str, role: Option<&str>) -> Claims {
 }
 
 fn parameters(mode: ConnectionMode) -> JoinParameters {
-    let request = ConnectRequest::new(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt")).unwrap();
-    JoinParameters { mode, ..request.parameters().unwrap() }
+    let request =
+        ConnectRequest::new(ConnectionMode::Dual, "protocol=16", Some("Bearer jwt")).unwrap();
+    JoinParameters {
+        mode,
+        ..request.parameters().unwrap()
+    }
 }
 
 fn camera() -> AddTrackRequest {
@@ -81,7 +86,10 @@ impl World {
     fn new() -> Self {
         Self {
             machine: machine_tests::sandbox_machine(),
-            signer: TokenSigner::new("key", &Secret::new("secret of the media plane, long enough")),
+            signer: TokenSigner::new(
+                "key",
+                &Secret::new("secret of the media plane, long enough"),
+            ),
             now: START,
             sessions: BTreeMap::new(),
             commands: Vec::new(),
@@ -96,14 +104,24 @@ impl World {
     }
 
     fn join_with(&mut self, claims: Claims, parameters: &JoinParameters) -> ParticipantSid {
-        let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
+        let client = Client {
+            subscriptions: Subscriptions::new(true),
+            ..Client::default()
+        };
         let identity = claims.identity.clone();
         self.machine.set_reading(reading(self.now));
         let sid = self.machine.request_join(claims, client, self.now).unwrap();
-        let mut session =
-            Session::new(sid.clone(), identity, parameters.mode, reading(self.now)).with_turn(self.turn.clone());
+        let mut session = Session::new(sid.clone(), identity, parameters.mode, reading(self.now))
+            .with_turn(self.turn.clone());
         self.machine.admit(&sid, self.now).unwrap();
-        session.start(&mut Context { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
+        session.start(
+            &mut Context {
+                machine: &mut self.machine,
+                signer: &self.signer,
+                now: self.now,
+            },
+            parameters,
+        );
         self.sessions.insert(sid.clone(), session);
         self.deliver();
         sid
@@ -125,18 +143,37 @@ impl World {
 
     /// Joins a participant of the sandbox that publishes a camera.
     fn simulated(&mut self, identity: &str) -> (ParticipantSid, TrackSid) {
-        let sid = self.machine.begin_join(claims(identity, None), self.now).unwrap();
+        let sid = self
+            .machine
+            .begin_join(claims(identity, None), self.now)
+            .unwrap();
         self.machine.complete_join(&sid, self.now);
-        let camera = NewTrack { kind: TrackKind::Video, source: TrackSource::Camera, name: None, muted: false };
+        let camera = NewTrack {
+            kind: TrackKind::Video,
+            source: TrackSource::Camera,
+            name: None,
+            muted: false,
+        };
         let track = self.machine.publish(&sid, camera, self.now).unwrap().sid;
         self.deliver();
         (sid, track)
     }
 
-    fn call<T>(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Session, &mut Context<'_>) -> T) -> T {
+    fn call<T>(
+        &mut self,
+        sid: &ParticipantSid,
+        call: impl FnOnce(&mut Session, &mut Context<'_>) -> T,
+    ) -> T {
         self.machine.set_reading(reading(self.now));
         let session = self.sessions.get_mut(sid).unwrap();
-        let result = call(session, &mut Context { machine: &mut self.machine, signer: &self.signer, now: self.now });
+        let result = call(
+            session,
+            &mut Context {
+                machine: &mut self.machine,
+                signer: &self.signer,
+                now: self.now,
+            },
+        );
         self.deliver();
         result
     }
@@ -148,7 +185,14 @@ impl World {
     }
 
     fn request(&mut self, sid: &ParticipantSid, message: Request) {
-        self.call(sid, |session, context| session.handle_request(context, SignalRequest { message: Some(message) }));
+        self.call(sid, |session, context| {
+            session.handle_request(
+                context,
+                SignalRequest {
+                    message: Some(message),
+                },
+            );
+        });
     }
 
     fn media(&mut self, sid: &ParticipantSid, event: PeerEvent) -> bool {
@@ -157,23 +201,45 @@ impl World {
 
     /// A client attaches a new websocket, and its media worker is ready.
     fn resume(&mut self, sid: &ParticipantSid) {
-        self.call(sid, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
-        self.media(sid, PeerEvent::Resumed { last_message_seq: 0 });
+        self.call(sid, |session, context| {
+            session.resume(context, parameters(ConnectionMode::Single));
+        });
+        self.media(
+            sid,
+            PeerEvent::Resumed {
+                last_message_seq: 0,
+            },
+        );
     }
 
     /// Publishes a camera with a media section.
     fn publish(&mut self, sid: &ParticipantSid) -> TrackSid {
         self.request(sid, Request::AddTrack(camera()));
         let messages = self.take(sid);
-        let Some(Response::TrackPublished(published)) = messages.last() else { panic!("{messages:?}") };
+        let Some(Response::TrackPublished(published)) = messages.last() else {
+            panic!("{messages:?}")
+        };
         let track: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
         let layers = vec![Quality::Low, Quality::High];
-        self.media(sid, PeerEvent::TrackPublished { track: track.clone(), mid: "3".into(), codec: Codec::Vp8, layers });
+        self.media(
+            sid,
+            PeerEvent::TrackPublished {
+                track: track.clone(),
+                mid: "3".into(),
+                codec: Codec::Vp8,
+                layers,
+            },
+        );
         track
     }
 
     fn deliver(&mut self) {
-        self.events.extend(self.machine.take_reports().into_iter().map(|report| report.event));
+        self.events.extend(
+            self.machine
+                .take_reports()
+                .into_iter()
+                .map(|report| report.event),
+        );
         loop {
             let effects = self.machine.take_effects();
             if effects.is_empty() {
@@ -194,7 +260,11 @@ impl World {
     fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         if let Some(session) = self.sessions.get_mut(to) {
             session.handle_notice(
-                &mut Context { machine: &mut self.machine, signer: &self.signer, now: self.now },
+                &mut Context {
+                    machine: &mut self.machine,
+                    signer: &self.signer,
+                    now: self.now,
+                },
                 notice,
             );
         }
@@ -205,23 +275,41 @@ impl World {
     }
 
     fn take_all(&mut self) {
-        self.sessions.values_mut().for_each(|session| drop(session.take_messages()));
+        self.sessions
+            .values_mut()
+            .for_each(|session| drop(session.take_messages()));
         self.commands.clear();
         self.events.clear();
     }
 
     fn is_subscribed(&self, sid: &ParticipantSid, track: &TrackSid) -> bool {
-        let last = self.commands.iter().rev().find_map(|command| match command {
-            Command::Peer { peer, command: PeerCommand::Subscribe(of) } if (peer, of) == (sid, track) => Some(true),
-            Command::Peer { peer, command: PeerCommand::Unsubscribe(of) } if (peer, of) == (sid, track) => Some(false),
-            _ => None,
-        });
+        let last = self
+            .commands
+            .iter()
+            .rev()
+            .find_map(|command| match command {
+                Command::Peer {
+                    peer,
+                    command: PeerCommand::Subscribe(of),
+                } if (peer, of) == (sid, track) => Some(true),
+                Command::Peer {
+                    peer,
+                    command: PeerCommand::Unsubscribe(of),
+                } if (peer, of) == (sid, track) => Some(false),
+                _ => None,
+            });
         last.unwrap_or_default()
     }
 
     fn set_role(&mut self, identity: &str, role: &str, grants: Grants) {
-        let grant = RoleGrant { role: role.parse().unwrap(), grants, max_kbps: None };
-        self.machine.set_role(&identity.parse().unwrap(), grant, self.now).unwrap();
+        let grant = RoleGrant {
+            role: role.parse().unwrap(),
+            grants,
+            max_kbps: None,
+        };
+        self.machine
+            .set_role(&identity.parse().unwrap(), grant, self.now)
+            .unwrap();
         self.deliver();
     }
 
@@ -229,14 +317,23 @@ impl World {
         let name = |event: MediaEvent| match event {
             MediaEvent::JoinRequested { .. } => "requested",
             MediaEvent::ParticipantJoined(_) => "joined",
-            MediaEvent::ParticipantLeft { departure: Departure::Left, .. } => "left",
-            MediaEvent::ParticipantLeft { departure: Departure::Lost, .. } => "lost",
+            MediaEvent::ParticipantLeft {
+                departure: Departure::Left,
+                ..
+            } => "left",
+            MediaEvent::ParticipantLeft {
+                departure: Departure::Lost,
+                ..
+            } => "lost",
             MediaEvent::JoinAborted { .. } => "aborted",
             MediaEvent::TrackPublished { .. } => "published",
             MediaEvent::TrackUnpublished { .. } => "unpublished",
             _ => "other",
         };
-        std::mem::take(&mut self.events).into_iter().map(name).collect()
+        std::mem::take(&mut self.events)
+            .into_iter()
+            .map(name)
+            .collect()
     }
 }
 
@@ -245,7 +342,10 @@ fn updates(messages: &[Response]) -> Vec<(String, i32, usize)> {
         Response::Update(update) => Some(&update.participants),
         _ => None,
     });
-    infos.flatten().map(|info| (info.identity.clone(), info.state, info.tracks.len())).collect()
+    infos
+        .flatten()
+        .map(|info| (info.identity.clone(), info.state, info.tracks.len()))
+        .collect()
 }
 
 fn leave_of(messages: &[Response]) -> Option<(DisconnectReason, Action)> {

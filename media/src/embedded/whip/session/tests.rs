@@ -38,8 +38,19 @@ impl World {
         let key = endpoint(&mut machine, InputType::Whip);
         let join = machine.request_encoder(&key, InputType::Whip, NOW).unwrap();
         machine.admit_encoder(&join.sid, NOW).unwrap();
-        let session = WhipSession::start(&mut machine, join, both(), &announced_tracks(&both()).unwrap()).unwrap();
-        let mut world = Self { machine, key, session, commands: Vec::new() };
+        let session = WhipSession::start(
+            &mut machine,
+            join,
+            both(),
+            &announced_tracks(&both()).unwrap(),
+        )
+        .unwrap();
+        let mut world = Self {
+            machine,
+            key,
+            session,
+            commands: Vec::new(),
+        };
         world.deliver();
         world
     }
@@ -53,13 +64,19 @@ impl World {
     /// Negotiates the tracks and connects the media.
     fn publish(&mut self) {
         let announced = self.commands.iter().filter_map(|command| match command {
-            Command::Peer { command: PeerCommand::PublishTrack(track), .. } => {
-                Some((track.sid.clone(), track.codec.unwrap()))
-            }
+            Command::Peer {
+                command: PeerCommand::PublishTrack(track),
+                ..
+            } => Some((track.sid.clone(), track.codec.unwrap())),
             _ => None,
         });
         for (track, codec) in announced.collect::<Vec<_>>() {
-            self.media(PeerEvent::TrackPublished { track, mid: "0".into(), codec, layers: vec![Quality::Low] });
+            self.media(PeerEvent::TrackPublished {
+                track,
+                mid: "0".into(),
+                codec,
+                layers: vec![Quality::Low],
+            });
         }
         assert!(self.media(PeerEvent::Connected));
         let sid = self.session.join.sid.clone();
@@ -79,12 +96,29 @@ impl World {
     }
 
     fn statuses(&mut self) -> Vec<IngressStatus> {
-        let status = |event| if let MediaEvent::Ingress(state) = event { Some(state.status) } else { None };
-        self.machine.take_reports().into_iter().filter_map(|report| status(report.event)).collect()
+        let status = |event| {
+            if let MediaEvent::Ingress(state) = event {
+                Some(state.status)
+            } else {
+                None
+            }
+        };
+        self.machine
+            .take_reports()
+            .into_iter()
+            .filter_map(|report| status(report.event))
+            .collect()
     }
 
-    fn patch(&mut self, condition: Option<&str>, fragment: &str) -> Result<Patched, WhipPatchError> {
-        let patch = WhipPatch { condition: condition.map(str::to_owned), fragment: fragment.into() };
+    fn patch(
+        &mut self,
+        condition: Option<&str>,
+        fragment: &str,
+    ) -> Result<Patched, WhipPatchError> {
+        let patch = WhipPatch {
+            condition: condition.map(str::to_owned),
+            fragment: fragment.into(),
+        };
         self.session.patch(&mut self.machine, &patch)
     }
 }
@@ -92,17 +126,40 @@ impl World {
 #[test]
 fn the_first_codec_of_a_section_is_preferred_and_its_msid_names_the_track() {
     let tracks = announced_tracks(&both()).unwrap();
-    let seen: Vec<_> = tracks.iter().map(|track| (track.cid.as_str(), &*track.simulcast_codecs[0].codec)).collect();
-    assert_eq!(seen, [("0", Codec::Opus.mime_type()), ("pictures", Codec::H264.mime_type())]);
+    let seen: Vec<_> = tracks
+        .iter()
+        .map(|track| (track.cid.as_str(), &*track.simulcast_codecs[0].codec))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("0", Codec::Opus.mime_type()),
+            ("pictures", Codec::H264.mime_type())
+        ]
+    );
 }
 
 #[test]
 fn an_offer_has_one_section_of_a_medium_with_a_codec_of_ours() {
-    let section =
-        |codec: &str| format!("m=video 9 X 96\r\na=mid:{codec}\r\na=sendonly\r\na=rtpmap:96 {codec}/90000\r\n");
-    assert!(announced_tracks(&offer(&section("VP8"))).is_ok() && announced_tracks(&offer(&section("AV1"))).is_ok());
-    for refused in [String::new(), section("H263"), section("VP8") + &section("H264")] {
-        assert!(matches!(announced_tracks(&offer(&refused)), Err(EncoderRefusal::BadStream(_))), "{refused}");
+    let section = |codec: &str| {
+        format!("m=video 9 X 96\r\na=mid:{codec}\r\na=sendonly\r\na=rtpmap:96 {codec}/90000\r\n")
+    };
+    assert!(
+        announced_tracks(&offer(&section("VP8"))).is_ok()
+            && announced_tracks(&offer(&section("AV1"))).is_ok()
+    );
+    for refused in [
+        String::new(),
+        section("H263"),
+        section("VP8") + &section("H264"),
+    ] {
+        assert!(
+            matches!(
+                announced_tracks(&offer(&refused)),
+                Err(EncoderRefusal::BadStream(_))
+            ),
+            "{refused}"
+        );
     }
 }
 
@@ -117,16 +174,28 @@ fn an_endpoint_buffers_publishes_and_is_inactive_again() {
     world.session.end(&mut world.machine, Departure::Left, NOW);
     world.deliver();
     assert_eq!(world.statuses(), [IngressStatus::Inactive]);
-    assert!(world.session.is_over() && world.machine.vacant_endpoint(&world.key, InputType::Whip).is_ok());
+    assert!(
+        world.session.is_over()
+            && world
+                .machine
+                .vacant_endpoint(&world.key, InputType::Whip)
+                .is_ok()
+    );
 }
 
 #[test]
 fn an_offer_that_the_media_worker_cannot_use_is_an_error_of_the_endpoint_until_the_next_encoder() {
     let mut world = World::new();
     world.media(PeerEvent::Failed(FailureReason::Negotiation));
-    assert_eq!(world.statuses(), [IngressStatus::Buffering, IngressStatus::Error]);
+    assert_eq!(
+        world.statuses(),
+        [IngressStatus::Buffering, IngressStatus::Error]
+    );
     assert!(world.session.is_over() && world.session.refusal() == UNUSABLE);
-    let join = world.machine.request_encoder(&world.key, InputType::Whip, NOW).unwrap();
+    let join = world
+        .machine
+        .request_encoder(&world.key, InputType::Whip, NOW)
+        .unwrap();
     world.machine.admit_encoder(&join.sid, NOW).unwrap();
     assert_eq!(world.statuses(), [IngressStatus::Buffering]);
 }
@@ -152,21 +221,37 @@ fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials()
     let tag = world.session.etag().to_owned();
     assert_eq!(world.patch(None, ICE), Err(WhipPatchError::NoCondition));
     assert_eq!(world.patch(Some("\"x\""), ICE), Err(WhipPatchError::Stale));
-    assert_eq!(world.patch(Some(&format!("\"x\", {tag}")), ICE), Ok(Patched::Accepted));
+    assert_eq!(
+        world.patch(Some(&format!("\"x\", {tag}")), ICE),
+        Ok(Patched::Accepted)
+    );
     assert_eq!(world.patch(Some("*"), ICE), Ok(Patched::Accepted));
-    assert!(matches!(world.patch(Some("*"), "a=x:1"), Err(WhipPatchError::BadFragment(_))));
+    assert!(matches!(
+        world.patch(Some("*"), "a=x:1"),
+        Err(WhipPatchError::BadFragment(_))
+    ));
     assert_eq!(world.session.etag(), tag);
     let other = ICE.replace("EsAw", "Other");
     assert_eq!(world.patch(Some(&tag), &other), Ok(Patched::Restarting));
     assert_ne!(world.session.etag(), tag);
     world.deliver();
-    let Some(Command::Peer { command: PeerCommand::Offer { offer_id: 2, sdp, .. }, .. }) = world.commands.last() else {
+    let Some(Command::Peer {
+        command: PeerCommand::Offer {
+            offer_id: 2, sdp, ..
+        },
+        ..
+    }) = world.commands.last()
+    else {
         panic!("{:?}", world.commands)
     };
     assert!(sdp.contains("a=ice-ufrag:Other"));
     // The answer to the first offer comes too late.
     for (offer_id, taken) in [(1, None), (2, Some("answer".to_owned()))] {
-        world.media(PeerEvent::Answered { offer_id, sdp: "answer".into(), mid_to_track_id: Vec::new() });
+        world.media(PeerEvent::Answered {
+            offer_id,
+            sdp: "answer".into(),
+            mid_to_track_id: Vec::new(),
+        });
         assert_eq!(world.session.take_answer(), taken);
     }
 }

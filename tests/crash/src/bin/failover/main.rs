@@ -1,7 +1,11 @@
 //! `failover --binary PATH --count N`: lets the active one of two servers fail, and measures how long it takes until the other writes. Then
 //! lets PostgreSQL fail under both.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod outage;
 mod server;
@@ -63,11 +67,17 @@ struct Outcome {
 
 impl Outcome {
     const fn new(name: &'static str) -> Self {
-        Self { name, times: Vec::new(), problems: Vec::new() }
+        Self {
+            name,
+            times: Vec::new(),
+            problems: Vec::new(),
+        }
     }
 
     fn median(&self) -> f64 {
-        self.times.get(self.times.len() / 2).map_or(0.0, Duration::as_secs_f64)
+        self.times
+            .get(self.times.len() / 2)
+            .map_or(0.0, Duration::as_secs_f64)
     }
 
     fn longest(&self) -> f64 {
@@ -76,7 +86,11 @@ impl Outcome {
 }
 
 fn main() -> ExitCode {
-    let Arguments { binary, count, json } = Arguments::parse();
+    let Arguments {
+        binary,
+        count,
+        json,
+    } = Arguments::parse();
     let binary = std::path::absolute(binary).expect("a path of a program");
     let database = Cluster::shared().database();
     let mut active = Server::spawn(&binary, &database, None);
@@ -96,9 +110,13 @@ fn main() -> ExitCode {
                 thread::yield_now();
             }
             outcome.times.push(began.elapsed());
-            outcome.problems.extend(recover(failure, &mut active, began, number));
+            outcome
+                .problems
+                .extend(recover(failure, &mut active, began, number));
             if standby.has_room(&late(number)) {
-                outcome.problems.push(format!("the server of before has written {}", late(number)));
+                outcome
+                    .problems
+                    .push(format!("the server of before has written {}", late(number)));
             }
             active = standby;
         }
@@ -109,7 +127,11 @@ fn main() -> ExitCode {
     standby.wait_until_standby();
     outcomes.extend(outage::measure(&database, &active, &standby));
     print(&outcomes, json);
-    if outcomes.iter().all(|outcome| outcome.problems.is_empty()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outcomes.iter().all(|outcome| outcome.problems.is_empty()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// The room that a server that was replaced is asked to create.
@@ -155,13 +177,26 @@ fn print(outcomes: &[Outcome], json: bool) {
             json!({"failure": outcome.name, "count": outcome.times.len(), "median_seconds": outcome.median(),
                 "longest_seconds": outcome.longest(), "problems": outcome.problems})
         };
-        println!("{}", serde_json::Value::from(outcomes.iter().map(of).collect::<Vec<_>>()));
+        println!(
+            "{}",
+            serde_json::Value::from(outcomes.iter().map(of).collect::<Vec<_>>())
+        );
         return;
     }
-    println!("{:<26} {:>6} {:>10} {:>10}", "what fails", "times", "median", "longest");
+    println!(
+        "{:<26} {:>6} {:>10} {:>10}",
+        "what fails", "times", "median", "longest"
+    );
     for outcome in outcomes {
         let (name, count) = (outcome.name, outcome.times.len());
-        println!("{name:<26} {count:>6} {:>8.1} s {:>8.1} s", outcome.median(), outcome.longest());
-        outcome.problems.iter().for_each(|problem| println!("  {problem}"));
+        println!(
+            "{name:<26} {count:>6} {:>8.1} s {:>8.1} s",
+            outcome.median(),
+            outcome.longest()
+        );
+        outcome
+            .problems
+            .iter()
+            .for_each(|problem| println!("  {problem}"));
     }
 }

@@ -52,7 +52,9 @@ impl Outage {
 
 /// Measures how long it takes until the active server writes again.
 pub fn measure(database: &Database<'_>, active: &Server, standby: &Server) -> Vec<Outcome> {
-    [Outage::Away, Outage::Hang].map(|outage| rounds(outage, database, [active, standby])).into()
+    [Outage::Away, Outage::Hang]
+        .map(|outage| rounds(outage, database, [active, standby]))
+        .into()
 }
 
 fn rounds(outage: Outage, database: &Database<'_>, servers: [&Server; 2]) -> Outcome {
@@ -69,11 +71,15 @@ fn rounds(outage: Outage, database: &Database<'_>, servers: [&Server; 2]) -> Out
         let took = returned.elapsed();
         outcome.times.push(took);
         if took > LONGEST_RETURN {
-            outcome.problems.push(format!("a change took {took:.1?} after the return"));
+            outcome
+                .problems
+                .push(format!("a change took {took:.1?} after the return"));
         }
         servers[1].wait_until_standby();
         if epoch() != before {
-            outcome.problems.push("another server has taken over".into());
+            outcome
+                .problems
+                .push("another server has taken over".into());
         }
     }
     outcome.times.sort_unstable();

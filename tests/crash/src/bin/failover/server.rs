@@ -32,12 +32,20 @@ impl Server {
         if let Some(other) = keys_of {
             fs::create_dir(&data).expect("a new directory");
             for name in ["encryption.key", "media.key"] {
-                fs::copy(other.dir.path().join("data").join(name), data.join(name)).expect("a key file");
+                fs::copy(other.dir.path().join("data").join(name), data.join(name))
+                    .expect("a key file");
             }
         }
         let proxy = Proxy::start(Cluster::shared().address());
         let mut child = Command::new(binary)
-            .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args([
+                "dev",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(data)
             .current_dir(dir.path())
             .env_clear()
@@ -55,7 +63,14 @@ impl Server {
                 let _ = sender.send(line);
             }
         });
-        Self { dir, proxy, child, first_line, api: String::new(), key: String::new() }
+        Self {
+            dir,
+            proxy,
+            child,
+            first_line,
+            api: String::new(),
+            key: String::new(),
+        }
     }
 
     /// Returns its way to the database.
@@ -65,8 +80,12 @@ impl Server {
 
     /// Waits until it is the active server.
     pub fn wait_until_ready(&mut self) {
-        let line = self.first_line.recv_timeout(WAIT_LIMIT).unwrap_or_else(|_| panic!("not ready: {}", self.log()));
-        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
+        let line = self
+            .first_line
+            .recv_timeout(WAIT_LIMIT)
+            .unwrap_or_else(|_| panic!("not ready: {}", self.log()));
+        let ready: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
         let text = |field: &str| ready[field].as_str().expect("a text").to_owned();
         (self.api, self.key) = (text("api"), text("api_key"));
     }
@@ -76,8 +95,17 @@ impl Server {
         let began = Instant::now();
         let is_standby = || {
             let log = self.log();
-            let line = log.lines().find(|line| line.contains("waiting for the lease"))?.to_owned();
-            let admin = line.split("admin=").nth(1)?.split_whitespace().next()?.trim_matches('"').to_owned();
+            let line = log
+                .lines()
+                .find(|line| line.contains("waiting for the lease"))?
+                .to_owned();
+            let admin = line
+                .split("admin=")
+                .nth(1)?
+                .split_whitespace()
+                .next()?
+                .trim_matches('"')
+                .to_owned();
             let ready = self.call("GET", &format!("{admin}/readyz"), None)?;
             (ready.1["parts"]["database"] == "ok").then_some(())
         };
@@ -89,7 +117,12 @@ impl Server {
 
     /// Creates a room. Returns the status of the answer, if there is one.
     pub fn create_room(&self, name: &str) -> Option<u16> {
-        self.call("POST", &format!("{}/v1/rooms", self.api), Some(&json!({"name": name}))).map(|(status, _)| status)
+        self.call(
+            "POST",
+            &format!("{}/v1/rooms", self.api),
+            Some(&json!({"name": name})),
+        )
+        .map(|(status, _)| status)
     }
 
     /// Whether a room exists.
@@ -99,7 +132,9 @@ impl Server {
     }
 
     fn call(&self, method: &str, url: &str, body: Option<&Value>) -> Option<(u16, Value)> {
-        let config = ureq::Agent::config_builder().timeout_global(Some(WAIT_LIMIT)).http_status_as_error(false);
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(WAIT_LIMIT))
+            .http_status_as_error(false);
         let agent: ureq::Agent = config.build().into();
         let key = format!("Bearer {}", self.key);
         let sent = match (method, body) {
@@ -107,7 +142,10 @@ impl Server {
             _ => agent.get(url).header("Authorization", key).call(),
         };
         let mut response = sent.ok()?;
-        Some((response.status().as_u16(), response.body_mut().read_json().unwrap_or_default()))
+        Some((
+            response.status().as_u16(),
+            response.body_mut().read_json().unwrap_or_default(),
+        ))
     }
 
     /// Kills it.
@@ -118,7 +156,10 @@ impl Server {
 
     /// Sends it a signal.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.child.id().to_string())
+            .status();
         assert!(sent.expect("kill").success(), "no signal {name}");
     }
 

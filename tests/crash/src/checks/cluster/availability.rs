@@ -12,12 +12,19 @@ const P99_LIMIT: Duration = Duration::from_secs(3);
 /// No request fails that may not fail. Without a fault that is any; during one, the nodes that it is for may fail, and all do if none
 /// passes requests on.
 pub fn requests_succeed(evidence: &Evidence) -> Vec<String> {
-    let failed = evidence.entries.iter().filter(|entry| entry.has_failed() && !is_allowed(entry, evidence));
+    let failed = evidence
+        .entries
+        .iter()
+        .filter(|entry| entry.has_failed() && !is_allowed(entry, evidence));
     failed.map(|entry| describe(entry, evidence)).collect()
 }
 
 fn is_allowed(entry: &Entry, evidence: &Evidence) -> bool {
-    let tolerance = if evidence.passes_on { evidence.scenario.tolerance() } else { Tolerance::Anything };
+    let tolerance = if evidence.passes_on {
+        evidence.scenario.tolerance()
+    } else {
+        Tolerance::Anything
+    };
     let is_allowed = |round: &Round| {
         let is_tolerated = match tolerance {
             Tolerance::Nothing => false,
@@ -27,30 +34,43 @@ fn is_allowed(entry: &Entry, evidence: &Evidence) -> bool {
         is_tolerated || round.failed.contains(&entry.node)
     };
     let aftermath = evidence.scenario.aftermath();
-    let is_within = |round: &&Round| entry.ended >= round.began && entry.sent <= round.ended + aftermath;
+    let is_within =
+        |round: &&Round| entry.ended >= round.began && entry.sent <= round.ended + aftermath;
     evidence.rounds.iter().filter(is_within).any(is_allowed)
 }
 
 fn describe(entry: &Entry, evidence: &Evidence) -> String {
-    let round = evidence.rounds.iter().find(|round| round.overlaps(entry.sent, entry.ended));
+    let round = evidence
+        .rounds
+        .iter()
+        .find(|round| round.overlaps(entry.sent, entry.ended));
     let when = round.map_or_else(
         || "without a fault".to_owned(),
         |round| {
-            let after = entry.sent.saturating_duration_since(round.began).as_secs_f64();
+            let after = entry
+                .sent
+                .saturating_duration_since(round.began)
+                .as_secs_f64();
             format!("{after:.1} s after the beginning of round {}", round.number)
         },
     );
-    let answer = entry
-        .answer
-        .as_ref()
-        .map_or_else(|| "not answered".to_owned(), |answer| format!("{}: {}", answer.status, answer.body));
+    let answer = entry.answer.as_ref().map_or_else(
+        || "not answered".to_owned(),
+        |answer| format!("{}: {}", answer.status, answer.body),
+    );
     let took = (entry.ended - entry.sent).as_secs_f64();
-    format!("{:?}, sent to node {} {when}, was after {took:.1} s {answer}", entry.action, entry.node)
+    format!(
+        "{:?}, sent to node {} {when}, was after {took:.1} s {answer}",
+        entry.action, entry.node
+    )
 }
 
 /// A room whose creation was acknowledged is found by every node.
 pub fn reads_find_what_was_written(evidence: &Evidence) -> Vec<String> {
-    let missed = evidence.entries.iter().filter(|entry| entry.is_read_that_missed());
+    let missed = evidence
+        .entries
+        .iter()
+        .filter(|entry| entry.is_read_that_missed());
     missed.map(|entry| describe(entry, evidence)).collect()
 }
 
@@ -60,14 +80,33 @@ pub fn changes_return_in_time(evidence: &Evidence) -> Vec<String> {
         .rounds
         .iter()
         .filter(|round| round.writes_after.is_none())
-        .map(|round| format!("no change succeeded after the fault of round {}", round.number))
+        .map(|round| {
+            format!(
+                "no change succeeded after the fault of round {}",
+                round.number
+            )
+        })
         .collect();
-    let Some(limit) = evidence.scenario.limit().filter(|_| evidence.is_timed) else { return violations };
-    let mut times: Vec<_> = evidence.rounds.iter().filter_map(|round| round.writes_after).collect();
+    let Some(limit) = evidence.scenario.limit().filter(|_| evidence.is_timed) else {
+        return violations;
+    };
+    let mut times: Vec<_> = evidence
+        .rounds
+        .iter()
+        .filter_map(|round| round.writes_after)
+        .collect();
     times.sort_unstable();
-    let late = evidence.rounds.iter().filter(|round| round.writes_after.is_some_and(|after| after >= limit.longest));
+    let late = evidence.rounds.iter().filter(|round| {
+        round
+            .writes_after
+            .is_some_and(|after| after >= limit.longest)
+    });
     violations.extend(late.map(|round| {
-        format!("changes succeeded only after {:?} in round {}", round.writes_after.unwrap_or_default(), round.number)
+        format!(
+            "changes succeeded only after {:?} in round {}",
+            round.writes_after.unwrap_or_default(),
+            round.number
+        )
     }));
     let half = median(&times);
     if half >= limit.median {
@@ -80,15 +119,33 @@ pub fn changes_return_in_time(evidence: &Evidence) -> Vec<String> {
 pub fn replacements_are_hardly_noticed(evidence: &Evidence) -> Vec<String> {
     let p99 = p99(evidence);
     let is_judged = evidence.is_timed && evidence.passes_on;
-    let is_slow = is_judged && evidence.scenario.tolerance() == Tolerance::Nothing && p99 >= P99_LIMIT;
-    is_slow.then(|| format!("the p99 of all requests during the rounds is {p99:?}")).into_iter().collect()
+    let is_slow =
+        is_judged && evidence.scenario.tolerance() == Tolerance::Nothing && p99 >= P99_LIMIT;
+    is_slow
+        .then(|| format!("the p99 of all requests during the rounds is {p99:?}"))
+        .into_iter()
+        .collect()
 }
 
 /// The time within which 99 of 100 requests were answered that were sent or answered during a round.
 pub fn p99(evidence: &Evidence) -> Duration {
-    let during = |entry: &&Entry| evidence.rounds.iter().any(|round| round.overlaps(entry.sent, entry.ended));
-    let requests = evidence.entries.iter().filter(|entry| entry.action.is_request());
-    let mut times: Vec<_> = requests.filter(during).map(|entry| entry.ended - entry.sent).collect();
+    let during = |entry: &&Entry| {
+        evidence
+            .rounds
+            .iter()
+            .any(|round| round.overlaps(entry.sent, entry.ended))
+    };
+    let requests = evidence
+        .entries
+        .iter()
+        .filter(|entry| entry.action.is_request());
+    let mut times: Vec<_> = requests
+        .filter(during)
+        .map(|entry| entry.ended - entry.sent)
+        .collect();
     times.sort_unstable();
-    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+    times
+        .get(times.len() * 99 / 100)
+        .copied()
+        .unwrap_or_default()
 }

@@ -22,7 +22,9 @@ pub fn calls_go_on(evidence: &Evidence, records: &Records) -> Vec<String> {
     for entry in &evidence.entries {
         match &entry.action {
             Action::Join { room, identity } => {
-                let Some(joined) = entry.acknowledged().map(Answer::json) else { continue };
+                let Some(joined) = entry.acknowledged().map(Answer::json) else {
+                    continue;
+                };
                 let sid = text(&joined, "sid").to_owned();
                 if let Some(replaced) = sids.insert((room, identity), sid.clone()) {
                     rooms_of.remove(&replaced);
@@ -34,43 +36,67 @@ pub fn calls_go_on(evidence: &Evidence, records: &Records) -> Vec<String> {
             Action::EndRoom { name } => rooms_of.retain(|_, room| room != name),
             Action::Leave { sid } => {
                 let was_expected = rooms_of.remove(sid).is_some();
-                let is_missed =
-                    (was_expected && is_gone(entry)).then(|| format!("the participant {sid} was gone before it left"));
+                let is_missed = (was_expected && is_gone(entry))
+                    .then(|| format!("the participant {sid} was gone before it left"));
                 violations.extend(is_missed);
             }
             Action::Publish { sid } if rooms_of.contains_key(sid) && is_gone(entry) => {
-                violations.push(format!("the participant {sid} was gone before it published a track"));
+                violations.push(format!(
+                    "the participant {sid} was gone before it published a track"
+                ));
             }
             _ => {}
         }
     }
-    let gone = rooms_of.iter().filter(|(sid, _)| !evidence.connected.contains(*sid));
-    violations.extend(gone.map(|(sid, room)| format!("the participant {sid} of the room {room} is gone")));
+    let gone = rooms_of
+        .iter()
+        .filter(|(sid, _)| !evidence.connected.contains(*sid));
+    violations.extend(
+        gone.map(|(sid, room)| format!("the participant {sid} of the room {room} is gone")),
+    );
     violations
 }
 
 fn is_gone(entry: &Entry) -> bool {
-    entry.answer.as_ref().is_some_and(|answer| answer.status == 404)
+    entry
+        .answer
+        .as_ref()
+        .is_some_and(|answer| answer.status == 404)
 }
 
 /// Who joined a room that was not ended by a request has one session; nobody has two, and all are closed at the end.
 pub fn participants_have_a_session(evidence: &Evidence, records: &Records) -> Vec<String> {
     let (lasting, ended) = (lasting_rooms(records), asked_to_end(&evidence.entries));
-    let sessions = count(records.sessions.iter().map(|session| text(session, "participant_sid")));
+    let sessions = count(
+        records
+            .sessions
+            .iter()
+            .map(|session| text(session, "participant_sid")),
+    );
     let mut violations = Vec::new();
     for entry in &evidence.entries {
-        let Action::Join { room, .. } = &entry.action else { continue };
-        let Some(joined) = entry.acknowledged().map(Answer::json) else { continue };
+        let Action::Join { room, .. } = &entry.action else {
+            continue;
+        };
+        let Some(joined) = entry.acknowledged().map(Answer::json) else {
+            continue;
+        };
         let sid = text(&joined, "sid");
         let found = sessions.get(sid).copied().unwrap_or_default();
-        let is_recorded =
-            found == 1 || found == 0 && (!lasting.contains(room.as_str()) || ended.contains(room.as_str()));
+        let is_recorded = found == 1
+            || found == 0 && (!lasting.contains(room.as_str()) || ended.contains(room.as_str()));
         if !is_recorded {
-            violations.push(format!("the participant {sid} of the room {room} has {found} sessions"));
+            violations.push(format!(
+                "the participant {sid} of the room {room} has {found} sessions"
+            ));
         }
     }
-    let open = records.sessions.iter().filter(|session| session.get("left_at").is_none());
-    violations.extend(open.map(|session| format!("the session {} was never closed", session["id"])));
+    let open = records
+        .sessions
+        .iter()
+        .filter(|session| session.get("left_at").is_none());
+    violations
+        .extend(open.map(|session| format!("the session {} was never closed", session["id"])));
     violations
 }
 
@@ -82,20 +108,35 @@ pub fn open_rooms_stay_open(evidence: &Evidence, records: &Records) -> Vec<Strin
         let is_early = instant(room, "ended_at").is_some_and(|ended| ended < evidence.ending);
         is_early && lasting.contains(name) && !asked.contains(name)
     });
-    rooms.map(|room| format!("the room {} ended at {}", text(room, "name"), text(room, "ended_at"))).collect()
+    rooms
+        .map(|room| {
+            format!(
+                "the room {} ended at {}",
+                text(room, "name"),
+                text(room, "ended_at")
+            )
+        })
+        .collect()
 }
 
 /// Each webhook of LiveKit was accepted, within LiveKit's attempts.
 pub fn livekit_webhooks_are_accepted(evidence: &Evidence) -> Vec<String> {
     let lost = evidence.webhooks.lost.iter();
-    lost.map(|webhook| format!("the webhook {} of LiveKit was lost: {:?}", webhook.event, webhook.status)).collect()
+    lost.map(|webhook| {
+        format!(
+            "the webhook {} of LiveKit was lost: {:?}",
+            webhook.event, webhook.status
+        )
+    })
+    .collect()
 }
 
 fn lasting_rooms(records: &Records) -> BTreeSet<&str> {
-    let lasting = records
-        .rooms
-        .iter()
-        .filter(|room| room["empty_timeout_seconds"].as_u64().is_some_and(|timeout| timeout > LONG.as_secs()));
+    let lasting = records.rooms.iter().filter(|room| {
+        room["empty_timeout_seconds"]
+            .as_u64()
+            .is_some_and(|timeout| timeout > LONG.as_secs())
+    });
     lasting.map(|room| text(room, "name")).collect()
 }
 

@@ -10,22 +10,36 @@ use crate::records::{Records, text};
 pub fn each_epoch_has_one_writer(evidence: &Evidence) -> Vec<String> {
     let mut writers: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
     for writer in &evidence.writers {
-        writers.entry(writer.epoch).or_default().insert(&writer.name);
+        writers
+            .entry(writer.epoch)
+            .or_default()
+            .insert(&writer.name);
     }
     let several = writers.iter().filter(|(_, names)| names.len() > 1);
-    several.map(|(epoch, names)| format!("{names:?} have written in the epoch {epoch}")).collect()
+    several
+        .map(|(epoch, names)| format!("{names:?} have written in the epoch {epoch}"))
+        .collect()
 }
 
 /// A node that another has replaced neither does what it is asked, nor says so.
 pub fn a_replaced_node_does_nothing(evidence: &Evidence, records: &Records) -> Vec<String> {
-    let rooms: BTreeSet<&str> = records.rooms.iter().map(|room| text(room, "name")).collect();
+    let rooms: BTreeSet<&str> = records
+        .rooms
+        .iter()
+        .map(|room| text(room, "name"))
+        .collect();
     let late = evidence.late.iter();
     late.filter_map(|request| {
         let is_there = rooms.contains(request.room.as_str());
-        let is_acknowledged = request.status.is_some_and(|status| (200..300).contains(&status));
+        let is_acknowledged = request
+            .status
+            .is_some_and(|status| (200..300).contains(&status));
         let status = request.status;
         (is_there || is_acknowledged).then(|| {
-            format!("the room {} of a replaced node was answered with {status:?}, is there: {is_there}", request.room)
+            format!(
+                "the room {} of a replaced node was answered with {status:?}, is there: {is_there}",
+                request.room
+            )
         })
     })
     .collect()
@@ -38,8 +52,18 @@ pub fn the_lease_moves_as_expected(evidence: &Evidence) -> Vec<String> {
         Takeovers::One => 1,
         Takeovers::Any => return Vec::new(),
     };
-    let unexpected = evidence.rounds.iter().filter(|round| round.epochs.1 - round.epochs.0 != expected);
-    unexpected.map(|round| format!("the epochs of round {} are {:?}", round.number, round.epochs)).collect()
+    let unexpected = evidence
+        .rounds
+        .iter()
+        .filter(|round| round.epochs.1 - round.epochs.0 != expected);
+    unexpected
+        .map(|round| {
+            format!(
+                "the epochs of round {} are {:?}",
+                round.number, round.epochs
+            )
+        })
+        .collect()
 }
 
 /// The processes end that a scenario lets end, once in each round, and no others.
@@ -49,10 +73,15 @@ pub fn no_process_ends_by_itself(evidence: &Evidence) -> Vec<String> {
             let ends = evidence.scenario.ends_process(round.failed.contains(&node));
             usize::from(ends) + usize::from(round.ends_again == Some(node))
         };
-        let wrong = round.exits.iter().enumerate().filter(|(node, exits)| **exits != expected(*node));
+        let wrong = round
+            .exits
+            .iter()
+            .enumerate()
+            .filter(|(node, exits)| **exits != expected(*node));
         let number = round.number;
-        let describe =
-            |(node, exits)| format!("{exits} processes of node {node} have ended by the end of round {number}");
+        let describe = |(node, exits)| {
+            format!("{exits} processes of node {node} have ended by the end of round {number}")
+        };
         wrong.map(describe).collect::<Vec<_>>()
     };
     evidence.rounds.iter().flat_map(of_round).collect()
@@ -60,14 +89,22 @@ pub fn no_process_ends_by_itself(evidence: &Evidence) -> Vec<String> {
 
 /// No delivery is marked as delivered twice.
 pub fn deliveries_are_marked_once(evidence: &Evidence) -> Vec<String> {
-    evidence.marked_twice.iter().map(|id| format!("the delivery {id} was marked as delivered twice")).collect()
+    evidence
+        .marked_twice
+        .iter()
+        .map(|id| format!("the delivery {id} was marked as delivered twice"))
+        .collect()
 }
 
 /// What was seen in the rounds.
 pub fn rounds_saw_nothing_wrong(evidence: &Evidence) -> Vec<String> {
     let of_round = |round: &Round| {
         let number = round.number;
-        round.violations.iter().map(move |violation| format!("round {number}: {violation}")).collect::<Vec<_>>()
+        round
+            .violations
+            .iter()
+            .map(move |violation| format!("round {number}: {violation}"))
+            .collect::<Vec<_>>()
     };
     evidence.rounds.iter().flat_map(of_round).collect()
 }

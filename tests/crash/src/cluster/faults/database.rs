@@ -11,16 +11,27 @@ use crate::cluster::run::Run;
 pub fn kill(run: &Run<'_>) -> Fault {
     run.installation.postgres.kill();
     run.installation.postgres.start_again();
-    Fault { writes_after: wait_for_change(run, Instant::now()), ..Fault::default() }
+    Fault {
+        writes_after: wait_for_change(run, Instant::now()),
+        ..Fault::default()
+    }
 }
 
 /// Lets no byte pass between the nodes and the database. No connection ends.
 pub fn hang(run: &Run<'_>) -> Fault {
-    let links = || run.installation.nodes.iter().flat_map(|node| &node.links.database);
+    let links = || {
+        run.installation
+            .nodes
+            .iter()
+            .flat_map(|node| &node.links.database)
+    };
     links().for_each(Proxy::stall);
     thread::sleep(run.duration);
     links().for_each(Proxy::resume);
-    Fault { writes_after: wait_for_change(run, Instant::now()), ..Fault::default() }
+    Fault {
+        writes_after: wait_for_change(run, Instant::now()),
+        ..Fault::default()
+    }
 }
 
 /// Kills the server that accepts writes and promotes the other one; then another follows that.
@@ -29,6 +40,12 @@ pub fn promote(run: &Run<'_>) -> Fault {
     run.installation.postgres.promote();
     let writes_after = wait_for_change(run, Instant::now());
     let (place, address) = run.installation.postgres.replace_lost();
-    run.installation.nodes.iter().for_each(|node| node.links.database[place].lead_to(address));
-    Fault { writes_after, ..Fault::default() }
+    run.installation
+        .nodes
+        .iter()
+        .for_each(|node| node.links.database[place].lead_to(address));
+    Fault {
+        writes_after,
+        ..Fault::default()
+    }
 }

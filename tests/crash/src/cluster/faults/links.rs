@@ -23,7 +23,13 @@ pub fn cut_database(run: &Run<'_>, active: usize, round: u32) -> Fault {
     thread::sleep(run.duration.saturating_sub(began.elapsed()));
     node.links.database.iter().for_each(Proxy::accept);
     let violations = wait_for_exit(run, active, exits, 1);
-    Fault { failed: vec![active], writes_after, late: late.answers(), violations, ..Fault::default() }
+    Fault {
+        failed: vec![active],
+        writes_after,
+        late: late.answers(),
+        violations,
+        ..Fault::default()
+    }
 }
 
 /// Cuts other links of the active node, which stays active.
@@ -34,5 +40,8 @@ pub fn cut(run: &Run<'_>, active: usize, links: impl Fn(&Links) -> Vec<&Proxy>) 
     let writes_after = wait_for_change(run, began);
     thread::sleep(run.duration.saturating_sub(began.elapsed()));
     cut.iter().for_each(|link| link.accept());
-    Fault { writes_after, ..Fault::default() }
+    Fault {
+        writes_after,
+        ..Fault::default()
+    }
 }

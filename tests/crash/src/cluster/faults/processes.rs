@@ -31,7 +31,11 @@ pub fn kill(run: &Run<'_>, active: usize, round: u32) -> Fault {
     if stays_away {
         node.start();
     }
-    Fault { failed: vec![active], writes_after, ..Fault::default() }
+    Fault {
+        failed: vec![active],
+        writes_after,
+        ..Fault::default()
+    }
 }
 
 /// Kills one of the standbys in turn.
@@ -39,7 +43,11 @@ pub fn kill_standby(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let standby = (active + 1 + round as usize % (NODES - 1)) % NODES;
     run.installation.nodes[standby].kill();
     let writes_after = wait_for_change(run, Instant::now());
-    Fault { failed: vec![standby], writes_after, ..Fault::default() }
+    Fault {
+        failed: vec![standby],
+        writes_after,
+        ..Fault::default()
+    }
 }
 
 /// Stops the active node, sends it requests that it finds when it goes on, and lets it go on.
@@ -59,7 +67,13 @@ pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     node.signal(Signal::CONT);
     let late = late.answers();
     let violations = wait_for_exit(run, active, exits, 1);
-    Fault { failed: vec![active], writes_after, late, violations, ..Fault::default() }
+    Fault {
+        failed: vec![active],
+        writes_after,
+        late,
+        violations,
+        ..Fault::default()
+    }
 }
 
 /// Ends each node by SIGTERM, the standbys first, and waits until it is back, as another version if there is one. If that migrates, the
@@ -76,7 +90,12 @@ pub fn roll(run: &Run<'_>, active: usize) -> Fault {
     }
     violations.extend(replace(run, active));
     let writes_after = wait_for_change(run, began);
-    Fault { writes_after, violations, ended_again: is_mixed.then_some(active), ..Fault::default() }
+    Fault {
+        writes_after,
+        violations,
+        ended_again: is_mixed.then_some(active),
+        ..Fault::default()
+    }
 }
 
 /// Replaces a node by the next version, and waits until all are back.
@@ -98,11 +117,17 @@ fn outdate(run: &Run<'_>, active: usize) -> Vec<String> {
     let (began, first) = (Instant::now(), run.journal.len());
     let answers = || {
         let entries = run.journal.since(first);
-        entries.iter().filter(|entry| entry.node == active && entry.acknowledged().is_some()).count()
+        entries
+            .iter()
+            .filter(|entry| entry.node == active && entry.acknowledged().is_some())
+            .count()
     };
     while run.passes_on && answers() < ANSWERS {
         if began.elapsed() > WAIT_LIMIT {
-            violations.push(format!("the outdated node {active} has passed only {} requests on", answers()));
+            violations.push(format!(
+                "the outdated node {active} has passed only {} requests on",
+                answers()
+            ));
             break;
         }
         thread::sleep(INTERVAL);
@@ -112,7 +137,11 @@ fn outdate(run: &Run<'_>, active: usize) -> Vec<String> {
 
 /// The number of the schema of the records.
 fn schema(run: &Run<'_>) -> i64 {
-    run.installation.postgres.run("SELECT version FROM schema_version").parse().expect("a number")
+    run.installation
+        .postgres
+        .run("SELECT version FROM schema_version")
+        .parse()
+        .expect("a number")
 }
 
 /// Ends a node by SIGTERM.
@@ -129,11 +158,15 @@ pub fn wait_for_exit(run: &Run<'_>, number: usize, exits: usize, expected: i32) 
     loop {
         if let Some(status) = run.installation.nodes[number].exits().get(exits) {
             let is_right = status.code() == Some(expected);
-            let wrong = (!is_right).then(|| format!("node {number} ended with {status} instead of {expected}"));
+            let wrong = (!is_right)
+                .then(|| format!("node {number} ended with {status} instead of {expected}"));
             return wrong.into_iter().collect();
         }
         if began.elapsed() > WAIT_LIMIT {
-            return vec![format!("node {number} has not ended after {} s", WAIT_LIMIT.as_secs())];
+            return vec![format!(
+                "node {number} has not ended after {} s",
+                WAIT_LIMIT.as_secs()
+            )];
         }
         thread::sleep(INTERVAL);
     }

@@ -33,8 +33,19 @@ pub(super) struct Database<T> {
 
 impl<T: Copy> Database<T> {
     pub fn new() -> Self {
-        let beat = Beat { epoch: 0, number: 0 };
-        Self { beat, epoch: 0, holder: None, open: Vec::new(), claim: None, waiting: Vec::new(), is_read_only: false }
+        let beat = Beat {
+            epoch: 0,
+            number: 0,
+        };
+        Self {
+            beat,
+            epoch: 0,
+            holder: None,
+            open: Vec::new(),
+            claim: None,
+            waiting: Vec::new(),
+            is_read_only: false,
+        }
     }
 
     pub fn epoch(&self) -> i64 {
@@ -76,7 +87,9 @@ impl<T: Copy> Database<T> {
         if !self.open.is_empty() {
             return Vec::new();
         }
-        let Some(claim) = self.claim.take() else { return Vec::new() };
+        let Some(claim) = self.claim.take() else {
+            return Vec::new();
+        };
         let mut answers = vec![(claim.from, self.change(&claim))];
         for pending in std::mem::take(&mut self.waiting) {
             answers.extend(self.run(pending));
@@ -108,7 +121,10 @@ impl<T: Copy> Database<T> {
         match pending.request {
             Request::Claim { seen } => {
                 self.epoch = seen.epoch + 1;
-                self.beat = Beat { epoch: self.epoch, number: 0 };
+                self.beat = Beat {
+                    epoch: self.epoch,
+                    number: 0,
+                };
                 self.holder = Some(pending.holder);
             }
             Request::Release { .. } => self.holder = None,

@@ -7,7 +7,8 @@ use fastrand::Rng;
 use uuid::Uuid;
 
 use super::super::{
-    Answer, Candidate, Holder, KeyIds, LeaseMachine, LeaseTiming, Request, RequestNumber, Standing, Step,
+    Answer, Candidate, Holder, KeyIds, LeaseMachine, LeaseTiming, Request, RequestNumber, Standing,
+    Step,
 };
 use super::database::{Database, Pending};
 
@@ -30,7 +31,11 @@ pub(super) enum Fault {
     /// The database is read, and refuses writes, for a while.
     ReadOnly { millis: u64 },
     /// Of the requests and answers of a server, so many are lost for a while.
-    Lose { server: usize, percent: u32, millis: u64 },
+    Lose {
+        server: usize,
+        percent: u32,
+        millis: u64,
+    },
 }
 
 /// A process: the number of its server, and of its start.
@@ -82,7 +87,10 @@ impl Server {
 
     /// When a time of its clock has come.
     fn true_time(&self, local: Duration) -> u64 {
-        u64::try_from(local.as_micros()).unwrap().saturating_mul(3).div_ceil(self.rate)
+        u64::try_from(local.as_micros())
+            .unwrap()
+            .saturating_mul(3)
+            .div_ceil(self.rate)
     }
 }
 
@@ -127,7 +135,16 @@ impl World {
             let (machine, holder) = machine(server, 0, None);
             let (start, predecessor, paused_until, loss) = (0, None, 0, (0, 0));
             let is_stopping = false;
-            world.servers.push(Server { rate, start, machine, holder, predecessor, paused_until, loss, is_stopping });
+            world.servers.push(Server {
+                rate,
+                start,
+                machine,
+                holder,
+                predecessor,
+                paused_until,
+                loss,
+                is_stopping,
+            });
             let at = world.rng.u64(0..2_000);
             world.schedule_event(at, Event::Start(server));
         }
@@ -157,11 +174,17 @@ impl World {
     }
 
     pub fn has_trusted_server(&self) -> bool {
-        self.servers.iter().any(|server| self.trusted_epoch(server) == Some(self.database.epoch()))
+        self.servers
+            .iter()
+            .any(|server| self.trusted_epoch(server) == Some(self.database.epoch()))
     }
 
     pub fn run_until(&mut self, end: u64) {
-        while let Some(first) = self.events.first_entry().filter(|first| first.key().0 <= end) {
+        while let Some(first) = self
+            .events
+            .first_entry()
+            .filter(|first| first.key().0 <= end)
+        {
             let ((at, _), event) = first.remove_entry();
             self.now = at;
             self.run(event);
@@ -178,15 +201,23 @@ impl World {
         self.database.is_read_only = self.now < self.read_only_until;
         match event {
             // The connection breaks when the database goes on.
-            Event::Arrive(process, number, ..) if self.now < self.hangs_until && self.rng.bool() => {
-                self.schedule_event(self.hangs_until, Event::Answer(process, number, Answer::Failed));
+            Event::Arrive(process, number, ..)
+                if self.now < self.hangs_until && self.rng.bool() =>
+            {
+                self.schedule_event(
+                    self.hangs_until,
+                    Event::Answer(process, number, Answer::Failed),
+                );
             }
             Event::Arrive(..) | Event::Begin(..) | Event::Commit(_) | Event::EndIdle(_)
                 if self.now < self.hangs_until =>
             {
                 self.schedule_event(self.hangs_until, event);
             }
-            Event::Wake(process) | Event::Answer(process, ..) | Event::Write(process) | Event::Begun(process, ..)
+            Event::Wake(process)
+            | Event::Answer(process, ..)
+            | Event::Write(process)
+            | Event::Begun(process, ..)
                 if self.now < self.servers[process.server].paused_until =>
             {
                 self.schedule_event(self.servers[process.server].paused_until, event);
@@ -195,7 +226,11 @@ impl World {
             Event::Start(server) => self.start(server),
             Event::Wake(process) => self.wake(process),
             Event::Arrive(process, number, request, holder) => {
-                let answers = self.database.run(Pending { holder, request, from: (process, number) });
+                let answers = self.database.run(Pending {
+                    holder,
+                    request,
+                    from: (process, number),
+                });
                 self.answers(answers);
             }
             Event::Answer(process, number, answer) => self.answer(process, number, answer),
@@ -217,15 +252,24 @@ impl World {
             _ if !self.has_faults => {}
             Fault::Hang { millis } => self.hangs_until = self.now + millis,
             Fault::ReadOnly { millis } => self.read_only_until = self.now + millis,
-            Fault::Pause { server, millis } => self.servers[server % count].paused_until = self.now + millis,
-            Fault::Lose { server, percent, millis } => self.servers[server % count].loss = (percent, self.now + millis),
+            Fault::Pause { server, millis } => {
+                self.servers[server % count].paused_until = self.now + millis;
+            }
+            Fault::Lose {
+                server,
+                percent,
+                millis,
+            } => self.servers[server % count].loss = (percent, self.now + millis),
             Fault::Kill { server } => self.end(server % count),
             Fault::Stop { server } => {
                 let server = server % count;
                 let stopped = &mut self.servers[server];
                 stopped.is_stopping = true;
                 stopped.machine.stop();
-                let process = Process { server, start: stopped.start };
+                let process = Process {
+                    server,
+                    start: stopped.start,
+                };
                 self.schedule_event(self.now, Event::Wake(process));
             }
         }
@@ -245,7 +289,10 @@ impl World {
         running.start += 1;
         (running.machine, running.holder) = machine(server, running.start, running.predecessor);
         (running.is_stopping, running.paused_until) = (false, 0);
-        let process = Process { server, start: running.start };
+        let process = Process {
+            server,
+            start: running.start,
+        };
         self.schedule_event(self.now, Event::Wake(process));
         self.schedule_event(self.now, Event::Write(process));
     }
@@ -259,7 +306,9 @@ impl World {
     }
 
     fn wake(&mut self, process: Process) {
-        let Some((machine, local)) = self.machine(process) else { return };
+        let Some((machine, local)) = self.machine(process) else {
+            return;
+        };
         match machine.step(local) {
             Step::Make(number, request, limit) => {
                 let server = &self.servers[process.server];
@@ -269,7 +318,9 @@ impl World {
             }
             Step::AwaitAnswer => {}
             Step::WaitUntil(until) => {
-                let at = self.servers[process.server].true_time(until).max(self.now + 1);
+                let at = self.servers[process.server]
+                    .true_time(until)
+                    .max(self.now + 1);
                 self.schedule_event(at, Event::Wake(process));
             }
             Step::End => self.end(process.server),
@@ -290,7 +341,10 @@ impl World {
     fn ended(&mut self, id: u64, is_committed: bool) {
         if let Some(epoch) = self.database.end(id).filter(|_| is_committed) {
             if epoch < self.last_committed {
-                self.problems.insert(format!("epoch {epoch} was committed after epoch {}", self.last_committed));
+                self.problems.insert(format!(
+                    "epoch {epoch} was committed after epoch {}",
+                    self.last_committed
+                ));
             }
             self.last_committed = epoch;
         }
@@ -299,19 +353,24 @@ impl World {
     }
 
     fn answer(&mut self, process: Process, number: RequestNumber, answer: Answer) {
-        let Some((machine, local)) = self.machine(process) else { return };
+        let Some((machine, local)) = self.machine(process) else {
+            return;
+        };
         machine.answered(number, answer, local);
         if let Standing::Active { epoch, .. } = machine.standing()
             && *self.epochs.entry(epoch).or_insert(process) != process
         {
-            self.problems.insert(format!("two processes have epoch {epoch}"));
+            self.problems
+                .insert(format!("two processes have epoch {epoch}"));
         }
         self.check_trust();
         self.schedule_event(self.now, Event::Wake(process));
     }
 
     fn write(&mut self, process: Process) {
-        let Some((machine, _)) = self.machine(process) else { return };
+        let Some((machine, _)) = self.machine(process) else {
+            return;
+        };
         let standing = machine.standing();
         if let Standing::Active { epoch, .. } = standing
             && !self.servers[process.server].is_stopping
@@ -328,7 +387,11 @@ impl World {
             return;
         }
         // A server whose transaction finds another epoch ends.
-        if is_current { self.send(process, Event::Commit(id)) } else { self.end(process.server) }
+        if is_current {
+            self.send(process, Event::Commit(id));
+        } else {
+            self.end(process.server);
+        }
     }
 
     /// Sends over the network, which may lose or delay it.
@@ -343,24 +406,40 @@ impl World {
 
     fn trusted_epoch(&self, server: &Server) -> Option<i64> {
         match server.machine.standing() {
-            Standing::Active { epoch, trusted_until: Some(until) } if server.local(self.now) < until => Some(epoch),
+            Standing::Active {
+                epoch,
+                trusted_until: Some(until),
+            } if server.local(self.now) < until => Some(epoch),
             _ => None,
         }
     }
 
     fn check_trust(&mut self) {
         let current = self.database.epoch();
-        let outdated =
-            self.servers.iter().filter_map(|server| self.trusted_epoch(server)).find(|epoch| *epoch != current);
+        let outdated = self
+            .servers
+            .iter()
+            .filter_map(|server| self.trusted_epoch(server))
+            .find(|epoch| *epoch != current);
         if let Some(epoch) = outdated {
-            self.problems.insert(format!("a server of epoch {epoch} trusts itself in epoch {current}"));
+            self.problems.insert(format!(
+                "a server of epoch {epoch} trusts itself in epoch {current}"
+            ));
         }
     }
 }
 
 fn machine(server: usize, start: u64, predecessor: Option<Holder>) -> (LeaseMachine, Holder) {
     let holder = Holder(Uuid::from_u64_pair(u64::try_from(server).unwrap(), start));
-    let keys = KeyIds { encryption: Vec::new(), media: String::new() };
-    let candidate = Candidate { holder, predecessor, keys, schema: 0 };
+    let keys = KeyIds {
+        encryption: Vec::new(),
+        media: String::new(),
+    };
+    let candidate = Candidate {
+        holder,
+        predecessor,
+        keys,
+        schema: 0,
+    };
     (LeaseMachine::new(LeaseTiming::default(), candidate), holder)
 }

@@ -8,14 +8,29 @@ use super::*;
 
 /// A camera that can be sent with these codecs.
 fn camera_with(codecs: &[&str]) -> AddTrackRequest {
-    let codec = |codec: &&str| proto::SimulcastCodec { codec: (*codec).to_owned(), ..Default::default() };
-    AddTrackRequest { simulcast_codecs: codecs.iter().map(codec).collect(), ..camera() }
+    let codec = |codec: &&str| proto::SimulcastCodec {
+        codec: (*codec).to_owned(),
+        ..Default::default()
+    };
+    AddTrackRequest {
+        simulcast_codecs: codecs.iter().map(codec).collect(),
+        ..camera()
+    }
 }
 
 /// A backup codec of a track.
 fn backup(track: &TrackSid, codec: &str, cid: &str) -> Request {
-    let layers = vec![proto::VideoLayer { quality: 1, width: 640, ..Default::default() }];
-    let codec = proto::SimulcastCodec { codec: codec.to_owned(), cid: cid.to_owned(), layers, ..Default::default() };
+    let layers = vec![proto::VideoLayer {
+        quality: 1,
+        width: 640,
+        ..Default::default()
+    }];
+    let codec = proto::SimulcastCodec {
+        codec: codec.to_owned(),
+        cid: cid.to_owned(),
+        layers,
+        ..Default::default()
+    };
     Request::AddTrack(AddTrackRequest {
         sid: track.to_string(),
         cid: cid.to_owned(),
@@ -25,7 +40,16 @@ fn backup(track: &TrackSid, codec: &str, cid: &str) -> Request {
 }
 
 fn codecs(info: &proto::TrackInfo) -> Vec<(&str, &str, &str)> {
-    info.codecs.iter().map(|codec| (codec.mime_type.as_str(), codec.mid.as_str(), codec.cid.as_str())).collect()
+    info.codecs
+        .iter()
+        .map(|codec| {
+            (
+                codec.mime_type.as_str(),
+                codec.mid.as_str(),
+                codec.cid.as_str(),
+            )
+        })
+        .collect()
 }
 
 impl World {
@@ -34,24 +58,38 @@ impl World {
         self.request(sid, Request::AddTrack(camera_with(named)));
         let track: TrackSid = self.admitted(sid).unwrap().sid.parse().unwrap();
         let layers = vec![Quality::Low];
-        self.media(sid, PeerEvent::TrackPublished { track: track.clone(), mid: "3".into(), codec: Codec::Vp9, layers });
+        self.media(
+            sid,
+            PeerEvent::TrackPublished {
+                track: track.clone(),
+                mid: "3".into(),
+                codec: Codec::Vp9,
+                layers,
+            },
+        );
         track
     }
 
     /// The answer to the last track that a client announced.
     fn admitted(&mut self, sid: &ParticipantSid) -> Result<proto::TrackInfo, Reason> {
         let messages = self.take(sid);
-        let answer = messages.into_iter().rev().find_map(|message| match message {
-            Response::TrackPublished(published) => Some(Ok(published.track.unwrap())),
-            Response::RequestResponse(refused) => Some(Err(refused.reason())),
-            _ => None,
-        });
+        let answer = messages
+            .into_iter()
+            .rev()
+            .find_map(|message| match message {
+                Response::TrackPublished(published) => Some(Ok(published.track.unwrap())),
+                Response::RequestResponse(refused) => Some(Err(refused.reason())),
+                _ => None,
+            });
         answer.unwrap()
     }
 
     fn announced(&self) -> Vec<&NewTrack> {
         let announced = self.commands.iter().filter_map(|command| match command {
-            Command::Peer { command: PeerCommand::PublishTrack(track), .. } => Some(track),
+            Command::Peer {
+                command: PeerCommand::PublishTrack(track),
+                ..
+            } => Some(track),
             _ => None,
         });
         announced.collect()
@@ -60,10 +98,16 @@ impl World {
     /// The last description of the first track of a participant that a client got.
     fn seen(&mut self, by: &ParticipantSid, identity: &str) -> proto::TrackInfo {
         let messages = self.take(by);
-        let infos = messages.into_iter().rev().find_map(|message| match message {
-            Response::Update(update) => update.participants.into_iter().find(|info| info.identity == identity),
-            _ => None,
-        });
+        let infos = messages
+            .into_iter()
+            .rev()
+            .find_map(|message| match message {
+                Response::Update(update) => update
+                    .participants
+                    .into_iter()
+                    .find(|info| info.identity == identity),
+                _ => None,
+            });
         infos.unwrap().tracks.swap_remove(0)
     }
 }
@@ -76,27 +120,72 @@ fn a_backup_codec_is_announced_for_its_track_and_others_see_one_track_with_both(
     let track = world.publish_with(&alice, &["vp9", "vp8"]);
     assert_eq!(world.announced()[0].backup_codecs, [Codec::Vp8]);
     let info = world.seen(&bob, "alice");
-    assert_eq!(codecs(&info), [("video/VP9", "3", "camera-1"), ("video/VP8", "", "")]);
+    assert_eq!(
+        codecs(&info),
+        [("video/VP9", "3", "camera-1"), ("video/VP8", "", "")]
+    );
     world.take_all();
 
     world.request(&alice, backup(&track, "vp8", "copy"));
     let info = world.admitted(&alice).unwrap();
-    assert_eq!((info.sid.as_str(), &info.codecs[1].cid[..]), (track.as_str(), "copy"));
-    let [announced] = &world.announced()[..] else { panic!("{:?}", world.commands) };
-    assert_eq!((&announced.sid, announced.cid.as_str(), announced.is_backup), (&track, "copy", true));
-    assert_eq!((announced.codec, &announced.allowed_codecs[..]), (Some(Codec::Vp8), &[Codec::Vp8][..]));
-    assert_eq!(announced.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [640]);
+    assert_eq!(
+        (info.sid.as_str(), &info.codecs[1].cid[..]),
+        (track.as_str(), "copy")
+    );
+    let [announced] = &world.announced()[..] else {
+        panic!("{:?}", world.commands)
+    };
+    assert_eq!(
+        (&announced.sid, announced.cid.as_str(), announced.is_backup),
+        (&track, "copy", true)
+    );
+    assert_eq!(
+        (announced.codec, &announced.allowed_codecs[..]),
+        (Some(Codec::Vp8), &[Codec::Vp8][..])
+    );
+    assert_eq!(
+        announced
+            .layers
+            .iter()
+            .map(|layer| layer.width)
+            .collect::<Vec<_>>(),
+        [640]
+    );
 
     let layers = vec![Quality::Low];
-    let published = PeerEvent::BackupPublished { track: track.clone(), mid: "4".into(), codec: Codec::Vp8, layers };
+    let published = PeerEvent::BackupPublished {
+        track: track.clone(),
+        mid: "4".into(),
+        codec: Codec::Vp8,
+        layers,
+    };
     world.media(&alice, published);
     let info = world.seen(&bob, "alice");
-    assert_eq!(codecs(&info), [("video/VP9", "3", "camera-1"), ("video/VP8", "4", "copy")]);
-    assert_eq!((info.mime_type.as_str(), info.mid.as_str()), ("video/VP9", "3"));
-    assert_eq!(world.machine.codec_of(&track), Some(Codec::Vp9), "a recording has the first codec");
-    assert!(world.event_names().is_empty(), "it is one track for the control plane");
+    assert_eq!(
+        codecs(&info),
+        [("video/VP9", "3", "camera-1"), ("video/VP8", "4", "copy")]
+    );
+    assert_eq!(
+        (info.mime_type.as_str(), info.mid.as_str()),
+        ("video/VP9", "3")
+    );
+    assert_eq!(
+        world.machine.codec_of(&track),
+        Some(Codec::Vp9),
+        "a recording has the first codec"
+    );
+    assert!(
+        world.event_names().is_empty(),
+        "it is one track for the control plane"
+    );
 
-    world.media(&alice, PeerEvent::BackupEnded { track: track.clone(), codec: Codec::Vp8 });
+    world.media(
+        &alice,
+        PeerEvent::BackupEnded {
+            track: track.clone(),
+            codec: Codec::Vp8,
+        },
+    );
     assert_eq!(codecs(&world.seen(&bob, "alice"))[1], ("video/VP8", "", ""));
     world.request(&alice, backup(&track, "vp8", "again"));
     assert!(world.admitted(&alice).is_ok(), "it can be announced again");
@@ -109,7 +198,11 @@ fn a_codec_that_the_track_or_the_role_does_not_have_is_refused_with_the_reason()
     let mut world = World::new();
     let alice = world.joined("alice", None);
     let track = world.publish_with(&alice, &["vp9", "vp8", "h264", "av1", "vp8"]);
-    assert_eq!(world.announced()[0].backup_codecs, [Codec::Vp8, Codec::H264], "two at most");
+    assert_eq!(
+        world.announced()[0].backup_codecs,
+        [Codec::Vp8, Codec::H264],
+        "two at most"
+    );
     let unknown = "TR_VCother".parse().unwrap();
     for (track, codec, cid, reason) in [
         (&unknown, "vp8", "copy", Reason::NotFound),
@@ -124,14 +217,31 @@ fn a_codec_that_the_track_or_the_role_does_not_have_is_refused_with_the_reason()
     world.request(&alice, backup(&track, "vp8", "copy"));
     assert!(world.admitted(&alice).is_ok());
     world.request(&alice, backup(&track, "vp8", "another"));
-    assert_eq!(world.admitted(&alice).err(), Some(Reason::Queued), "once for each codec");
+    assert_eq!(
+        world.admitted(&alice).err(),
+        Some(Reason::Queued),
+        "once for each codec"
+    );
 
-    let grants = Grants { video_codecs: Some(vec![PublishCodec::Vp9, PublishCodec::H264]), ..Grants::default() };
-    let bob = world.join_with(Claims { grants, ..claims("bob", None) }, &parameters(ConnectionMode::Single));
+    let grants = Grants {
+        video_codecs: Some(vec![PublishCodec::Vp9, PublishCodec::H264]),
+        ..Grants::default()
+    };
+    let bob = world.join_with(
+        Claims {
+            grants,
+            ..claims("bob", None)
+        },
+        &parameters(ConnectionMode::Single),
+    );
     world.connect(&bob);
     world.take_all();
     let track = world.publish_with(&bob, &["vp9", "vp8", "h264"]);
-    assert_eq!(world.announced()[0].backup_codecs, [Codec::H264], "those that the role has");
+    assert_eq!(
+        world.announced()[0].backup_codecs,
+        [Codec::H264],
+        "those that the role has"
+    );
     world.request(&bob, backup(&track, "vp8", "copy"));
     assert_eq!(world.admitted(&bob).err(), Some(Reason::UnsupportedType));
 }
@@ -143,11 +253,24 @@ fn a_role_without_the_backup_codec_ends_that_and_one_without_the_first_codec_end
     let track = world.publish_with(&alice, &["vp9", "vp8"]);
     world.request(&alice, backup(&track, "vp8", "copy"));
     world.take_all();
-    let only = |codec| Grants { video_codecs: Some(vec![codec]), ..Grants::default() };
+    let only = |codec| Grants {
+        video_codecs: Some(vec![codec]),
+        ..Grants::default()
+    };
     world.set_role("alice", "vp9", only(PublishCodec::Vp9));
     let ended = |command: &Command| matches!(command, Command::Peer { command: PeerCommand::UnpublishBackup { track: of, codec: Codec::Vp8 }, .. } if *of == track);
-    assert_eq!(world.commands.iter().filter(|command| ended(command)).count(), 1);
-    assert_eq!(codecs(&world.seen(&bob, "alice")), [("video/VP9", "3", "camera-1")]);
+    assert_eq!(
+        world
+            .commands
+            .iter()
+            .filter(|command| ended(command))
+            .count(),
+        1
+    );
+    assert_eq!(
+        codecs(&world.seen(&bob, "alice")),
+        [("video/VP9", "3", "camera-1")]
+    );
     assert!(!world.event_names().contains(&"unpublished"));
     world.request(&alice, backup(&track, "vp8", "again"));
     assert_eq!(world.admitted(&alice).err(), Some(Reason::UnsupportedType));
@@ -162,14 +285,27 @@ fn the_publisher_is_told_of_the_use_of_each_codec() {
     let track = world.publish_with(&alice, &["vp9", "vp8"]);
     world.take_all();
     let codec_use = |codec, enabled| CodecUse { codec, enabled };
-    let codecs = vec![codec_use(Codec::Vp9, [true, false, false]), codec_use(Codec::Vp8, [true; 3])];
+    let codecs = vec![
+        codec_use(Codec::Vp9, [true, false, false]),
+        codec_use(Codec::Vp8, [true; 3]),
+    ];
     world.media(&alice, PeerEvent::SubscribedQuality { track, codecs });
     let messages = world.take(&alice);
-    let [Response::SubscribedQualityUpdate(update)] = &messages[..] else { panic!("{messages:?}") };
-    let enabled = |qualities: &[proto::SubscribedQuality]| qualities.iter().filter(|quality| quality.enabled).count();
-    let told = update.subscribed_codecs.iter().map(|codec| (codec.codec.as_str(), enabled(&codec.qualities)));
+    let [Response::SubscribedQualityUpdate(update)] = &messages[..] else {
+        panic!("{messages:?}")
+    };
+    let enabled = |qualities: &[proto::SubscribedQuality]| {
+        qualities.iter().filter(|quality| quality.enabled).count()
+    };
+    let told = update
+        .subscribed_codecs
+        .iter()
+        .map(|codec| (codec.codec.as_str(), enabled(&codec.qualities)));
     assert_eq!(told.collect::<Vec<_>>(), [("vp9", 1), ("vp8", 3)]);
-    #[expect(deprecated, reason = "older clients read the qualities of the first codec")]
+    #[expect(
+        deprecated,
+        reason = "older clients read the qualities of the first codec"
+    )]
     let of_first = &update.subscribed_qualities;
     assert_eq!(enabled(of_first), 1);
 }

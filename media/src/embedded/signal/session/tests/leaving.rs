@@ -5,16 +5,29 @@ use super::*;
 #[test]
 fn a_removed_participant_a_closed_room_and_a_stopping_server_are_told_apart() {
     let mut world = World::new();
-    let (alice, bob, carol) = (world.joined("alice", None), world.joined("bob", None), world.joined("carol", None));
+    let (alice, bob, carol) = (
+        world.joined("alice", None),
+        world.joined("bob", None),
+        world.joined("carol", None),
+    );
     world.take_all();
     world.machine.remove_participant(&alice, world.now);
     world.deliver();
     world.call(&carol, |session, _| session.shut_down());
-    assert_eq!(leave_of(&world.take(&carol)), Some((DisconnectReason::ServerShutdown, Action::Reconnect)));
+    assert_eq!(
+        leave_of(&world.take(&carol)),
+        Some((DisconnectReason::ServerShutdown, Action::Reconnect))
+    );
     world.machine.close(world.now);
     world.deliver();
-    assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::ParticipantRemoved, Action::Disconnect)));
-    assert_eq!(leave_of(&world.take(&bob)), Some((DisconnectReason::RoomDeleted, Action::Disconnect)));
+    assert_eq!(
+        leave_of(&world.take(&alice)),
+        Some((DisconnectReason::ParticipantRemoved, Action::Disconnect))
+    );
+    assert_eq!(
+        leave_of(&world.take(&bob)),
+        Some((DisconnectReason::RoomDeleted, Action::Disconnect))
+    );
     assert!(matches!(world.commands.last(), Some(Command::CloseRoom)));
 }
 
@@ -24,7 +37,10 @@ fn a_clean_leave_is_the_clients_own_and_a_dead_connection_is_not() {
     let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
     world.take_all();
     world.request(&alice, Request::Leave(proto::LeaveRequest::default()));
-    assert_eq!((world.event_names(), leave_of(&world.take(&alice))), (vec!["left"], None));
+    assert_eq!(
+        (world.event_names(), leave_of(&world.take(&alice))),
+        (vec!["left"], None)
+    );
     assert!(world.sessions.get_mut(&alice).unwrap().take_close());
     world.call(&bob, Session::detach);
     assert_eq!(world.event_names(), Vec::<&str>::new(), "its media lives");
@@ -38,9 +54,15 @@ fn a_client_whose_media_is_silent_may_resume_within_five_seconds() {
     let alice = world.joined("alice", None);
     world.take_all();
     world.media(&alice, PeerEvent::Failed(FailureReason::Silent));
-    assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::ConnectionTimeout, Action::Resume)));
+    assert_eq!(
+        leave_of(&world.take(&alice)),
+        Some((DisconnectReason::ConnectionTimeout, Action::Resume))
+    );
     world.call(&alice, Session::detach);
-    assert_eq!(world.sessions[&alice].next_deadline(), reading(START.after(RESUME_TIMEOUT)));
+    assert_eq!(
+        world.sessions[&alice].next_deadline(),
+        reading(START.after(RESUME_TIMEOUT))
+    );
     world.now = START.after(RESUME_TIMEOUT);
     world.call(&alice, Session::tick);
     assert_eq!(world.event_names(), ["lost"]);
@@ -49,15 +71,32 @@ fn a_client_whose_media_is_silent_may_resume_within_five_seconds() {
 #[test]
 fn a_client_that_resumes_is_told_to_reconnect_first_and_then_what_it_has_missed() {
     let mut world = World::new();
-    let (alice, bob, carol) = (world.joined("alice", None), world.joined("bob", None), world.joined("carol", None));
+    let (alice, bob, carol) = (
+        world.joined("alice", None),
+        world.joined("bob", None),
+        world.joined("carol", None),
+    );
     world.call(&alice, Session::detach);
     world.request(&bob, Request::Leave(proto::LeaveRequest::default()));
     world.take_all();
-    world.call(&alice, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
-    assert!(matches!(&world.commands[..], [Command::Peer { peer, command: PeerCommand::Resume }] if *peer == alice));
+    world.call(&alice, |session, context| {
+        session.resume(context, parameters(ConnectionMode::Single));
+    });
+    assert!(
+        matches!(&world.commands[..], [Command::Peer { peer, command: PeerCommand::Resume }] if *peer == alice)
+    );
     world.publish(&carol);
-    assert_eq!(world.take(&alice), [], "nothing comes before the media worker is ready");
-    world.media(&alice, PeerEvent::Resumed { last_message_seq: 7 });
+    assert_eq!(
+        world.take(&alice),
+        [],
+        "nothing comes before the media worker is ready"
+    );
+    world.media(
+        &alice,
+        PeerEvent::Resumed {
+            last_message_seq: 7,
+        },
+    );
     let messages = world.take(&alice);
     let [
         Response::Reconnect(reconnect),
@@ -70,7 +109,11 @@ fn a_client_that_resumes_is_told_to_reconnect_first_and_then_what_it_has_missed(
         panic!("{messages:?}")
     };
     assert_eq!(reconnect.last_message_seq, 7);
-    let told = [("bob".to_owned(), 3, 0), ("alice".to_owned(), 2, 0), ("carol".to_owned(), 2, 1)];
+    let told = [
+        ("bob".to_owned(), 3, 0),
+        ("alice".to_owned(), 2, 0),
+        ("carol".to_owned(), 2, 1),
+    ];
     assert_eq!(updates(&messages), told);
     assert_eq!(world.event_names(), ["published"], "a resume is no join");
 }
@@ -80,12 +123,24 @@ fn a_client_that_resumes_with_a_track_that_is_not_known_has_to_join_anew() {
     let mut world = World::new();
     let alice = world.joined("alice", None);
     world.take_all();
-    let track = proto::TrackInfo { sid: "TR_VCunknown".into(), ..proto::TrackInfo::default() };
-    let published = proto::TrackPublishedResponse { cid: "c".into(), track: Some(track) };
-    let state = proto::SyncState { publish_tracks: vec![published], ..proto::SyncState::default() };
+    let track = proto::TrackInfo {
+        sid: "TR_VCunknown".into(),
+        ..proto::TrackInfo::default()
+    };
+    let published = proto::TrackPublishedResponse {
+        cid: "c".into(),
+        track: Some(track),
+    };
+    let state = proto::SyncState {
+        publish_tracks: vec![published],
+        ..proto::SyncState::default()
+    };
     world.resume(&alice);
     world.request(&alice, Request::SyncState(state));
-    assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::StateMismatch, Action::Reconnect)));
+    assert_eq!(
+        leave_of(&world.take(&alice)),
+        Some((DisconnectReason::StateMismatch, Action::Reconnect))
+    );
     assert_eq!(world.event_names(), ["lost"]);
 }
 
@@ -95,7 +150,11 @@ fn a_client_that_closes_its_transports_and_then_its_websocket_is_gone_at_once() 
     let alice = world.joined("alice", None);
     world.take_all();
     world.media(&alice, PeerEvent::Failed(FailureReason::Closed));
-    assert_eq!(world.event_names(), Vec::<&str>::new(), "its leave may come");
+    assert_eq!(
+        world.event_names(),
+        Vec::<&str>::new(),
+        "its leave may come"
+    );
     world.call(&alice, Session::detach);
     assert_eq!(world.event_names(), ["lost"]);
 }
@@ -107,18 +166,27 @@ fn received(states: &[(&str, u32)]) -> proto::SyncState {
         last_seq: *last,
     };
     let datachannel_receive_states = states.iter().map(state).collect();
-    proto::SyncState { datachannel_receive_states, ..proto::SyncState::default() }
+    proto::SyncState {
+        datachannel_receive_states,
+        ..proto::SyncState::default()
+    }
 }
 
 /// What media workers were asked to send again since the last call, by sender.
 fn replayed(world: &mut World) -> Vec<Vec<(String, u32)>> {
     let commands = std::mem::take(&mut world.commands);
     let of_replays = commands.into_iter().filter_map(|command| match command {
-        Command::Peer { command: PeerCommand::ReplayData { received }, .. } => Some(received),
+        Command::Peer {
+            command: PeerCommand::ReplayData { received },
+            ..
+        } => Some(received),
         _ => None,
     });
     let listed = of_replays.map(|received| {
-        let mut listed: Vec<_> = received.into_iter().map(|(sid, last)| (sid.to_string(), last)).collect();
+        let mut listed: Vec<_> = received
+            .into_iter()
+            .map(|(sid, last)| (sid.to_string(), last))
+            .collect();
         listed.sort();
         listed
     });
@@ -135,13 +203,23 @@ fn the_state_of_a_client_counts_once_for_each_resume_and_names_each_sender_once(
     world.resume(&alice);
     let both = received(&[("PA_bob", 3), ("PA_carol", 1), ("PA_bob", 7), ("PA_bob", 5)]);
     world.request(&alice, Request::SyncState(both));
-    assert_eq!(replayed(&mut world), [[("PA_bob".to_owned(), 7), ("PA_carol".to_owned(), 1)]]);
+    assert_eq!(
+        replayed(&mut world),
+        [[("PA_bob".to_owned(), 7), ("PA_carol".to_owned(), 1)]]
+    );
     world.request(&alice, Request::SyncState(many.clone()));
     assert!(replayed(&mut world).is_empty(), "once is enough");
-    let join = JoinParameters { sync_state: Some(many.clone()), ..parameters(ConnectionMode::Single) };
+    let join = JoinParameters {
+        sync_state: Some(many.clone()),
+        ..parameters(ConnectionMode::Single)
+    };
     world.call(&alice, |session, context| session.resume(context, join));
     world.request(&alice, Request::SyncState(many));
-    assert_eq!(replayed(&mut world), [[("PA_bob".to_owned(), 3)]], "it came with the request to resume");
+    assert_eq!(
+        replayed(&mut world),
+        [[("PA_bob".to_owned(), 3)]],
+        "it came with the request to resume"
+    );
 }
 
 #[test]
@@ -151,15 +229,40 @@ fn the_state_of_a_client_that_has_not_resumed_changes_nothing() {
     let track = world.publish(&bob);
     world.take_all();
     let track_sids = vec![track.to_string()];
-    let unwanted = proto::UpdateSubscription { track_sids: track_sids.clone(), ..Default::default() };
-    let unknown = proto::TrackInfo { sid: "TR_VCunknown".into(), ..Default::default() };
-    let publish_tracks = vec![proto::TrackPublishedResponse { cid: "c".into(), track: Some(unknown) }];
+    let unwanted = proto::UpdateSubscription {
+        track_sids: track_sids.clone(),
+        ..Default::default()
+    };
+    let unknown = proto::TrackInfo {
+        sid: "TR_VCunknown".into(),
+        ..Default::default()
+    };
+    let publish_tracks = vec![proto::TrackPublishedResponse {
+        cid: "c".into(),
+        track: Some(unknown),
+    }];
     for state in [
-        proto::SyncState { subscription: Some(unwanted), ..Default::default() },
-        proto::SyncState { track_sids_disabled: track_sids, ..Default::default() },
-        proto::SyncState { publish_tracks, ..Default::default() },
+        proto::SyncState {
+            subscription: Some(unwanted),
+            ..Default::default()
+        },
+        proto::SyncState {
+            track_sids_disabled: track_sids,
+            ..Default::default()
+        },
+        proto::SyncState {
+            publish_tracks,
+            ..Default::default()
+        },
     ] {
         world.request(&alice, Request::SyncState(state));
-        assert_eq!((world.commands.len(), world.take(&alice), world.event_names()), (0, vec![], vec![]));
+        assert_eq!(
+            (
+                world.commands.len(),
+                world.take(&alice),
+                world.event_names()
+            ),
+            (0, vec![], vec![])
+        );
     }
 }

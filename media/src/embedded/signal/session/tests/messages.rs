@@ -10,10 +10,19 @@ fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_
     let alice = world.joined("alice", None);
     world.take_all();
     world.now = START.after(Duration::from_secs(10));
-    world.request(&alice, Request::PingReq(proto::Ping { timestamp: 42, rtt: 0 }));
+    world.request(
+        &alice,
+        Request::PingReq(proto::Ping {
+            timestamp: 42,
+            rtt: 0,
+        }),
+    );
     let messages = world.take(&alice);
     assert!(matches!(&messages[..], [Response::PongResp(pong)] if pong.last_ping_timestamp == 42));
-    assert_eq!(world.sessions[&alice].next_deadline(), reading(START.after(Duration::from_secs(25))));
+    assert_eq!(
+        world.sessions[&alice].next_deadline(),
+        reading(START.after(Duration::from_secs(25)))
+    );
     world.now = START.after(Duration::from_secs(25));
     world.call(&alice, Session::tick);
     assert!(world.sessions.get_mut(&alice).unwrap().take_close());
@@ -24,15 +33,26 @@ fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_
 fn a_description_that_is_too_large_reaches_no_media_worker() {
     let mut world = World::new();
     let alice = world.joined("alice", None);
-    let description = |sdp: &str| proto::SessionDescription { sdp: sdp.to_owned(), ..Default::default() };
+    let description = |sdp: &str| proto::SessionDescription {
+        sdp: sdp.to_owned(),
+        ..Default::default()
+    };
     let line = "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n";
     for request in [Request::Offer as fn(_) -> _, Request::Answer] {
         world.commands.clear();
         world.request(&alice, request(description(&line.repeat(256))));
         world.request(&alice, request(description(&line.repeat(257))));
-        let [allowed, refused] = &world.commands[..] else { panic!("{:?}", world.commands) };
+        let [allowed, refused] = &world.commands[..] else {
+            panic!("{:?}", world.commands)
+        };
         assert!(
-            matches!(allowed, Command::Peer { command: PeerCommand::Offer { .. } | PeerCommand::Answer { .. }, .. }),
+            matches!(
+                allowed,
+                Command::Peer {
+                    command: PeerCommand::Offer { .. } | PeerCommand::Answer { .. },
+                    ..
+                }
+            ),
             "{allowed:?}"
         );
         assert!(
@@ -47,15 +67,31 @@ fn requests_for_what_the_server_does_not_have_are_answered_with_their_id() {
     let mut world = World::new();
     let alice = world.joined("alice", None);
     world.take_all();
-    world.request(&alice, Request::StoreDataBlobRequest(proto::StoreDataBlobRequest { request_id: 7, blob: None }));
-    let get = proto::GetDataBlobRequest { request_id: 8, ..Default::default() };
+    world.request(
+        &alice,
+        Request::StoreDataBlobRequest(proto::StoreDataBlobRequest {
+            request_id: 7,
+            blob: None,
+        }),
+    );
+    let get = proto::GetDataBlobRequest {
+        request_id: 8,
+        ..Default::default()
+    };
     world.request(&alice, Request::GetDataBlobRequest(get));
-    world.request(&alice, Request::UnpublishDataTrackRequest(proto::UnpublishDataTrackRequest { pub_handle: 9 }));
+    world.request(
+        &alice,
+        Request::UnpublishDataTrackRequest(proto::UnpublishDataTrackRequest { pub_handle: 9 }),
+    );
     let answers = world.take(&alice).into_iter().map(|message| match message {
         Response::RequestResponse(response) => (response.request_id, response.reason()),
         other => panic!("{other:?}"),
     });
-    let expected = [(7, Reason::NotAllowed), (8, Reason::NotAllowed), (0, Reason::NotFound)];
+    let expected = [
+        (7, Reason::NotAllowed),
+        (8, Reason::NotAllowed),
+        (0, Reason::NotFound),
+    ];
     assert_eq!(answers.collect::<Vec<_>>(), expected);
 }
 
@@ -70,27 +106,63 @@ fn a_token_is_refreshed_every_five_minutes() {
             world.request(&alice, Request::Ping(1));
             world.call(&alice, Session::tick);
         }
-        let tokens = world.take(&alice).into_iter().filter(|message| matches!(message, Response::RefreshToken(_)));
-        assert_eq!(tokens.count(), usize::from(minute % 5 == 0), "minute {minute}");
+        let tokens = world
+            .take(&alice)
+            .into_iter()
+            .filter(|message| matches!(message, Response::RefreshToken(_)));
+        assert_eq!(
+            tokens.count(),
+            usize::from(minute % 5 == 0),
+            "minute {minute}"
+        );
     }
 }
 
 #[test]
 fn speech_and_connections_are_told_of_those_that_are_received() {
     let mut world = World::new();
-    let (alice, bob, carol) = (world.joined("alice", None), world.joined("bob", None), world.joined("carol", None));
+    let (alice, bob, carol) = (
+        world.joined("alice", None),
+        world.joined("bob", None),
+        world.joined("carol", None),
+    );
     world.publish(&alice);
     world.take_all();
-    let speaker = |peer: &ParticipantSid| Speaker { peer: peer.clone(), level: 0.5, is_active: true };
+    let speaker = |peer: &ParticipantSid| Speaker {
+        peer: peer.clone(),
+        level: 0.5,
+        is_active: true,
+    };
     let speakers = [speaker(&alice), speaker(&carol)];
-    world.call(&bob, |session, context| session.handle_speakers(context, &speakers));
+    world.call(&bob, |session, context| {
+        session.handle_speakers(context, &speakers);
+    });
     let messages = world.take(&bob);
-    let [Response::SpeakersChanged(changed)] = &messages[..] else { panic!("{messages:?}") };
-    assert_eq!(changed.speakers.iter().map(|speaker| &speaker.sid).collect::<Vec<_>>(), [alice.as_str()]);
-    let quality = PeerQuality { peer: bob.clone(), quality: ConnectionQuality::Excellent, score: 4.5 };
-    world.call(&bob, |session, context| session.handle_qualities(context, std::slice::from_ref(&quality)));
-    assert!(matches!(&world.take(&bob)[..], [Response::ConnectionQuality(update)] if update.updates.len() == 1));
-    world.call(&carol, |session, context| session.handle_qualities(context, std::slice::from_ref(&quality)));
+    let [Response::SpeakersChanged(changed)] = &messages[..] else {
+        panic!("{messages:?}")
+    };
+    assert_eq!(
+        changed
+            .speakers
+            .iter()
+            .map(|speaker| &speaker.sid)
+            .collect::<Vec<_>>(),
+        [alice.as_str()]
+    );
+    let quality = PeerQuality {
+        peer: bob.clone(),
+        quality: ConnectionQuality::Excellent,
+        score: 4.5,
+    };
+    world.call(&bob, |session, context| {
+        session.handle_qualities(context, std::slice::from_ref(&quality));
+    });
+    assert!(
+        matches!(&world.take(&bob)[..], [Response::ConnectionQuality(update)] if update.updates.len() == 1)
+    );
+    world.call(&carol, |session, context| {
+        session.handle_qualities(context, std::slice::from_ref(&quality));
+    });
     assert!(world.take(&carol).is_empty());
 }
 
@@ -100,13 +172,29 @@ fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
     let alice = world.joined("alice", None);
     let (bob, _) = world.simulated("bob");
     world.take_all();
-    let data = ServerData { data: b"hi".to_vec(), topic: None, kind: DataKind::Lossy, to: vec![] };
+    let data = ServerData {
+        data: b"hi".to_vec(),
+        topic: None,
+        kind: DataKind::Lossy,
+        to: vec![],
+    };
     world.machine.send_server_data(data, world.now);
-    world.machine.send_data(&bob, b"hi".to_vec(), Some("chat"), world.now).unwrap();
+    world
+        .machine
+        .send_data(&bob, b"hi".to_vec(), Some("chat"), world.now)
+        .unwrap();
     world.deliver();
-    let [Command::SendData(of_server), Command::SendData(of_bob)] = &world.commands[..] else { panic!() };
-    assert_eq!((of_server.to.len(), of_server.payload.as_slice()), (0, &b"hi"[..]));
-    assert_eq!((of_bob.to[0].as_str(), of_bob.payload.as_slice()), ("alice", &b"hi"[..]));
+    let [Command::SendData(of_server), Command::SendData(of_bob)] = &world.commands[..] else {
+        panic!()
+    };
+    assert_eq!(
+        (of_server.to.len(), of_server.payload.as_slice()),
+        (0, &b"hi"[..])
+    );
+    assert_eq!(
+        (of_bob.to[0].as_str(), of_bob.payload.as_slice()),
+        ("alice", &b"hi"[..])
+    );
     assert!(world.machine.present(&alice).is_ok());
 }
 
@@ -128,12 +216,25 @@ fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_th
         kind: DataKind::Lossy,
         topic: Some("chat".into()),
         payload: b"hi".to_vec(),
-        to: Receivers { identities: identities.iter().map(|identity| (*identity).to_owned()).collect(), sids: vec![] },
+        to: Receivers {
+            identities: identities
+                .iter()
+                .map(|identity| (*identity).to_owned())
+                .collect(),
+            sids: vec![],
+        },
     };
     world.media(&alice, PeerEvent::MessageSent(to(&[])));
     world.media(&alice, PeerEvent::MessageSent(to(&["carol"])));
     let inbox = |world: &World, sid| world.machine.active_or_left(sid).unwrap().inbox;
-    assert_eq!((inbox(&world, &bob).len(), inbox(&world, &carol).len(), inbox(&world, &alice).len()), (1, 2, 0));
+    assert_eq!(
+        (
+            inbox(&world, &bob).len(),
+            inbox(&world, &carol).len(),
+            inbox(&world, &alice).len()
+        ),
+        (1, 2, 0)
+    );
     let expected = Notice::Data {
         data: "aGk=".into(),
         topic: Some("chat".into()),
@@ -143,7 +244,10 @@ fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_th
     assert_eq!(inbox(&world, &bob)[0].notice, expected);
     for sid in [bob, carol] {
         assert_eq!(reports(&world), Some(true));
-        world.machine.leave(&sid, Departure::Left, world.now).unwrap();
+        world
+            .machine
+            .leave(&sid, Departure::Left, world.now)
+            .unwrap();
         world.deliver();
     }
     assert_eq!(reports(&world), Some(false));

@@ -7,8 +7,15 @@ use crate::embedded::own_metadata::OwnMetadata;
 
 /// The claims of a participant that may change its own metadata.
 fn talkative(identity: &str) -> Claims {
-    let grants = Grants { can_update_own_metadata: true, ..Grants::default() };
-    Claims { name: "of the token".into(), grants, ..claims(identity, Some("host")) }
+    let grants = Grants {
+        can_update_own_metadata: true,
+        ..Grants::default()
+    };
+    Claims {
+        name: "of the token".into(),
+        grants,
+        ..claims(identity, Some("host"))
+    }
 }
 
 fn update(name: &str, attributes: &[(&str, &str)]) -> Request {
@@ -21,7 +28,10 @@ fn update(name: &str, attributes: &[(&str, &str)]) -> Request {
 }
 
 fn pairs<M: FromIterator<(String, String)>>(attributes: &[(&str, &str)]) -> M {
-    attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    attributes
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// The last that a client was told of a participant.
@@ -30,7 +40,10 @@ fn told_of(messages: &[Response], identity: &str) -> Option<proto::ParticipantIn
         Response::Update(update) => Some(&update.participants),
         _ => None,
     });
-    updates.flatten().rfind(|info| info.identity == identity).cloned()
+    updates
+        .flatten()
+        .rfind(|info| info.identity == identity)
+        .cloned()
 }
 
 fn reasons(messages: &[Response]) -> Vec<(u32, Reason)> {
@@ -56,45 +69,87 @@ fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
     world.take_all();
     world.request(&alice, update("Al", &[("hand", "up")]));
     let messages = world.take(&alice);
-    let [Response::Update(_), Response::RefreshToken(token), Response::RequestResponse(response)] = &messages[..]
+    let [
+        Response::Update(_),
+        Response::RefreshToken(token),
+        Response::RequestResponse(response),
+    ] = &messages[..]
     else {
         panic!("the update comes before the response: {messages:?}")
     };
     assert_eq!((response.request_id, response.reason()), (7, Reason::Ok));
     let refreshed = world.signer.verify(token, START).unwrap();
-    assert_eq!((refreshed.name.as_str(), refreshed.attributes["hand"].as_str()), ("Al", "up"));
+    assert_eq!(
+        (
+            refreshed.name.as_str(),
+            refreshed.attributes["hand"].as_str()
+        ),
+        ("Al", "up")
+    );
     assert!(refreshed.grants.can_update_own_metadata);
     let told = told_of(&world.take(&bob), "alice").unwrap();
-    assert_eq!((told.name.as_str(), told.attributes["hand"].as_str()), ("Al", "up"));
+    assert_eq!(
+        (told.name.as_str(), told.attributes["hand"].as_str()),
+        ("Al", "up")
+    );
     assert_eq!(told.attributes["svc.role"], "host");
     assert!(told.permission.unwrap().can_update_metadata);
-    assert_eq!(world.machine.participants()[0].attributes["hand"], "up", "the API shows it");
+    assert_eq!(
+        world.machine.participants()[0].attributes["hand"],
+        "up",
+        "the API shows it"
+    );
 
     let carol = world.joined("carol", None);
     let messages = world.take(&carol);
-    let Response::Join(join) = &messages[0] else { panic!("{messages:?}") };
-    let seen = join.other_participants.iter().find(|other| other.identity == "alice").unwrap();
-    assert_eq!((seen.name.as_str(), seen.attributes["hand"].as_str()), ("Al", "up"));
+    let Response::Join(join) = &messages[0] else {
+        panic!("{messages:?}")
+    };
+    let seen = join
+        .other_participants
+        .iter()
+        .find(|other| other.identity == "alice")
+        .unwrap();
+    assert_eq!(
+        (seen.name.as_str(), seen.attributes["hand"].as_str()),
+        ("Al", "up")
+    );
 
     world.request(&alice, update("", &[("hand", "")]));
     let told = told_of(&world.take(&carol), "alice").unwrap();
-    assert_eq!((told.name.as_str(), told.attributes.get("hand")), ("Al", None));
+    assert_eq!(
+        (told.name.as_str(), told.attributes.get("hand")),
+        ("Al", None)
+    );
     assert!(told.version > seen.version);
 }
 
 #[test]
 fn a_client_without_the_permission_or_with_an_attribute_of_the_server_changes_nothing() {
     let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", Some("host")), world.join_talkative("bob"));
+    let (alice, bob) = (
+        world.joined("alice", Some("host")),
+        world.join_talkative("bob"),
+    );
     world.take_all();
     world.request(&alice, update("Al", &[]));
-    world.request(&bob, update("Bobby", &[("hand", "up"), ("svc.role", "owner")]));
+    world.request(
+        &bob,
+        update("Bobby", &[("hand", "up"), ("svc.role", "owner")]),
+    );
     world.request(&bob, update("", &[("svc.role", "")]));
     assert_eq!(reasons(&world.take(&alice)), [(7, Reason::NotAllowed)]);
     assert_eq!(reasons(&world.take(&bob)), [(7, Reason::NotAllowed); 2]);
     let shown = world.machine.participants();
-    assert_eq!(shown.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["", "of the token"]);
-    assert!(shown.iter().all(|p| p.attributes == pairs(&[("svc.role", "host")])));
+    assert_eq!(
+        shown.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
+        ["", "of the token"]
+    );
+    assert!(
+        shown
+            .iter()
+            .all(|p| p.attributes == pairs(&[("svc.role", "host")]))
+    );
 }
 
 #[test]
@@ -109,37 +164,79 @@ fn a_text_that_is_too_long_is_refused_as_such_and_much_of_it_makes_changes_heavi
     let messages = world.take(&alice);
     assert_eq!(reasons(&messages), [(7, Reason::Ok)]);
     assert_eq!(world.sessions[&alice].change_weight(), 8);
-    let Some(Response::RefreshToken(token)) = messages.iter().rev().nth(1) else { panic!("{messages:?}") };
+    let Some(Response::RefreshToken(token)) = messages.iter().rev().nth(1) else {
+        panic!("{messages:?}")
+    };
     assert!(token.len() < 1_000, "a token goes into a url");
-    assert_eq!(world.signer.verify(token, START).unwrap().attributes, pairs(&[("svc.role", "host")]));
+    assert_eq!(
+        world.signer.verify(token, START).unwrap().attributes,
+        pairs(&[("svc.role", "host")])
+    );
 }
 
 #[test]
 fn what_a_client_says_when_it_joins_is_in_its_report_and_goes_if_its_role_does_not_permit_it() {
     let mut world = World::new();
-    let own_metadata =
-        OwnMetadata { metadata: "{}".into(), attributes: pairs(&[("hand", "up")]), ..Default::default() };
-    let client = || Client { own_metadata: own_metadata.clone(), ..Client::default() };
-    let sid = world.machine.request_join(talkative("alice"), client(), START).unwrap();
+    let own_metadata = OwnMetadata {
+        metadata: "{}".into(),
+        attributes: pairs(&[("hand", "up")]),
+        ..Default::default()
+    };
+    let client = || Client {
+        own_metadata: own_metadata.clone(),
+        ..Client::default()
+    };
+    let sid = world
+        .machine
+        .request_join(talkative("alice"), client(), START)
+        .unwrap();
     let reported = |world: &mut World| match world.machine.take_reports().remove(0).event {
         MediaEvent::JoinRequested { participant, .. } => participant,
         other => panic!("{other:?}"),
     };
     let participant = reported(&mut world);
-    assert_eq!((participant.metadata.as_str(), participant.attributes["hand"].as_str()), ("{}", "up"));
+    assert_eq!(
+        (
+            participant.metadata.as_str(),
+            participant.attributes["hand"].as_str()
+        ),
+        ("{}", "up")
+    );
     let permits = |permits| RoleGrant {
         role: "guest".parse().unwrap(),
-        grants: Grants { can_update_own_metadata: permits, ..Grants::default() },
+        grants: Grants {
+            can_update_own_metadata: permits,
+            ..Grants::default()
+        },
         max_kbps: None,
     };
-    let kept = world.machine.set_role_of_join(&sid, permits(true), START).unwrap();
-    assert_eq!((kept.metadata.as_str(), kept.attributes["svc.role"].as_str()), ("{}", "guest"));
-    let dropped = world.machine.set_role_of_join(&sid, permits(false), START).unwrap();
-    assert_eq!((dropped.metadata.as_str(), dropped.name.as_str()), ("", "of the token"));
+    let kept = world
+        .machine
+        .set_role_of_join(&sid, permits(true), START)
+        .unwrap();
+    assert_eq!(
+        (kept.metadata.as_str(), kept.attributes["svc.role"].as_str()),
+        ("{}", "guest")
+    );
+    let dropped = world
+        .machine
+        .set_role_of_join(&sid, permits(false), START)
+        .unwrap();
+    assert_eq!(
+        (dropped.metadata.as_str(), dropped.name.as_str()),
+        ("", "of the token")
+    );
     assert_eq!(dropped.attributes, pairs(&[("svc.role", "guest")]));
 
-    world.machine.request_join(claims("bob", None), client(), START).unwrap();
-    assert_eq!(reported(&mut world).metadata, "", "its token does not permit it");
+    world
+        .machine
+        .request_join(claims("bob", None), client(), START)
+        .unwrap();
+    assert_eq!(
+        reported(&mut world).metadata,
+        "",
+        "its token does not permit it"
+    );
 }
 
 #[test]
@@ -148,20 +245,39 @@ fn a_client_that_resumes_gets_what_others_have_said_meanwhile() {
     let (alice, bob) = (world.join_talkative("alice"), world.joined("bob", None));
     world.call(&bob, Session::detach);
     world.request(&alice, update("Al", &[("hand", "up")]));
-    world.call(&bob, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
-    world.media(&bob, PeerEvent::Resumed { last_message_seq: 0 });
+    world.call(&bob, |session, context| {
+        session.resume(context, parameters(ConnectionMode::Single));
+    });
+    world.media(
+        &bob,
+        PeerEvent::Resumed {
+            last_message_seq: 0,
+        },
+    );
     let told = told_of(&world.take(&bob), "alice").unwrap();
-    assert_eq!((told.name.as_str(), told.attributes["hand"].as_str()), ("Al", "up"));
+    assert_eq!(
+        (told.name.as_str(), told.attributes["hand"].as_str()),
+        ("Al", "up")
+    );
 }
 
 #[test]
 fn a_client_of_an_older_protocol_gets_no_response_of_success() {
     let mut world = World::new();
-    let join = JoinParameters { protocol: 14, ..parameters(ConnectionMode::Single) };
+    let join = JoinParameters {
+        protocol: 14,
+        ..parameters(ConnectionMode::Single)
+    };
     let alice = world.join_with(talkative("alice"), &join);
     world.connect(&alice);
     world.take_all();
     world.request(&alice, update("Al", &[]));
     let messages = world.take(&alice);
-    assert_eq!((told_of(&messages, "alice").unwrap().name.as_str(), reasons(&messages).len()), ("Al", 0));
+    assert_eq!(
+        (
+            told_of(&messages, "alice").unwrap().name.as_str(),
+            reasons(&messages).len()
+        ),
+        ("Al", 0)
+    );
 }

@@ -17,8 +17,14 @@ enum Step {
     Resume,
 }
 
-const STEPS: [Step; 6] =
-    [Step::Permit, Step::Publish, Step::PublishData, Step::BobJoins, Step::CarolJoins, Step::Resume];
+const STEPS: [Step; 6] = [
+    Step::Permit,
+    Step::Publish,
+    Step::PublishData,
+    Step::BobJoins,
+    Step::CarolJoins,
+    Step::Resume,
+];
 
 fn permit(identity: &str, sid: &str, tracks: &[&TrackSid]) -> Request {
     let entry = proto::TrackPermission {
@@ -27,13 +33,18 @@ fn permit(identity: &str, sid: &str, tracks: &[&TrackSid]) -> Request {
         all_tracks: tracks.is_empty(),
         track_sids: tracks.iter().map(ToString::to_string).collect(),
     };
-    let permission = proto::SubscriptionPermission { all_participants: false, track_permissions: vec![entry] };
+    let permission = proto::SubscriptionPermission {
+        all_participants: false,
+        track_permissions: vec![entry],
+    };
     Request::SubscriptionPermission(permission)
 }
 
 /// Returns all orders of some steps.
 fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
-    let Some((first, rest)) = steps.split_first() else { return vec![vec![]] };
+    let Some((first, rest)) = steps.split_first() else {
+        return vec![vec![]];
+    };
     let with_first = |order: Vec<Step>| {
         (0..=order.len()).map(move |at| {
             let mut order = order.clone();
@@ -49,19 +60,39 @@ impl World {
         let sids: Vec<_> = self.sessions.keys().cloned().collect();
         for sid in &sids {
             self.call(sid, Session::detach);
-            self.call(sid, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
-            self.media(sid, PeerEvent::Resumed { last_message_seq: 0 });
+            self.call(sid, |session, context| {
+                session.resume(context, parameters(ConnectionMode::Single));
+            });
+            self.media(
+                sid,
+                PeerEvent::Resumed {
+                    last_message_seq: 0,
+                },
+            );
         }
     }
 
     /// Joins a client that wants all tracks, also data tracks.
     fn join_eager(&mut self, identity: &str) -> ParticipantSid {
-        let client = Client { subscriptions: Subscriptions::new(true).with_data(true), ..Client::default() };
-        let sid = self.machine.request_join(claims(identity, None), client, START).unwrap();
+        let client = Client {
+            subscriptions: Subscriptions::new(true).with_data(true),
+            ..Client::default()
+        };
+        let sid = self
+            .machine
+            .request_join(claims(identity, None), client, START)
+            .unwrap();
         self.machine.admit(&sid, START).unwrap();
-        let session = Session::new(sid.clone(), identity.parse().unwrap(), ConnectionMode::Single, reading(START));
+        let session = Session::new(
+            sid.clone(),
+            identity.parse().unwrap(),
+            ConnectionMode::Single,
+            reading(START),
+        );
         self.sessions.insert(sid.clone(), session);
-        self.call(&sid, |session, context| session.start(context, &parameters(ConnectionMode::Single)));
+        self.call(&sid, |session, context| {
+            session.start(context, &parameters(ConnectionMode::Single));
+        });
         self.connect(&sid);
         sid
     }
@@ -83,7 +114,11 @@ fn a_permission_holds_in_every_order_of_its_message_tracks_joins_and_resumes() {
                 Step::Publish => track = Some(world.publish(&alice)),
                 Step::PublishData => {
                     let name = "position".to_owned();
-                    let request = proto::PublishDataTrackRequest { pub_handle: 1, name, ..Default::default() };
+                    let request = proto::PublishDataTrackRequest {
+                        pub_handle: 1,
+                        name,
+                        ..Default::default()
+                    };
                     world.request(&alice, Request::PublishDataTrackRequest(request));
                 }
                 Step::BobJoins => bob = Some(world.join_eager("bob")),
@@ -92,8 +127,14 @@ fn a_permission_holds_in_every_order_of_its_message_tracks_joins_and_resumes() {
             }
         }
         let (track, bob, carol) = (track.unwrap(), bob.unwrap(), carol.unwrap());
-        assert!(world.is_subscribed(&bob, &track) && world.receives_data(&bob), "{order:?}");
-        assert!(!world.is_subscribed(&carol, &track) && !world.receives_data(&carol), "{order:?}");
+        assert!(
+            world.is_subscribed(&bob, &track) && world.receives_data(&bob),
+            "{order:?}"
+        );
+        assert!(
+            !world.is_subscribed(&carol, &track) && !world.receives_data(&carol),
+            "{order:?}"
+        );
     }
 }
 
@@ -103,20 +144,42 @@ fn a_permission_for_a_track_holds_from_its_announcement_on() {
     let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
     world.request(&alice, Request::AddTrack(camera()));
     let messages = world.take(&alice);
-    let Some(Response::TrackPublished(published)) = messages.last() else { panic!("{messages:?}") };
+    let Some(Response::TrackPublished(published)) = messages.last() else {
+        panic!("{messages:?}")
+    };
     let first: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
     world.request(&alice, permit("bob", "", &[&first]));
     let layers = vec![Quality::Low];
-    let negotiated = PeerEvent::TrackPublished { track: first.clone(), mid: "3".into(), codec: Codec::Vp8, layers };
+    let negotiated = PeerEvent::TrackPublished {
+        track: first.clone(),
+        mid: "3".into(),
+        codec: Codec::Vp8,
+        layers,
+    };
     world.media(&alice, negotiated);
     assert!(world.is_subscribed(&bob, &first));
-    world.request(&alice, Request::AddTrack(AddTrackRequest { cid: "other".into(), ..camera() }));
+    world.request(
+        &alice,
+        Request::AddTrack(AddTrackRequest {
+            cid: "other".into(),
+            ..camera()
+        }),
+    );
     let messages = world.take(&alice);
-    let Some(Response::TrackPublished(published)) = messages.last() else { panic!("{messages:?}") };
+    let Some(Response::TrackPublished(published)) = messages.last() else {
+        panic!("{messages:?}")
+    };
     let second: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
     let layers = vec![Quality::Low];
-    world
-        .media(&alice, PeerEvent::TrackPublished { track: second.clone(), mid: "4".into(), codec: Codec::Vp8, layers });
+    world.media(
+        &alice,
+        PeerEvent::TrackPublished {
+            track: second.clone(),
+            mid: "4".into(),
+            codec: Codec::Vp8,
+            layers,
+        },
+    );
     assert!(!world.is_subscribed(&bob, &second));
 }
 

@@ -8,15 +8,31 @@ use super::*;
 #[test]
 fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
     let mut world = World::new();
-    let microphones = Grants { sources: vec![TrackSource::Microphone], ..Grants::default() };
-    let alice =
-        world.join_with(Claims { grants: microphones, ..claims("alice", None) }, &parameters(ConnectionMode::Single));
+    let microphones = Grants {
+        sources: vec![TrackSource::Microphone],
+        ..Grants::default()
+    };
+    let alice = world.join_with(
+        Claims {
+            grants: microphones,
+            ..claims("alice", None)
+        },
+        &parameters(ConnectionMode::Single),
+    );
     world.take_all();
     world.request(&alice, Request::AddTrack(camera()));
     let messages = world.take(&alice);
-    let [Response::RequestResponse(refused)] = &messages[..] else { panic!("{messages:?}") };
-    assert_eq!(refused.reason(), proto::request_response::Reason::NotAllowed);
-    assert!(world.commands.is_empty(), "the media worker does not know the track");
+    let [Response::RequestResponse(refused)] = &messages[..] else {
+        panic!("{messages:?}")
+    };
+    assert_eq!(
+        refused.reason(),
+        proto::request_response::Reason::NotAllowed
+    );
+    assert!(
+        world.commands.is_empty(),
+        "the media worker does not know the track"
+    );
 
     let bob = world.join("bob", None);
     let track = world.publish(&bob);
@@ -32,17 +48,29 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
 #[test]
 fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insists_on_them() {
     let mut world = World::new();
-    let codec = proto::SimulcastCodec { codec: "theora".to_owned(), ..Default::default() };
-    let other = proto::AddTrackRequest { simulcast_codecs: vec![codec], ..camera() };
+    let codec = proto::SimulcastCodec {
+        codec: "theora".to_owned(),
+        ..Default::default()
+    };
+    let other = proto::AddTrackRequest {
+        simulcast_codecs: vec![codec],
+        ..camera()
+    };
     for (identity, insists_on_codec) in [("alice", true), ("bob", false)] {
-        let parameters = JoinParameters { insists_on_codec, ..parameters(ConnectionMode::Single) };
+        let parameters = JoinParameters {
+            insists_on_codec,
+            ..parameters(ConnectionMode::Single)
+        };
         let sid = world.join_with(claims(identity, None), &parameters);
         world.take_all();
         world.request(&sid, Request::AddTrack(other.clone()));
-        let reason = world.take(&sid).into_iter().find_map(|message| match message {
-            Response::RequestResponse(refused) => Some(refused.reason()),
-            _ => None,
-        });
+        let reason = world
+            .take(&sid)
+            .into_iter()
+            .find_map(|message| match message {
+                Response::RequestResponse(refused) => Some(refused.reason()),
+                _ => None,
+            });
         let expected = insists_on_codec.then_some(proto::request_response::Reason::UnsupportedType);
         assert_eq!(reason, expected, "{identity}");
     }
@@ -51,24 +79,53 @@ fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insist
 #[test]
 fn a_role_with_a_list_of_codecs_publishes_with_these_and_no_others() {
     let mut world = World::new();
-    let grants = Grants { video_codecs: Some(vec![PublishCodec::Av1]), ..Grants::default() };
-    let alice = world.join_with(Claims { grants, ..claims("alice", None) }, &parameters(ConnectionMode::Single));
+    let grants = Grants {
+        video_codecs: Some(vec![PublishCodec::Av1]),
+        ..Grants::default()
+    };
+    let alice = world.join_with(
+        Claims {
+            grants,
+            ..claims("alice", None)
+        },
+        &parameters(ConnectionMode::Single),
+    );
     let messages = world.take(&alice);
-    let Some(Response::Join(join)) = messages.first() else { panic!("{messages:?}") };
-    let mimes: Vec<_> = join.enabled_publish_codecs.iter().map(|codec| codec.mime.as_str()).collect();
+    let Some(Response::Join(join)) = messages.first() else {
+        panic!("{messages:?}")
+    };
+    let mimes: Vec<_> = join
+        .enabled_publish_codecs
+        .iter()
+        .map(|codec| codec.mime.as_str())
+        .collect();
     assert_eq!(mimes, ["video/AV1", "audio/opus"]);
     world.connect(&alice);
     let track = world.publish(&alice);
     let announced = world.commands.iter().find_map(|command| match command {
-        Command::Peer { command: PeerCommand::PublishTrack(track), .. } => Some(track.allowed_codecs.clone()),
+        Command::Peer {
+            command: PeerCommand::PublishTrack(track),
+            ..
+        } => Some(track.allowed_codecs.clone()),
         _ => None,
     });
-    assert_eq!(announced, Some(vec![Codec::Av1, Codec::Opus]), "the offer decides, of these");
+    assert_eq!(
+        announced,
+        Some(vec![Codec::Av1, Codec::Opus]),
+        "the offer decides, of these"
+    );
     world.take_all();
-    let none = Grants { video_codecs: Some(Vec::new()), ..Grants::default() };
+    let none = Grants {
+        video_codecs: Some(Vec::new()),
+        ..Grants::default()
+    };
     world.set_role("alice", "viewer", none);
     assert_eq!(world.machine.codec_of(&track), None);
-    assert_eq!(world.event_names()[0], "unpublished", "a role without codecs ends it");
+    assert_eq!(
+        world.event_names()[0],
+        "unpublished",
+        "a role without codecs ends it"
+    );
 }
 
 #[test]
@@ -78,11 +135,16 @@ fn a_track_that_is_offered_with_other_codecs_is_unpublished_and_can_be_announced
     world.take_all();
     world.request(&alice, Request::AddTrack(camera()));
     let messages = world.take(&alice);
-    let Some(Response::TrackPublished(admitted)) = messages.last() else { panic!("{messages:?}") };
+    let Some(Response::TrackPublished(admitted)) = messages.last() else {
+        panic!("{messages:?}")
+    };
     let track = admitted.track.as_ref().unwrap().sid.clone();
     world.media(&alice, PeerEvent::TrackRefused(track.parse().unwrap()));
     let messages = world.take(&alice);
-    assert!(matches!(&messages[..], [Response::TrackUnpublished(ended)] if ended.track_sid == track), "{messages:?}");
+    assert!(
+        matches!(&messages[..], [Response::TrackUnpublished(ended)] if ended.track_sid == track),
+        "{messages:?}"
+    );
     assert!(world.event_names().is_empty(), "it was never published");
     world.publish(&alice);
     assert_eq!(world.event_names(), ["published"]);
@@ -91,9 +153,14 @@ fn a_track_that_is_offered_with_other_codecs_is_unpublished_and_can_be_announced
 #[test]
 fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who_receives() {
     let mut world = World::new();
-    let rules =
-        [("guest".parse().unwrap(), RoleSubscribe { to_roles: Some(vec!["host".parse().unwrap()]), max_kbps: None })]
-            .into();
+    let rules = [(
+        "guest".parse().unwrap(),
+        RoleSubscribe {
+            to_roles: Some(vec!["host".parse().unwrap()]),
+            max_kbps: None,
+        },
+    )]
+    .into();
     let (host, guest, other) = (
         world.joined("host", Some("host")),
         world.joined("guest", Some("guest")),
@@ -104,23 +171,42 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
     assert!(world.is_subscribed(&guest, &of_host) && world.is_subscribed(&host, &of_other));
     assert!(!world.is_subscribed(&guest, &of_other));
     let denied = world.take(&guest);
-    assert!(denied.iter().any(|message| matches!(message, Response::SubscriptionPermissionUpdate(update)
-        if !update.allowed && update.track_sid == of_other.as_str())));
+    assert!(denied.iter().any(
+        |message| matches!(message, Response::SubscriptionPermissionUpdate(update)
+        if !update.allowed && update.track_sid == of_other.as_str())
+    ));
 
-    let nobody = proto::SubscriptionPermission { all_participants: false, track_permissions: vec![] };
+    let nobody = proto::SubscriptionPermission {
+        all_participants: false,
+        track_permissions: vec![],
+    };
     world.request(&host, Request::SubscriptionPermission(nobody));
     assert!(!world.is_subscribed(&guest, &of_host) && !world.is_subscribed(&other, &of_host));
-    let everyone = proto::SubscriptionPermission { all_participants: true, track_permissions: vec![] };
+    let everyone = proto::SubscriptionPermission {
+        all_participants: true,
+        track_permissions: vec![],
+    };
     world.request(&host, Request::SubscriptionPermission(everyone));
     assert!(world.is_subscribed(&guest, &of_host));
 
     world.take_all();
-    world.set_role("other", "ghost", Grants { hidden: true, ..Grants::default() });
+    world.set_role(
+        "other",
+        "ghost",
+        Grants {
+            hidden: true,
+            ..Grants::default()
+        },
+    );
     assert!(world.commands.iter().any(
         |command| matches!(command, Command::Peer { peer, command: PeerCommand::Unsubscribe(_) } if *peer == host)
     ));
     let left = proto::participant_info::State::Disconnected.into();
-    assert_eq!(updates(&world.take(&host)), [("other".to_owned(), left, 0)], "it is gone for the others");
+    assert_eq!(
+        updates(&world.take(&host)),
+        [("other".to_owned(), left, 0)],
+        "it is gone for the others"
+    );
 }
 
 #[test]
@@ -130,7 +216,11 @@ fn a_client_receives_what_it_wants() {
     let track = world.publish(&alice);
     let wish = |subscribe| {
         let track_sids = vec![track.to_string()];
-        Request::Subscription(proto::UpdateSubscription { track_sids, subscribe, participant_tracks: vec![] })
+        Request::Subscription(proto::UpdateSubscription {
+            track_sids,
+            subscribe,
+            participant_tracks: vec![],
+        })
     };
     world.request(&bob, wish(false));
     assert!(!world.is_subscribed(&bob, &track));
@@ -141,17 +231,38 @@ fn a_client_receives_what_it_wants() {
 #[test]
 fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
     let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", Some("host")), world.joined("bob", None));
+    let (alice, bob) = (
+        world.joined("alice", Some("host")),
+        world.joined("bob", None),
+    );
     let track = world.publish(&alice);
     world.take_all();
-    world.set_role("alice", "viewer", Grants { can_publish: false, ..Grants::default() });
+    world.set_role(
+        "alice",
+        "viewer",
+        Grants {
+            can_publish: false,
+            ..Grants::default()
+        },
+    );
     assert!(world.commands.iter().any(
         |command| matches!(command, Command::Peer { command: PeerCommand::UnpublishTrack(of, ..), .. } if *of == track)
     ));
     let told = world.take(&alice);
-    assert!(matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str()));
-    let Response::RefreshToken(token) = told.last().unwrap() else { panic!("{told:?}") };
-    assert!(!world.signer.verify(token, START).unwrap().grants.can_publish);
+    assert!(
+        matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str())
+    );
+    let Response::RefreshToken(token) = told.last().unwrap() else {
+        panic!("{told:?}")
+    };
+    assert!(
+        !world
+            .signer
+            .verify(token, START)
+            .unwrap()
+            .grants
+            .can_publish
+    );
     assert_eq!(updates(&world.take(&bob)), [("alice".to_owned(), 2, 0)]);
     assert_eq!(world.event_names(), ["unpublished"]);
 }
@@ -180,12 +291,20 @@ fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_
     world.now = START.after(Duration::from_secs(59));
     world.request(&alice, Request::Ping(1));
     world.take_all();
-    assert_eq!(world.sessions[&alice].next_deadline(), reading(START.after(Duration::from_secs(60))));
+    assert_eq!(
+        world.sessions[&alice].next_deadline(),
+        reading(START.after(Duration::from_secs(60)))
+    );
     world.now = START.after(Duration::from_secs(60));
     world.call(&alice, Session::tick);
     let messages = world.take(&alice);
-    let [Response::SubscriptionResponse(response)] = &messages[..] else { panic!("{messages:?}") };
-    assert_eq!((response.track_sid.as_str(), response.err()), ("TR_VCnone", proto::SubscriptionError::SeTrackNotfound));
+    let [Response::SubscriptionResponse(response)] = &messages[..] else {
+        panic!("{messages:?}")
+    };
+    assert_eq!(
+        (response.track_sid.as_str(), response.err()),
+        ("TR_VCnone", proto::SubscriptionError::SeTrackNotfound)
+    );
     assert_eq!(
         world.sessions[&alice].next_deadline(),
         reading(START.after(Duration::from_secs(74))),
@@ -196,22 +315,30 @@ fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_
 #[test]
 fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() {
     let mut world = World::new();
-    let limit = |kbps: i64| RoleSubscribe { to_roles: None, max_kbps: Some(kbps.try_into().unwrap()) };
+    let limit = |kbps: i64| RoleSubscribe {
+        to_roles: None,
+        max_kbps: Some(kbps.try_into().unwrap()),
+    };
     let guest: RoleName = "guest".parse().unwrap();
     let told = |world: &World| {
         let limits = world.commands.iter().filter_map(|command| match command {
             Command::AddPeer(peer) => Some(peer.permissions.subscribe_max_kbps),
-            Command::Peer { command: PeerCommand::SetPermissions(permissions), .. } => {
-                Some(permissions.subscribe_max_kbps)
-            }
+            Command::Peer {
+                command: PeerCommand::SetPermissions(permissions),
+                ..
+            } => Some(permissions.subscribe_max_kbps),
             _ => None,
         });
         limits.collect::<Vec<_>>()
     };
-    world.machine.set_subscription_rules([(guest.clone(), limit(500))].into());
+    world
+        .machine
+        .set_subscription_rules([(guest.clone(), limit(500))].into());
     world.joined("alice", Some("guest"));
     assert_eq!(told(&world), [Some(500)]);
-    world.machine.set_subscription_rules([(guest, limit(300))].into());
+    world
+        .machine
+        .set_subscription_rules([(guest, limit(300))].into());
     world.deliver();
     world.set_role("alice", "host", Grants::default());
     assert_eq!(told(&world), [Some(500), Some(300), None]);
@@ -224,9 +351,17 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     let track = world.publish(&alice);
     world.take_all();
     let identity = "alice".parse().unwrap();
-    world.machine.mute_by_server(&identity, &track, true, world.now).unwrap();
+    world
+        .machine
+        .mute_by_server(&identity, &track, true, world.now)
+        .unwrap();
     world.deliver();
-    let mute = |muted| Request::Mute(proto::MuteTrackRequest { sid: track.to_string(), muted });
+    let mute = |muted| {
+        Request::Mute(proto::MuteTrackRequest {
+            sid: track.to_string(),
+            muted,
+        })
+    };
     let is_muted = |world: &World| world.machine.participants()[0].tracks[0].muted;
     assert!(matches!(&world.take(&alice)[0], Response::Mute(mute) if mute.muted));
     world.request(&alice, mute(false));
@@ -235,7 +370,10 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     world.request(&alice, mute(false));
     assert!(!is_muted(&world), "it has followed, and unmutes by itself");
     let muted = world.commands.iter().filter_map(|command| match command {
-        Command::Peer { command: PeerCommand::SetMuted { muted, .. }, .. } => Some(*muted),
+        Command::Peer {
+            command: PeerCommand::SetMuted { muted, .. },
+            ..
+        } => Some(*muted),
         _ => None,
     });
     assert_eq!(muted.collect::<Vec<_>>(), [true, false]);
@@ -248,10 +386,25 @@ fn settings_reach_the_media_worker_once_for_each_track_that_a_client_receives() 
     let track = world.publish(&bob);
     world.take_all();
     let unknown = (0..500).map(|number| format!("TR_VC{number:010}"));
-    let track_sids: Vec<_> = std::iter::repeat_n(track.to_string(), 400).chain(unknown).collect();
-    let settings = proto::UpdateTrackSettings { track_sids, width: 640, ..Default::default() };
+    let track_sids: Vec<_> = std::iter::repeat_n(track.to_string(), 400)
+        .chain(unknown)
+        .collect();
+    let settings = proto::UpdateTrackSettings {
+        track_sids,
+        width: 640,
+        ..Default::default()
+    };
     world.request(&alice, Request::TrackSetting(settings));
-    let [Command::Peer { peer, command: PeerCommand::SetTrackSettings { track: of, settings } }] = &world.commands[..]
+    let [
+        Command::Peer {
+            peer,
+            command:
+                PeerCommand::SetTrackSettings {
+                    track: of,
+                    settings,
+                },
+        },
+    ] = &world.commands[..]
     else {
         panic!("{:?}", world.commands)
     };
