@@ -268,7 +268,7 @@ mod tests {
         for target in [
             "str0mx",
             "isolated::part",
-            "conclave_rtc::worker",
+            "conclave_sfu::worker",
             "actix_server",
         ] {
             for _ in 0..2 {

@@ -38,7 +38,7 @@ pub const LAYERS: [Layer; 9] = [
         folder: "media",
         may_use: &[
             "conclave-egress",
-            "conclave-rtc",
+            "conclave-sfu",
             "conclave-turn",
             "conclave-outbound",
             "conclave-model",
@@ -46,17 +46,17 @@ pub const LAYERS: [Layer; 9] = [
     },
     Layer {
         name: "conclave-egress",
-        folder: "egress",
-        may_use: &["conclave-rtc", "conclave-model"],
+        folder: "media/egress",
+        may_use: &["conclave-sfu", "conclave-model"],
     },
     Layer {
-        name: "conclave-rtc",
-        folder: "rtc",
+        name: "conclave-sfu",
+        folder: "media/sfu",
         may_use: &["conclave-model"],
     },
     Layer {
         name: "conclave-turn",
-        folder: "turn",
+        folder: "media/turn",
         may_use: &["conclave-model"],
     },
     Layer {

@@ -8,9 +8,7 @@ use crate::text::{anchor, links, quoted, rows, targets};
 use crate::{Document, documents, root};
 
 /// The folders that contain tests.
-const SOURCES: [&str; 10] = [
-    "src", "actors", "media", "egress", "rtc", "turn", "db", "outbound", "model", "tests",
-];
+const SOURCES: [&str; 7] = ["src", "actors", "media", "db", "outbound", "model", "tests"];
 /// The documents whose words with `_` are all names of tests.
 const NAME_TESTS: [&str; 2] = ["SECURITY.md", "docs/reliability.md"];
 /// The files that have all names of fields, codes, settings, roles of servers and metrics of their lease.

@@ -4,10 +4,10 @@
 #[path = "../api/webrtc/client.rs"]
 mod client;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../rtc/tests/support/connection.rs"]
+#[path = "../../media/sfu/tests/support/connection.rs"]
 mod connection;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../rtc/tests/support/socket.rs"]
+#[path = "../../media/sfu/tests/support/socket.rs"]
 mod socket;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use conclave_model::TrackSid;
 use conclave_model::participant::{TrackKind, TrackSource};
-use conclave_rtc::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+use conclave_sfu::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use livekit_protocol as proto;
 use proto::{
     AddTrackRequest, AudioTrackFeature, BackupCodecPolicy, SimulcastCodecInfo, TrackInfo,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use conclave_egress::Engine;
 use conclave_model::{Clock, Secret};
-use conclave_rtc::{BindError, Config, WorkerMetrics, Workers};
+use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
 use super::common::Common;
 use super::faults::Faults;

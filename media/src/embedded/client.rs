@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
-use conclave_rtc::Codec;
+use conclave_sfu::Codec;
 use livekit_protocol::{DataTrackInfo, TrackInfo};
 
 use super::data_track::DataHandles;

@@ -3,7 +3,7 @@
 
 use conclave_egress::Attendee;
 use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
-use conclave_rtc::Command;
+use conclave_sfu::Command;
 use livekit_protocol::DataTrackInfo;
 
 use super::update_batch::Infos;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
-use conclave_rtc::{
+use conclave_sfu::{
     Codec, Command, LayerSnapshot, PeerSnapshot, PublishedSnapshot, Quality, Reply,
     SubscribedSnapshot, TransportSnapshot,
 };

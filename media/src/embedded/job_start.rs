@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_egress::{EgressHost, Ffmpeg, FfmpegError, JobEvent, StartError};
 use conclave_model::egress::{EgressPlan, EgressSource, StartedEgress};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
-use conclave_rtc::{Command, PeerCommand, TrackSettings};
+use conclave_sfu::{Command, PeerCommand, TrackSettings};
 use tokio::runtime::Handle;
 
 use super::effect::JobEffect;

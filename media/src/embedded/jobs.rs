@@ -10,7 +10,7 @@ use conclave_egress::{
     Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState,
 };
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
-use conclave_rtc::{Command, NewRecorder, PeerCommand, TrackSettings};
+use conclave_sfu::{Command, NewRecorder, PeerCommand, TrackSettings};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;

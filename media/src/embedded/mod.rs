@@ -5,7 +5,7 @@
 //! each call. The plane is a directory of rooms, with small indexes of what they have in [`common`]. It guards each machine with
 //! a lock of its room, passes it the time, and sends its reports to the control plane in the order in which they arose. The
 //! sandbox API, the signalling of WebRTC clients and the sessions of encoders drive the same machine. Packets of media do not
-//! pass through it: the media workers of `conclave-rtc` forward them.
+//! pass through it: the media workers of `conclave-sfu` forward them.
 //!
 //! ```text
 //! control plane ── MediaPlane ──▶ ┌───────────────┐     ┌─────── room ───────┐
@@ -71,7 +71,7 @@ pub use builder::EmbeddedPlaneBuilder;
 /// What records and broadcasts, for its settings.
 pub use conclave_egress as egress_engine;
 /// The media workers, for their settings.
-pub use conclave_rtc as rtc;
+pub use conclave_sfu as rtc;
 /// The TURN server in this process.
 pub use conclave_turn as turn_server;
 pub use encoder_refusal::EncoderRefusal;

@@ -19,7 +19,7 @@ use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp,
     TrackSid,
 };
-use conclave_rtc::Workers;
+use conclave_sfu::Workers;
 use conclave_turn::TurnServer;
 use serde_json::Value;
 use tokio::runtime::Handle;

@@ -2,7 +2,7 @@
 
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::role::PublishCodec;
-use conclave_rtc::{Codec, TrackMedium};
+use conclave_sfu::{Codec, TrackMedium};
 
 use super::error::MachineError;
 use crate::token::Grants;

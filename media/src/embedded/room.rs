@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom};
-use conclave_rtc::{Command, Event, EventSink, RoomHandle, Workers};
+use conclave_sfu::{Command, Event, EventSink, RoomHandle, Workers};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

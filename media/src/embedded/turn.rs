@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
-use conclave_rtc::Workers;
+use conclave_sfu::Workers;
 use conclave_turn::credentials::{password, username};
 use conclave_turn::{PATIENCE, TurnServer, TurnSettings, UdpRelay};
 use livekit_protocol::IceServer;

@@ -6,7 +6,7 @@ mod client;
     dead_code,
     reason = "the tests of the media workers use what these do not"
 )]
-#[path = "../../../rtc/tests/support/connection.rs"]
+#[path = "../../../media/sfu/tests/support/connection.rs"]
 mod connection;
 mod data;
 mod data_tracks;
@@ -23,7 +23,7 @@ mod rtmp;
     dead_code,
     reason = "the tests of the media workers use what these do not"
 )]
-#[path = "../../../rtc/tests/support/socket.rs"]
+#[path = "../../../media/sfu/tests/support/socket.rs"]
 mod socket;
 mod turn;
 mod upload_answers;

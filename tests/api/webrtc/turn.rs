@@ -4,13 +4,13 @@
     dead_code,
     reason = "the tests of the TURN server use what these do not"
 )]
-#[path = "../../../turn/tests/support/client.rs"]
+#[path = "../../../media/turn/tests/support/client.rs"]
 pub mod client;
 #[allow(
     dead_code,
     reason = "the tests of the TURN server use what these do not"
 )]
-#[path = "../../../turn/tests/support/requests.rs"]
+#[path = "../../../media/turn/tests/support/requests.rs"]
 mod requests;
 
 use std::io::{Read, Write};

@@ -6,7 +6,7 @@ use conclave_egress::{Attendee, AttendeeTrack, JobEvent};
 use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus};
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{EgressId, Identity, Timestamp, TrackSid};
-use conclave_rtc::{Codec, PeerCommand};
+use conclave_sfu::{Codec, PeerCommand};
 use livekit_protocol::encryption::Type as EncryptionType;
 
 use super::{Machine, unused_id};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::PeerCommand;
+use conclave_sfu::PeerCommand;
 
 use super::Machine;
 use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};

@@ -2,7 +2,7 @@
 //! and media workers it is one track.
 
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{Codec, PeerCommand};
+use conclave_sfu::{Codec, PeerCommand};
 use livekit_protocol::{AddTrackRequest, TrackInfo};
 
 use super::Machine;

@@ -4,7 +4,7 @@
 
 use conclave_model::event::TrackSummary;
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::PeerCommand;
+use conclave_sfu::PeerCommand;
 use livekit_protocol::{DataTrackInfo, PublishDataTrackRequest};
 
 use super::{Machine, unused_id};

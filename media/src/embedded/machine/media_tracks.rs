@@ -8,7 +8,7 @@
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{NewTrack, PeerCommand};
+use conclave_sfu::{NewTrack, PeerCommand};
 use livekit_protocol::{AddTrackRequest, TrackInfo};
 
 use super::{Machine, unused_id};

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conclave_model::participant::DataKind;
 use conclave_model::{ParticipantSid, Timestamp};
-use conclave_rtc::{Command, SentMessage, ServerMessage};
+use conclave_sfu::{Command, SentMessage, ServerMessage};
 
 use super::Machine;
 use crate::embedded::effect::Effect;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conclave_model::participant::ParticipantKind;
 use conclave_model::{Identity, ParticipantSid};
-use conclave_rtc::{Command, NewPeer, PeerCommand, PeerPermissions};
+use conclave_sfu::{Command, NewPeer, PeerCommand, PeerPermissions};
 use livekit_protocol::ParticipantInfo;
 use livekit_protocol::participant_info::State;
 

@@ -3,7 +3,7 @@
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::Track;
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::PeerCommand;
+use conclave_sfu::PeerCommand;
 
 use super::{Machine, unused_id};
 use crate::embedded::error::MachineError;

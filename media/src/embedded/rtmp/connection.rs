@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use conclave_model::ClientAddress;
 use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
-use conclave_rtc::{Codec, PeerEvent, SourcePacket};
+use conclave_sfu::{Codec, PeerEvent, SourcePacket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{self, timeout};

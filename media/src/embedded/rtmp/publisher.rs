@@ -3,7 +3,7 @@
 use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{
+use conclave_sfu::{
     Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium,
 };
 use livekit_protocol as proto;

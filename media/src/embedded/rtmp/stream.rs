@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use conclave_rtc::{SourcePacket, packetize};
+use conclave_sfu::{SourcePacket, packetize};
 
 use super::flv::{self, AudioTag, AvcParameters, Medium, VideoTag};
 use super::timeline::{MediaTime, Timeline};

@@ -1,6 +1,6 @@
 //! What a client says of its machine and its program, and the codecs that it does not send well.
 
-use conclave_rtc::{Codec, check_description, without_sent_codecs};
+use conclave_sfu::{Codec, check_description, without_sent_codecs};
 use livekit_protocol as proto;
 use proto::ClientInfo;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use conclave_model::event::Departure;
 use conclave_model::{ParticipantSid, Timestamp};
-use conclave_rtc::PeerEvent;
+use conclave_sfu::PeerEvent;
 use livekit_protocol as proto;
 use proto::leave_request::Action;
 use tokio::sync::mpsc;

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use conclave_model::{ClientAddress, ParticipantSid, Secret};
-use conclave_rtc::ConnectionMode;
+use conclave_sfu::ConnectionMode;
 use flate2::read::GzDecoder;
 use livekit_protocol as proto;
 use prost::Message;

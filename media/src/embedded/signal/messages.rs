@@ -6,7 +6,7 @@
 )]
 
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{Codec, CodecUse, ConnectionQuality, PeerQuality, Quality, Speaker};
+use conclave_sfu::{Codec, CodecUse, ConnectionQuality, PeerQuality, Quality, Speaker};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
 use proto::request_response::{Reason, Request};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use conclave_model::ParticipantSid;
-use conclave_rtc::{Event, PeerEvent, PeerQuality, RoomEvent, Speaker};
+use conclave_sfu::{Event, PeerEvent, PeerQuality, RoomEvent, Speaker};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use conclave_model::event::Departure;
 use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{ConnectionMode, NewPeer, PeerCommand};
+use conclave_sfu::{ConnectionMode, NewPeer, PeerCommand};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
 use proto::signal_response::Message;

@@ -7,7 +7,7 @@ use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{ClientAddress, NamespacedRoom, ParticipantSid, Secret, Timestamp};
-use conclave_rtc::{Command, PeerEvent, PeerSnapshot, Reply};
+use conclave_sfu::{Command, PeerEvent, PeerSnapshot, Reply};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 

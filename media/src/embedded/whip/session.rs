@@ -6,7 +6,7 @@ use conclave_model::Timestamp;
 use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_rtc::{
+use conclave_sfu::{
     ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium,
 };
 use livekit_protocol as proto;
@@ -89,8 +89,8 @@ const UNUSABLE: EncoderRefusal =
 
 /// Reads the tracks that an offer announces: at most one of each medium.
 pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
-    conclave_rtc::check_description(offer).map_err(|_| UNUSABLE)?;
-    let sections: Vec<_> = conclave_rtc::read_sections(offer)
+    conclave_sfu::check_description(offer).map_err(|_| UNUSABLE)?;
+    let sections: Vec<_> = conclave_sfu::read_sections(offer)
         .into_iter()
         .filter(|section| section.sends)
         .collect();

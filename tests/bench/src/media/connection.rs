@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use conclave_rtc::{DependencyDescriptor, dependency_extension};
+use conclave_sfu::{DependencyDescriptor, dependency_extension};
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
 use str0m::config::{CryptoProvider, DtlsCert};
 use str0m::format::{Codec, FormatParams, PayloadParams};

@@ -23,7 +23,7 @@ mod relay;
     clippy::unwrap_used,
     reason = "it is made for tests, which use more of it"
 )]
-#[path = "../../../../turn/tests/support/requests.rs"]
+#[path = "../../../../media/turn/tests/support/requests.rs"]
 pub mod requests;
 mod server;
 pub mod signalling;

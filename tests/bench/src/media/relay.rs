@@ -7,7 +7,7 @@
     clippy::expect_used,
     reason = "it is made for tests, which fail by panicking and use more of it"
 )]
-#[path = "../../../../turn/tests/support/client.rs"]
+#[path = "../../../../media/turn/tests/support/client.rs"]
 mod client;
 
 use std::io::{self, Read, Write};

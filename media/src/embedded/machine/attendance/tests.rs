@@ -4,7 +4,7 @@ use conclave_model::ParticipantSid;
 use conclave_model::egress::Layout;
 use conclave_model::event::Departure;
 use conclave_model::participant::TrackSource;
-use conclave_rtc::Command;
+use conclave_sfu::Command;
 use livekit_protocol::TrackInfo;
 
 use super::*;

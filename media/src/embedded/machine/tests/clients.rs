@@ -3,7 +3,7 @@
 use conclave_model::TrackSid;
 use conclave_model::event::Departure;
 use conclave_model::ingress::IngressStatus;
-use conclave_rtc::{Codec, Command, PeerCommand, ServerMessage};
+use conclave_sfu::{Codec, Command, PeerCommand, ServerMessage};
 use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! What the media worker reports.
 
 use conclave_model::event::Departure;
-use conclave_rtc::{FailureReason, PeerEvent, PeerQuality, Speaker};
+use conclave_sfu::{FailureReason, PeerEvent, PeerQuality, Speaker};
 use livekit_protocol as proto;
 use proto::DisconnectReason;
 use proto::leave_request::Action;

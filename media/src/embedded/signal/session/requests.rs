@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_model::event::Departure;
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{FailureReason, PeerCommand, Quality, TrackSettings};
+use conclave_sfu::{FailureReason, PeerCommand, Quality, TrackSettings};
 use livekit_protocol as proto;
 use proto::request_response::{Reason, Request};
 use proto::signal_request;
@@ -107,7 +107,7 @@ impl Session {
     fn describe(&self, context: &mut Context<'_>, command: PeerCommand) {
         let is_too_large = match &command {
             PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. } => {
-                conclave_rtc::check_description(sdp).is_err()
+                conclave_sfu::check_description(sdp).is_err()
             }
             _ => false,
         };

@@ -1,7 +1,7 @@
 //! A client that comes back with a new websocket, while its transports may still be alive.
 
 use conclave_model::event::Departure;
-use conclave_rtc::PeerCommand;
+use conclave_sfu::PeerCommand;
 use livekit_protocol as proto;
 use proto::DisconnectReason;
 use proto::leave_request::Action;

@@ -1,7 +1,7 @@
 //! What clients ask the server to simulate, to be tested: `simulateScenario` of LiveKit's SDKs. Permitted in development only.
 
 use conclave_model::event::Departure;
-use conclave_rtc::PeerCommand;
+use conclave_sfu::PeerCommand;
 use livekit_protocol as proto;
 use proto::DisconnectReason;
 use proto::leave_request::Action;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use conclave_model::participant::{DataKind, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{RoleName, Secret, TrackSid};
-use conclave_rtc::{
+use conclave_sfu::{
     Codec, Command, ConnectionQuality, FailureReason, PeerEvent, PeerQuality, Quality, Receivers,
     SentMessage, Speaker,
 };

@@ -1,7 +1,7 @@
 //! Sessions with the machine, as the driver runs them.
 
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
-use conclave_rtc::{Codec, Command, Quality};
+use conclave_sfu::{Codec, Command, Quality};
 
 use super::*;
 use crate::embedded::effect::Effect;

@@ -1,7 +1,7 @@
 //! Backup codecs of tracks.
 
 use conclave_model::role::PublishCodec;
-use conclave_rtc::{CodecUse, NewTrack, PeerCommand};
+use conclave_sfu::{CodecUse, NewTrack, PeerCommand};
 use proto::request_response::Reason;
 
 use super::*;

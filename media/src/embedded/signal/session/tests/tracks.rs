@@ -1,7 +1,7 @@
 //! Tracks: who may publish and receive them.
 
 use conclave_model::role::PublishCodec;
-use conclave_rtc::PeerCommand;
+use conclave_sfu::PeerCommand;
 
 use super::*;
 

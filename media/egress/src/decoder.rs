@@ -1,0 +1,223 @@
+//! Decoders of video: a process for each track, which keeps the timestamps.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_sfu::Codec;
+use parking_lot::{Condvar, Mutex};
+
+use crate::composite::{Picture, Shown};
+use crate::ffmpeg::Ffmpeg;
+use crate::matroska::{Block, Reader, Writer};
+use crate::places::Place;
+use crate::process::Process;
+use crate::rtp::{Frame, MAX_PIXELS};
+use crate::track_header::header;
+
+/// Frames that wait for a decoder.
+const QUEUE: usize = 128;
+/// The most address space of a decoder. One of the largest pictures takes half of it.
+const MEMORY: u64 = 1 << 30;
+/// Decoded pictures that wait for their time. With so many, the decoder waits, too.
+const PICTURES: usize = 64;
+/// How long a frame is waited for while the decoder makes no progress: it may take as long to start on a busy machine. One that the
+/// decoder refuses never comes.
+const STALLED: Duration = Duration::from_secs(5);
+/// How far times of decoded pictures are off: ffmpeg rounds them to milliseconds.
+const ROUNDING: Duration = Duration::from_millis(2);
+
+/// A decoder of a video, whose pictures are fitted into a size.
+pub struct VideoDecoder {
+    process: Process,
+    /// The size of the pictures.
+    pub size: (u32, u32),
+    /// The width and height of the video, if it has said them. Its shape is in the middle of the pictures.
+    source: Option<(u32, u32)>,
+    /// When the frames were captured whose pictures have not come, and when they were sent to the decoder.
+    pending: VecDeque<(Duration, Instant)>,
+    output: Arc<Output>,
+    _places: Vec<Place>,
+}
+
+/// What a decoder has made.
+#[derive(Default)]
+struct Output {
+    decoded: Mutex<Decoded>,
+    /// Notified when a picture was taken or none is wanted any more.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Decoded {
+    pictures: VecDeque<(Duration, Picture)>,
+    /// The capture time of the last picture, and when it came.
+    last: Option<(Duration, Instant)>,
+    is_closed: bool,
+}
+
+impl Output {
+    /// Adds a picture, once there is room for it.
+    fn push(&self, at: Duration, picture: Option<Picture>) {
+        let mut decoded = self.decoded.lock();
+        decoded.last = Some((at, Instant::now()));
+        self.changed.wait_while(&mut decoded, |decoded| {
+            decoded.pictures.len() >= PICTURES && !decoded.is_closed
+        });
+        decoded
+            .pictures
+            .extend(picture.map(|picture| (at, picture)));
+    }
+}
+
+impl VideoDecoder {
+    /// Starts with a key frame; `None` if the frame is none.
+    ///
+    /// # Errors
+    /// ffmpeg cannot be started.
+    pub fn start(
+        ffmpeg: &Ffmpeg,
+        (codec, first): (Codec, &Frame),
+        size: (u32, u32),
+        places: Vec<Place>,
+    ) -> Result<Option<Self>, String> {
+        let Some(track) = header(codec, first).filter(|_| first.is_key) else {
+            return Ok(None);
+        };
+        let (width, height) = size;
+        let fit = format!(
+            "scale={width}:{height}:force_original_aspect_ratio=decrease:flags=bilinear,\
+             pad={width}:{height}:(ow-iw)/2:(oh-ih)/2:black,setsar=1,format=yuv420p"
+        );
+        let mut command = decoding(ffmpeg, codec);
+        command
+            .args(ffmpeg.keep_timestamps())
+            .args(["-enc_time_base", "-1", "-vf", &fit]);
+        command.args(["-c:v", "rawvideo", "-allow_raw_vfw", "1"]);
+        let output = Arc::<Output>::default();
+        let decoded = Arc::clone(&output);
+        let process = start(command, move |block| {
+            decoded.push(block.at, Picture::from_planes(width, height, block.data));
+        })?;
+        process
+            .try_send(Writer::header(&[track]))
+            .map_err(|_| "the decoder does not read".to_owned())?;
+        let (source, pending) = (first.dimensions, VecDeque::new());
+        Ok(Some(Self {
+            process,
+            size,
+            source,
+            pending,
+            output,
+            _places: places,
+        }))
+    }
+
+    /// Decodes a frame that arrived at this moment. Returns whether the decoder works.
+    pub fn push(&mut self, frame: &Frame, arrived: Instant) -> bool {
+        self.source = frame.dimensions.or(self.source);
+        self.pending.push_back((frame.at, arrived));
+        self.process
+            .try_send(Writer::frame(1, frame.at, frame.is_key, &frame.data))
+            .is_ok()
+    }
+
+    /// Returns when the next frame was captured whose picture is still to come; `None` if there is none, or the decoder has stalled.
+    pub fn awaited(&mut self, now: Instant) -> Option<Duration> {
+        let last = self.output.decoded.lock().last;
+        if let Some((decoded, _)) = last {
+            // Those before it have no picture of their own.
+            let is_done = |(at, _): &(Duration, Instant)| *at <= decoded + ROUNDING;
+            while self.pending.front().is_some_and(is_done) {
+                self.pending.pop_front();
+            }
+        }
+        let (at, sent) = *self.pending.front()?;
+        let progress = last.map_or(sent, |(_, came)| came.max(sent));
+        (now.saturating_duration_since(progress) < STALLED).then_some(at)
+    }
+
+    /// Returns the number of frames whose pictures have not come.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Returns the newest picture that was captured up to a moment, and forgets it and those before it.
+    pub fn take_picture(&self, until: Duration) -> Option<Shown> {
+        let mut decoded = self.output.decoded.lock();
+        let mut newest = None;
+        while decoded.pictures.front().is_some_and(|(at, _)| *at <= until) {
+            newest = decoded.pictures.pop_front().map(|(_, picture)| picture);
+        }
+        drop(decoded);
+        self.output.changed.notify_all();
+        newest.map(|picture| Shown::new(picture, self.source))
+    }
+
+    /// Shows a picture at a moment, as if it had been decoded.
+    #[cfg(test)]
+    pub fn show(&self, at: Duration, picture: Picture) {
+        self.output.push(at, Some(picture));
+    }
+
+    /// Returns whether the decoder has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.ended().is_some()
+    }
+}
+
+impl Drop for VideoDecoder {
+    fn drop(&mut self) {
+        self.output.decoded.lock().is_closed = true;
+        self.output.changed.notify_all();
+    }
+}
+
+/// Returns a command that decodes the track in Matroska of its input as soon as it arrives.
+fn decoding(ffmpeg: &Ffmpeg, codec: Codec) -> Command {
+    let mut command = ffmpeg.command();
+    if codec == Codec::Vp9 {
+        // ffmpeg's own decoder returns the frames of all spatial layers, this one only those of the best.
+        command.args(["-c:v", "libvpx-vp9"]);
+    }
+    // The first frame is enough to begin.
+    command.args(["-flags", "low_delay", "-fpsprobesize", "0"]);
+    command.args([
+        "-max_pixels",
+        &MAX_PIXELS.to_string(),
+        "-threads",
+        "1",
+        "-copyts",
+        "-f",
+        "matroska",
+        "-i",
+        "pipe:0",
+        "-map",
+        "0",
+    ]);
+    command
+}
+
+fn start(
+    mut command: Command,
+    mut on_block: impl FnMut(Block) + Send + 'static,
+) -> Result<Process, String> {
+    // A cluster for each frame, so that none waits for the next one.
+    command.args([
+        "-f",
+        "matroska",
+        "-live",
+        "1",
+        "-cluster_size_limit",
+        "1",
+        "-cluster_time_limit",
+        "0",
+    ]);
+    command.args(["-flush_packets", "1", "pipe:1"]);
+    let mut reader = Reader::default();
+    let on_output =
+        Box::new(move |bytes: &[u8]| reader.push(bytes).into_iter().for_each(&mut on_block));
+    Process::start_within(command, Some(MEMORY), QUEUE, Some(on_output))
+        .map_err(|error| format!("ffmpeg cannot be started: {error}"))
+}

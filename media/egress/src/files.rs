@@ -1,0 +1,411 @@
+//! Names and formats of recorded files.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use conclave_model::ProjectId;
+use conclave_model::filepath::{FilePath, LONGEST_NAME};
+use conclave_sfu::Codec;
+
+/// How many names are tried for a file that exists.
+const NAMES: u32 = 10_000;
+
+/// The modes of recorded files and of their directories: others than the server's user and group do not read them.
+const FILE_MODE: u32 = 0o640;
+const DIRECTORY_MODE: u32 = 0o750;
+/// The end of the name of a copy that is being made.
+const UNFINISHED: &str = ".unfinished";
+
+/// Why no file was created.
+#[derive(Debug, thiserror::Error)]
+pub enum ReserveError {
+    /// No file can have the path: a component of it is a file, or it is too long.
+    #[error("no file can have this path: a component of it is a file, or a name in it is too long")]
+    Path,
+    /// The directory of recordings cannot be used.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// The format of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Container {
+    /// MPEG-4: H.264 and AAC.
+    Mp4,
+    /// WebM: VP8 and Opus.
+    Webm,
+    /// Ogg: Opus alone.
+    Ogg,
+    /// Matroska, which takes every codec.
+    Matroska,
+}
+
+/// What a file contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// A track as it is.
+    Track(Codec),
+    /// Composed video, with or without audio.
+    Video,
+    /// Mixed audio alone.
+    Audio,
+}
+
+/// A file that was created empty for a recording.
+#[derive(Debug)]
+pub struct ReservedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its path within the directory of the project.
+    pub filepath: FilePath,
+    /// The container that the file is written in.
+    pub container: Container,
+}
+
+impl Container {
+    /// Returns the name by which ffmpeg knows the format.
+    pub const fn format(self) -> &'static str {
+        match self {
+            Self::Mp4 => "mp4",
+            Self::Webm => "webm",
+            Self::Ogg => "ogg",
+            Self::Matroska => "matroska",
+        }
+    }
+
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Mp4 => "mp4",
+            Self::Webm => "webm",
+            Self::Ogg => "ogg",
+            Self::Matroska => "mkv",
+        }
+    }
+
+    fn from_extension(extension: &str) -> Option<Self> {
+        match extension.to_ascii_lowercase().as_str() {
+            "mp4" | "m4a" | "m4v" => Some(Self::Mp4),
+            "webm" => Some(Self::Webm),
+            "ogg" | "oga" | "opus" => Some(Self::Ogg),
+            "mkv" | "mka" => Some(Self::Matroska),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the format can have a content.
+    fn can_have(self, content: Content) -> bool {
+        match (self, content) {
+            (Self::Matroska, _) | (_, Content::Audio | Content::Track(Codec::Opus)) => true,
+            (Self::Mp4, content) => content != Content::Track(Codec::Vp8),
+            (Self::Webm, content) => !matches!(content, Content::Track(Codec::H264 | Codec::H265)),
+            (Self::Ogg, Content::Track(_) | Content::Video) => false,
+        }
+    }
+
+    const fn default_for(content: Content) -> Self {
+        match content {
+            Content::Track(Codec::Vp8 | Codec::Vp9 | Codec::Av1) => Self::Webm,
+            Content::Track(Codec::H264 | Codec::H265) | Content::Video => Self::Mp4,
+            Content::Track(Codec::Opus) | Content::Audio => Self::Ogg,
+        }
+    }
+}
+
+/// Returns the format that the extension names, if it can have the content, and otherwise the usual one with its extension in
+/// place of a known one that does not fit, or behind the name.
+fn choose(path: &FilePath, content: Content) -> (String, String, Container) {
+    let (stem, extension) = path.split_extension();
+    let named = extension.and_then(Container::from_extension);
+    match (named, extension) {
+        (Some(container), Some(extension)) if container.can_have(content) => {
+            (stem.to_owned(), extension.to_owned(), container)
+        }
+        _ => {
+            let container = Container::default_for(content);
+            let stem = if named.is_some() { stem } else { path.as_str() };
+            (stem.to_owned(), container.extension().to_owned(), container)
+        }
+    }
+}
+
+/// Returns the format of a recording with this path.
+pub fn container(filepath: &FilePath, content: Content) -> Container {
+    choose(filepath, content).2
+}
+
+/// Creates an empty file for a recording. The name of a file that exists, or one that is taken, is never used: `-2`, `-3` and so on are
+/// put before the extension.
+///
+/// # Errors
+/// The directory or the file cannot be created.
+pub fn reserve(
+    recordings: &Path,
+    project: &ProjectId,
+    (filepath, taken): (&FilePath, &[FilePath]),
+    content: Content,
+) -> Result<ReservedFile, ReserveError> {
+    let (stem, extension, container) = choose(filepath, content);
+    let root = recordings.join(project.as_str());
+    create_directory(&root)?;
+    for number in 1..=NAMES {
+        let suffix = if number == 1 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        let end = format!("{suffix}.{extension}");
+        let filepath: FilePath = format!("{}{end}", shortened(&stem, end.len()))
+            .parse()
+            .map_err(io::Error::other)?;
+        if taken.contains(&filepath) {
+            continue;
+        }
+        let path = root.join(filepath.as_str());
+        // The directory of the project exists, so what is wrong is what was asked for.
+        path.parent()
+            .map_or(Ok(()), create_directory)
+            .map_err(of_path)?;
+        match create_new(&path) {
+            Ok(_) => {
+                return Ok(ReservedFile {
+                    path,
+                    filepath,
+                    container,
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(of_path(error)),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "too many files of this name exist",
+    )
+    .into())
+}
+
+/// Cuts the name at the end of a path, so that there is room for an end of this length.
+fn shortened(stem: &str, end: usize) -> &str {
+    let name = stem.rfind('/').map_or(0, |slash| slash + 1);
+    let mut length = stem.len().min(name + LONGEST_NAME.saturating_sub(end));
+    while !stem.is_char_boundary(length) {
+        length -= 1;
+    }
+    &stem[..length]
+}
+
+fn of_path(error: io::Error) -> ReserveError {
+    use io::ErrorKind::{AlreadyExists, InvalidFilename, NotADirectory};
+    match error.kind() {
+        // Of a directory: a file has its name.
+        AlreadyExists | NotADirectory | InvalidFilename => ReserveError::Path,
+        _ => error.into(),
+    }
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(DIRECTORY_MODE)
+        .create(path)
+}
+
+/// Creates an empty file, which ffmpeg writes.
+///
+/// # Errors
+/// It exists, or cannot be created.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
+}
+
+/// Returns the path of the copy that is made when a recording ends.
+pub fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    if name.len() + UNFINISHED.len() > LONGEST_NAME {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        name = format!("{:016x}", hasher.finish()).into();
+    }
+    name.push(UNFINISHED);
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn reserved(directory: &Path, filepath: &str, content: Content) -> (String, Container) {
+        reserved_beside(directory, filepath, &[], content)
+    }
+
+    fn reserved_beside(
+        directory: &Path,
+        filepath: &str,
+        taken: &[FilePath],
+        content: Content,
+    ) -> (String, Container) {
+        let project = "prj_0123456789ab".parse().unwrap();
+        let file = reserve(
+            directory,
+            &project,
+            (&filepath.parse().unwrap(), taken),
+            content,
+        )
+        .unwrap();
+        assert!(file.path.starts_with(directory.join("prj_0123456789ab")) && file.path.exists());
+        (file.filepath.to_string(), file.container)
+    }
+
+    #[test]
+    fn an_existing_file_is_never_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = [(); 3].map(|()| reserved(directory.path(), "a.b/c.mp4", Content::Video).0);
+        assert_eq!(names, ["a.b/c.mp4", "a.b/c-2.mp4", "a.b/c-3.mp4"]);
+    }
+
+    #[test]
+    fn a_taken_name_is_never_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let taken = ["a.mp4", "a-3.mp4"].map(|name| name.parse().unwrap());
+        let names =
+            [(); 2].map(|()| reserved_beside(directory.path(), "a.mp4", &taken, Content::Video).0);
+        assert_eq!(names, ["a-2.mp4", "a-4.mp4"]);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_where_a_number_or_an_extension_would_not_fit() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = format!("a/{}.mp4", "x".repeat(LONGEST_NAME - 4));
+        for expected in [
+            name.clone(),
+            format!("a/{}-2.mp4", "x".repeat(LONGEST_NAME - 6)),
+        ] {
+            assert_eq!(
+                reserved(directory.path(), &name, Content::Video).0,
+                expected
+            );
+        }
+        let umlauts = "ü".repeat(LONGEST_NAME / 2);
+        let expected = format!("{}.mp4", "ü".repeat(LONGEST_NAME / 2 - 2));
+        assert_eq!(
+            reserved(directory.path(), &umlauts, Content::Video).0,
+            expected
+        );
+        let copy = unfinished(&directory.path().join(&name[2..]));
+        fs::write(&copy, "").unwrap();
+        assert_ne!(copy, unfinished(&directory.path().join(&expected)));
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let project = "prj_0123456789ab".parse().unwrap();
+        reserved(directory.path(), "a/b.mp4", Content::Video);
+        for below in ["a/b.mp4/c.mp4", "a/b.mp4/c/d.mp4"] {
+            let refused = reserve(
+                directory.path(),
+                &project,
+                (&below.parse().unwrap(), &[]),
+                Content::Video,
+            );
+            assert!(matches!(refused, Err(ReserveError::Path)), "{refused:?}");
+        }
+        // The directory of recordings is no matter of the client.
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = reserve(
+            &file,
+            &project,
+            (&"a.mp4".parse().unwrap(), &[]),
+            Content::Video,
+        );
+        assert!(matches!(refused, Err(ReserveError::Io(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn other_users_read_no_recording() {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, _) = reserved(directory.path(), "a/b.mp4", Content::Video);
+        let mut path = directory.path().join("prj_0123456789ab").join(name);
+        while path != directory.path() {
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o007,
+                0,
+                "{}",
+                path.display()
+            );
+            path.pop();
+        }
+    }
+
+    #[test]
+    fn the_extension_names_the_format_if_that_can_have_the_content() {
+        let directory = tempfile::tempdir().unwrap();
+        for (filepath, content, expected, container) in [
+            ("a.webm", Content::Video, "a.webm", Container::Webm),
+            ("b.ogg", Content::Video, "b.mp4", Container::Mp4),
+            (
+                "c.mp4",
+                Content::Track(Codec::Vp8),
+                "c.webm",
+                Container::Webm,
+            ),
+            (
+                "d.mp4",
+                Content::Track(Codec::H264),
+                "d.mp4",
+                Container::Mp4,
+            ),
+            (
+                "e.webm",
+                Content::Track(Codec::H264),
+                "e.mp4",
+                Container::Mp4,
+            ),
+            ("e", Content::Track(Codec::Av1), "e.webm", Container::Webm),
+            (
+                "h.webm",
+                Content::Track(Codec::H265),
+                "h.mp4",
+                Container::Mp4,
+            ),
+            ("i.mp4", Content::Track(Codec::Vp9), "i.mp4", Container::Mp4),
+            (
+                "f.mp4",
+                Content::Track(Codec::Opus),
+                "f.mp4",
+                Container::Mp4,
+            ),
+            ("g", Content::Audio, "g.ogg", Container::Ogg),
+            (".hidden", Content::Video, ".hidden.mp4", Container::Mp4),
+            (
+                "2.November",
+                Content::Video,
+                "2.November.mp4",
+                Container::Mp4,
+            ),
+            (
+                "x/i.MKV",
+                Content::Track(Codec::Vp8),
+                "x/i.MKV",
+                Container::Matroska,
+            ),
+        ] {
+            assert_eq!(
+                reserved(directory.path(), filepath, content),
+                (expected.into(), container),
+                "{filepath}"
+            );
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The frames of one track.
+
+use std::time::{Duration, Instant};
+
+use conclave_sfu::{Codec, RecordedPacket};
+
+use super::assembly::Assembly;
+use super::clock::{PublisherClock, TrackClock};
+use super::picture_size::{Announced, announced};
+use super::reorder::Reorder;
+
+/// The largest frame, in bytes: far more than a key frame of the largest picture has.
+const MAX_FRAME: usize = 8 * 1024 * 1024;
+
+/// A frame of a track: of video all of one picture, of audio one packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// When it was captured, since the start of the egress. It never goes back within a track.
+    pub at: Duration,
+    /// Whether a decoder can start with it.
+    pub is_key: bool,
+    /// The frame as containers have it: of H.264 and H.265, NAL units behind their sizes in four bytes.
+    pub data: Vec<u8>,
+    /// The size in pixels, if the frame announces it.
+    pub dimensions: Option<(u32, u32)>,
+}
+
+/// Makes the frames of a track from its packets. After a loss, video goes on at its next key frame.
+#[derive(Debug)]
+pub struct TrackReader {
+    codec: Codec,
+    /// The start of the egress.
+    start: Instant,
+    reorder: Reorder,
+    clock: TrackClock,
+    /// The frame that is being received.
+    open: Option<OpenFrame>,
+    assembly: Assembly,
+    /// Whether frames are dropped until a key frame.
+    awaits_key_frame: bool,
+    /// Frames that were lost.
+    pub lost: u64,
+    /// Whether a frame was refused because a decoder would take too much memory for its pictures.
+    is_too_large: bool,
+    last: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct OpenFrame {
+    timestamp: u32,
+    at: i64,
+    is_key: bool,
+    is_damaged: bool,
+}
+
+impl TrackReader {
+    /// Starts with the codec of the first packet. `start` is the start of the egress.
+    pub fn new(codec: Codec, start: Instant) -> Self {
+        Self {
+            codec,
+            start,
+            reorder: Reorder::default(),
+            clock: TrackClock::new(codec.clock_rate().into()),
+            open: None,
+            assembly: Assembly::new(codec),
+            awaits_key_frame: codec != Codec::Opus,
+            lost: 0,
+            is_too_large: false,
+            last: None,
+        }
+    }
+
+    /// Returns whether a key frame has to be requested.
+    pub const fn needs_key_frame(&self) -> bool {
+        self.awaits_key_frame
+    }
+
+    /// Returns whether pictures were too large since the last call.
+    pub fn take_too_large(&mut self) -> bool {
+        std::mem::take(&mut self.is_too_large)
+    }
+
+    /// Takes a packet, and returns the frames that it completes.
+    pub fn push(&mut self, packet: RecordedPacket, publisher: &mut PublisherClock) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for ordered in self.reorder.push(packet) {
+            let arrived = self.micros_since_start(ordered.packet.arrived);
+            let at = self.clock.time(&ordered.packet, arrived, publisher);
+            if self.codec == Codec::Opus {
+                frames.extend(self.complete(at, true, ordered.packet.payload.to_vec()));
+            } else {
+                if ordered.is_after_gap {
+                    self.note_loss();
+                }
+                frames.extend(self.push_video(&ordered.packet, at));
+            }
+        }
+        frames
+    }
+
+    fn micros_since_start(&self, arrived: Instant) -> i64 {
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        match arrived.checked_duration_since(self.start) {
+            Some(after) => micros(after),
+            None => -micros(self.start.saturating_duration_since(arrived)),
+        }
+    }
+
+    fn note_loss(&mut self) {
+        self.lost += u64::from(self.open.is_some());
+        self.open = None;
+        self.assembly.take();
+        self.awaits_key_frame = true;
+    }
+
+    fn push_video(
+        &mut self,
+        packet: &RecordedPacket,
+        at: i64,
+    ) -> impl Iterator<Item = Frame> + use<> {
+        // Without its marker, a frame ends where the next one begins.
+        let before = self.open.take_if(|open| open.timestamp != packet.timestamp);
+        let ended = before.and_then(|open| self.end(open));
+        let open = self.open.get_or_insert(OpenFrame {
+            timestamp: packet.timestamp,
+            at,
+            is_key: false,
+            is_damaged: false,
+        });
+        open.is_key |= packet.is_entry_point;
+        let fits = self.assembly.bytes() + packet.payload.len() <= MAX_FRAME;
+        open.is_damaged |= !fits || !self.assembly.push(&packet.payload);
+        let completed = self
+            .open
+            .take_if(|_| packet.is_marked)
+            .and_then(|open| self.end(open));
+        ended.into_iter().chain(completed)
+    }
+
+    /// Ends a frame of video.
+    fn end(&mut self, open: OpenFrame) -> Option<Frame> {
+        let data = self.assembly.take();
+        if open.is_damaged || data.is_empty() {
+            self.lost += 1;
+            self.awaits_key_frame = true;
+        }
+        self.awaits_key_frame &= !open.is_key || open.is_damaged;
+        if self.awaits_key_frame {
+            return None;
+        }
+        self.complete(open.at, open.is_key, data)
+    }
+
+    /// Returns a frame. What was captured before the start belongs to the start.
+    fn complete(&mut self, at: i64, is_key: bool, data: Vec<u8>) -> Option<Frame> {
+        let at = Duration::from_micros(at.max(0).unsigned_abs());
+        let at = self.last.map_or(at, |last| at.max(last));
+        self.last = Some(at);
+        let dimensions = match announced(self.codec, &data) {
+            Announced::Nothing => None,
+            Announced::Size(width, height) => Some((width, height)),
+            Announced::Refused => {
+                self.lost += 1;
+                (self.awaits_key_frame, self.is_too_large) = (true, true);
+                return None;
+            }
+        };
+        (!data.is_empty()).then_some(Frame {
+            at,
+            is_key,
+            data,
+            dimensions,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A camera that sends frames of two packets, each 33 ms after the one before.
+    struct Camera {
+        start: Instant,
+        sequence: u64,
+        frames: u32,
+    }
+
+    impl Camera {
+        fn frame(&mut self, is_key: bool) -> [RecordedPacket; 2] {
+            self.frames += 1;
+            let arrived = self.start + Duration::from_millis(33) * self.frames;
+            [0x10_u8, 0x00].map(|descriptor| {
+                self.sequence += 1;
+                RecordedPacket {
+                    track: "TR_1".parse().unwrap(),
+                    layer: 0,
+                    codec: Codec::Vp8,
+                    sequence: self.sequence,
+                    timestamp: self.frames * 2_970,
+                    is_marked: descriptor == 0,
+                    is_entry_point: is_key && descriptor == 0x10,
+                    payload: Arc::from([
+                        descriptor,
+                        u8::from(!is_key),
+                        self.frames.to_le_bytes()[0],
+                    ]),
+                    arrived,
+                    report: None,
+                }
+            })
+        }
+    }
+
+    fn read(
+        reader: &mut TrackReader,
+        packets: impl IntoIterator<Item = RecordedPacket>,
+    ) -> Vec<(u128, bool)> {
+        let mut publisher = PublisherClock::default();
+        let frames = packets
+            .into_iter()
+            .flat_map(|packet| reader.push(packet, &mut publisher));
+        frames
+            .map(|frame| (frame.at.as_millis(), frame.is_key))
+            .collect()
+    }
+
+    #[test]
+    fn frames_are_whole_and_in_order_although_packets_are_not() {
+        let mut camera = Camera {
+            start: Instant::now(),
+            sequence: 100,
+            frames: 0,
+        };
+        let mut reader = TrackReader::new(Codec::Vp8, camera.start);
+        let [a, b] = camera.frame(true);
+        let [c, d] = camera.frame(false);
+        assert_eq!(
+            read(&mut reader, [a, d.clone(), c, b, d]),
+            [(33, true), (66, false)]
+        );
+        assert!(!reader.needs_key_frame());
+    }
+
+    #[test]
+    fn after_a_loss_frames_are_dropped_until_a_key_frame() {
+        let mut camera = Camera {
+            start: Instant::now(),
+            sequence: 100,
+            frames: 0,
+        };
+        let mut reader = TrackReader::new(Codec::Vp8, camera.start);
+        read(&mut reader, camera.frame(true));
+        let [_, end] = camera.frame(false);
+        let mut packets = vec![end];
+        for _ in 0..12 {
+            packets.extend(camera.frame(false));
+        }
+        assert!(read(&mut reader, packets).is_empty() && reader.needs_key_frame());
+        let after = camera.frame(true);
+        assert_eq!(read(&mut reader, after).len(), 1);
+        assert!(!reader.needs_key_frame());
+    }
+}

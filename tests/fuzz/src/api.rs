@@ -1,0 +1,481 @@
+//! The app in this process, and what its own description says about a request and its response.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use conclave_model::ErrorCode;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+/// After so many requests the app is a new one: the clock stands still, and the rate limit of the tests is 100,000.
+const REQUESTS_OF_AN_APP: u32 = 90_000;
+
+/// The description, as `tests/api` checks it in.
+const DESCRIPTION: &str = include_str!("../../data/openapi.json");
+
+/// Errors of the server as a whole, which no operation lists.
+const GLOBAL: [&str; 7] = [
+    "origin_rejected",
+    "request_timeout",
+    "payload_too_large",
+    "unsupported_media_type",
+    "idempotency_key_reuse",
+    "not_found",
+    "method_not_allowed",
+];
+
+/// An operation and the compiled schemas of what it reads and returns.
+pub struct Operation {
+    pub id: String,
+    pub method: String,
+    pub path: String,
+    pub example: Option<Value>,
+    /// The schema of its body; `None` if it takes none.
+    body: Option<Validator>,
+    /// The schema of each path parameter, in the order of the path.
+    parameters: Vec<Validator>,
+    /// The schemas of successful responses that have a body, and all codes of errors.
+    responses: Vec<(u16, Validator)>,
+    codes: Vec<(u16, String)>,
+}
+
+/// A response as it was received.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub is_json: bool,
+    pub body: Vec<u8>,
+}
+
+/// A running app with a room, a participant and a code in it, and a connection to it.
+pub struct Api {
+    pub operations: Vec<Operation>,
+    pub words: Vec<String>,
+    running: Option<Running>,
+}
+
+struct Running {
+    app: TestApp,
+    template: String,
+    code: String,
+    connection: Option<BufReader<TcpStream>>,
+    requests: u32,
+}
+
+impl Api {
+    /// Reads the description. The app starts at the first request.
+    #[must_use]
+    pub fn new() -> Self {
+        let document: Value = serde_json::from_str(DESCRIPTION).unwrap();
+        Self {
+            operations: operations(&document),
+            words: words(&document),
+            running: None,
+        }
+    }
+
+    /// The operation with an id.
+    #[must_use]
+    pub fn operation(&self, id: &str) -> Option<&Operation> {
+        self.operations.iter().find(|operation| operation.id == id)
+    }
+
+    /// The operation that a path without a query belongs to.
+    fn operation_of(&self, method: &str, path: &str) -> Option<&Operation> {
+        let fits = |known: &str| {
+            let same = |(known, own): (&str, &str)| {
+                if known.starts_with('{') {
+                    !own.is_empty()
+                } else {
+                    known == own
+                }
+            };
+            known.split('/').count() == path.split('/').count()
+                && known.split('/').zip(path.split('/')).all(same)
+        };
+        self.operations
+            .iter()
+            .find(|operation| operation.method == method && fits(&operation.path))
+    }
+
+    /// The path of an operation with parameters that exist.
+    pub fn path(&mut self, operation: &str) -> String {
+        let path = self.operation(operation).unwrap().path.clone();
+        self.running().path(&path)
+    }
+
+    fn running(&mut self) -> &mut Running {
+        if self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.requests >= REQUESTS_OF_AN_APP)
+        {
+            self.running = None;
+        }
+        self.running.get_or_insert_with(Running::start)
+    }
+
+    /// Sends a request with a JSON body, and fails unless the response is one that the description allows.
+    pub fn send(&mut self, method: &str, target: &[u8], body: &[u8]) -> Response {
+        let response = self.running().send(method, target, body);
+        let text = String::from_utf8_lossy(target).into_owned();
+        let path = text.split(['?', '#']).next().unwrap();
+        match self.operation_of(method, path) {
+            Some(operation) => operation.check(path, body, &response),
+            None => check_error(&response, |_| true),
+        }
+        response
+    }
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Running {
+    fn start() -> Self {
+        let app = TestApp::start();
+        app.post("/v1/rooms")
+            .json(json!({"name": "standup", "empty_timeout_seconds": 86_400}))
+            .send()
+            .expect(201);
+        app.join("standup", "alice", "host");
+        let templates = app.get("/v1/templates").send().expect(200);
+        let template = templates["templates"][0]["id"].as_str().unwrap().to_owned();
+        let code = app
+            .post("/v1/rooms/standup/codes")
+            .json(json!({"role": "host"}))
+            .send()
+            .expect(201);
+        let code = code["code"].as_str().unwrap().to_owned();
+        Self {
+            app,
+            template,
+            code,
+            connection: None,
+            requests: 0,
+        }
+    }
+
+    fn path(&self, path: &str) -> String {
+        let mut before = "";
+        let segments = path.split('/').map(|segment| {
+            let concrete = match (before, segment.starts_with('{')) {
+                (_, false) => segment,
+                ("rooms", _) => "standup",
+                ("participants", _) => "alice",
+                ("roles" | "destinations", _) => "host",
+                ("templates", _) => &self.template,
+                ("codes", _) => &self.code,
+                ("recordings" | "broadcasts" | "ingress", _) => "EG_unknown",
+                _ => "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21",
+            };
+            before = segment;
+            concrete
+        });
+        segments.collect::<Vec<_>>().join("/")
+    }
+
+    /// Sends a request and reads the response. A connection that the server has closed is opened again.
+    fn send(&mut self, method: &str, target: &[u8], body: &[u8]) -> Response {
+        self.requests += 1;
+        let head = format!(
+            " HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            self.app.key,
+            body.len()
+        );
+        let request = [method.as_bytes(), b" ", target, head.as_bytes(), body].concat();
+        for _ in 0..2 {
+            let is_new = self.connection.is_none();
+            match self.exchange(&request) {
+                Some(response) => return response,
+                None => assert!(
+                    !is_new,
+                    "no response to {}",
+                    String::from_utf8_lossy(&request)
+                ),
+            }
+        }
+        panic!("no response to {}", String::from_utf8_lossy(&request));
+    }
+
+    /// `None` if the connection ends before a response.
+    fn exchange(&mut self, request: &[u8]) -> Option<Response> {
+        let address = self.app.api.strip_prefix("http://").unwrap();
+        let mut connection = self.connection.take().unwrap_or_else(|| connect(address));
+        connection.get_mut().write_all(request).ok()?;
+        let (response, keeps) = read(&mut connection)?;
+        self.connection = keeps.then_some(connection);
+        Some(response)
+    }
+}
+
+fn connect(address: &str) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    BufReader::new(stream)
+}
+
+/// Reads a response, and whether the connection stays open.
+fn read(connection: &mut BufReader<TcpStream>) -> Option<(Response, bool)> {
+    let mut line = String::new();
+    connection
+        .read_line(&mut line)
+        .ok()
+        .filter(|length| *length > 0)?;
+    let status = line
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .expect("a status line");
+    let (mut length, mut is_json, mut keeps) = (0, false, true);
+    loop {
+        line.clear();
+        connection
+            .read_line(&mut line)
+            .ok()
+            .filter(|length| *length > 0)?;
+        let header = line.trim_end().to_ascii_lowercase();
+        let Some((name, value)) = header.split_once(": ") else {
+            break;
+        };
+        match name {
+            "content-length" => length = value.parse().unwrap(),
+            "content-type" => is_json = value.starts_with("application/json"),
+            "connection" => keeps = value != "close",
+            "transfer-encoding" => panic!("no response of the API is chunked"),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    connection.read_exact(&mut body).ok()?;
+    Some((
+        Response {
+            status,
+            is_json,
+            body,
+        },
+        keeps,
+    ))
+}
+
+impl Response {
+    /// The body as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    fn text(&self) -> String {
+        format!("{} {}", self.status, String::from_utf8_lossy(&self.body))
+    }
+}
+
+impl Operation {
+    /// Fails unless the description allows the response, and what was accepted.
+    fn check(&self, path: &str, body: &[u8], response: &Response) {
+        if response.status >= 300 {
+            let listed = |code: &str| {
+                self.codes
+                    .iter()
+                    .any(|known| (known.0, known.1.as_str()) == (response.status, code))
+            };
+            return check_error(response, listed);
+        }
+        let values = self
+            .path
+            .split('/')
+            .zip(path.split('/'))
+            .filter(|(known, _)| known.starts_with('{'));
+        for ((name, value), schema) in values.zip(&self.parameters) {
+            let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy();
+            assert!(
+                schema.is_valid(&json!(value)),
+                "{} accepts {value:?} as {name}",
+                self.id
+            );
+        }
+        if let Some(schema) = &self.body {
+            let accepted = if body.trim_ascii().is_empty() {
+                json!({})
+            } else {
+                serde_json::from_slice(body).unwrap()
+            };
+            let errors: Vec<_> = schema
+                .iter_errors(&accepted)
+                .map(|error| error.to_string())
+                .collect();
+            assert!(
+                errors.is_empty(),
+                "{} accepts {accepted}, which its schema does not: {errors:#?}",
+                self.id
+            );
+        }
+        if let Some((_, schema)) = self
+            .responses
+            .iter()
+            .find(|(status, _)| *status == response.status)
+        {
+            let errors: Vec<_> = schema
+                .iter_errors(&response.json())
+                .map(|error| error.to_string())
+                .collect();
+            assert!(
+                errors.is_empty(),
+                "{} answers {}: {errors:#?}",
+                self.id,
+                response.text()
+            );
+        } else {
+            assert!(
+                response.body.is_empty(),
+                "{} answers {}",
+                self.id,
+                response.text()
+            );
+        }
+    }
+}
+
+/// Fails unless an unsuccessful response has the envelope of errors, with a code of its status that is listed or global.
+fn check_error(response: &Response, is_listed: impl Fn(&str) -> bool) {
+    assert!(response.status < 500, "{}", response.text());
+    if response.status < 400 || !response.is_json {
+        // A request that is no HTTP has no operation and no envelope; /openapi.json and the like are no operations.
+        assert!(
+            response.status < 300 || response.body.is_empty(),
+            "{}",
+            response.text()
+        );
+        return;
+    }
+    let body = response.json();
+    let code = body["error"]["code"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{}", response.text()));
+    let known: ErrorCode = code
+        .parse()
+        .unwrap_or_else(|_| panic!("{}", response.text()));
+    assert_eq!(known.status(), response.status, "{}", response.text());
+    assert!(
+        body["error"]["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty()),
+        "{}",
+        response.text()
+    );
+    assert!(
+        is_listed(code) || GLOBAL.contains(&code),
+        "not described: {}",
+        response.text()
+    );
+}
+
+fn operations(document: &Value) -> Vec<Operation> {
+    let paths = document["paths"].as_object().unwrap();
+    let described = paths.iter().flat_map(|(path, methods)| {
+        methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(move |(method, described)| (path, method, described))
+    });
+    let operation = |(path, method, described): (&String, &String, &Value)| {
+        let content = |of: &Value| of["content"]["application/json"].clone();
+        let responses = described["responses"].as_object().unwrap();
+        let responses: Vec<(u16, &Value)> = responses
+            .iter()
+            .map(|(status, of)| (status.parse().unwrap(), of))
+            .collect();
+        let codes = responses.iter().flat_map(|(status, of)| {
+            let codes = of["x-error-codes"].as_array().into_iter().flatten();
+            codes.map(|code| (*status, code.as_str().unwrap().to_owned()))
+        });
+        let bodies = responses
+            .iter()
+            .filter(|(status, of)| *status < 300 && of["content"].is_object());
+        let parameter = |segment: &str| {
+            let name = segment.strip_prefix('{')?.strip_suffix('}')?;
+            let parameters = described["parameters"].as_array()?;
+            let schema = &parameters
+                .iter()
+                .find(|known| known["in"] == "path" && known["name"] == name)?["schema"];
+            Some(validator(document, schema))
+        };
+        Operation {
+            id: described["operationId"].as_str().unwrap().to_owned(),
+            method: method.to_ascii_uppercase(),
+            path: path.clone(),
+            example: described
+                .pointer("/requestBody/content/application~1json/example")
+                .cloned(),
+            body: described
+                .get("requestBody")
+                .map(|body| validator(document, &content(body)["schema"])),
+            parameters: path.split('/').filter_map(parameter).collect(),
+            responses: bodies
+                .map(|(status, of)| (*status, validator(document, &content(of)["schema"])))
+                .collect(),
+            codes: codes.collect(),
+        }
+    };
+    described.map(operation).collect()
+}
+
+/// A schema of the document, with the components that it refers to.
+fn validator(document: &Value, schema: &Value) -> Validator {
+    let schema = json!({"allOf": [schema], "components": document["components"]});
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+/// Every name of a field and every word of an enumeration.
+fn words(document: &Value) -> Vec<String> {
+    let mut words = BTreeSet::from(
+        [
+            "standup",
+            "alice",
+            "host",
+            "abc",
+            "http://127.0.0.1:9/a",
+            "rtmp://127.0.0.1/a/b",
+        ]
+        .map(str::to_owned),
+    );
+    collect_words(&document["components"]["schemas"], &mut words);
+    words.into_iter().collect()
+}
+
+fn collect_words(schema: &Value, words: &mut BTreeSet<String>) {
+    words.extend(
+        schema["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone()),
+    );
+    words.extend(
+        schema["enum"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|word| word.as_str().map(str::to_owned)),
+    );
+    match schema {
+        Value::Object(fields) => fields
+            .values()
+            .for_each(|field| collect_words(field, words)),
+        Value::Array(items) => items.iter().for_each(|item| collect_words(item, words)),
+        _ => {}
+    }
+}
