@@ -147,7 +147,7 @@ impl RequestContext {
     /// The same; `None` if it is the same for all clients.
     pub fn derived_media_url(&self) -> Option<String> {
         match &self.source {
-            RequestSource::Http(request) => self.state.media_url.derived(request),
+            RequestSource::Http { request, .. } => self.state.media_url.derived(request),
             RequestSource::Console { media_url, .. } => media_url.clone(),
         }
     }

@@ -55,6 +55,7 @@ pub mod request_boundary;
 pub mod resource;
 pub mod response;
 pub mod response_body;
+pub mod routes;
 pub mod sdks;
 pub mod signalling;
 pub mod source;

@@ -7,8 +7,13 @@ use percent_encoding::percent_decode_str;
 
 /// The request for an operation, apart from its body.
 pub enum RequestSource {
-    /// A routed request of the API listener.
-    Http(HttpRequest),
+    /// A request of the API listener.
+    Http {
+        /// The request.
+        request: HttpRequest,
+        /// The path of its operation, with parameters in braces.
+        pattern: &'static str,
+    },
     /// A call of the console, which names the parameters.
     Console {
         /// The path parameters by name.
@@ -24,9 +29,7 @@ impl RequestSource {
     /// Returns the path parameters, decoded, by name.
     pub fn path_parameters(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         match self {
-            Self::Http(request) => request
-                .match_info()
-                .iter()
+            Self::Http { request, pattern } => parameters(pattern, request)
                 .map(|(name, raw)| (name.into(), decode_segment(raw)))
                 .collect(),
             Self::Console { path, .. } => path
@@ -39,7 +42,7 @@ impl RequestSource {
     /// Returns the query string.
     pub fn query_string(&self) -> &str {
         match self {
-            Self::Http(request) => request.query_string(),
+            Self::Http { request, .. } => request.query_string(),
             Self::Console { query, .. } => query,
         }
     }
@@ -47,10 +50,34 @@ impl RequestSource {
     /// Returns the HTTP request; `None` for a call of the console.
     pub const fn http(&self) -> Option<&HttpRequest> {
         match self {
-            Self::Http(request) => Some(request),
+            Self::Http { request, .. } => Some(request),
             Self::Console { .. } => None,
         }
     }
+}
+
+/// Returns the parameters in the path of a request for an operation with this path, by name, as they were sent.
+fn parameters<'a>(
+    pattern: &'static str,
+    request: &'a HttpRequest,
+) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let segments = request.match_info().as_str().split('/');
+    let names = pattern.split('/').map(|part| {
+        part.strip_prefix('{')
+            .and_then(|part| part.strip_suffix('}'))
+    });
+    names
+        .zip(segments)
+        .filter_map(|(name, segment)| Some((name?, segment)))
+}
+
+/// Returns a parameter in the path of a request for an operation with this path, as it was sent.
+pub fn parameter<'a>(
+    pattern: &'static str,
+    request: &'a HttpRequest,
+    name: &str,
+) -> Option<&'a str> {
+    parameters(pattern, request).find_map(|(found, raw)| (found == name).then_some(raw))
 }
 
 /// Decodes a raw path parameter.

@@ -31,6 +31,9 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// complete writes to a file wait for hundreds of milliseconds, and commits with them.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 
+/// The path of a request that no route takes, in the log.
+const NO_ROUTE: &str = "(no such route)";
+
 /// A request's id.
 #[derive(Clone, Copy)]
 pub struct RequestId(pub Uuid);
@@ -83,13 +86,20 @@ fn must_wait<B>(response: &ServiceResponse<B>) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub struct SecretPath;
 
+/// How the log shows the path of a request, as the `app_data` of a scope that has routes of its own. `None` if no route takes it.
+#[derive(Clone, Copy)]
+pub struct ShownPath(pub fn(&HttpRequest) -> Option<Cow<'_, str>>);
+
 /// A path as the log may show it. One that holds a secret is shown as its pattern, and one that no route takes, which may hold
 /// a secret all the same, not at all.
 fn shown(request: &HttpRequest) -> Cow<'_, str> {
+    if let Some(ShownPath(show)) = request.app_data() {
+        return show(request).unwrap_or(NO_ROUTE.into());
+    }
     match request.match_pattern() {
         Some(pattern) if request.app_data::<SecretPath>().is_some() => pattern.into(),
         Some(_) => request.path().into(),
-        None => "(no such route)".into(),
+        None => NO_ROUTE.into(),
     }
 }
 

@@ -9,6 +9,7 @@ use conclave_model::{ErrorCode, NamespacedRoom, Problem};
 
 use crate::http::context::Caller;
 use crate::http::error::ApiError;
+use crate::http::source::parameter;
 use crate::http::spec::{Access, OperationSpec};
 use crate::http::state::AppState;
 
@@ -39,7 +40,7 @@ pub async fn identify(
             let token = if spec.permissions().is_empty() {
                 None
             } else {
-                room_token(state, request, bearer(request))
+                room_token_of_path(state, spec.path, request)
             };
             token
                 .map(Caller::RoomToken)
@@ -107,6 +108,23 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
 
 /// The claims of a room token for the very room that the path names. Where the path names no room, the handler looks for what is
 /// asked for in the token's room alone.
+fn room_token_of_path(
+    state: &AppState,
+    pattern: &'static str,
+    request: &HttpRequest,
+) -> Option<Box<Claims>> {
+    let claims = room_token(state, request, bearer(request))?;
+    let matches_path = match parameter(pattern, request, "name") {
+        Some(name) => {
+            let (project, _) = claims.room.split();
+            claims.room == NamespacedRoom::new(&project, &name.parse().ok()?)
+        }
+        None => true,
+    };
+    matches_path.then_some(claims)
+}
+
+/// The claims of the room token in a request's own header, or of this bearer token.
 pub fn room_token(
     state: &AppState,
     request: &HttpRequest,
@@ -120,10 +138,5 @@ pub fn room_token(
         .signer
         .verify(header.or(bearer)?, state.clock.now())
         .ok()?;
-    let (project, _) = claims.room.split();
-    let matches_path = match request.match_info().get("name") {
-        Some(name) => claims.room == NamespacedRoom::new(&project, &name.parse().ok()?),
-        None => true,
-    };
-    matches_path.then(|| Box::new(claims))
+    Some(Box::new(claims))
 }

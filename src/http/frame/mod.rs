@@ -30,10 +30,9 @@ use conclave_model::{ErrorCode, Problem};
 use super::admission::Admitted;
 use super::context::{Caller, RequestContext};
 use super::error::ApiError;
-use super::input::path::segment;
 use super::operation::Operation;
 use super::response;
-use super::source::RequestSource;
+use super::source::{RequestSource, decode_segment, parameter};
 use super::spec::{Access, Method, OperationSpec};
 use super::state::AppState;
 use super::trace::RequestId;
@@ -88,10 +87,11 @@ async fn run_checks(
     match (&caller, spec.access) {
         (Caller::Key(credential), _) => state.checks.limits.check_key(&credential.prefix)?,
         (Caller::Anonymous, Access::Open(open)) => {
+            let secret = parameter(spec.path, request, open.secret).unwrap_or_default();
             state
                 .checks
                 .limits
-                .check_open_secret(open.rates, &segment(request, open.secret))?;
+                .check_open_secret(open.rates, &decode_segment(secret))?;
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
@@ -101,7 +101,10 @@ async fn run_checks(
         spec,
         state: Arc::clone(state),
         caller,
-        source: RequestSource::Http(request.clone()),
+        source: RequestSource::Http {
+            request: request.clone(),
+            pattern: spec.path,
+        },
         body,
         record: None,
         owner: None,
