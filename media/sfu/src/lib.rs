@@ -17,6 +17,8 @@
 #[cfg(test)]
 extern crate self as conclave_sfu;
 
+mod adapt;
+mod allocate;
 pub mod bits;
 mod command;
 pub mod config;
@@ -24,13 +26,15 @@ mod data;
 mod driver;
 mod dropped;
 pub mod event;
-mod forward;
 mod handle;
+mod measure;
 pub mod packetize;
+mod quality;
 mod queue;
 pub mod recorder;
 mod sdp;
 pub mod snapshot;
+mod speakers;
 pub mod track;
 mod transport;
 mod worker;
@@ -43,6 +47,7 @@ pub mod machine {
     pub use crate::worker::{Datagram, Worker};
 }
 
+pub use adapt::{DependencyDescriptor, FrameLayer, SpatialLayers, Vp9Descriptor};
 pub use bits::Bits;
 pub use command::{
     Command, ConnectionMode, NewPeer, NewRecorder, PeerCommand, PeerPermissions, Reply,
@@ -55,7 +60,6 @@ pub use event::{
     CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality,
     PublishRate, Receivers, RoomEvent, SentMessage, Speaker,
 };
-pub use forward::{DependencyDescriptor, FrameLayer, SpatialLayers, Vp9Descriptor};
 pub use handle::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
 pub use sdp::{

@@ -2,7 +2,7 @@
 
 use str0m::rtp::{Extension, ExtensionSerializer, ExtensionValues};
 
-use crate::forward::{DependencyDescriptor, MAX_DESCRIPTOR};
+use crate::adapt::{DependencyDescriptor, MAX_DESCRIPTOR};
 
 const URI: &str =
     "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";

@@ -6,7 +6,7 @@ use str0m::bwe::Bitrate;
 
 use super::Transport;
 use super::settings::INITIAL_BITRATE;
-use crate::forward::Capacity;
+use crate::allocate::Capacity;
 
 /// Over which time str0m takes the mean of estimates before it reports them.
 const ESTIMATE_WINDOW: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use str0m::media::{KeyframeRequestKind, Mid, Pt, Rid};
 use str0m::rtp::{RtpWrite, Ssrc};
 
 use super::Transport;
-use crate::forward::Rewritten;
+use crate::adapt::Rewritten;
 
 /// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
 /// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.

@@ -5,7 +5,7 @@
 //! messages. [`Backlog`](crate::data::Backlog) decides for how long a receiver is waited for.
 
 use super::Worker;
-use super::drive::Datagram;
+use super::receive::Datagram;
 use crate::transport::{HeldPacket, HeldPackets, PeerKey, TransportKey};
 
 impl Worker {

@@ -3,9 +3,9 @@
 use conclave_model::TrackSid;
 
 use super::Worker;
-use super::track::{BackupCodec, PublishedTrack};
+use super::tracks::{BackupCodec, PublishedTrack};
+use crate::allocate::QualityUse;
 use crate::event::PeerEvent;
-use crate::forward::QualityUse;
 use crate::track::{Codec, NewTrack};
 use crate::transport::{PeerKey, TrackKey};
 

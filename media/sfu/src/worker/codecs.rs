@@ -7,11 +7,13 @@ use str0m::format::PayloadParams;
 use str0m::media::Mid;
 
 use super::Worker;
-use super::peer::Section;
+use super::codec_choice::{CodecChoice, OfferedCodec, choose_codec};
+use super::roster::Section;
 use super::subscription::{LayerChoice, Subscription};
-use super::track::{AwaitedCodec, PublishedTrack};
+use super::tracks::{AwaitedCodec, PublishedTrack};
+use crate::adapt::Rewriter;
 use crate::event::PeerEvent;
-use crate::forward::{CodecChoice, OfferedCodec, RateMeter, Rewriter, choose_codec};
+use crate::measure::RateMeter;
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, Transport};
 

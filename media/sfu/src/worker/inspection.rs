@@ -4,9 +4,9 @@ use conclave_model::{NamespacedRoom, ParticipantSid};
 use str0m::net::Protocol;
 
 use super::Worker;
-use super::peer::Peer;
-use super::track::{PublishedLayer, PublishedTrack};
-use crate::forward::kilobits;
+use super::roster::Peer;
+use super::tracks::{PublishedLayer, PublishedTrack};
+use crate::measure::kilobits;
 use crate::snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot,
     TransportSnapshot,

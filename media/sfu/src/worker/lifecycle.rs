@@ -5,8 +5,8 @@ use slotmap::Key;
 use str0m::Output;
 
 use super::Worker;
-use super::peer::Peer;
 use super::room::Room;
+use super::roster::Peer;
 use crate::command::{ConnectionMode, NewPeer, PeerPermissions};
 use crate::event::{FailureReason, PeerEvent};
 use crate::transport::{PeerKey, RoomKey, Transport, TransportKey, TransportRole};

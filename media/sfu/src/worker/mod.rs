@@ -4,32 +4,33 @@
 //! [`Worker::outbox`], and reports what is in [`Worker::events`]. A packet of a publisher is written to all its
 //! receivers' connections at once; `flush` drives each touched connection once.
 
-mod allocation;
+mod allocate;
 mod backpressure;
 mod backups;
+mod codec_choice;
 mod codecs;
+mod connections;
 mod data_tracks;
-mod demux;
-mod drive;
-mod dynacast;
-mod forwarding;
+mod demand;
 mod inspection;
 mod lifecycle;
 mod messages;
 mod muted;
 mod negotiation;
 mod packet;
-mod peer;
 mod publishing;
-mod recording;
+mod receive;
+mod recorders;
 mod reports;
 mod room;
+mod roster;
+mod send;
 mod source;
 mod subscribing;
 mod subscription;
 mod ticks;
 mod timers;
-mod track;
+mod tracks;
 mod warnings;
 
 #[cfg(test)]
@@ -44,20 +45,20 @@ use slotmap::SlotMap;
 use str0m::Candidate;
 use str0m::net::Transmit;
 
+use crate::allocate::{GROUPS, Overload};
 use crate::command::{Command, PeerCommand};
 use crate::config::{Config, Limits};
 use crate::dropped::Drops;
 use crate::event::{Event, PeerEvent};
-use crate::forward::{GROUPS, Overload};
 use crate::transport::{PeerKey, RoomKey, TrackKey, Transport, TransportKey, TransportSettings};
-pub use drive::Datagram;
+pub use receive::Datagram;
 
-use demux::Demux;
-use peer::Peer;
+use connections::Demux;
 use room::Room;
+use roster::Peer;
 use ticks::Ticks;
 use timers::Timers;
-use track::PublishedTrack;
+use tracks::PublishedTrack;
 use warnings::Warnings;
 
 /// How many packets are put into the outbox before it has to be emptied: as many as one call to the system sends.

@@ -6,7 +6,7 @@ use str0m::channel::{ChannelConfig, Reliability};
 use str0m::media::{Direction, MediaKind};
 
 use super::Worker;
-use super::peer::{OutstandingOffer, Peer, Section};
+use super::roster::{OutstandingOffer, Peer, Section};
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp;

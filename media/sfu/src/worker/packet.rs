@@ -4,7 +4,7 @@ use str0m::format::PayloadParams;
 use str0m::media::Pt;
 use str0m::rtp::ExtensionValues;
 
-use crate::forward::MediaPacket;
+use crate::adapt::MediaPacket;
 use crate::recorder::SenderReport;
 
 /// What a payload type of the publisher stands for.

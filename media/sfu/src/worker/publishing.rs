@@ -5,8 +5,8 @@ use str0m::media::Mid;
 use str0m::rtp::Ssrc;
 
 use super::Worker;
-use super::peer::Peer;
-use super::track::PublishedTrack;
+use super::roster::Peer;
+use super::tracks::PublishedTrack;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
 use crate::track::{Codec, NewTrack, TrackMedium};

@@ -3,9 +3,10 @@
 use conclave_model::participant::TrackSource;
 
 use super::Worker;
-use super::peer::Silence;
+use super::roster::Silence;
 use crate::event::{ConnectionQuality, Event, PeerQuality, PublishRate, RoomEvent, Speaker};
-use crate::forward::{LinkQuality, kilobits};
+use crate::measure::kilobits;
+use crate::quality::LinkQuality;
 use crate::transport::{PeerKey, RoomKey};
 
 impl Worker {

@@ -6,13 +6,13 @@ use str0m::media::Mid;
 use str0m::rtp::ExtensionValues;
 
 use super::Worker;
-use super::forwarding::MAX_PAYLOAD_BYTES;
 use super::packet::{Incoming, Packet};
-use super::track::PublishedTrack;
+use super::send::MAX_PAYLOAD_BYTES;
+use super::tracks::PublishedTrack;
+use crate::adapt::MediaPacket;
 use crate::command::SourcePacket;
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
-use crate::forward::MediaPacket;
 use crate::track::{Codec, NewTrack, TrackMedium};
 use crate::transport::{LayerKey, PeerKey, TrackKey, TransportKey};
 

@@ -5,7 +5,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::codecs::take_subscription;
-use super::peer::Section;
+use super::roster::Section;
 use crate::command::TrackSettings;
 use crate::sdp::{OfferedSection, SectionChange};
 use crate::track::TrackMedium;

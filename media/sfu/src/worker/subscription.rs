@@ -5,10 +5,9 @@ use std::time::Instant;
 use str0m::media::{Mid, Pt};
 
 use super::packet::Packet;
+use crate::adapt::{LayerFilter, LayerLimit, LayeredPacket, MediaPacket, Rewriter, Rewritten};
 use crate::dropped::DropReason;
-use crate::forward::{
-    LayerFilter, LayerLimit, LayeredPacket, MediaPacket, RateMeter, Rewriter, Rewritten,
-};
+use crate::measure::RateMeter;
 use crate::transport::{PeerKey, TransportKey};
 
 /// Which layer of a track a receiver gets.

@@ -7,9 +7,10 @@ use slotmap::Key;
 
 use super::Worker;
 use super::negotiation::ANSWER_TIMEOUT;
-use super::peer::Silence;
+use super::roster::Silence;
+use crate::allocate::GROUPS;
 use crate::event::{FailureReason, PeerEvent};
-use crate::forward::{GROUPS, WINDOW_MILLISECONDS};
+use crate::speakers::WINDOW_MILLISECONDS;
 use crate::transport::PeerKey;
 
 /// When the regular work of a worker is due.

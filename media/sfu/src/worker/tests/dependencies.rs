@@ -7,9 +7,9 @@ use str0m::format::Codec;
 use super::MODES;
 use super::support::{Abilities, RawDescriptor, Received};
 use super::world::{Publication, World};
+use crate::adapt::descriptor_of;
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::dropped::DropReason;
-use crate::forward::descriptor_of;
 use crate::track::{LayerInfo, Quality};
 
 const RIDS: [&str; 2] = ["q", "h"];

@@ -11,7 +11,7 @@ use super::support::{Abilities, Received};
 use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
-use crate::forward::kilobits;
+use crate::measure::kilobits;
 use crate::track::{LayerInfo, Quality};
 
 pub const RIDS: [&str; 3] = ["q", "h", "f"];

@@ -8,9 +8,9 @@ use super::MODES;
 use super::recorders::{Queue, recorder};
 use super::support::{Abilities, RawDescriptor, Received};
 use super::world::{Publication, World};
+use crate::adapt::{descriptor_of, independent_descriptor_of};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
-use crate::forward::{descriptor_of, independent_descriptor_of};
 use crate::track::{LayerInfo, Quality};
 
 /// The layers of a stream with three spatial and two temporal ones.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use conclave_model::{EgressId, TrackSid};
 
 use super::Worker;
-use super::allocation::best_live_layer;
+use super::allocate::best_live_layer;
 use super::packet::Packet;
 use super::subscription::LayerChoice;
-use super::track::{PublishedTrack, Recorder};
+use super::tracks::{PublishedTrack, Recorder};
+use crate::adapt::SequenceNumbers;
 use crate::command::NewRecorder;
 use crate::dropped::{DropReason, Drops};
-use crate::forward::SequenceNumbers;
 use crate::recorder::RecordedPacket;
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};

@@ -5,10 +5,11 @@ use std::time::Instant;
 use conclave_model::participant::TrackSource;
 
 use super::Worker;
-use super::track::{PublishedLayer, PublishedTrack};
+use super::tracks::{PublishedLayer, PublishedTrack};
+use crate::allocate::{LayerRate, VideoDemand, allocate};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
-use crate::forward::{LayerRate, RateMeter, VideoDemand, allocate};
+use crate::measure::RateMeter;
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
 

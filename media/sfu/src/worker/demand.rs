@@ -1,7 +1,7 @@
 //! Which qualities of a video anyone uses in which codec, so that the publisher can stop to send the others.
 
 use super::Worker;
-use super::track::{AwaitedCodec, BackupCodec, PublishedTrack};
+use super::tracks::{AwaitedCodec, BackupCodec, PublishedTrack};
 use crate::event::{CodecUse, PeerEvent};
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};

@@ -1,5 +1,17 @@
 //! Which layers fit into the bandwidth of a receiver.
 
+mod estimation;
+mod overload;
+mod quality_use;
+mod requests;
+mod stagnation;
+
+pub use estimation::Capacity;
+pub use overload::{GROUPS, Overload};
+pub use quality_use::QualityUse;
+pub use requests::KeyFrameRequests;
+pub use stagnation::Stagnation;
+
 /// What a layer takes, in bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerRate {

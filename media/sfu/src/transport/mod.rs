@@ -25,9 +25,10 @@ use str0m::rtp::Ssrc;
 use str0m::stats::PeerStats;
 use str0m::{Input, Output, Rtc, RtcError};
 
+use crate::allocate::{Capacity, Stagnation};
 use crate::data::Backlog;
 use crate::dropped::Drops;
-use crate::forward::{Capacity, LinkQuality, Stagnation};
+use crate::quality::LinkQuality;
 use crate::sdp;
 pub use dependencies::dependency_extension;
 pub use held::{HeldPacket, HeldPackets};

@@ -9,12 +9,12 @@ use str0m::media::{Mid, Pt, Rid};
 
 use super::packet::Incoming;
 use super::subscription::{LayerChoice, Subscription};
+use crate::adapt::{DependencyDescriptor, LayerReader, MediaPacket, SequenceNumbers};
+use crate::allocate::{KeyFrameRequests, QualityUse};
 use crate::command::TrackSettings;
-use crate::forward::{
-    DependencyDescriptor, KeyFrameRequests, LayerReader, MediaPacket, QualityUse, RateMeter,
-    SequenceNumbers, SpeechDetector,
-};
+use crate::measure::RateMeter;
 use crate::recorder::PacketSink;
+use crate::speakers::SpeechDetector;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 

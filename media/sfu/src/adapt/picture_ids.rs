@@ -3,7 +3,7 @@
 use str0m::rtp::{Vp8Descriptor, Vp8Patch};
 
 use super::counter::Counter;
-use super::sequence::SequenceNumbers;
+use super::numbers::SequenceNumbers;
 
 /// Picture ids, extended so that they never wrap.
 #[derive(Debug, Clone, Default)]

@@ -5,9 +5,9 @@ use std::time::Instant;
 use str0m::rtp::Vp8Patch;
 
 use super::frame_numbers::FrameNumbers;
+use super::numbers::SequenceNumbers;
 use super::packet::MediaPacket;
 use super::picture_ids::PictureIds;
-use super::sequence::SequenceNumbers;
 use super::timestamp::Timestamps;
 use super::vp8::picture_id_mask;
 

@@ -7,13 +7,13 @@ use str0m::media::{Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
 use super::packet::{Incoming, Packet};
-use super::recording::record;
+use super::recorders::record;
 use super::subscription::{Outgoing, Passed, Subscription};
-use super::track::PublishedTrack;
+use super::tracks::PublishedTrack;
 use super::{Worker, touch};
+use crate::adapt::{DependencyDescriptor, MediaPacket};
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
-use crate::forward::{DependencyDescriptor, MediaPacket};
 use crate::recorder::SenderReport;
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{LayerKey, PeerKey, TrackKey, Transport, TransportKey};
