@@ -26,15 +26,12 @@ mod data;
 mod driver;
 mod dropped;
 pub mod event;
-mod handle;
 mod measure;
 pub mod packetize;
-mod quality;
 mod queue;
 pub mod recorder;
 mod sdp;
 pub mod snapshot;
-mod speakers;
 pub mod track;
 mod transport;
 mod worker;
@@ -60,7 +57,7 @@ pub use event::{
     CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality,
     PublishRate, Receivers, RoomEvent, SentMessage, Speaker,
 };
-pub use handle::RoomHandle;
+pub use queue::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
 pub use sdp::{
     DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs,

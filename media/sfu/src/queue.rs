@@ -1,19 +1,19 @@
-//! The commands that wait for a worker.
+//! The way of commands to a worker: the control side's end of it, and the commands that wait.
 //!
 //! Commands of one room keep their order, and rooms take turns. What clients cause is bounded: a change of the same thing replaces
 //! the one that waits (the newest offer of a participant, say), and a participant with too many others fails. Commands of the server
 //! are never lost.
 
-mod slot;
-
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
-use conclave_model::{Counts, NamespacedRoom, ParticipantSid, RoundRobin};
+use conclave_model::{Counts, NamespacedRoom, ParticipantSid, RoundRobin, TrackSid};
+use mio::Waker;
 use parking_lot::Mutex;
 
 use crate::command::{Command, PeerCommand};
 use crate::event::FailureReason;
-use slot::{Slot, client_of, sdp_bytes, slot_of};
 
 /// How many commands wait that one participant has caused, beside those that replace each other.
 const WAITING_OF_PEER: usize = 1024;
@@ -158,5 +158,325 @@ impl Waiting {
     }
 }
 
+/// What a command changes as a whole, so that only the newest one counts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Slot {
+    peer: ParticipantSid,
+    subject: Subject,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    Offer,
+    Answer,
+    Permissions,
+    Muted(TrackSid),
+    Subscription(TrackSid),
+    Settings(TrackSid),
+}
+
+/// Returns what a command changes as a whole; `None` if none replaces another.
+pub fn slot_of(command: &Command) -> Option<Slot> {
+    let Command::Peer { peer, command } = command else {
+        return None;
+    };
+    let subject = match command {
+        PeerCommand::Offer { .. } => Subject::Offer,
+        PeerCommand::Answer { .. } => Subject::Answer,
+        PeerCommand::SetPermissions(_) => Subject::Permissions,
+        PeerCommand::SetMuted { track, .. } => Subject::Muted(track.clone()),
+        PeerCommand::Subscribe(track)
+        | PeerCommand::Unsubscribe(track)
+        | PeerCommand::SubscribeDataTrack { track, .. }
+        | PeerCommand::UnsubscribeDataTrack { track, .. } => Subject::Subscription(track.clone()),
+        PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
+        _ => return None,
+    };
+    Some(Slot {
+        peer: peer.clone(),
+        subject,
+    })
+}
+
+/// Returns the participant whose client can cause any number of such commands.
+pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
+    let Command::Peer { peer, command } = command else {
+        return None;
+    };
+    let is_of_client = matches!(
+        command,
+        PeerCommand::Offer { .. }
+            | PeerCommand::Answer { .. }
+            | PeerCommand::Resume
+            | PeerCommand::ReplayData { .. }
+            | PeerCommand::PublishTrack(_)
+            | PeerCommand::UnpublishTrack(_)
+            | PeerCommand::UnpublishBackup { .. }
+            | PeerCommand::PublishDataTrack { .. }
+            | PeerCommand::UnpublishDataTrack(_)
+            | PeerCommand::SetTrackSettings { .. }
+            | PeerCommand::Packets { .. }
+    );
+    is_of_client.then_some(peer)
+}
+
+/// Returns the length of a command's session description.
+pub fn sdp_bytes(command: &Command) -> usize {
+    match command {
+        Command::Peer {
+            command: PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. },
+            ..
+        } => sdp.len(),
+        _ => 0,
+    }
+}
+
+/// The sending end of a worker's commands.
+#[derive(Clone)]
+pub(crate) struct WorkerSender {
+    commands: Arc<CommandQueue>,
+    waker: Arc<Waker>,
+}
+
+impl WorkerSender {
+    pub fn new(commands: Arc<CommandQueue>, waker: Arc<Waker>) -> Self {
+        Self { commands, waker }
+    }
+
+    /// Returns how many such ends there are: one for each room, and always as many more.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.waker)
+    }
+
+    /// Wakes the worker without a command.
+    pub fn wake(&self) {
+        // The worker may have ended; there is nothing left to wake then.
+        let _ = self.waker.wake();
+    }
+}
+
+/// The way to the worker of a room, which is opened on it. Dropping it closes the room there ([`Command::CloseRoom`]).
+pub struct RoomHandle {
+    room: NamespacedRoom,
+    worker: WorkerSender,
+}
+
+impl RoomHandle {
+    pub(crate) fn new(room: NamespacedRoom, worker: WorkerSender) -> Self {
+        Self { room, worker }
+    }
+
+    /// Sends a command. Never blocks. The command is lost if the workers have been stopped, or if a client has caused too many.
+    pub fn send(&self, command: Command) {
+        if self.worker.commands.push(&self.room, command) != Pushed::Closed {
+            self.worker.wake();
+        }
+    }
+
+    /// Returns the name of the room.
+    pub fn room(&self) -> &NamespacedRoom {
+        &self.room
+    }
+}
+
+impl Drop for RoomHandle {
+    fn drop(&mut self) {
+        self.send(Command::CloseRoom);
+    }
+}
+
+impl fmt::Debug for RoomHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RoomHandle")
+            .field("room", &self.room)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn room(name: &str) -> NamespacedRoom {
+        format!("prj_0123456789ab.{name}").parse().unwrap()
+    }
+
+    fn sid(name: &str) -> ParticipantSid {
+        name.parse().unwrap()
+    }
+
+    fn offer(peer: &str, offer_id: u32, bytes: usize) -> Command {
+        PeerCommand::Offer {
+            offer_id,
+            sdp: "v".repeat(bytes),
+        }
+        .for_peer(sid(peer))
+    }
+
+    fn remove(peer: &str) -> Command {
+        PeerCommand::Remove.for_peer(sid(peer))
+    }
+
+    /// What waits, in a short form, in its order.
+    fn drain(queue: &CommandQueue) -> Vec<String> {
+        let commands = std::iter::from_fn(|| queue.pop());
+        let text = |RoomCommand { room, command }: RoomCommand| match command {
+            Command::Peer {
+                peer,
+                command: PeerCommand::Offer { offer_id, .. },
+            } => format!("offer {offer_id} of {peer}"),
+            Command::Peer {
+                peer,
+                command: PeerCommand::Remove,
+            } => format!("remove {peer}"),
+            Command::Peer {
+                peer,
+                command: PeerCommand::Fail(..),
+            } => format!("fail {peer}"),
+            Command::CloseRoom => format!("close {room}"),
+            Command::Peer {
+                command: PeerCommand::Resume,
+                ..
+            } => "resume".to_owned(),
+            Command::Peer {
+                command: PeerCommand::Subscribe(track),
+                ..
+            } => format!("subscribe {track}"),
+            Command::Peer {
+                command: PeerCommand::Unsubscribe(track),
+                ..
+            } => format!("unsubscribe {track}"),
+            other => format!("{other:?}"),
+        };
+        commands.map(text).collect()
+    }
+
+    /// Whether nothing is kept of any room.
+    fn keeps_nothing(queue: &CommandQueue) -> bool {
+        let Waiting {
+            commands,
+            slots,
+            counts,
+            refused,
+            sdp_bytes,
+            ..
+        } = &*queue.0.lock();
+        commands.is_empty()
+            && slots.is_empty()
+            && counts.is_empty()
+            && refused.is_empty()
+            && sdp_bytes.is_empty()
+    }
+
+    #[test]
+    fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
+        let (queue, room) = (CommandQueue::default(), room("a"));
+        for id in 1..=100_000 {
+            assert_eq!(queue.push(&room, offer("PA_a", id, 100)), Pushed::Waits);
+        }
+        queue.push(&room, offer("PA_b", 1, 100));
+        assert_eq!(queue.0.lock().sdp_bytes.total(), 200);
+        assert_eq!(drain(&queue), ["offer 100000 of PA_a", "offer 1 of PA_b"]);
+        assert!(keeps_nothing(&queue));
+    }
+
+    #[test]
+    fn an_offer_comes_behind_what_was_sent_before_it() {
+        let (queue, room) = (CommandQueue::default(), room("a"));
+        queue.push(&room, offer("PA_a", 1, 1));
+        queue.push(&room, PeerCommand::Resume.for_peer(sid("PA_a")));
+        queue.push(&room, offer("PA_a", 2, 1));
+        assert_eq!(drain(&queue), ["resume", "offer 2 of PA_a"]);
+    }
+
+    #[test]
+    fn the_newest_wish_for_a_track_replaces_the_earlier_ones() {
+        let (queue, room) = (CommandQueue::default(), room("a"));
+        for track in ["TR_a", "TR_b"] {
+            for _ in 0..3 {
+                queue.push(
+                    &room,
+                    PeerCommand::Subscribe(track.parse().unwrap()).for_peer(sid("PA_a")),
+                );
+                queue.push(
+                    &room,
+                    PeerCommand::Unsubscribe(track.parse().unwrap()).for_peer(sid("PA_a")),
+                );
+            }
+        }
+        assert_eq!(drain(&queue), ["unsubscribe TR_a", "unsubscribe TR_b"]);
+    }
+
+    #[test]
+    fn rooms_take_turns() {
+        let queue = CommandQueue::default();
+        for id in 1..=3 {
+            queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, 1));
+        }
+        queue.push(&room("other"), remove("PA_x"));
+        assert_eq!(
+            drain(&queue),
+            [
+                "offer 1 of PA_1",
+                "remove PA_x",
+                "offer 1 of PA_2",
+                "offer 1 of PA_3"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_participant_with_too_many_commands_fails_and_commands_of_the_server_are_kept() {
+        let (queue, room) = (CommandQueue::default(), room("a"));
+        let resume = || PeerCommand::Resume.for_peer(sid("PA_a"));
+        for _ in 0..WAITING_OF_PEER {
+            assert_eq!(queue.push(&room, resume()), Pushed::Waits);
+        }
+        for _ in 0..3 {
+            assert_eq!(queue.push(&room, resume()), Pushed::Refused);
+            assert_eq!(queue.push(&room, offer("PA_a", 1, 1)), Pushed::Refused);
+        }
+        assert_eq!(queue.push(&room, remove("PA_a")), Pushed::Waits);
+        assert_eq!(queue.push(&room, Command::CloseRoom), Pushed::Waits);
+        let waiting = drain(&queue);
+        assert_eq!(
+            waiting[WAITING_OF_PEER..],
+            ["fail PA_a", "remove PA_a", "close prj_0123456789ab.a"]
+        );
+        assert!(keeps_nothing(&queue));
+    }
+
+    #[test]
+    fn waiting_descriptions_are_bounded_and_each_room_has_its_share() {
+        let queue = CommandQueue::default();
+        let large = 512 * 1024;
+        let refused: Vec<_> = (0..100)
+            .filter(|id| {
+                queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, large)) == Pushed::Refused
+            })
+            .collect();
+        assert_eq!(
+            refused,
+            (WAITING_SDP_BYTES / large..100).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            queue.push(&room("other"), offer("PA_x", 1, large)),
+            Pushed::Waits
+        );
+        drain(&queue);
+        assert_eq!(queue.0.lock().sdp_bytes.total(), 0);
+        assert_eq!(
+            queue.push(&room("flood"), offer("PA_new", 1, large)),
+            Pushed::Waits
+        );
+    }
+
+    #[test]
+    fn a_closed_queue_keeps_nothing() {
+        let queue = CommandQueue::default();
+        queue.push(&room("a"), remove("PA_a"));
+        queue.close();
+        assert_eq!(queue.push(&room("a"), remove("PA_a")), Pushed::Closed);
+        assert!(queue.pop().is_none());
+    }
+}

@@ -10,7 +10,7 @@ use conclave_model::{MediaAddress, NamespacedRoom};
 use crate::config::Config;
 use crate::driver::{BindError, WorkerMetrics, WorkerThread, start_worker};
 use crate::event::EventSink;
-use crate::handle::RoomHandle;
+use crate::queue::RoomHandle;
 
 /// The media workers of a process. Dropping it stops them; connections are not closed cleanly then.
 pub struct Workers {

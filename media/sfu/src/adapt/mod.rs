@@ -3,30 +3,21 @@
 //! Everything here is a value without I/O. A [`Rewriter`] belongs to a source (SSRC) that the server sends: SRTP's replay
 //! protection discards packets whose numbers restart.
 
-mod counter;
 mod dependency;
-mod frame_numbers;
-mod h264;
-mod h265;
-mod layer_reader;
+mod h26x;
 mod layers;
 mod numbers;
 mod packet;
-mod picture_ids;
 mod rewriter;
-mod timestamp;
 mod vp8;
 mod vp9;
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 pub use dependency::tests::{descriptor_of, independent_descriptor_of};
 
 pub use dependency::{DependencyDescriptor, MAX_DESCRIPTOR};
-pub use layer_reader::LayerReader;
 pub use layers::{FrameLayer, LayerFilter, LayerLimit, LayeredPacket, SpatialLayers};
 pub use numbers::SequenceNumbers;
-pub use packet::MediaPacket;
+pub use packet::{LayerReader, MediaPacket};
 pub use rewriter::{Rewriter, Rewritten};
 pub use vp9::Vp9Descriptor;

@@ -1,6 +1,7 @@
 //! Sequence numbers that go on across changes of the source.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// Maps the sequence numbers of changing sources to one series without gaps at the changes, and at packets of a source that are not
 /// sent on purpose.
@@ -104,6 +105,137 @@ impl SequenceNumbers {
     }
 }
 
+/// Maps the values of changing sources to one series.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counter {
+    /// What is added to the source's values.
+    offset: u16,
+    /// The newest value handed out.
+    last: u16,
+}
+
+impl Counter {
+    /// Starts with the values of a source as they are, of which this is the first.
+    pub const fn at(value: u16) -> Self {
+        Self {
+            offset: 0,
+            last: value,
+        }
+    }
+
+    /// Continues behind the last value with a source whose first value this is.
+    pub const fn switch(&mut self, value: u16) {
+        self.offset = self.last.wrapping_add(1).wrapping_sub(value);
+    }
+
+    /// Returns whether a value of the source comes behind all that were handed out, within `mask`, which is one less than a power of two.
+    pub const fn is_newest(self, value: u16, mask: u16) -> bool {
+        let ahead = value.wrapping_add(self.offset).wrapping_sub(self.last) & mask;
+        ahead != 0 && ahead <= mask / 2
+    }
+
+    /// Returns the value in the series, within `mask`.
+    pub const fn rewrite(&mut self, value: u16, mask: u16) -> u16 {
+        let mapped = value.wrapping_add(self.offset) & mask;
+        if self.is_newest(value, mask) {
+            self.last = mapped;
+        }
+        mapped
+    }
+}
+
+/// Maps the RTP timestamps of changing sources to one time line, which follows the wall clock at each change.
+#[derive(Debug, Clone)]
+pub struct Timestamps {
+    /// What is added to the source's timestamps.
+    offset: u32,
+    /// The newest timestamp handed out, and when its first packet arrived.
+    last: Option<(u32, Instant)>,
+    /// The timestamp that the time line starts with.
+    first: u32,
+}
+
+impl Timestamps {
+    /// Starts a time line with this timestamp.
+    pub const fn new(first: u32) -> Self {
+        Self {
+            offset: 0,
+            last: None,
+            first,
+        }
+    }
+
+    /// Continues the time line with a source whose first packet has this timestamp and arrived now.
+    pub fn switch(&mut self, timestamp: u32, now: Instant, clock_rate: u32) {
+        self.offset = self.continued(now, clock_rate).wrapping_sub(timestamp);
+    }
+
+    /// Returns the timestamp of a packet that is of no source, and is sent now.
+    pub fn insert(&mut self, now: Instant, clock_rate: u32) -> u32 {
+        let timestamp = self.continued(now, clock_rate);
+        self.last = Some((timestamp, now));
+        timestamp
+    }
+
+    fn continued(&self, now: Instant, clock_rate: u32) -> u32 {
+        match self.last {
+            Some((last, at)) => {
+                last.wrapping_add(elapsed_ticks(now.saturating_duration_since(at), clock_rate))
+            }
+            None => self.first,
+        }
+    }
+
+    /// Returns the timestamp of a packet of the source on the time line.
+    pub fn rewrite(&mut self, timestamp: u32, now: Instant) -> u32 {
+        let mapped = timestamp.wrapping_add(self.offset);
+        if self.last.is_none_or(|(last, _)| is_newer(mapped, last)) {
+            self.last = Some((mapped, now));
+        }
+        mapped
+    }
+}
+
+/// Returns the time in ticks, at least one: two sources never share a timestamp, which would join their frames. Gaps of
+/// hours wrap, as the timestamp does.
+fn elapsed_ticks(elapsed: Duration, clock_rate: u32) -> u32 {
+    let ticks = elapsed.as_micros().wrapping_mul(u128::from(clock_rate)) / 1_000_000;
+    u32::try_from(ticks & u128::from(u32::MAX))
+        .unwrap_or_default()
+        .max(1)
+}
+
+fn is_newer(timestamp: u32, than: u32) -> bool {
+    let ahead = timestamp.wrapping_sub(than);
+    ahead != 0 && ahead < 1 << 31
+}
+
+/// Maps the frame numbers of changing sources to one series. libwebrtc counts the frames of all streams of simulcast together, so that most
+/// numbers stay as they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FrameNumbers {
+    /// `None` before the first number.
+    counter: Option<Counter>,
+}
+
+impl FrameNumbers {
+    /// Continues with a source whose first frame has this number: behind the newest one.
+    pub const fn switch(&mut self, first: u16) {
+        if let Some(counter) = &mut self.counter
+            && !counter.is_newest(first, u16::MAX)
+        {
+            counter.switch(first);
+        }
+    }
+
+    /// Returns the number of a frame in the series.
+    pub fn rewrite(&mut self, number: u16) -> u16 {
+        self.counter
+            .get_or_insert(Counter::at(number))
+            .rewrite(number, u16::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -186,6 +318,50 @@ mod tests {
                 } else {
                     prop_assert_eq!(numbers.rewrite(sequence), Some(next));
                     next += 1;
+                }
+            }
+        }
+    }
+
+    /// Whether a number comes behind another one. They wrap.
+    const fn is_behind(number: u16, other: u16) -> bool {
+        let ahead = number.wrapping_sub(other);
+        ahead != 0 && ahead <= u16::MAX / 2
+    }
+
+    #[test]
+    fn numbers_that_are_counted_together_stay_as_they_are() {
+        let mut numbers = FrameNumbers::default();
+        for (number, is_switch) in [
+            (65_530, true),
+            (65_533, false),
+            (65_535, true),
+            (2, false),
+            (1, false),
+            (7, true),
+        ] {
+            if is_switch {
+                numbers.switch(number);
+            }
+            assert_eq!(numbers.rewrite(number), number);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_source_goes_on_behind_the_one_before(
+            sources in prop::collection::vec((any::<u16>(), prop::collection::vec(0..50_u16, 1..30)), 1..20),
+        ) {
+            let mut numbers = FrameNumbers::default();
+            let mut newest: Option<u16> = None;
+            for (first, steps) in sources {
+                numbers.switch(first);
+                let begin = numbers.rewrite(first);
+                prop_assert!(newest.is_none_or(|newest| is_behind(begin, newest)), "{:?} {}", newest, begin);
+                for step in steps {
+                    let number = numbers.rewrite(first.wrapping_add(step));
+                    prop_assert_eq!(number.wrapping_sub(begin), step, "references of frames are distances");
+                    newest = Some(newest.filter(|newest| !is_behind(number, *newest) && is_behind(*newest, begin)).unwrap_or(number));
                 }
             }
         }

@@ -6,10 +6,10 @@ use std::time::Instant;
 use str0m::format::detect_av1_keyframe;
 use str0m::rtp::{RedDecoder, RtpPacket, Vp8Descriptor};
 
-use super::dependency::Dependencies;
+use super::dependency::{Dependencies, DependencyDescriptor, DependencyReader};
 use super::layers::{FrameLayer, LayeredPacket};
-use super::vp9::Vp9Descriptor;
-use super::{h264, h265, vp8};
+use super::vp9::{Vp9Descriptor, Vp9Layers};
+use super::{h26x, vp8};
 use crate::track::Codec;
 
 /// A received packet with what the forwarding needs to know of it, computed once for all receivers.
@@ -90,8 +90,8 @@ impl MediaPacket {
                     .as_ref()
                     .is_some_and(|descriptor| descriptor.starts_keyframe(&payload)),
                 Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_picture()),
-                Codec::H264 => h264::starts_key_frame(&payload),
-                Codec::H265 => h265::starts_key_frame(&payload),
+                Codec::H264 => h26x::starts_h264_key_frame(&payload),
+                Codec::H265 => h26x::starts_h265_key_frame(&payload),
                 Codec::Av1 => detect_av1_keyframe(&payload),
             },
             vp8: descriptor,
@@ -142,4 +142,27 @@ fn primary_block(payload: &[u8]) -> Option<Arc<[u8]>> {
         .into_iter()
         .find(|block| block.is_primary)
         .map(|block| block.payload.into())
+}
+
+/// Reads the layers of the packets of a stream: from their dependency descriptors, or of VP9 without them from its payload descriptors.
+#[derive(Debug, Default)]
+pub struct LayerReader {
+    dependencies: DependencyReader,
+    vp9: Vp9Layers,
+}
+
+impl LayerReader {
+    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only, as far as is known.
+    pub fn has_independent_layers(&self) -> bool {
+        self.dependencies.has_independent_layers() || self.vp9.has_independent_layers()
+    }
+
+    /// Adds the layer to a packet, which came with this dependency descriptor. A packet with one that cannot be read has none.
+    pub fn read(&mut self, media: &mut MediaPacket, descriptor: Option<&DependencyDescriptor>) {
+        if let Some(descriptor) = descriptor {
+            media.add_dependencies(self.dependencies.read(&descriptor.0));
+        } else if let Some(descriptor) = &media.vp9 {
+            media.layer = Some(self.vp9.read(descriptor));
+        }
+    }
 }

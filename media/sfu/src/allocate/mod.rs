@@ -2,15 +2,11 @@
 
 mod estimation;
 mod overload;
-mod quality_use;
 mod requests;
-mod stagnation;
 
-pub use estimation::Capacity;
+pub use estimation::{Capacity, Stagnation};
 pub use overload::{GROUPS, Overload};
-pub use quality_use::QualityUse;
-pub use requests::KeyFrameRequests;
-pub use stagnation::Stagnation;
+pub use requests::{KeyFrameRequests, QualityUse};
 
 /// What a layer takes, in bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

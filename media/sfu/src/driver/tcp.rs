@@ -1,16 +1,15 @@
 //! The TCP connections of a worker.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use conclave_model::{ClientAddress, Counts};
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::connection::TcpConnection;
 use super::udp::normalize;
 use crate::config::Limits;
 
@@ -171,5 +170,211 @@ impl TcpConnections {
     /// Returns how many connections are open.
     pub fn len(&self) -> usize {
         self.by_token.len()
+    }
+}
+
+/// The most bytes that wait for a slow client. More packets are dropped, as a network would.
+const WRITE_QUEUE: usize = 256 * 1024;
+
+/// The most bytes that are read at once, so that little is kept of a client that sends without pause.
+const READ_BYTES: usize = 8 * 1024;
+
+/// How many packets and reads a client has in its turn.
+const STEPS_IN_TURN: usize = 32;
+
+/// What there is behind the packets that were received in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing can be read now.
+    Nothing,
+    /// There may be more.
+    More,
+    /// The end of the connection.
+    End,
+}
+
+/// A TCP connection of a client.
+pub struct TcpConnection {
+    pub stream: TcpStream,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The server's address as clients know it.
+    pub advertised: SocketAddr,
+    /// When it was accepted.
+    pub since: Instant,
+    /// Whether it waits for its turn to be read.
+    pub is_readable: bool,
+    /// How many packets have come before it was bound to a participant; `None` once it has been.
+    pub strange_packets: Option<usize>,
+    reader: PacketReader,
+    waiting: VecDeque<u8>,
+}
+
+impl TcpConnection {
+    /// Wraps an accepted stream.
+    pub fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        advertised: SocketAddr,
+        since: Instant,
+    ) -> Self {
+        Self {
+            stream,
+            peer,
+            advertised,
+            since,
+            is_readable: false,
+            strange_packets: Some(0),
+            reader: PacketReader::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Reads in one turn and hands on each packet.
+    pub fn receive(&mut self, buffer: &mut [u8], mut handle: impl FnMut(&[u8])) -> Rest {
+        for _ in 0..STEPS_IN_TURN {
+            match self.reader.next_packet() {
+                Ok(Some(packet)) => handle(packet),
+                Ok(None) => match self.read(buffer) {
+                    Rest::More => {}
+                    rest => return rest,
+                },
+                Err(_) => return Rest::End,
+            }
+        }
+        Rest::More
+    }
+
+    /// Reads some bytes, if there are any.
+    fn read(&mut self, buffer: &mut [u8]) -> Rest {
+        let limit = buffer.len().min(READ_BYTES);
+        let Some(buffer) = buffer.get_mut(..limit) else {
+            return Rest::End;
+        };
+        match self.stream.read(buffer) {
+            Ok(0) => Rest::End,
+            Ok(length) => {
+                self.reader.push(buffer.get(..length).unwrap_or_default());
+                Rest::More
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Rest::More,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Rest::Nothing,
+            Err(_) => Rest::End,
+        }
+    }
+
+    /// Takes a packet to send. Returns whether there was room for it.
+    pub fn push(&mut self, packet: &[u8]) -> bool {
+        let Some(header) =
+            frame_header(packet).filter(|_| self.waiting.len() + packet.len() <= WRITE_QUEUE)
+        else {
+            return false;
+        };
+        self.waiting.extend(header);
+        self.waiting.extend(packet);
+        true
+    }
+
+    /// Sends what was pushed, until the connection is busy. Returns whether it goes on.
+    pub fn send(&mut self) -> bool {
+        while !self.waiting.is_empty() {
+            match self.stream.write(self.waiting.make_contiguous()) {
+                Ok(length) => {
+                    self.waiting.drain(..length);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
+
+/// The longest packet that is accepted, in bytes. Those of WebRTC fit into a datagram.
+const MAX_PACKET: usize = 4096;
+
+/// A packet is empty, or longer than any of WebRTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a packet in a TCP connection must be 1 to {MAX_PACKET} bytes long")]
+pub struct InvalidLength;
+
+/// Takes packets out of a stream of bytes.
+#[derive(Debug, Default)]
+pub struct PacketReader {
+    bytes: Vec<u8>,
+    /// How many of the bytes have been taken.
+    taken: usize,
+}
+
+impl PacketReader {
+    /// Adds bytes that were received.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the next packet that is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLength`], after which the stream is of no use.
+    pub fn next_packet(&mut self) -> Result<Option<&[u8]>, InvalidLength> {
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let [high, low, packet @ ..] = rest else {
+            return Ok(None);
+        };
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        if length == 0 || length > MAX_PACKET {
+            return Err(InvalidLength);
+        }
+        let packet = packet.get(..length);
+        if packet.is_some() {
+            self.taken += 2 + length;
+        }
+        Ok(packet)
+    }
+}
+
+/// Returns the length that goes before a packet; `None` if it is too long to be framed.
+pub fn frame_header(packet: &[u8]) -> Option<[u8; 2]> {
+    u16::try_from(packet.len()).ok().map(u16::to_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn packets_survive_any_fragmentation(
+            packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20), cut in 1..50_usize,
+        ) {
+            let mut stream = Vec::new();
+            for packet in &packets {
+                stream.extend(frame_header(packet).unwrap());
+                stream.extend(packet);
+            }
+            let mut reader = PacketReader::default();
+            let mut read = Vec::new();
+            for bytes in stream.chunks(cut) {
+                reader.push(bytes);
+                while let Some(packet) = reader.next_packet().unwrap() {
+                    read.push(packet.to_vec());
+                }
+            }
+            prop_assert_eq!(read, packets);
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_empty_or_too_long_ends_the_stream() {
+        for length in [[0xff, 0xff], [0, 0]] {
+            let mut reader = PacketReader::default();
+            reader.push(&length);
+            assert_eq!(reader.next_packet(), Err(InvalidLength));
+        }
     }
 }

@@ -3,20 +3,16 @@
 //! str0m negotiates, but it gives every sending section a random stream and cannot rename one, nor order payload types.
 //! It does not read its own text back, so that text is changed before it is sent.
 
-mod candidates;
 mod codecs;
 mod limits;
 mod offer;
 mod rewrite;
-mod sent;
 
-pub use candidates::filter_candidates;
 use codecs::Formats;
-pub use codecs::without_unused_codecs;
+pub use codecs::{without_sent_codecs, without_unused_codecs};
 pub use limits::{DescriptionTooLarge, check, check_description};
-pub use offer::{OfferedSection, read_sections};
+pub use offer::{OfferedSection, filter_candidates, read_sections};
 pub use rewrite::{Receiving, SectionChange, rewrite};
-pub use sent::without_sent_codecs;
 
 /// Splits a text into its session part and its media sections, each beginning with its `m=` line.
 fn split_sections(sdp: &str) -> impl Iterator<Item = &str> {

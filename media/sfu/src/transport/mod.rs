@@ -1,6 +1,5 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
-mod dependencies;
 mod estimation;
 mod held;
 mod settings;
@@ -28,11 +27,10 @@ use str0m::{Input, Output, Rtc, RtcError};
 use crate::allocate::{Capacity, Stagnation};
 use crate::data::Backlog;
 use crate::dropped::Drops;
-use crate::quality::LinkQuality;
+use crate::measure::LinkQuality;
 use crate::sdp;
-pub use dependencies::dependency_extension;
 pub use held::{HeldPacket, HeldPackets};
-pub use settings::TransportSettings;
+pub use settings::{TransportSettings, dependency_extension};
 
 new_key_type! {
     /// Names a transport of a worker.

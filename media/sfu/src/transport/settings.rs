@@ -8,10 +8,10 @@ use str0m::bwe::Bitrate;
 use str0m::config::{CryptoProvider, DtlsCert};
 use str0m::format::{Codec, FormatParams, PayloadParams};
 use str0m::media::Frequency;
-use str0m::rtp::{Extension, ExtensionMap};
+use str0m::rtp::{Extension, ExtensionMap, ExtensionSerializer, ExtensionValues};
 use str0m::{Candidate, RtcConfig};
 
-use super::dependencies::dependency_extension;
+use crate::adapt::{DependencyDescriptor, MAX_DESCRIPTOR};
 
 /// What every transport of a process shares.
 pub struct TransportSettings {
@@ -127,5 +127,55 @@ fn add_h264(config: &mut RtcConfig) {
             is_mode_1,
             profile,
         );
+    }
+}
+
+const URI: &str =
+    "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+
+/// The most bytes of an extension behind a header of one byte.
+const MAX_SHORT: usize = 16;
+
+/// Returns the extension.
+pub fn dependency_extension() -> Extension {
+    Extension::with_serializer(URI, Serializer)
+}
+
+#[derive(Debug)]
+struct Serializer;
+
+impl ExtensionSerializer for Serializer {
+    fn write_to(&self, buffer: &mut [u8], values: &ExtensionValues) -> usize {
+        let Some(DependencyDescriptor(bytes)) = values.user_values.get() else {
+            return 0;
+        };
+        let Some(space) = buffer.get_mut(..bytes.len()) else {
+            return 0;
+        };
+        space.copy_from_slice(bytes);
+        bytes.len()
+    }
+
+    fn parse_value(&self, bytes: &[u8], values: &mut ExtensionValues) -> bool {
+        let is_usable = (1..=MAX_DESCRIPTOR).contains(&bytes.len());
+        if is_usable {
+            values.user_values.set(DependencyDescriptor(bytes.into()));
+        }
+        is_usable
+    }
+
+    fn is_video(&self) -> bool {
+        true
+    }
+
+    fn is_audio(&self) -> bool {
+        false
+    }
+
+    fn requires_two_byte_form(&self, values: &ExtensionValues) -> bool {
+        values
+            .user_values
+            .get()
+            .is_some_and(|DependencyDescriptor(bytes)| bytes.len() > MAX_SHORT)
     }
 }

@@ -5,8 +5,8 @@ use conclave_model::participant::TrackSource;
 use super::Worker;
 use super::roster::Silence;
 use crate::event::{ConnectionQuality, Event, PeerQuality, PublishRate, RoomEvent, Speaker};
+use crate::measure::LinkQuality;
 use crate::measure::kilobits;
-use crate::quality::LinkQuality;
 use crate::transport::{PeerKey, RoomKey};
 
 impl Worker {

@@ -10,7 +10,7 @@ use super::negotiation::ANSWER_TIMEOUT;
 use super::roster::Silence;
 use crate::allocate::GROUPS;
 use crate::event::{FailureReason, PeerEvent};
-use crate::speakers::WINDOW_MILLISECONDS;
+use crate::measure::WINDOW_MILLISECONDS;
 use crate::transport::PeerKey;
 
 /// When the regular work of a worker is due.

@@ -13,8 +13,8 @@ use crate::adapt::{DependencyDescriptor, LayerReader, MediaPacket, SequenceNumbe
 use crate::allocate::{KeyFrameRequests, QualityUse};
 use crate::command::TrackSettings;
 use crate::measure::RateMeter;
+use crate::measure::SpeechDetector;
 use crate::recorder::PacketSink;
-use crate::speakers::SpeechDetector;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
