@@ -1,6 +1,137 @@
-//! What the network to a receiver carries.
+//! The estimation of the bandwidth to a receiver: what its network carries.
 
 use std::time::{Duration, Instant};
+
+use str0m::bwe::Bitrate;
+
+/// How fast sending to a client starts before its bandwidth is known.
+pub const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
+
+/// Over which time str0m takes the mean of estimates before it reports them.
+const ESTIMATE_WINDOW: Duration = Duration::from_secs(3);
+
+/// How long no more bandwidth is tried after a source of video was added. A client answers an offer before it reads the sources of it, and
+/// str0m tries bandwidth with packets that it repeats. Pion (4.2) gives up a source, without a word to the application, if the first
+/// packet that it reads of it is a repeated one, of which it does not know the codec.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// The estimation of the bandwidth to one client: the estimates of str0m, the conclusions from them, and the values that str0m has to
+/// be told. The methods return the latter; the connection passes them on.
+#[derive(Debug, Default)]
+pub struct Estimation {
+    /// The estimated bandwidth to the client.
+    estimate: Option<Bitrate>,
+    /// What the network to the client carries, by the estimates so far.
+    capacity: Capacity,
+    /// Whether the estimate stays too low.
+    stagnation: Stagnation,
+    /// Whether no video is to be sent, so that the estimation rests.
+    is_resting: bool,
+    /// Until when estimates are means that count its rest.
+    rested_until: Option<Instant>,
+    /// Until when no more bandwidth is tried, since a source of video is new.
+    settled_at: Option<Instant>,
+    /// The bitrates that str0m was told to try: the next step and the best, in bits per second.
+    bitrates: (u64, u64),
+}
+
+/// The use of an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observation {
+    /// It holds from now on.
+    Counts,
+    /// It counts the time of a rest, and changes nothing.
+    Ignored,
+    /// It came during a rest, and is about sound and padding. It raises the padding, so str0m has to start anew at zero.
+    AtRest,
+}
+
+impl Estimation {
+    /// Returns the estimated bandwidth to the client; `None` before the first estimate.
+    pub const fn estimate(&self) -> Option<Bitrate> {
+        self.estimate
+    }
+
+    /// Returns the bitrate of the next step that str0m was told to try, in bits per second; 0 for none.
+    pub const fn next_step(&self) -> u64 {
+        self.bitrates.0
+    }
+
+    /// Starts or ends a rest, in which no video is to be sent. On a connection with a source of video, str0m sends padding up to
+    /// 50 kbit/s, whatever is wanted, but never more than the estimate; so that is 0 while it rests. Returns the bitrate at which the
+    /// estimation has to start anew; `None` if nothing has changed.
+    pub fn rest(&mut self, is_resting: bool, now: Instant) -> Option<Bitrate> {
+        if std::mem::replace(&mut self.is_resting, is_resting) == is_resting {
+            return None;
+        }
+        self.rested_until = (!is_resting).then(|| now + ESTIMATE_WINDOW);
+        Some(if is_resting {
+            Bitrate::ZERO
+        } else {
+            self.estimate.unwrap_or(INITIAL_BITRATE)
+        })
+    }
+
+    /// Takes an estimate of the bandwidth, `None` if there is none any more.
+    pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> Observation {
+        if estimate.is_some() {
+            if self.is_resting && estimate > Some(Bitrate::ZERO) {
+                return Observation::AtRest;
+            }
+            if self.is_resting || self.rested_until.is_some_and(|until| now < until) {
+                return Observation::Ignored;
+            }
+        }
+        self.estimate = estimate;
+        Observation::Counts
+    }
+
+    /// Returns what the network to the client carries while so much is sent, in bits per second; `None` without an estimate.
+    pub fn update_capacity(&mut self, sent: u64, now: Instant) -> Option<u64> {
+        match self.estimate {
+            Some(estimate) => self.capacity.observe(estimate.as_u64(), sent, now),
+            None => self.capacity = Capacity::default(),
+        }
+        self.capacity.bits_per_second()
+    }
+
+    /// Sets which bitrates are to be tried: the next step and the best, in bits per second. None are while a new source of video settles.
+    /// Returns those that str0m has to be told, if they are others than before.
+    pub fn set_bitrates(&mut self, next: u64, best: u64, now: Instant) -> Option<(u64, u64)> {
+        let is_settling = self.settled_at.is_some_and(|at| now < at);
+        let bitrates = if is_settling { (0, 0) } else { (next, best) };
+        let before = std::mem::replace(&mut self.bitrates, bitrates);
+        (before != bitrates).then_some(bitrates)
+    }
+
+    /// Tries no more bandwidth until a new source of video has settled, from when the bitrates are set next: by the allocation, in which
+    /// the source counts.
+    pub fn settle(&mut self, now: Instant) {
+        self.settled_at = Some(now + SETTLING);
+    }
+
+    /// Returns the capacity, at which the estimation has to start anew, if more is to be sent than it allows: else it would feel its way
+    /// up to what the network has carried already.
+    pub fn make_room(&mut self, bits_per_second: u64) -> Option<Bitrate> {
+        let capacity = self.capacity.bits_per_second().map(Bitrate::from)?;
+        let is_lower =
+            |estimate: Bitrate| estimate.as_u64() < bits_per_second && estimate < capacity;
+        if self.is_resting || !self.estimate.is_some_and(is_lower) {
+            return None;
+        }
+        self.estimate = Some(capacity);
+        Some(capacity)
+    }
+
+    /// Returns the present estimate, at which the estimation has to start anew, if that has not changed for some time although more is
+    /// wanted.
+    pub fn leave_stagnation(&mut self, wanted: u64, now: Instant) -> Option<Bitrate> {
+        let estimate = self.estimate?;
+        self.stagnation
+            .observe(estimate.as_u64(), wanted, now)
+            .then_some(estimate)
+    }
+}
 
 /// How long an estimate is doubted that says nothing about more than is sent.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -11,7 +142,7 @@ const DOUBT: Duration = Duration::from_secs(30);
 /// network carries at least that, and nothing about more. So while what is sent fits, a lower estimate is doubted for some time:
 /// else a receiver of a small layer would get a larger one only after the estimation has felt its way up again.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Capacity {
+struct Capacity {
     bits_per_second: Option<u64>,
     /// Since when estimates are doubted.
     doubted_since: Option<Instant>,
@@ -19,7 +150,7 @@ pub struct Capacity {
 
 impl Capacity {
     /// Takes an estimate, and what is being sent, in bits per second.
-    pub fn observe(&mut self, estimate: u64, sent: u64, now: Instant) {
+    fn observe(&mut self, estimate: u64, sent: u64, now: Instant) {
         let is_higher = self
             .bits_per_second
             .is_none_or(|capacity| estimate >= capacity);
@@ -37,7 +168,7 @@ impl Capacity {
     }
 
     /// Returns the capacity in bits per second; `None` without an estimate.
-    pub fn bits_per_second(&self) -> Option<u64> {
+    fn bits_per_second(&self) -> Option<u64> {
         self.bits_per_second
     }
 }
@@ -55,7 +186,7 @@ const CHANGE_PERCENT: u64 = 5;
 /// stay limited for a minute after the network has become fast again. When it starts anew, it probes the network once, with
 /// a few packets.
 #[derive(Debug, Clone, Default)]
-pub struct Stagnation {
+struct Stagnation {
     /// The estimate that has not changed, in bits per second, and since when.
     since: Option<(u64, Instant)>,
     /// New starts that changed nothing.
@@ -65,7 +196,7 @@ pub struct Stagnation {
 impl Stagnation {
     /// Returns whether the estimation should start anew now. `wanted` is what the next better choice would need, in bits per
     /// second; 0 if nothing is left out.
-    pub fn observe(&mut self, estimate: u64, wanted: u64, now: Instant) -> bool {
+    fn observe(&mut self, estimate: u64, wanted: u64, now: Instant) -> bool {
         if wanted <= estimate {
             *self = Self::default();
             return false;
@@ -169,5 +300,64 @@ mod tests {
         assert!(restarts(|second| (400_000 + 30_000 * second, 1_000_000)).is_empty());
         let falls_once = restarts(|second| (if second < 7 { 500_000 } else { 400_000 }, 900_000));
         assert_eq!(falls_once[..3], [5, 12, 22]);
+    }
+
+    #[test]
+    fn estimates_of_a_rest_do_not_count_and_the_last_one_before_it_goes_on() {
+        let (mut estimation, start) = (Estimation::default(), Instant::now());
+        let (before, later) = (Bitrate::kbps(900), start + ESTIMATE_WINDOW);
+        assert_eq!(estimation.observe(Some(before), start), Observation::Counts);
+        assert_eq!(estimation.rest(true, start), Some(Bitrate::ZERO));
+        assert_eq!(estimation.rest(true, start), None, "it rests already");
+        let padding = Some(Bitrate::kbps(50));
+        assert_eq!(estimation.observe(padding, start), Observation::AtRest);
+        assert_eq!(
+            estimation.observe(Some(Bitrate::ZERO), start),
+            Observation::Ignored
+        );
+        assert_eq!(estimation.rest(false, start), Some(before));
+        assert_eq!(estimation.observe(padding, start), Observation::Ignored);
+        assert_eq!(estimation.estimate(), Some(before));
+        assert_eq!(estimation.observe(padding, later), Observation::Counts);
+        assert_eq!(estimation.estimate(), padding);
+        assert_eq!(estimation.rest(true, later), Some(Bitrate::ZERO));
+        assert_eq!(estimation.observe(None, later), Observation::Counts);
+        assert_eq!(
+            estimation.rest(false, later),
+            Some(INITIAL_BITRATE),
+            "nothing is known any more"
+        );
+    }
+
+    #[test]
+    fn no_bandwidth_is_tried_until_a_new_source_has_settled() {
+        let (mut estimation, start) = (Estimation::default(), Instant::now());
+        assert_eq!(estimation.set_bitrates(1, 2, start), Some((1, 2)));
+        assert_eq!(estimation.set_bitrates(1, 2, start), None, "it is told");
+        estimation.settle(start);
+        assert_eq!(estimation.next_step(), 1);
+        assert_eq!(estimation.set_bitrates(1, 2, start), Some((0, 0)));
+        assert_eq!(estimation.next_step(), 0);
+        assert_eq!(
+            estimation.set_bitrates(1, 2, start + SETTLING),
+            Some((1, 2))
+        );
+    }
+
+    #[test]
+    fn an_estimate_is_raised_to_what_the_network_has_carried() {
+        let (mut estimation, now) = (Estimation::default(), Instant::now());
+        assert_eq!(estimation.make_room(1_000_000), None, "nothing is known");
+        estimation.observe(Some(Bitrate::mbps(2)), now);
+        assert_eq!(estimation.update_capacity(SMALL, now), Some(2_000_000));
+        estimation.observe(Some(Bitrate::kbps(200)), now);
+        assert_eq!(
+            estimation.update_capacity(SMALL, now),
+            Some(2_000_000),
+            "all fits, so it is doubted"
+        );
+        assert_eq!(estimation.make_room(SMALL), None, "it is allowed");
+        assert_eq!(estimation.make_room(1_000_000), Some(Bitrate::mbps(2)));
+        assert_eq!(estimation.estimate(), Some(Bitrate::mbps(2)));
     }
 }

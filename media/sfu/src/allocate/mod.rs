@@ -4,7 +4,7 @@ mod estimation;
 mod overload;
 mod requests;
 
-pub use estimation::{Capacity, Stagnation};
+pub use estimation::{Estimation, INITIAL_BITRATE, Observation};
 pub use overload::{GROUPS, Overload};
 pub use requests::{KeyFrameRequests, QualityUse};
 

@@ -3,7 +3,6 @@
 mod backlog;
 mod packet;
 mod recent;
-pub mod track_packet;
 
 pub use backlog::Backlog;
 pub use packet::{Routed, Sender, route, route_plain, sent_message, server_packet};
@@ -11,7 +10,7 @@ pub use recent::RecentMessages;
 
 use std::sync::Arc;
 
-use conclave_model::participant::DataKind;
+pub use conclave_model::participant::DataKind;
 
 /// Returns the kind of the messages on a channel; `None` for a channel that carries something else.
 pub fn kind_of_channel(label: &str) -> Option<DataKind> {

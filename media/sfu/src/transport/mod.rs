@@ -1,22 +1,20 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
-mod estimation;
+mod channels;
 mod held;
+mod messages;
 mod settings;
 mod streams;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use conclave_model::ClientAddress;
 use conclave_model::address::AddressFilter;
 use slotmap::new_key_type;
-use str0m::bwe::Bitrate;
 use str0m::change::{SdpAnswer, SdpApi, SdpOffer, SdpPendingOffer};
-use str0m::channel::{ChannelConfig, ChannelId};
 use str0m::ice::IceCreds;
 use str0m::media::Mid;
 use str0m::net::Receive;
@@ -24,11 +22,13 @@ use str0m::rtp::Ssrc;
 use str0m::stats::PeerStats;
 use str0m::{Input, Output, Rtc, RtcError};
 
-use crate::allocate::{Capacity, Stagnation};
+use crate::allocate::Estimation;
 use crate::data::Backlog;
-use crate::dropped::Drops;
+use crate::dropped::{DropReason, Drops};
 use crate::measure::LinkQuality;
 use crate::sdp;
+pub use channels::ChannelUse;
+use channels::Channels;
 pub use held::{HeldPacket, HeldPackets};
 pub use settings::{TransportSettings, dependency_extension};
 
@@ -86,7 +86,7 @@ pub struct LayerKey {
     pub layer: usize,
 }
 
-/// One peer connection.
+/// One peer connection. Its fields are private: the methods say what is done with it.
 pub struct Transport {
     rtc: Rtc,
     /// What the state machine has put out after changes, and [`Transport::poll`] has not returned.
@@ -97,70 +97,56 @@ pub struct Transport {
     /// Those that were.
     contacted: Vec<IpAddr>,
     /// The participant whose connection it is.
-    pub peer: PeerKey,
+    peer: PeerKey,
     /// Which connection of the participant it is.
-    pub role: TransportRole,
+    role: TransportRole,
     /// When a packet of the client arrived last.
-    pub last_packet: Option<Instant>,
+    last_packet: Option<Instant>,
     /// Whether ICE and DTLS have come up.
-    pub is_connected: bool,
+    is_connected: bool,
     /// Whether nothing has arrived for so long that nothing is sent.
-    pub is_silent: bool,
+    is_silent: bool,
     /// Whether it waits to be driven after a change.
-    pub is_touched: bool,
+    is_touched: bool,
     /// When it has to be driven next.
-    pub due: Option<Instant>,
+    due: Option<Instant>,
     /// When its timer fires, at that time or earlier.
-    pub timeout: Option<Instant>,
-    /// The ICE credentials by which STUN requests find it: the present ones last, before them those that an ICE restart
-    /// has replaced.
-    pub credentials: VecDeque<IceCreds>,
-    /// The sources that are bound to it.
-    pub sources: VecDeque<Source>,
-    /// The client while the handshake with it is counted.
-    pub handshake_with: Option<ClientAddress>,
+    timeout: Option<Instant>,
     /// The layers of the sources seen, by SSRC; `None` for those that no track claims.
-    pub layers: HashMap<Ssrc, Option<LayerKey>>,
+    layers: HashMap<Ssrc, Option<LayerKey>>,
     /// The sources of retransmissions that the client's last offer names, by the source of what they repeat.
-    pub retransmissions: HashMap<Ssrc, Ssrc>,
+    retransmissions: HashMap<Ssrc, Ssrc>,
     /// The tracks that arrive on it, by section.
-    pub published: HashMap<Mid, TrackKey>,
-    /// Data channels that the next offer of the server creates.
-    pub new_channels: Vec<ChannelConfig>,
-    /// The open data channels by label.
-    pub channels: HashMap<String, ChannelId>,
-    /// All open channels.
-    pub open_channels: HashSet<ChannelId>,
-    /// The open channels whose messages are no packets of the protocol.
-    pub plain_channels: Vec<ChannelId>,
+    published: HashMap<Mid, TrackKey>,
+    /// The data channels.
+    channels: Channels,
     /// Reliable messages that wait for the client.
-    pub backlog: Backlog,
+    backlog: Backlog,
     /// The connections that have to catch up before further messages of this client are read.
-    pub awaited: Vec<TransportKey>,
+    awaited: Vec<TransportKey>,
     /// The packets with these messages.
-    pub held: HeldPackets,
+    held: HeldPackets,
     /// The last statistics.
-    pub stats: Option<PeerStats>,
-    /// The estimated bandwidth to the client.
-    pub estimate: Option<Bitrate>,
-    /// What the network to the client carries, by the estimates so far.
-    pub capacity: Capacity,
-    /// Whether the estimate stays too low.
-    stagnation: Stagnation,
-    /// Whether no video is to be sent, so that the estimation rests.
-    is_resting: bool,
-    /// Until when estimates are means that count its rest.
-    rested_until: Option<Instant>,
-    /// Until when no more bandwidth is tried, since a source of video is new.
-    settled_at: Option<Instant>,
-    /// The bitrates that the estimation was told to try: the next step and the best, in bits per second.
-    pub bitrates: (u64, u64),
+    stats: Option<PeerStats>,
+    /// The estimation of the bandwidth to the client.
+    estimation: Estimation,
     /// Loss and delay.
-    pub quality: LinkQuality,
+    quality: LinkQuality,
     /// Packets of the client, and packets for it, that were not forwarded.
-    pub dropped: Drops,
+    dropped: Drops,
     /// The sections of its description.
-    pub media_sections: usize,
+    media_sections: usize,
+}
+
+/// What is to be done when the timer of a connection fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Firing {
+    /// Nothing: a timer that was replaced is not the armed one.
+    Replaced,
+    /// It has to be armed again, since the connection is due later.
+    Early,
+    /// The connection has to be driven.
+    Due,
 }
 
 /// How many addresses of a client, and how many candidates of a description, a full ICE agent contacts before the client has sent
@@ -168,26 +154,26 @@ pub struct Transport {
 const CONTACTED: usize = 8;
 
 impl Transport {
-    /// Creates a transport that waits for the client.
+    /// Creates a transport that waits for the client, to which these ICE credentials are given.
     pub fn new(
         settings: &TransportSettings,
         peer: PeerKey,
         role: TransportRole,
+        credentials: IceCreds,
         full_ice: bool,
         now: Instant,
     ) -> Self {
-        let credentials = IceCreds::new();
         let mut rtc = settings
             .config(full_ice)
-            .set_local_ice_credentials(credentials.clone())
+            .set_local_ice_credentials(credentials)
             .build(now);
-        for candidate in &settings.candidates {
+        for candidate in settings.candidates() {
             rtc.add_local_candidate(candidate.clone());
         }
         Self {
             rtc,
             outputs: VecDeque::new(),
-            contactable: full_ice.then(|| settings.contactable.clone()),
+            contactable: full_ice.then(|| settings.contactable().clone()),
             contacted: Vec::new(),
             peer,
             role,
@@ -197,31 +183,29 @@ impl Transport {
             is_touched: false,
             due: None,
             timeout: None,
-            credentials: VecDeque::from([credentials]),
-            sources: VecDeque::new(),
-            handshake_with: None,
             layers: HashMap::new(),
             retransmissions: HashMap::new(),
             published: HashMap::new(),
-            new_channels: Vec::new(),
-            channels: HashMap::new(),
-            open_channels: HashSet::new(),
-            plain_channels: Vec::new(),
+            channels: Channels::default(),
             backlog: Backlog::default(),
             awaited: Vec::new(),
             held: HeldPackets::default(),
             stats: None,
-            estimate: None,
-            capacity: Capacity::default(),
-            stagnation: Stagnation::default(),
-            is_resting: false,
-            rested_until: None,
-            settled_at: None,
-            bitrates: (0, 0),
+            estimation: Estimation::default(),
             quality: LinkQuality::default(),
             dropped: Drops::default(),
             media_sections: 0,
         }
+    }
+
+    /// Returns the participant whose connection it is.
+    pub const fn peer(&self) -> PeerKey {
+        self.peer
+    }
+
+    /// Returns which connection of the participant it is.
+    pub const fn role(&self) -> TransportRole {
+        self.role
     }
 
     /// Gives the state machine to read from. What changes it are the methods of this type.
@@ -278,7 +262,7 @@ impl Transport {
             .unwrap_or_else(|| self.guarded(|rtc| Ok(rtc.poll_output()?)))
     }
 
-    /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::new_credentials`].
+    /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::credentials`].
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, TransportError> {
         self.layers.clear();
         let sdp = self.without_candidates(sdp);
@@ -335,19 +319,9 @@ impl Transport {
         })
     }
 
-    /// Returns the password that belongs to a user name fragment of this connection.
-    pub fn password_of(&self, ufrag: &str) -> Option<&str> {
-        self.credentials
-            .iter()
-            .find(|known| known.ufrag == ufrag)
-            .map(|known| known.pass.as_str())
-    }
-
-    /// Returns the ICE credentials that are valid now, if they are new: an ICE restart has replaced the known ones.
-    pub fn new_credentials(&mut self) -> Option<IceCreds> {
-        let current = self.rtc.direct_api().local_ice_credentials();
-        let is_new = self.credentials.back() != Some(&current);
-        is_new.then_some(current)
+    /// Returns the ICE credentials that are valid now: an offer can have restarted ICE.
+    pub fn credentials(&mut self) -> IceCreds {
+        self.rtc.direct_api().local_ice_credentials()
     }
 
     /// Changes the state machine. An error comes out of [`Transport::poll`].
@@ -359,10 +333,69 @@ impl Transport {
         self.outputs.extend(changed.err().map(Err));
     }
 
+    /// Notes that ICE and DTLS have come up.
+    pub fn connect(&mut self) {
+        self.is_connected = true;
+    }
+
+    /// Returns whether ICE and DTLS have come up.
+    pub const fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Sets whether nothing has arrived for so long that nothing is sent.
+    pub fn set_silent(&mut self, is_silent: bool) {
+        self.is_silent = is_silent;
+    }
+
     /// Returns whether media is sent to the client: it is connected and not silent, so that nothing piles up for a client
     /// that is gone.
     pub fn can_send(&self) -> bool {
         self.is_connected && !self.is_silent
+    }
+
+    /// Returns when a packet of the client arrived last.
+    pub const fn last_packet(&self) -> Option<Instant> {
+        self.last_packet
+    }
+
+    /// Notes that the connection has been changed and waits to be driven. Returns whether it did not before.
+    pub fn touch(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_touched, true)
+    }
+
+    /// Lets time pass for a connection that may be touched, so that it is driven. All outputs have to be polled before the next call.
+    pub fn drive(&mut self, now: Instant) -> Result<(), TransportError> {
+        self.is_touched = false;
+        self.advance(now)
+    }
+
+    /// Sets when the connection has to be driven next. Returns when its timer has to fire, if that is earlier than it does now.
+    pub fn set_due(&mut self, due: Instant) -> Option<Instant> {
+        self.due = Some(due);
+        self.rearm()
+    }
+
+    /// Returns when the timer has to fire, if that is earlier than it does now.
+    pub fn rearm(&mut self) -> Option<Instant> {
+        let due = self.due?;
+        if self.timeout.is_some_and(|armed| due >= armed) {
+            return None;
+        }
+        self.timeout = Some(due);
+        Some(due)
+    }
+
+    /// Handles that a timer of the connection has fired.
+    pub fn fire(&mut self, now: Instant) -> Firing {
+        if self.timeout.take_if(|armed| *armed <= now).is_none() {
+            return Firing::Replaced;
+        }
+        if self.due.is_some_and(|due| due > now) {
+            Firing::Early
+        } else {
+            Firing::Due
+        }
     }
 
     /// Keeps the newest statistics of the connection, for snapshots.
@@ -381,35 +414,34 @@ impl Transport {
         self.stats = Some(stats);
     }
 
-    /// Returns the label of an open channel.
-    pub fn channel_label(&self, id: ChannelId) -> Option<&str> {
-        self.channels
-            .iter()
-            .find(|(_, known)| **known == id)
-            .map(|(label, _)| label.as_str())
+    /// Returns the last statistics.
+    pub const fn stats(&self) -> Option<&PeerStats> {
+        self.stats.as_ref()
     }
 
-    /// Returns the bytes of the protocol that the client has named for a channel.
-    pub fn channel_protocol(&mut self, id: ChannelId) -> usize {
-        let named = self.guarded(|rtc| {
-            Ok(rtc
-                .channel(id)
-                .and_then(|channel| Some(channel.config()?.protocol.len())))
-        });
-        named.ok().flatten().unwrap_or_default()
+    /// Returns loss and delay.
+    pub const fn quality(&self) -> &LinkQuality {
+        &self.quality
     }
 
-    /// Sends a message; returns whether the channel is open and takes it now. A message that the client cannot take at all
-    /// is dropped.
-    pub fn write_message(&mut self, label: &str, message: &[u8]) -> bool {
-        let Some(id) = self.channels.get(label).copied() else {
-            return false;
-        };
-        let written = self.guarded(|rtc| match rtc.channel(id) {
-            Some(mut channel) => Ok(channel.write(true, message)?),
-            None => Ok(false),
-        });
-        written.unwrap_or(true)
+    /// Counts a packet of the client, or one for it, that is not forwarded.
+    pub fn note_drop(&mut self, reason: DropReason) {
+        self.dropped.count(reason);
+    }
+
+    /// Returns the packets of the client, and those for it, that were not forwarded.
+    pub const fn dropped(&self) -> Drops {
+        self.dropped
+    }
+
+    /// Keeps the number of the sections of its description, for inspection and for the bound on answers.
+    pub fn count_sections(&mut self, description: &str) {
+        self.media_sections = description.matches("\nm=").count();
+    }
+
+    /// Returns the number of the sections of its description.
+    pub const fn media_sections(&self) -> usize {
+        self.media_sections
     }
 
     /// Begins to close the connection; the last packets are still to be polled.

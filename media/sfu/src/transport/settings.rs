@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::address::AddressFilter;
-use str0m::bwe::Bitrate;
 use str0m::config::{CryptoProvider, DtlsCert};
 use str0m::format::{Codec, FormatParams, PayloadParams};
 use str0m::media::Frequency;
@@ -12,6 +11,7 @@ use str0m::rtp::{Extension, ExtensionMap, ExtensionSerializer, ExtensionValues};
 use str0m::{Candidate, RtcConfig};
 
 use crate::adapt::{DependencyDescriptor, MAX_DESCRIPTOR};
+use crate::allocate::INITIAL_BITRATE;
 
 /// What every transport of a process shares.
 pub struct TransportSettings {
@@ -19,13 +19,10 @@ pub struct TransportSettings {
     /// One certificate for all connections, since each costs a signature to make.
     certificate: Option<DtlsCert>,
     /// The addresses that are advertised to clients.
-    pub candidates: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     /// The addresses of clients that the server may contact first.
-    pub contactable: AddressFilter,
+    contactable: AddressFilter,
 }
-
-/// How fast sending to a client starts before its bandwidth is known.
-pub const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
 
 /// The id of the dependency descriptor, which the standard extensions leave free.
 const DEPENDENCIES: u8 = 12;
@@ -46,6 +43,16 @@ impl TransportSettings {
             candidates,
             contactable,
         }
+    }
+
+    /// Returns the addresses that are advertised to clients.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// Returns the addresses of clients that the server may contact first.
+    pub const fn contactable(&self) -> &AddressFilter {
+        &self.contactable
     }
 
     /// Returns the code that proves the knowledge of a password in a STUN message.

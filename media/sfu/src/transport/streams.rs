@@ -1,12 +1,14 @@
-//! The sources of media of a connection.
+//! The media of a connection: its sources in both directions, and the bandwidth to the client.
 
 use std::time::{Duration, Instant};
 
+use str0m::bwe::Bitrate;
 use str0m::media::{KeyframeRequestKind, Mid, Pt, Rid};
 use str0m::rtp::{RtpWrite, Ssrc};
 
-use super::Transport;
+use super::{LayerKey, TrackKey, Transport};
 use crate::adapt::Rewritten;
+use crate::allocate::{Estimation, Observation};
 
 /// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
 /// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.
@@ -21,6 +23,40 @@ const RETRANSMISSION_TIME: Duration = Duration::from_secs(2);
 const RETRANSMISSION_SHARE: f32 = 0.5;
 
 impl Transport {
+    /// Returns the layer of a source that has been seen: `Some(None)` for one that no track claims.
+    pub fn known_layer(&self, ssrc: Ssrc) -> Option<Option<LayerKey>> {
+        self.layers.get(&ssrc).copied()
+    }
+
+    /// Keeps the layer of a source.
+    pub fn remember_layer(&mut self, ssrc: Ssrc, layer: Option<LayerKey>) {
+        self.layers.insert(ssrc, layer);
+    }
+
+    /// Returns the track that arrives on a section.
+    pub fn track_on(&self, mid: Mid) -> Option<TrackKey> {
+        self.published.get(&mid).copied()
+    }
+
+    /// Lets a track arrive on a section. Packets that came before were remembered as claimed by no track.
+    pub fn add_track(&mut self, mid: Mid, track: TrackKey) {
+        self.published.insert(mid, track);
+        self.layers.clear();
+    }
+
+    /// Lets no track arrive on a section any more.
+    pub fn remove_track(&mut self, mid: Mid) {
+        self.published.remove(&mid);
+        self.layers.clear();
+    }
+
+    /// Sets where the retransmissions of the client come from, as its offer says: for each source that of its retransmissions.
+    pub fn set_retransmissions(&mut self, named: impl Iterator<Item = (u32, u32)>) {
+        self.retransmissions = named
+            .map(|(source, other)| (Ssrc::from(source), Ssrc::from(other)))
+            .collect();
+    }
+
     /// Takes the sources from a section on which nothing is sent, since str0m pads with those that have retransmissions. Returns
     /// whether it had any, and they retransmissions. The next track on the section gets new ones in any case: libwebrtc does not
     /// connect the receiver of a section to a source that it has heard before the section was inactive, so clients would receive and
@@ -143,5 +179,69 @@ impl Transport {
             empty,
         );
         self.write_rtp(mid, write.nackable(is_nackable))
+    }
+
+    /// Lets the estimation of the bandwidth rest while no video is to be sent, and go on from where it was. Returns whether something
+    /// has changed.
+    pub fn rest(&mut self, is_resting: bool, now: Instant) -> bool {
+        let anew = self.estimation.rest(is_resting, now);
+        self.estimate_anew(anew);
+        anew.is_some()
+    }
+
+    /// Takes an estimate of the bandwidth, `None` if there is none any more. Returns whether it counts: at rest it is about sound and
+    /// padding.
+    pub fn note_estimate(&mut self, estimate: Option<Bitrate>, now: Instant) -> bool {
+        let observation = self.estimation.observe(estimate, now);
+        if observation == Observation::AtRest {
+            self.estimate_anew(Some(Bitrate::ZERO));
+        }
+        observation == Observation::Counts
+    }
+
+    /// Returns what the network to the client carries while so much is sent, in bits per second; `None` without an estimate.
+    pub fn update_capacity(&mut self, sent: u64, now: Instant) -> Option<u64> {
+        self.estimation.update_capacity(sent, now)
+    }
+
+    /// Tells the estimation which bitrates are to be tried: the next step and the best, in bits per second. Returns whether they are
+    /// others than before.
+    pub fn set_bitrates(&mut self, next: u64, best: u64, now: Instant) -> bool {
+        let changed = self.estimation.set_bitrates(next, best, now);
+        if let Some((next, best)) = changed {
+            self.change_or_fail(|rtc| {
+                rtc.bwe()
+                    .set_bitrate(Bitrate::from(next), Bitrate::from(best));
+            });
+        }
+        changed.is_some()
+    }
+
+    /// Tries no more bandwidth until a new source of video has settled.
+    pub fn settle(&mut self, now: Instant) {
+        self.estimation.settle(now);
+    }
+
+    /// Lets the estimation allow what is going to be sent, if the network has carried as much.
+    pub fn make_room(&mut self, bits_per_second: u64) {
+        let anew = self.estimation.make_room(bits_per_second);
+        self.estimate_anew(anew);
+    }
+
+    /// Lets the estimation start anew if it has not changed for some time although more is wanted.
+    pub fn leave_stagnation(&mut self, wanted: u64, now: Instant) {
+        let anew = self.estimation.leave_stagnation(wanted, now);
+        self.estimate_anew(anew);
+    }
+
+    /// Returns the estimation of the bandwidth to the client.
+    pub const fn estimation(&self) -> &Estimation {
+        &self.estimation
+    }
+
+    fn estimate_anew(&mut self, at: Option<Bitrate>) {
+        if let Some(at) = at {
+            self.change_or_fail(|rtc| rtc.bwe().reset(at));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use conclave_model::participant::TrackSource;
+use str0m::bwe::BweKind;
 
 use super::Worker;
 use super::tracks::{PublishedLayer, PublishedTrack};
@@ -11,7 +12,7 @@ use crate::command::TrackSettings;
 use crate::event::PeerEvent;
 use crate::measure::RateMeter;
 use crate::track::TrackMedium;
-use crate::transport::{PeerKey, TrackKey};
+use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 /// Bitrates of layers that nothing is known of, worst first, in bits per second.
 const USUAL_BITRATES: [u64; 3] = [150_000, 500_000, 1_700_000];
@@ -26,22 +27,46 @@ const SCREEN_PRIORITY: u32 = 0;
 const NO_PRIORITY: u32 = u32::MAX;
 
 impl Worker {
+    /// Takes an estimate of the bandwidth to a client. One that does not say how it receives is not limited.
+    pub(super) fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
+        let Some(transport) = self.connections.get_mut(key) else {
+            return;
+        };
+        let bitrate = match estimate {
+            BweKind::Twcc {
+                estimate,
+                can_probe,
+            } => can_probe.then_some(*estimate),
+            BweKind::Remb { estimate, .. } => Some(*estimate),
+            _ => return,
+        };
+        let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer());
+        if counts
+            && self
+                .roster
+                .get(peer)
+                .is_some_and(|peer| peer.subscriber == key)
+        {
+            self.allocate(peer);
+        }
+    }
+
     /// Chooses the layers that a participant receives, and requests the key frames with which they begin.
     pub(super) fn allocate(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key).filter(|peer| !peer.has_failed) else {
+        let Some(peer) = self.roster.get(key).filter(|peer| !peer.has_failed) else {
             return;
         };
         let (may_pause, is_reduced) = (peer.info.allows_pause, self.is_reduced(key));
         let (mut tracks, mut videos, mut audio_bitrate, mut sent) = (Vec::new(), Vec::new(), 0, 0);
         let mut is_video_wanted = false;
-        for section in &peer.sections {
-            let Some(track_key) = section.sent.or(section.track) else {
+        for section in peer.sections.iter() {
+            let Some(track_key) = section.carried() else {
                 continue;
             };
             let Some(track) = self.tracks.get_mut(track_key) else {
                 continue;
             };
-            if section.sent.is_none() && track.is_awaited_by(key) {
+            if section.sent().is_none() && track.is_awaited_by(key) {
                 continue;
             }
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
@@ -111,8 +136,8 @@ impl Worker {
 
     /// Returns what may be sent to a participant, to which so much is sent now, in bits per second.
     fn budget(&mut self, key: PeerKey, sent: u64) -> Option<u64> {
-        let peer = self.peers.get(key)?;
-        let transport = self.transports.get_mut(peer.subscriber);
+        let peer = self.roster.get(key)?;
+        let transport = self.connections.get_mut(peer.subscriber);
         let capacity = transport.and_then(|transport| transport.update_capacity(sent, self.now));
         let limit = peer
             .info
@@ -124,22 +149,22 @@ impl Worker {
 
     /// Lets the bandwidth estimation rest while no video is to be sent on the sections for it.
     fn rest(&mut self, key: PeerKey, is_resting: bool) {
-        let Some(subscriber) = self.peers.get(key).map(|peer| peer.subscriber) else {
+        let Some(subscriber) = self.roster.get(key).map(|peer| peer.subscriber) else {
             return;
         };
         let now = self.now;
         if self
-            .transports
+            .connections
             .get_mut(subscriber)
             .is_some_and(|transport| transport.rest(is_resting, now))
         {
-            self.touch(subscriber);
+            self.connections.touch(subscriber);
         }
     }
 
     /// Tells the bandwidth estimation what is to be tried.
     fn set_bitrates(&mut self, key: PeerKey, next: u64, best: u64) {
-        let Some(peer) = self.peers.get(key) else {
+        let Some(peer) = self.roster.get(key) else {
             return;
         };
         let limit = peer
@@ -149,20 +174,20 @@ impl Worker {
             .map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
         // Padding makes room for what the network has not shown to carry, never for what the role forbids.
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
-        let Some(transport) = self.transports.get_mut(peer.subscriber) else {
+        let Some(transport) = self.connections.get_mut(peer.subscriber) else {
             return;
         };
         transport.leave_stagnation(wanted.0, self.now);
         if transport.set_bitrates(wanted.0, wanted.1, self.now) {
             let subscriber = peer.subscriber;
-            self.touch(subscriber);
+            self.connections.touch(subscriber);
         }
     }
 
     /// Lets the bandwidth estimation allow what is going to be sent.
     fn make_room(&mut self, key: PeerKey, bitrate: u64) {
-        let subscriber = self.peers.get(key).map(|peer| peer.subscriber);
-        if let Some(transport) = subscriber.and_then(|key| self.transports.get_mut(key)) {
+        let subscriber = self.roster.get(key).map(|peer| peer.subscriber);
+        if let Some(transport) = subscriber.and_then(|key| self.connections.get_mut(key)) {
             transport.make_room(bitrate);
         }
     }
@@ -180,7 +205,7 @@ impl Worker {
         if std::mem::replace(&mut subscription.is_paused, is_paused) == is_paused {
             return;
         }
-        let Some(publisher) = self.peers.get(publisher).map(|peer| peer.info.sid.clone()) else {
+        let Some(publisher) = self.roster.get(publisher).map(|peer| peer.info.sid.clone()) else {
             return;
         };
         self.emit(

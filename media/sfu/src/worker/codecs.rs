@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use slotmap::SlotMap;
 use str0m::format::PayloadParams;
 use str0m::media::Mid;
 
 use super::Worker;
-use super::codec_choice::{CodecChoice, OfferedCodec, choose_codec};
-use super::roster::Section;
 use super::subscription::{LayerChoice, Subscription};
 use super::tracks::{AwaitedCodec, PublishedTrack};
 use crate::adapt::Rewriter;
@@ -56,22 +53,22 @@ impl PublishedTrack {
 impl Worker {
     /// Starts to send a section's track in the codec that suits the client best, unless it is being sent in that.
     pub(super) fn attach(&mut self, key: PeerKey, index: usize) {
-        let Some(peer) = self.peers.get(key) else {
+        let Some(peer) = self.roster.get(key) else {
             return;
         };
         let Some(section) = peer.sections.get(index) else {
             return;
         };
-        let (Some(mid), Some(track_key)) = (section.mid, section.track) else {
+        let (Some(mid), Some(track_key)) = (section.mid(), section.track()) else {
             return;
         };
         let Some(track) = self.tracks.get(track_key) else {
             return;
         };
-        if section.sent == Some(track_key) && track.backups.is_empty() {
+        if section.sent() == Some(track_key) && track.backups.is_empty() {
             return;
         }
-        let Some(transport) = self.transports.get(peer.subscriber) else {
+        let Some(transport) = self.connections.get(peer.subscriber) else {
             return;
         };
         let (codecs, streams): (Vec<_>, Vec<_>) = track.codecs(track_key).into_iter().unzip();
@@ -87,33 +84,32 @@ impl Worker {
 
     /// Sends a section's track in the codec of `streams`, unless it is being sent in that.
     fn send_in(&mut self, key: PeerKey, index: usize, streams: TrackKey) {
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         let transport_key = peer.subscriber;
         let Some(section) = peer
             .sections
             .get_mut(index)
-            .filter(|section| section.sent != Some(streams))
+            .filter(|section| section.sent() != Some(streams))
         else {
             return;
         };
-        let (Some(mid), Some(track_key)) = (section.mid, section.track) else {
+        let (Some(mid), Some(track_key)) = (section.mid(), section.track()) else {
             return;
         };
-        let before = take_subscription(&mut self.tracks, section, key);
+        let before = self.tracks.take_subscription(section, key);
         let Some(track) = self.tracks.get_mut(streams) else {
             return;
         };
-        let Some(transport) = self.transports.get_mut(transport_key) else {
+        let Some(transport) = self.connections.get_mut(transport_key) else {
             return;
         };
         if track.medium() == TrackMedium::Video && before.is_none() {
             transport.prepare_video(mid);
             transport.settle(self.now);
         }
-        section.sent = Some(streams);
-        let waits_since = section.waits_since.take();
+        let waits_since = section.send(streams);
         let new = || Subscription {
             peer: key,
             transport: transport_key,
@@ -146,11 +142,11 @@ impl Worker {
     /// Lets a section wait until the publisher sends its track in a backup codec, for which it is asked.
     fn await_codec(&mut self, key: PeerKey, index: usize, codec: Codec) {
         let section = self
-            .peers
+            .roster
             .get_mut(key)
             .and_then(|peer| peer.sections.get_mut(index));
         let Some((section, track_key)) =
-            section.and_then(|section| section.track.map(|track| (section, track)))
+            section.and_then(|section| section.track().map(|track| (section, track)))
         else {
             return;
         };
@@ -160,7 +156,7 @@ impl Worker {
             .get(track_key)
             .and_then(|track| track.awaiting.iter().find(is_known));
         let reported_at = known.map_or(Some(self.now + BACKUP_TIMEOUT), |known| known.reported_at);
-        let subscription = take_subscription(&mut self.tracks, section, key);
+        let subscription = self.tracks.take_subscription(section, key);
         if let Some(track) = self.tracks.get_mut(track_key) {
             track.awaiting.push(AwaitedCodec {
                 peer: key,
@@ -200,59 +196,26 @@ impl Worker {
             return;
         };
         self.clear_section(key, index);
-        if let Some(peer) = self.peers.get_mut(key) {
+        if let Some(peer) = self.roster.get_mut(key) {
             peer.wanted.remove(&sid);
         }
         self.emit(key, PeerEvent::CodecUnsupported(sid));
         self.request_negotiation(key);
     }
 
-    /// Returns those who receive a track in any of its codecs, or wait for one.
-    pub(super) fn receivers_of(&self, key: TrackKey) -> Vec<PeerKey> {
-        let Some(first) = self.tracks.get(key) else {
-            return Vec::new();
-        };
-        let backups = first
-            .backups
-            .iter()
-            .filter_map(|backup| self.tracks.get(backup.streams?));
-        let receivers = std::iter::once(first)
-            .chain(backups)
-            .flat_map(|track| &track.subscriptions);
-        let awaiting = first.awaiting.iter().map(|awaiting| awaiting.peer);
-        receivers
-            .map(|subscription| subscription.peer)
-            .chain(awaiting)
-            .collect()
-    }
-
     /// Sends a track to receivers in the codec that suits each of them now.
     pub(super) fn choose_codecs(&mut self, key: TrackKey, receivers: Vec<PeerKey>) {
         for peer in receivers {
-            if let Some(section) = self.peers.get(peer).and_then(|peer| peer.section_of(key)) {
+            if let Some(section) = self
+                .roster
+                .get(peer)
+                .and_then(|peer| peer.sections.carrying(key))
+            {
                 self.attach(peer, section);
                 self.allocate(peer);
             }
         }
     }
-}
-
-/// Takes from a section the stream that is sent on it, or would be if its codec were there.
-pub(super) fn take_subscription(
-    tracks: &mut SlotMap<TrackKey, PublishedTrack>,
-    section: &mut Section,
-    peer: PeerKey,
-) -> Option<Subscription> {
-    if let Some(sent) = section.sent.take() {
-        let subscriptions = &mut tracks.get_mut(sent)?.subscriptions;
-        let position = subscriptions
-            .iter()
-            .position(|subscription| subscription.peer == peer)?;
-        return Some(subscriptions.swap_remove(position));
-    }
-    let awaiting = &mut tracks.get_mut(section.track?)?.awaiting;
-    let position = awaiting.iter().position(|awaiting| awaiting.peer == peer)?;
-    awaiting.swap_remove(position).subscription
 }
 
 /// Returns the parameters with which a client negotiated the codec on a section; `None` if it did not.
@@ -267,4 +230,112 @@ pub(super) fn negotiated(transport: &Transport, mid: Mid, codec: Codec) -> Optio
     params
         .find(|params| Codec::from_rtc(params.spec().codec) == Some(codec))
         .copied()
+}
+
+/// A codec of a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfferedCodec {
+    /// The codec's name, whatever its parameters.
+    pub codec: Codec,
+    /// Whether the publisher sends it. If not, it does so when it is asked.
+    pub is_sent: bool,
+}
+
+/// How a receiver gets a track, by the index of the codec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodecChoice {
+    /// In a codec that the publisher sends.
+    Sent(usize),
+    /// In a codec that the publisher is to be asked for.
+    Awaited(usize),
+}
+
+/// Chooses the codec of a track for a receiver: of those that it can decode the first one that the publisher sends, or else the first
+/// one that it would send. With `prefers_backup`, the codecs behind the first one come before that. `None` if it can decode none.
+pub fn choose_codec(
+    codecs: &[OfferedCodec],
+    prefers_backup: bool,
+    can_decode: impl Fn(Codec) -> bool,
+) -> Option<CodecChoice> {
+    let backups = if prefers_backup {
+        1.min(codecs.len())
+    } else {
+        0
+    };
+    let in_order = || (backups..codecs.len()).chain(0..backups);
+    let find = |is_sent: bool| {
+        in_order()
+            .find(|index| codecs[*index].is_sent == is_sent && can_decode(codecs[*index].codec))
+    };
+    find(true)
+        .map(CodecChoice::Sent)
+        .or_else(|| find(false).map(CodecChoice::Awaited))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn track(codecs: &[(Codec, bool)]) -> Vec<OfferedCodec> {
+        codecs
+            .iter()
+            .map(|(codec, is_sent)| OfferedCodec {
+                codec: *codec,
+                is_sent: *is_sent,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_receiver_gets_the_first_codec_that_it_can_decode_and_a_backup_is_awaited_only_without_one()
+    {
+        let (vp8, vp9, h264) = (Codec::Vp8, Codec::Vp9, Codec::H264);
+        let choose = |codecs: &[(Codec, bool)], prefers_backup, decoded: &[Codec]| {
+            choose_codec(&track(codecs), prefers_backup, |codec| {
+                decoded.contains(&codec)
+            })
+        };
+        let both = [(vp9, true), (vp8, true)];
+        assert_eq!(
+            choose(&both, false, &[vp8, vp9]),
+            Some(CodecChoice::Sent(0))
+        );
+        assert_eq!(choose(&both, false, &[vp8]), Some(CodecChoice::Sent(1)));
+        assert_eq!(choose(&both, true, &[vp8, vp9]), Some(CodecChoice::Sent(1)));
+        assert_eq!(choose(&both, true, &[vp9]), Some(CodecChoice::Sent(0)));
+        assert_eq!(choose(&both, false, &[h264]), None);
+        let first = [(vp9, true), (h264, false), (vp8, false)];
+        assert_eq!(
+            choose(&first, true, &[vp8, vp9]),
+            Some(CodecChoice::Sent(0)),
+            "it works without"
+        );
+        assert_eq!(choose(&first, false, &[vp8]), Some(CodecChoice::Awaited(2)));
+        assert_eq!(
+            choose(&first, false, &[vp8, h264]),
+            Some(CodecChoice::Awaited(1))
+        );
+        assert_eq!(choose(&[], true, &[vp8]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_chosen_can_be_decoded_and_nothing_is_awaited_that_is_not_needed(
+            codecs in prop::collection::vec((0..6_usize, any::<bool>()), 0..5),
+            decoded in prop::collection::vec(any::<bool>(), 6), prefers_backup in any::<bool>(),
+        ) {
+            let codecs: Vec<_> = codecs.into_iter().map(|(codec, is_sent)| (Codec::ALL[codec], is_sent)).collect();
+            let can_decode = |codec: Codec| Codec::ALL.iter().zip(&decoded).any(|(known, can)| *known == codec && *can);
+            let usable = |is_sent: bool| codecs.iter().any(|(codec, sent)| *sent == is_sent && can_decode(*codec));
+            match choose_codec(&track(&codecs), prefers_backup, can_decode) {
+                Some(CodecChoice::Sent(index)) => prop_assert!(codecs[index].1 && can_decode(codecs[index].0)),
+                Some(CodecChoice::Awaited(index)) => {
+                    prop_assert!(!codecs[index].1 && can_decode(codecs[index].0) && !usable(true));
+                }
+                None => prop_assert!(!usable(true) && !usable(false)),
+            }
+        }
+    }
 }

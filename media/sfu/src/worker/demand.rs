@@ -1,10 +1,16 @@
-//! Which qualities of a video anyone uses in which codec, so that the publisher can stop to send the others.
+//! What publishers are asked to send: key frames, the qualities of their videos that anyone uses, and backup codecs for receivers that
+//! cannot decode the first one.
+
+use conclave_model::TrackSid;
+use str0m::media::Mid;
 
 use super::Worker;
+use super::sections::Section;
 use super::tracks::{AwaitedCodec, BackupCodec, PublishedTrack};
+use crate::allocate::QualityUse;
 use crate::event::{CodecUse, PeerEvent};
-use crate::track::TrackMedium;
-use crate::transport::{PeerKey, TrackKey};
+use crate::track::{Codec, NewTrack, TrackMedium};
+use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 impl PublishedTrack {
     /// Returns the use that was reported last: all qualities before the first report. The best layer that there is stands for the
@@ -20,9 +26,100 @@ impl PublishedTrack {
             enabled: [used > 0, used > 1, used > 2],
         }
     }
+
+    /// Returns the entry of a backup codec.
+    fn backup_of(&mut self, codec: Codec) -> Option<&mut BackupCodec> {
+        self.backups.iter_mut().find(|backup| backup.codec == codec)
+    }
 }
 
 impl Worker {
+    /// Handles a receiver's request for a key frame on one of its sections.
+    pub(super) fn handle_key_frame_request(&mut self, key: TransportKey, mid: Mid) {
+        let Some(transport) = self.connections.get(key) else {
+            return;
+        };
+        let peer = transport.peer();
+        let section = self
+            .roster
+            .get(peer)
+            .and_then(|peer| peer.sections.by_mid(mid));
+        let Some(track_key) = section.and_then(Section::sent) else {
+            return;
+        };
+        let Some(track) = self.tracks.get_mut(track_key) else {
+            return;
+        };
+        let layer = track
+            .subscription_of(peer)
+            .and_then(|subscription| subscription.choice.current.or(subscription.choice.target));
+        let layer = layer.map(|layer| track.key_frame_layer(layer));
+        if let Some(layer) = layer.and_then(|layer| track.layers.get_mut(layer)) {
+            layer.key_frames.want();
+        }
+        self.send_key_frame_requests(track_key);
+    }
+
+    /// Requests the key frames that receivers of a track wait for.
+    pub(super) fn request_key_frames(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get_mut(key) else {
+            return;
+        };
+        if track.medium() == TrackMedium::Audio || track.is_muted {
+            return;
+        }
+        let (start, is_layered) = (track.starting_layer(self.now), track.is_layered());
+        let waiting = track
+            .choices()
+            .filter_map(|choice| choice.waits_for(is_layered));
+        let waited_for: Vec<_> = waiting.chain(start).collect();
+        for layer in waited_for {
+            let layer = track.key_frame_layer(layer);
+            if let Some(layer) = track.layers.get_mut(layer) {
+                layer.key_frames.want();
+            }
+        }
+        self.send_key_frame_requests(key);
+    }
+
+    /// Requests the key frames that a participant waits for.
+    pub(super) fn request_key_frames_of(&mut self, key: PeerKey) {
+        let Some(peer) = self.roster.get(key) else {
+            return;
+        };
+        let tracks: Vec<_> = peer.sections.sent().collect();
+        for track in tracks {
+            self.request_key_frames(track);
+        }
+    }
+
+    /// Sends the requests of a track that are wanted and not too early.
+    fn send_key_frame_requests(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get_mut(key) else {
+            return;
+        };
+        let Some(publisher) = self.connections.get_mut(track.transport) else {
+            return;
+        };
+        let mut was_sent = false;
+        for layer in track
+            .layers
+            .iter_mut()
+            .filter(|layer| layer.key_frames.is_due(self.now))
+        {
+            // A layer that has not sent yet begins with a key frame.
+            if !publisher.request_key_frame(track.mid, layer.rid) {
+                continue;
+            }
+            layer.key_frames.note_sent(self.now);
+            self.outputs.count_key_frame_request();
+            was_sent = true;
+        }
+        if was_sent {
+            self.connections.touch(track.transport);
+        }
+    }
+
     /// Reports which qualities of a video are used in its codecs, if that has changed. The track is that of the first codec.
     pub(super) fn report_quality_use(&mut self, key: TrackKey) {
         let is_video =
@@ -51,7 +148,7 @@ impl Worker {
         let settings = track
             .subscriptions
             .iter()
-            .filter_map(|subscription| self.peers.get(subscription.peer)?.wanted.get(&track.sid));
+            .filter_map(|subscription| self.roster.get(subscription.peer)?.wanted.get(&track.sid));
         let recorded = track.recorders.iter().map(|recorder| &recorder.settings);
         let best = settings
             .chain(recorded)
@@ -73,7 +170,7 @@ impl Worker {
         };
         let waits = |awaiting: &AwaitedCodec| {
             let settings = self
-                .peers
+                .roster
                 .get(awaiting.peer)
                 .and_then(|peer| peer.wanted.get(&track.sid));
             awaiting.codec == codec && settings.is_some_and(|settings| !settings.is_disabled)
@@ -116,7 +213,7 @@ impl Worker {
 
     /// Reports again what a publisher knows of the use of its videos: its client may not have got the last report.
     pub(super) fn repeat_quality_use(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key) else {
+        let Some(peer) = self.roster.get(key) else {
             return;
         };
         let is_reported = |key: &TrackKey| {
@@ -129,5 +226,118 @@ impl Worker {
         reported
             .into_iter()
             .for_each(|track| self.tell_quality_use(track));
+    }
+
+    /// Returns whether an announced backup codec is none of its track, which has been published in the same codec, or was withdrawn.
+    pub(super) fn is_unknown_backup(&self, key: PeerKey, info: &NewTrack) -> bool {
+        let first = self
+            .track_of(key, &info.sid)
+            .and_then(|first| self.tracks.get(first));
+        let is_known = |first: &PublishedTrack| {
+            first
+                .backups
+                .iter()
+                .any(|backup| info.codec == Some(backup.codec))
+        };
+        info.is_backup && first.is_some_and(|first| !is_known(first))
+    }
+
+    /// Adds a track in a backup codec to its publisher, and reports it.
+    pub(super) fn insert_backup(
+        &mut self,
+        key: PeerKey,
+        mut track: PublishedTrack,
+        mid: String,
+    ) -> TrackKey {
+        track.quality_use = QualityUse::requested(track.layers.len(), self.now);
+        let (sid, codec, layers) = (track.sid.clone(), track.codec, track.qualities());
+        let streams = self.tracks.insert(track);
+        if let Some(peer) = self.roster.get_mut(key) {
+            peer.published.push(streams);
+        }
+        self.emit(
+            key,
+            PeerEvent::BackupPublished {
+                track: sid,
+                mid,
+                codec,
+                layers,
+            },
+        );
+        streams
+    }
+
+    /// Lets the first codec of a track know the backup codecs in which it is sent, and gives receivers those that they need.
+    pub(super) fn use_backups(&mut self, key: PeerKey, sid: &TrackSid) {
+        let Some(first) = self.track_of(key, sid) else {
+            return;
+        };
+        for streams in self
+            .tracks_of(key, sid)
+            .into_iter()
+            .filter(|streams| *streams != first)
+        {
+            let Some(codec) = self.tracks.get(streams).map(|track| track.codec) else {
+                continue;
+            };
+            let backup = self
+                .tracks
+                .get_mut(first)
+                .and_then(|first| first.backup_of(codec));
+            if let Some(backup) = backup.filter(|backup| backup.streams.is_none()) {
+                (backup.streams, backup.is_requested) = (Some(streams), true);
+                let receivers = self.tracks.receivers(first);
+                self.choose_codecs(first, receivers);
+            }
+        }
+    }
+
+    /// Ends a track in a backup codec. Its receivers get another codec, or wait until the publisher sends this one again.
+    pub(super) fn end_backup(&mut self, streams: TrackKey) {
+        let Some(track) = self.tracks.get(streams) else {
+            return;
+        };
+        let codec = track.codec;
+        if let Some(first) = self.track_of(track.peer, &track.sid.clone()) {
+            let receivers = self.tracks.receivers(first);
+            let backup = self
+                .tracks
+                .get_mut(first)
+                .and_then(|first| first.backup_of(codec));
+            if let Some(backup) = backup.filter(|backup| backup.streams == Some(streams)) {
+                (backup.streams, backup.is_requested) = (None, false);
+            }
+            self.choose_codecs(first, receivers);
+        }
+        self.remove_streams(streams);
+    }
+
+    /// Stops a track in a backup codec because the control side says so, and asks for it no more.
+    pub(super) fn unpublish_backup(&mut self, key: PeerKey, sid: &TrackSid, codec: Codec) {
+        let Some(peer) = self.roster.get_mut(key) else {
+            return;
+        };
+        peer.announced
+            .retain(|track| track.sid != *sid || !track.is_backup || track.codec != Some(codec));
+        let Some(first) = self.track_of(key, sid) else {
+            return;
+        };
+        let receivers = self.tracks.receivers(first);
+        let backup = self
+            .tracks
+            .get_mut(first)
+            .and_then(|first| first.backup_of(codec));
+        let streams = backup.and_then(|backup| {
+            backup.is_requested = false;
+            backup.streams.take()
+        });
+        self.tell_quality_use(first);
+        if let Some(first) = self.tracks.get_mut(first) {
+            first.backups.retain(|backup| backup.codec != codec);
+        }
+        self.choose_codecs(first, receivers);
+        streams
+            .into_iter()
+            .for_each(|streams| self.remove_streams(streams));
     }
 }

@@ -2,33 +2,20 @@
 
 use conclave_model::NamespacedRoom;
 use slotmap::Key;
-use str0m::Output;
 
 use super::Worker;
-use super::room::Room;
-use super::roster::Peer;
 use crate::command::{ConnectionMode, NewPeer, PeerPermissions};
 use crate::event::{FailureReason, PeerEvent};
-use crate::transport::{PeerKey, RoomKey, Transport, TransportKey, TransportRole};
-
-/// The most packets that a connection sends when it is closed.
-const LAST_PACKETS: usize = 32;
+use crate::transport::{PeerKey, TransportError, TransportKey, TransportRole};
 
 impl Worker {
     /// Creates a participant with its connections. A sid that is known already is ignored.
     pub(super) fn add_peer(&mut self, room: &NamespacedRoom, info: NewPeer) {
-        if self.peer_by_sid.contains_key(&info.sid) {
-            return;
-        }
-        let has_capacity = self.peers.len() < self.limits.peers;
-        let room = self.open_room(room);
-        let sid = info.sid.clone();
+        let has_capacity = self.roster.len() < self.limits.peers;
         let mode = info.mode;
-        let key = self.peers.insert(Peer::new(info, room, self.now));
-        self.peer_by_sid.insert(sid, key);
-        if let Some(room) = self.rooms.get_mut(room) {
-            room.peers.push(key);
-        }
+        let Some(key) = self.roster.add(room, info, self.now) else {
+            return;
+        };
         if !has_capacity {
             self.fail_peer(key, FailureReason::Capacity);
         } else if mode == ConnectionMode::Source {
@@ -38,14 +25,6 @@ impl Worker {
         }
     }
 
-    fn open_room(&mut self, name: &NamespacedRoom) -> RoomKey {
-        let rooms = &mut self.rooms;
-        *self
-            .room_by_name
-            .entry(name.clone())
-            .or_insert_with(|| rooms.insert(Room::new(name.clone())))
-    }
-
     fn create_first_transport(&mut self, key: PeerKey, single: bool) {
         let role = if single {
             TransportRole::Single
@@ -53,7 +32,7 @@ impl Worker {
             TransportRole::Subscriber
         };
         let transport = self.create_transport(key, role);
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         peer.subscriber = transport;
@@ -68,74 +47,32 @@ impl Worker {
     /// Returns the connection that a client offers; `None` of a source. In dual mode its first offer creates that: who only
     /// receives makes none.
     pub(super) fn publisher_transport(&mut self, key: PeerKey) -> Option<TransportKey> {
-        let peer = self.peers.get(key).filter(|peer| !peer.is_source())?;
+        let peer = self.roster.get(key).filter(|peer| !peer.is_source())?;
         if !peer.publisher.is_null() {
             return Some(peer.publisher);
         }
         let transport = self.create_transport(key, TransportRole::Publisher);
-        self.peers.get_mut(key)?.publisher = transport;
+        self.roster.get_mut(key)?.publisher = transport;
         Some(transport)
     }
 
     fn create_transport(&mut self, peer: PeerKey, role: TransportRole) -> TransportKey {
         let full_ice = self
-            .peers
+            .roster
             .get(peer)
             .is_some_and(|peer| peer.info.needs_full_ice);
-        let transport = Box::new(Transport::new(
-            &self.settings,
-            peer,
-            role,
-            full_ice,
-            self.now,
-        ));
-        let ufrags: Vec<_> = transport
-            .credentials
-            .iter()
-            .map(|credentials| credentials.ufrag.clone())
-            .collect();
-        let key = self.transports.insert(transport);
-        for ufrag in ufrags {
-            self.demux.add_ufrag(ufrag, key);
-        }
-        key
-    }
-
-    /// Registers the ICE credentials of a connection if they are new. The replaced ones stay valid until the next restart,
-    /// since the client uses them until it has the new ones.
-    pub(super) fn register_credentials(&mut self, key: TransportKey) {
-        const KNOWN: usize = 3;
-        let Some(transport) = self.transports.get_mut(key) else {
-            return;
-        };
-        let Some(credentials) = transport.new_credentials() else {
-            return;
-        };
-        self.demux.add_ufrag(credentials.ufrag.clone(), key);
-        transport.credentials.push_back(credentials);
-        if transport.credentials.len() > KNOWN
-            && let Some(oldest) = transport.credentials.pop_front()
-        {
-            self.demux.remove_ufrag(&oldest.ufrag);
-        }
+        self.connections.create(peer, role, full_ice, self.now)
     }
 
     /// Closes a participant's connections, ends its tracks and forgets it.
     pub(super) fn remove_peer(&mut self, key: PeerKey) {
         self.disconnect_peer(key);
-        let Some(peer) = self.peers.remove(key) else {
-            return;
-        };
-        self.peer_by_sid.remove(&peer.info.sid);
-        if let Some(room) = self.rooms.get_mut(peer.room) {
-            room.peers.retain(|other| *other != key);
-            room.asked.remove(key);
-        }
+        self.roster.remove(key);
     }
 
     /// Closes a participant's connections and ends its tracks, and says why. It stays known until it is removed.
     pub(super) fn fail_peer(&mut self, key: PeerKey, reason: FailureReason) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+        let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
         peer.has_failed = true;
@@ -145,14 +82,14 @@ impl Worker {
 
     /// Fails a participant whose client sends more than it may.
     pub(super) fn refuse_client(&mut self, key: PeerKey, reason: FailureReason) {
-        if self.peers.get(key).is_some_and(|peer| !peer.has_failed) {
-            self.counters.refused_clients += 1;
+        if self.roster.get(key).is_some_and(|peer| !peer.has_failed) {
+            self.outputs.count_refused_client();
             self.fail_peer(key, reason);
         }
     }
 
     fn disconnect_peer(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         let tracks = std::mem::take(&mut peer.published);
@@ -164,51 +101,24 @@ impl Worker {
         }
         self.end_tracks(tracks);
         for transport in transports {
-            self.remove_transport(transport);
-        }
-    }
-
-    fn remove_transport(&mut self, key: TransportKey) {
-        self.end_handshake(key);
-        let Some(mut transport) = self.transports.remove(key) else {
-            return;
-        };
-        self.has_backlog_shrunk = true;
-        for credentials in &transport.credentials {
-            self.demux.remove_ufrag(&credentials.ufrag);
-        }
-        for source in &transport.sources {
-            self.demux.unbind(*source, key);
-        }
-        transport.close();
-        for _ in 0..LAST_PACKETS {
-            match transport.poll() {
-                Ok(Output::Transmit(packet)) => self.outbox.push(packet),
-                Ok(Output::Event(_)) => {}
-                Ok(Output::Timeout(_)) | Err(_) => return,
-            }
+            self.connections.remove(transport, self.outputs.outbox());
         }
     }
 
     /// Removes the participants of a room and forgets it.
     pub(super) fn close_room(&mut self, name: &NamespacedRoom) {
-        let Some(key) = self.room_by_name.remove(name) else {
+        let Some((room, peers)) = self.roster.close_room(name) else {
             return;
         };
-        let peers = self
-            .rooms
-            .get_mut(key)
-            .map(|room| std::mem::take(&mut room.peers))
-            .unwrap_or_default();
         for peer in peers {
             self.remove_peer(peer);
         }
-        self.rooms.remove(key);
+        self.roster.forget_room(room);
     }
 
     /// Applies what a participant may do.
     pub(super) fn set_permissions(&mut self, key: PeerKey, permissions: PeerPermissions) {
-        if let Some(peer) = self.peers.get_mut(key) {
+        if let Some(peer) = self.roster.get_mut(key) {
             peer.info.permissions = permissions;
             self.allocate(key);
         }
@@ -216,7 +126,7 @@ impl Worker {
 
     /// Prepares a participant that resumes.
     pub(super) fn resume_peer(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+        let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
         let single = peer.is_single();
@@ -232,5 +142,42 @@ impl Worker {
         self.emit(key, PeerEvent::Resumed { last_message_seq });
         self.repeat_quality_use(key);
         self.request_negotiation(key);
+    }
+
+    /// Makes a participant without a connection active: there is nothing to wait for.
+    fn activate_source(&mut self, key: PeerKey) {
+        if let Some(peer) = self.roster.get_mut(key) {
+            peer.is_active = true;
+        }
+        self.emit(key, PeerEvent::Connected);
+    }
+
+    pub(super) fn handle_connected(&mut self, key: TransportKey) {
+        let Some(peer_key) = self.connections.connect(key) else {
+            return;
+        };
+        let Some(peer) = self.roster.get_mut(peer_key) else {
+            return;
+        };
+        if peer.primary() == key && !peer.is_active {
+            peer.is_active = true;
+            self.emit(peer_key, PeerEvent::Connected);
+        }
+        self.request_key_frames_of(peer_key);
+    }
+
+    pub(super) fn handle_closed(&mut self, key: TransportKey) {
+        if let Some(transport) = self.connections.get(key) {
+            self.fail_peer(transport.peer(), FailureReason::Closed);
+        }
+    }
+
+    pub(super) fn fail_transport(&mut self, key: TransportKey, error: &TransportError) {
+        let Some(transport) = self.connections.get(key) else {
+            return;
+        };
+        let peer = transport.peer();
+        self.warn(peer, "a media connection failed", error);
+        self.fail_peer(peer, FailureReason::Closed);
     }
 }

@@ -1,4 +1,4 @@
-//! Data messages from participant to participant.
+//! Data messages and packets of data tracks from participant to participant.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,27 @@ use conclave_model::participant::DataKind;
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use str0m::channel::ChannelId;
 
-use super::Worker;
+use super::roster::{Peer, Room};
+use super::{Worker, data_tracks};
 use crate::command::ServerMessage;
-use crate::data::{self, Message, Routed, Sender};
+use crate::data::{self, DATA_TRACK, Message, Routed, Sender};
 use crate::dropped::DropReason;
-use crate::event::PeerEvent;
-use crate::transport::{PeerKey, TransportKey};
+use crate::event::{FailureReason, PeerEvent};
+use crate::transport::{ChannelUse, PeerKey, TransportKey};
 
 impl Worker {
+    /// Handles that a client has opened a data channel.
+    pub(super) fn open_channel(&mut self, key: TransportKey, id: ChannelId, label: String) {
+        let Some(transport) = self.connections.get_mut(key) else {
+            return;
+        };
+        if !transport.open_channel(id, label) {
+            let peer = transport.peer();
+            return self.refuse_client(peer, FailureReason::Channels);
+        }
+        self.connections.send_backlog(key, self.now);
+    }
+
     /// Handles a message of a client.
     pub(super) fn handle_message(
         &mut self,
@@ -21,35 +34,28 @@ impl Worker {
         channel: ChannelId,
         bytes: Vec<u8>,
     ) {
-        let Some(transport) = self.transports.get(from) else {
+        let Some(transport) = self.connections.get(from) else {
             return;
         };
-        let key = transport.peer;
-        let label = transport.channel_label(channel);
-        if label == Some(data::DATA_TRACK) {
-            return self.forward_data_packet(from, bytes);
-        }
-        let labelled = label.and_then(data::kind_of_channel);
-        if labelled.is_none() && !transport.plain_channels.contains(&channel) {
-            return;
-        }
+        let key = transport.peer();
+        let labelled = match transport.use_of_channel(channel) {
+            Some(ChannelUse::DataTracks) => return self.forward_data_packet(key, bytes),
+            Some(ChannelUse::Packets(kind)) => Some(kind),
+            Some(ChannelUse::Plain) => None,
+            None => return,
+        };
         let kind = labelled.unwrap_or(DataKind::Reliable);
-        let Some(peer) = self
-            .peers
-            .get_mut(key)
-            .filter(|peer| peer.info.permissions.can_publish_data)
-        else {
+        let member = self.roster.with_room(key);
+        let may_publish =
+            |(peer, _): &(&mut Peer, &mut Room)| peer.info.permissions.can_publish_data;
+        let Some((peer, room)) = member.filter(may_publish) else {
             return;
         };
         let info = &peer.info;
         let is_hidden = info.permissions.is_hidden;
-        let tracks = self.rooms.get(peer.room).map(|room| &room.tracks);
         let is_track_of_other = |sid: &str| {
-            let track = sid
-                .parse::<TrackSid>()
-                .ok()
-                .zip(tracks)
-                .and_then(|(sid, tracks)| tracks.get(&sid));
+            let sid = sid.parse::<TrackSid>().ok();
+            let track = sid.and_then(|sid| room.tracks.get(&sid));
             track.is_some_and(|track| !peer.published.contains(track))
         };
         let sender = Sender {
@@ -70,30 +76,21 @@ impl Worker {
             }
             peer.last_message_seq = routed.sequence;
         }
-        let room = peer.room;
+        let (room, reports_messages) = (peer.room, room.reports_messages);
         let sid = peer.info.sid.to_string();
-        let receivers = self
-            .rooms
-            .get(room)
-            .map(|room| room.peers.clone())
-            .unwrap_or_default();
+        let receivers = self.roster.members(room);
         self.deliver(
             receivers.into_iter().filter(|receiver| *receiver != key),
             kind,
             &routed,
             Some(from),
         );
-        if self
-            .rooms
-            .get(room)
-            .is_some_and(|room| room.reports_messages)
-            && let Some(sent) = data::sent_message(kind, &routed)
-        {
+        if reports_messages && let Some(sent) = data::sent_message(kind, &routed) {
             self.emit(key, PeerEvent::MessageSent(sent));
         }
         if let Some(room) = self
-            .rooms
-            .get_mut(room)
+            .roster
+            .room_mut(room)
             .filter(|_| kind == DataKind::Reliable && routed.sequence > 0)
         {
             room.recent.push(sid, routed, self.now);
@@ -102,11 +99,8 @@ impl Worker {
 
     /// Sets whether user messages in a room are reported.
     pub(super) fn report_messages(&mut self, room: &NamespacedRoom, enabled: bool) {
-        let room = self
-            .room_by_name
-            .get(room)
-            .and_then(|key| self.rooms.get_mut(*key));
-        if let Some(room) = room {
+        let room = self.roster.room_named(room);
+        if let Some(room) = room.and_then(|room| self.roster.room_mut(room)) {
             room.reports_messages = enabled;
         }
     }
@@ -115,11 +109,8 @@ impl Worker {
     pub(super) fn send_server_message(&mut self, room: &NamespacedRoom, message: ServerMessage) {
         let kind = message.kind;
         let routed = data::server_packet(message);
-        let room = self
-            .room_by_name
-            .get(room)
-            .and_then(|key| self.rooms.get(*key));
-        let receivers = room.map(|room| room.peers.clone()).unwrap_or_default();
+        let room = self.roster.room_named(room);
+        let receivers = room.map_or_else(Vec::new, |room| self.roster.members(room));
         self.deliver(receivers.into_iter(), kind, &routed, None);
     }
 
@@ -134,7 +125,7 @@ impl Worker {
     ) {
         for key in receivers {
             let Some(peer) = self
-                .peers
+                .roster
                 .get(key)
                 .filter(|peer| peer.info.permissions.can_subscribe)
             else {
@@ -147,73 +138,44 @@ impl Worker {
                 let subscriber = peer.subscriber;
                 self.send_message(key, kind, &routed.message);
                 if let Some(from) = from {
-                    self.await_receiver(from, subscriber);
+                    self.connections.await_receiver(from, subscriber);
                 }
             }
         }
     }
 
     fn send_message(&mut self, key: PeerKey, kind: DataKind, message: &Message) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+        let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
         let subscriber = peer.subscriber;
-        let Some(transport) = self.transports.get_mut(subscriber) else {
+        let Some(transport) = self.connections.get_mut(subscriber) else {
             return;
         };
         if kind == DataKind::Lossy {
             // What does not fit is lost.
             transport.write_message(data::channel_of_kind(kind), message);
         } else {
-            if !transport
-                .backlog
-                .push(message.clone(), self.limits.data_backlog_bytes, self.now)
-            {
+            let most = self.limits.data_backlog_bytes;
+            if !transport.queue_message(message.clone(), most, self.now) {
                 return self.note_drop(Some(subscriber), DropReason::DataBacklog);
             }
-            self.send_backlog(subscriber);
+            self.connections.send_backlog(subscriber, self.now);
         }
-        self.touch(subscriber);
-    }
-
-    /// Sends as many of the waiting reliable messages as the channel takes.
-    pub(super) fn send_backlog(&mut self, key: TransportKey) {
-        let Some(transport) = self
-            .transports
-            .get_mut(key)
-            .filter(|transport| !transport.backlog.is_empty())
-        else {
-            return;
-        };
-        let channel = data::channel_of_kind(DataKind::Reliable);
-        if !transport.channels.contains_key(channel) {
-            return transport.backlog.limit_before_channel(self.now);
-        }
-        let mut has_written = false;
-        while let Some(message) = transport.backlog.front().cloned() {
-            if !transport.write_message(channel, &message) {
-                break;
-            }
-            transport.backlog.pop();
-            has_written = true;
-        }
-        if has_written {
-            self.has_backlog_shrunk = true;
-            self.touch(key);
-        }
+        self.connections.touch(subscriber);
     }
 
     /// Sends a resumed participant the reliable messages that it has missed. However often it names a sender, each message is looked at
     /// once, so that the work is bounded by what the room keeps.
     pub(super) fn replay_messages(&mut self, key: PeerKey, received: &[(ParticipantSid, u32)]) {
         let Some(peer) = self
-            .peers
+            .roster
             .get(key)
             .filter(|peer| peer.info.permissions.can_subscribe)
         else {
             return;
         };
-        let Some(room) = self.rooms.get(peer.room) else {
+        let Some(room) = self.roster.room(peer.room) else {
             return;
         };
         let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
@@ -231,6 +193,78 @@ impl Worker {
             .collect();
         for message in missed {
             self.send_message(key, DataKind::Reliable, &message);
+        }
+    }
+
+    /// Forwards a data track to a participant, by this handle, or no longer.
+    pub(super) fn forward_data_track(
+        &mut self,
+        key: PeerKey,
+        of: &ParticipantSid,
+        sid: &TrackSid,
+        handle: Option<u16>,
+    ) {
+        let Some(room) = self.roster.get(key).map(|peer| peer.room) else {
+            return;
+        };
+        let publisher = self.roster.by_sid(of);
+        let publisher = publisher.and_then(|publisher| self.roster.get_mut(publisher));
+        if let Some(publisher) = publisher.filter(|publisher| publisher.room == room) {
+            match handle {
+                Some(handle) => publisher.data_tracks.subscribe(sid, key, handle),
+                None => publisher.data_tracks.unsubscribe(sid, key),
+            }
+        }
+    }
+
+    /// Forwards a packet of a participant to the subscribers of the data track that it names. What does not fit is lost, as media is.
+    fn forward_data_packet(&mut self, publisher: PeerKey, mut packet: Vec<u8>) {
+        let Some(handle) = data_tracks::handle(&packet) else {
+            return;
+        };
+        let permitted = self
+            .roster
+            .get_mut(publisher)
+            .filter(|peer| peer.info.permissions.can_publish_data);
+        let subscribers = permitted.and_then(|peer| peer.data_tracks.take_subscribers(handle));
+        let Some(mut subscribers) = subscribers else {
+            return;
+        };
+        subscribers.retain(|(subscriber, handle)| {
+            data_tracks::set_handle(&mut packet, *handle);
+            self.send_data_packet(*subscriber, &packet)
+        });
+        if let Some(peer) = self.roster.get_mut(publisher) {
+            peer.data_tracks.put_back(handle, subscribers);
+        }
+    }
+
+    /// Sends a packet to a subscriber, if it can take it now. Returns whether there is one.
+    fn send_data_packet(&mut self, key: PeerKey, packet: &[u8]) -> bool {
+        let Some(peer) = self.roster.get(key) else {
+            return false;
+        };
+        if peer.info.permissions.can_subscribe && !peer.has_failed {
+            let subscriber = peer.subscriber;
+            if let Some(transport) = self.connections.get_mut(subscriber) {
+                transport.write_message(DATA_TRACK, packet);
+                self.connections.touch(subscriber);
+            }
+        }
+        true
+    }
+
+    /// Judges whether a participant takes its messages fast enough to be waited for.
+    pub(super) fn judge_backlog(&mut self, key: PeerKey) {
+        let Some(subscriber) = self.roster.get(key).map(|peer| peer.subscriber) else {
+            return;
+        };
+        if self.connections.judge_backlog(subscriber, self.now) {
+            self.warn(
+                key,
+                "a client takes its reliable messages too slowly",
+                &"it loses some",
+            );
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Telling a participant what the server sends to it: by offers in dual mode, by asking for one in single mode.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use str0m::channel::{ChannelConfig, Reliability};
+use str0m::ice::IceCreds;
 use str0m::media::{Direction, MediaKind};
 
 use super::Worker;
-use super::roster::{OutstandingOffer, Peer, Section};
+use super::roster::Peer;
+use super::sections::{OutstandingOffer, Section};
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp;
@@ -26,11 +29,35 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// seem to apply an answered offer later.
 const BETWEEN_OFFERS: Duration = Duration::from_millis(150);
 
+/// The participants whose sections may differ from what was signalled to them, and when that is to be compared.
+#[derive(Debug, Default)]
+pub struct Negotiations(BTreeSet<(Instant, PeerKey)>);
+
+impl Negotiations {
+    /// Plans to compare the sections of a participant. A comparison that was planned for later stays planned.
+    fn plan(&mut self, peer: PeerKey, at: Instant) {
+        self.0.insert((at, peer));
+    }
+
+    /// Returns when the next comparison is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.0.first().map(|(at, _)| *at)
+    }
+
+    /// Removes the next comparison that is due, and returns it with the time for which it was planned.
+    fn take_due(&mut self, now: Instant) -> Option<(PeerKey, Instant)> {
+        if self.next()? > now {
+            return None;
+        }
+        self.0.pop_first().map(|(at, peer)| (peer, at))
+    }
+}
+
 impl Worker {
     /// Notes that a participant's sections may have changed. They are negotiated at the end of the batch of inputs in single mode, where
     /// the client decides when it makes an offer, and together with other changes in dual mode.
     pub(super) fn request_negotiation(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+        let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
         let last = peer
@@ -42,20 +69,14 @@ impl Worker {
         });
         if peer.negotiation.needed_at.is_none_or(|needed| at < needed) {
             peer.negotiation.needed_at = Some(at);
-            self.renegotiate.insert((at, key));
+            self.negotiations.plan(key, at);
         }
     }
 
     /// Tells the participants whose turn it is of their changed sections. Returns whether there were any.
     pub(super) fn run_negotiations(&mut self) -> bool {
         let mut has_any = false;
-        while let Some((at, key)) = self
-            .renegotiate
-            .first()
-            .copied()
-            .filter(|(at, _)| *at <= self.now)
-        {
-            self.renegotiate.remove(&(at, key));
+        while let Some((key, at)) = self.negotiations.take_due(self.now) {
             self.negotiate(key, at);
             has_any = true;
         }
@@ -64,7 +85,7 @@ impl Worker {
 
     /// Tells a participant of its changed sections, unless an earlier change is still being negotiated.
     fn negotiate(&mut self, key: PeerKey, at: Instant) {
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         // Otherwise it was brought forward.
@@ -85,7 +106,7 @@ impl Worker {
 
     /// Single mode: asks the client for an offer if there is something to tell it.
     pub(super) fn ask_for_offer(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key).filter(|peer| peer.is_single()) else {
+        let Some(peer) = self.roster.get(key).filter(|peer| peer.is_single()) else {
             return;
         };
         let is_pending = peer
@@ -96,18 +117,17 @@ impl Worker {
             return;
         }
         let missing = self.assign_sections(key, false);
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some((peer, room)) = self.roster.with_room(key) else {
             return;
         };
         let ([num_audios, num_videos], bytes) = sections_to_ask_for(peer, missing, &self.limits);
-        if num_audios + num_videos == 0 && !peer.has_news() {
+        if num_audios + num_videos == 0 && !peer.sections.has_news() {
             return;
         }
-        let room = self.rooms.get_mut(peer.room);
-        if !room.is_some_and(|room| {
-            room.asked
-                .add(key, bytes, self.limits.asked_bytes, self.now)
-        }) {
+        if !room
+            .asked
+            .add(key, bytes, self.limits.asked_bytes, self.now)
+        {
             // Its turn comes again within a second.
             return;
         }
@@ -129,10 +149,10 @@ impl Worker {
             ("_lossy", false, lossy),
             ("_data_track", false, lossy),
         ];
-        let Some(transport) = self.transports.get_mut(key) else {
+        let Some(transport) = self.connections.get_mut(key) else {
             return;
         };
-        transport.new_channels = kinds
+        let channels = kinds
             .into_iter()
             .map(|(label, ordered, reliability)| ChannelConfig {
                 label: label.to_owned(),
@@ -141,31 +161,30 @@ impl Worker {
                 ..Default::default()
             })
             .collect();
+        transport.create_channels(channels);
     }
 
     /// Dual mode: offers the sections as they are to be, if the client does not know them so.
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         let transport_key = peer.subscriber;
-        let Some(transport) = self.transports.get_mut(transport_key) else {
+        let Some(transport) = self.connections.get_mut(transport_key) else {
             return;
         };
-        let Some((text, offer)) = change_sections(peer, transport, self.now) else {
+        let Some((text, offer, credentials)) = change_sections(peer, transport, self.now) else {
             return;
         };
         let offer_id = offer.offer_id;
         peer.negotiation.outstanding = Some(offer);
         peer.negotiation.last_offer_at = Some(self.now);
-        if let Some(credentials) = transport.credentials.back() {
-            // They are new if ICE restarts.
-            self.demux
-                .add_ufrag(credentials.ufrag.clone(), transport_key);
+        transport.count_sections(&text);
+        if let Some(credentials) = credentials {
+            self.connections.restart_ice(transport_key, credentials);
         }
-        self.touch(transport_key);
-        self.count_sections(transport_key, &text);
+        self.connections.touch(transport_key);
         let sdp = sdp::rewrite(&text, |mid| self.offered_section(key, mid));
         let mid_to_track_id = self.signal_sections(key);
         self.emit(
@@ -178,27 +197,20 @@ impl Worker {
         );
     }
 
-    /// Keeps the number of a connection's sections, for inspection.
-    pub(super) fn count_sections(&mut self, key: TransportKey, text: &str) {
-        if let Some(transport) = self.transports.get_mut(key) {
-            transport.media_sections = text.matches("\nm=").count();
-        }
-    }
-
     /// Returns what our offer says of a section; nothing of the data section.
     fn offered_section(&self, key: PeerKey, mid: &str) -> Option<sdp::SectionChange> {
-        let peer = self.peers.get(key)?;
+        let peer = self.roster.get(key)?;
         let is_known = peer
             .sections
             .iter()
-            .any(|section| section.mid.is_some_and(|known| &*known == mid));
+            .any(|section| section.mid().is_some_and(|known| &*known == mid));
         is_known.then(|| self.sending_section(key, mid))
     }
 
     /// Dual mode: handles the client's answer, and offers what has changed meanwhile.
     pub(super) fn handle_answer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
         let Some(peer) = self
-            .peers
+            .roster
             .get_mut(key)
             .filter(|peer| !peer.is_single() && !peer.has_failed)
         else {
@@ -209,10 +221,10 @@ impl Worker {
             return;
         };
         let transport_key = peer.subscriber;
-        let Some(transport) = self.transports.get_mut(transport_key) else {
+        let Some(transport) = self.connections.get_mut(transport_key) else {
             return;
         };
-        let lines = (transport.media_sections + 1) * self.limits.answer_lines;
+        let lines = (transport.media_sections() + 1) * self.limits.answer_lines;
         let limits = Limits {
             sdp_lines: lines.min(self.limits.sdp_lines),
             ..self.limits.clone()
@@ -223,7 +235,7 @@ impl Worker {
         if transport.accept_answer(outstanding.pending, text).is_err() {
             return self.fail_peer(key, FailureReason::Negotiation);
         }
-        self.touch(transport_key);
+        self.connections.touch(transport_key);
         self.attach_signalled(key);
         self.silence_free_sections(key);
         self.request_negotiation(key);
@@ -261,7 +273,7 @@ fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32
         mut lines,
     } = OTHER;
     let size_of = |section: &Section| {
-        if section.medium == TrackMedium::Audio {
+        if section.medium() == TrackMedium::Audio {
             SOUND
         } else {
             VIDEO
@@ -291,23 +303,23 @@ fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32
 }
 
 /// Makes an offer of the sections of a participant that differ from what was signalled, of new data channels, and of an ICE
-/// restart if one is due. `None` if there is nothing to offer.
+/// restart if one is due. Returns its text, the offer, and the ICE credentials of a restart; `None` if there is nothing to offer.
 fn change_sections(
     peer: &mut Peer,
     transport: &mut Transport,
     now: Instant,
-) -> Option<(String, OutstandingOffer)> {
-    let restarts =
-        std::mem::take(&mut peer.negotiation.wants_ice_restart) && transport.last_packet.is_some();
-    let channels = std::mem::take(&mut transport.new_channels);
+) -> Option<(String, OutstandingOffer, Option<IceCreds>)> {
+    let restarts = std::mem::take(&mut peer.negotiation.wants_ice_restart)
+        && transport.last_packet().is_some();
+    let channels = transport.take_new_channels();
     let (has_channels, mut new_sections) = (!channels.is_empty(), Vec::new());
     for section in peer
         .sections
         .iter()
-        .filter(|section| section.track.is_some())
+        .filter(|section| section.track().is_some())
     {
-        if let Some(mid) = section.mid {
-            transport.add_sources(mid, section.has_retransmissions);
+        if let Some(mid) = section.mid() {
+            transport.add_sources(mid, section.has_retransmissions());
         }
     }
     let mut credentials = None;
@@ -315,29 +327,22 @@ fn change_sections(
         for channel in channels {
             changes.add_channel_with_config(channel);
         }
-        let sections = peer.sections.iter_mut().enumerate();
-        for (index, section) in sections.filter(|(_, section)| section.track != section.signalled) {
-            let direction = if section.track.is_some() {
+        for (index, section) in peer.sections.changed() {
+            let direction = if section.track().is_some() {
                 Direction::SendOnly
             } else {
                 Direction::Inactive
             };
-            if let Some(mid) = section.mid {
+            if let Some(mid) = section.mid() {
                 changes.set_direction(mid, direction);
             } else {
-                section.mid = Some(changes.add_media(
-                    media_kind(section.medium),
-                    direction,
-                    None,
-                    None,
-                    None,
-                ));
+                let kind = media_kind(section.medium());
+                section.set_mid(changes.add_media(kind, direction, None, None, None));
                 new_sections.push(index);
             }
         }
         credentials = restarts.then(|| changes.ice_restart(true));
     })?;
-    transport.credentials.extend(credentials);
     peer.negotiation.last_offer_id += 1;
     let offer_id = peer.negotiation.last_offer_id;
     Some((
@@ -349,6 +354,7 @@ fn change_sections(
             new_sections,
             has_channels,
         },
+        credentials,
     ))
 }
 
@@ -356,5 +362,27 @@ const fn media_kind(medium: TrackMedium) -> MediaKind {
     match medium {
         TrackMedium::Audio => MediaKind::Audio,
         TrackMedium::Video => MediaKind::Video,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    #[test]
+    fn negotiations_are_due_in_the_order_for_which_they_are_planned() {
+        let mut keys = SlotMap::with_key();
+        let [alice, bob] = [keys.insert(()), keys.insert(())];
+        let (now, mut negotiations) = (Instant::now(), Negotiations::default());
+        negotiations.plan(alice, now + 2 * SETTLE);
+        negotiations.plan(bob, now + SETTLE);
+        assert_eq!(negotiations.take_due(now), None);
+        assert_eq!(negotiations.next(), Some(now + SETTLE));
+        let later = now + 2 * SETTLE;
+        let due: Vec<_> = std::iter::from_fn(|| negotiations.take_due(later)).collect();
+        assert_eq!(due, [(bob, now + SETTLE), (alice, later)]);
+        assert_eq!(negotiations.next(), None);
     }
 }

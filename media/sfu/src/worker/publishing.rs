@@ -1,11 +1,12 @@
 //! Clients' offers, and the tracks that they bring.
 
 use conclave_model::TrackSid;
+use str0m::format::PayloadParams;
 use str0m::media::Mid;
-use str0m::rtp::Ssrc;
 
 use super::Worker;
 use super::roster::Peer;
+use super::subscription::Incoming;
 use super::tracks::PublishedTrack;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
@@ -15,7 +16,7 @@ use crate::transport::{PeerKey, TrackKey, TransportKey};
 impl Worker {
     /// Handles an offer of a client and answers it.
     pub(super) fn handle_offer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
-        if self.peers.get(key).is_none_or(|peer| peer.has_failed) {
+        if self.roster.get(key).is_none_or(|peer| peer.has_failed) {
             return;
         }
         if let Err(error) = sdp::check(text, &self.limits) {
@@ -36,7 +37,7 @@ impl Worker {
             return self.fail_peer(key, FailureReason::Negotiation);
         };
         let accepted = self
-            .transports
+            .connections
             .get_mut(transport)
             .map(|transport| transport.accept_offer(text));
         let answer = match accepted {
@@ -47,17 +48,20 @@ impl Worker {
             }
             None => return,
         };
-        self.note_retransmissions(transport, &sections);
-        self.register_credentials(transport);
-        self.count_sections(transport, &answer);
-        self.touch(transport);
+        if let Some(transport) = self.connections.get_mut(transport) {
+            let named = sections.iter().flat_map(|section| &section.retransmissions);
+            transport.set_retransmissions(named.copied());
+            transport.count_sections(&answer);
+        }
+        self.connections.renew_credentials(transport);
+        self.connections.touch(transport);
         self.match_sections(key, transport, &sections);
         self.prepare_answer(key, &sections);
         let sdp = sdp::rewrite(&answer, |mid| {
             self.answer_section(key, transport, mid, &sections)
         });
         // In dual mode the answer is about another connection than that on which the participant receives.
-        let is_single = self.peers.get(key).is_some_and(Peer::is_single);
+        let is_single = self.roster.get(key).is_some_and(Peer::is_single);
         let mid_to_track_id = if is_single {
             self.signal_sections(key)
         } else {
@@ -79,20 +83,9 @@ impl Worker {
         }
     }
 
-    /// Notes where the retransmissions of a client come from, as its offer says.
-    fn note_retransmissions(&mut self, transport: TransportKey, sections: &[OfferedSection]) {
-        let Some(transport) = self.transports.get_mut(transport) else {
-            return;
-        };
-        let named = sections.iter().flat_map(|section| &section.retransmissions);
-        transport.retransmissions = named
-            .map(|(source, other)| (Ssrc::from(*source), Ssrc::from(*other)))
-            .collect();
-    }
-
     /// Admits a track, and takes a section that already sends it.
     pub(super) fn announce_track(&mut self, key: PeerKey, track: NewTrack) {
-        let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else {
+        let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
         if peer.is_source() {
@@ -106,6 +99,41 @@ impl Worker {
         self.keep_unclaimed(key, transport, sections);
     }
 
+    /// Publishes a track of a participant without a connection.
+    pub(super) fn publish_source_track(&mut self, key: PeerKey, info: NewTrack) {
+        let fallback = if info.medium == TrackMedium::Audio {
+            Codec::Opus
+        } else {
+            Codec::H264
+        };
+        let (sid, codec) = (info.sid.clone(), info.codec.unwrap_or(fallback));
+        let mut track = PublishedTrack::new(
+            info,
+            codec,
+            key,
+            TransportKey::default(),
+            Mid::from(""),
+            self.now,
+        );
+        track.set_layers(&[], self.now);
+        let params = self
+            .connections
+            .codecs()
+            .into_iter()
+            .find(|params| is_codec(params, codec));
+        track.payload = params.map(|params| {
+            (
+                params.pt(),
+                Some(Incoming {
+                    params,
+                    is_red: false,
+                }),
+            )
+        });
+        self.insert_track(key, track, String::new());
+        self.offer_to_waiting(key, &sid);
+    }
+
     /// Keeps the sections that send and that no track claims, for one that is announced after the offer.
     fn keep_unclaimed(
         &mut self,
@@ -113,17 +141,14 @@ impl Worker {
         transport: TransportKey,
         mut sections: Vec<OfferedSection>,
     ) {
-        let Some(published) = self
-            .transports
-            .get(transport)
-            .map(|transport| &transport.published)
-        else {
+        let Some(transport) = self.connections.get(transport) else {
             return;
         };
         sections.retain(|section| {
-            section.sends && !published.contains_key(&Mid::from(section.mid.as_str()))
+            let mid = Mid::from(section.mid.as_str());
+            section.sends && transport.track_on(mid).is_none()
         });
-        if let Some(peer) = self.peers.get_mut(key) {
+        if let Some(peer) = self.roster.get_mut(key) {
             peer.unclaimed = sections;
         }
     }
@@ -139,16 +164,16 @@ impl Worker {
         for section in sections {
             let mid = Mid::from(section.mid.as_str());
             let known = self
-                .transports
+                .connections
                 .get(transport)
-                .and_then(|transport| transport.published.get(&mid).copied());
+                .and_then(|transport| transport.track_on(mid));
             match known {
                 Some(track) if section.sends => self.update_layers(track, &section.rids),
                 Some(track) => ended.push(track),
                 None => {}
             }
         }
-        self.first_codecs_first(&mut ended);
+        self.tracks.first_codecs_first(&mut ended);
         ended
             .into_iter()
             .for_each(|track| self.end_own_track(key, track));
@@ -177,13 +202,13 @@ impl Worker {
     ) {
         let mid = Mid::from(section.mid.as_str());
         if self
-            .transports
+            .connections
             .get(transport)
-            .is_none_or(|transport| transport.published.contains_key(&mid))
+            .is_none_or(|transport| transport.track_on(mid).is_some())
         {
             return;
         }
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         let by_id = by_id || section.codecs.is_empty();
@@ -241,10 +266,8 @@ impl Worker {
         } else {
             self.insert_track(key, track, mid_text)
         };
-        if let Some(transport) = self.transports.get_mut(transport) {
-            transport.published.insert(mid, track_key);
-            // Packets that came before were cached as claimed by no track.
-            transport.layers.clear();
+        if let Some(transport) = self.connections.get_mut(transport) {
+            transport.add_track(mid, track_key);
         }
         self.use_backups(key, &sid);
         if !is_backup {
@@ -261,11 +284,9 @@ impl Worker {
     ) -> TrackKey {
         let (sid, codec, layers) = (track.sid.clone(), track.codec, track.qualities());
         let track_key = self.tracks.insert(track);
-        if let Some(peer) = self.peers.get_mut(key) {
+        if let Some((peer, room)) = self.roster.with_room(key) {
             peer.published.push(track_key);
-            if let Some(room) = self.rooms.get_mut(peer.room) {
-                room.tracks.insert(sid.clone(), track_key);
-            }
+            room.tracks.insert(sid.clone(), track_key);
         }
         self.emit(
             key,
@@ -291,12 +312,8 @@ impl Worker {
         if !section.sends {
             return Some(self.sending_section(key, mid));
         }
-        let track = *self
-            .transports
-            .get(transport)?
-            .published
-            .get(&Mid::from(mid))?;
-        let track = self.tracks.get(track)?;
+        let transport = self.connections.get(transport)?;
+        let track = self.tracks.get(transport.track_on(Mid::from(mid))?)?;
         Some(SectionChange::Receiving(Receiving {
             codec: track.codec,
             is_stereo: track.info.is_stereo,
@@ -329,7 +346,7 @@ impl Worker {
 
     /// Stops a track because the control side says so.
     pub(super) fn unpublish_track(&mut self, key: PeerKey, sid: &TrackSid) {
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         peer.announced.retain(|track| track.sid != *sid);
@@ -339,40 +356,19 @@ impl Worker {
 
     /// Returns a published track of a participant in its codecs.
     pub(super) fn tracks_of(&self, key: PeerKey, sid: &TrackSid) -> Vec<TrackKey> {
-        let is_of = |key: &TrackKey| self.tracks.get(*key).is_some_and(|track| track.sid == *sid);
-        self.peers
-            .get(key)
-            .into_iter()
-            .flat_map(|peer| &peer.published)
-            .copied()
-            .filter(is_of)
-            .collect()
+        let peer = self.roster.get(key);
+        peer.map_or_else(Vec::new, |peer| self.tracks.with_sid(&peer.published, sid))
     }
 
     /// Returns a published track of a participant in its first codec.
     pub(super) fn track_of(&self, key: PeerKey, sid: &TrackSid) -> Option<TrackKey> {
-        let is_of = |track: &PublishedTrack| track.sid == *sid && !track.info.is_backup;
-        self.peers
-            .get(key)?
-            .published
-            .iter()
-            .copied()
-            .find(|key| self.tracks.get(*key).is_some_and(is_of))
-    }
-
-    /// Puts tracks in their first codec in front. So the end of a track ends its backup codecs as well, before a receiver gets one of
-    /// them instead.
-    fn first_codecs_first(&self, tracks: &mut [TrackKey]) {
-        tracks.sort_by_key(|key| {
-            self.tracks
-                .get(*key)
-                .is_some_and(|track| track.info.is_backup)
-        });
+        let peer = self.roster.get(key)?;
+        self.tracks.first_with_sid(&peer.published, sid)
     }
 
     /// Removes tracks as [`Worker::end_track`] does.
     pub(super) fn end_tracks(&mut self, mut tracks: Vec<TrackKey>) {
-        self.first_codecs_first(&mut tracks);
+        self.tracks.first_codecs_first(&mut tracks);
         tracks.into_iter().for_each(|track| self.end_track(track));
     }
 
@@ -396,11 +392,7 @@ impl Worker {
             .into_iter()
             .chain([key])
             .for_each(|streams| self.remove_streams(streams));
-        if let Some(room) = self
-            .peers
-            .get(publisher)
-            .and_then(|peer| self.rooms.get_mut(peer.room))
-        {
+        if let Some((_, room)) = self.roster.with_room(publisher) {
             room.tracks.remove(&sid);
         }
     }
@@ -410,27 +402,24 @@ impl Worker {
         let Some(track) = self.tracks.remove(key) else {
             return;
         };
-        if let Some(transport) = self.transports.get_mut(track.transport) {
-            transport.published.remove(&track.mid);
-            transport.layers.clear();
+        if let Some(transport) = self.connections.get_mut(track.transport) {
+            transport.remove_track(track.mid);
         }
-        if let Some(peer) = self.peers.get_mut(track.peer) {
+        if let Some(peer) = self.roster.get_mut(track.peer) {
             peer.published.retain(|track| *track != key);
         }
     }
 
     /// Stops or resumes the forwarding of a track.
     pub(super) fn set_muted(&mut self, key: PeerKey, sid: &TrackSid, muted: bool) {
-        let Some(peer) = self.peers.get_mut(key) else {
+        let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
         peer.announced
             .iter_mut()
             .filter(|track| track.sid == *sid)
             .for_each(|track| track.is_muted = muted);
-        if let Some(track) = peer.data_tracks.iter_mut().find(|track| track.sid == *sid) {
-            track.is_muted = muted;
-        }
+        peer.data_tracks.set_muted(sid, muted);
         for track_key in self.tracks_of(key, sid) {
             let Some(track) = self
                 .tracks
@@ -450,6 +439,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// Returns whether these parameters are those that packets of a codec have: the first ones of each codec.
+fn is_codec(params: &PayloadParams, codec: Codec) -> bool {
+    Codec::from_rtc(params.spec().codec) == Some(codec)
 }
 
 /// Returns the codec to ask for: the announced one if it is offered, else VP8. If none is announced, the one that the client

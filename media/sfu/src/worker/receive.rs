@@ -1,33 +1,24 @@
-//! Packets in, and what the connections make of them.
+//! From a datagram to a packet of a layer: this is the first half of every packet's path.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use conclave_model::ClientAddress;
-use str0m::bwe::BweKind;
-use str0m::ice::StunMessage;
+use conclave_model::TrackSid;
+use str0m::format::PayloadParams;
+use str0m::media::Pt;
 use str0m::net::{Protocol, Receive};
+use str0m::rtp::{ExtensionValues, RtpPacket, Ssrc};
 use str0m::{Event as RtcEvent, Output};
 
 use super::Worker;
-use crate::data;
+use super::connections::Datagram;
+use super::subscription::{Incoming, Packet};
+use super::tracks::PublishedTrack;
+use crate::adapt::{DependencyDescriptor, MediaPacket};
+use crate::command::SourcePacket;
 use crate::dropped::DropReason;
-use crate::event::{FailureReason, PeerEvent};
-use crate::transport::{Source, TransportError, TransportKey};
-
-/// A datagram, or a packet of a TCP connection, as it was received.
-#[derive(Debug, Clone, Copy)]
-pub struct Datagram<'a> {
-    /// The client's address, and how the packet came.
-    pub source: Source,
-    /// The server's address as clients know it.
-    pub destination: SocketAddr,
-    /// The bytes of the datagram.
-    pub contents: &'a [u8],
-}
-
-/// The most addresses that are bound to one connection. A client has a few: one for each of its interfaces.
-const SOURCES: usize = 16;
+use crate::recorder::SenderReport;
+use crate::track::{Codec, TrackMedium};
+use crate::transport::{HeldPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey};
 
 /// After which time str0m is due again when it has sent a packet. Handling one takes longer, so that the clock of the worker does
 /// not run ahead.
@@ -36,27 +27,21 @@ const MOMENT: Duration = Duration::from_micros(1);
 /// How many moments pass for a connection before others have their turn.
 const MOMENTS: usize = 64;
 
-/// The most channels of a connection whose messages are no packets of the protocol. More are not used.
-const PLAIN_CHANNELS: usize = 16;
-
-/// The most channels that a connection has open at once: clients of LiveKit have three.
-const CHANNELS: usize = 32;
-
-/// The most bytes of the name of a channel: of its label and its protocol. str0m keeps it as long as the channel is open.
-const CHANNEL_NAME: usize = 256;
+/// The largest payload that is forwarded. Clients stay below, to fit into the packets of a network; a larger one would not
+/// fit into what str0m sends, and fail the connections of its receivers.
+pub const MAX_PAYLOAD_BYTES: usize = 1400;
 
 impl Worker {
     /// Handles a datagram.
     pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.advance_clock(now);
-        let Some(key) = self
-            .demux
-            .by_source(datagram.source)
-            .or_else(|| self.bind_source(&datagram))
-        else {
+        let Some(key) = self.connections.by_source(datagram.source).or_else(|| {
+            let handshakes = self.limits.handshakes_per_address;
+            self.connections.bind_source(&datagram, handshakes)
+        }) else {
             return self.note_drop(None, DropReason::Stranger);
         };
-        if !self.hold_packet(key, &datagram) {
+        if !self.connections.hold(key, &datagram, self.now) {
             self.receive(key, datagram);
         }
     }
@@ -76,7 +61,7 @@ impl Worker {
         ) else {
             return self.note_drop(Some(key), DropReason::Malformed);
         };
-        let Some(transport) = self.transports.get_mut(key) else {
+        let Some(transport) = self.connections.get_mut(key) else {
             return;
         };
         match transport.receive(packet, self.now) {
@@ -87,103 +72,47 @@ impl Worker {
 
     /// Returns whether packets of this source are expected: it has proved that it belongs to a participant.
     pub fn is_bound(&self, source: Source) -> bool {
-        self.demux.by_source(source).is_some()
+        self.connections.by_source(source).is_some()
     }
 
     /// Forgets a source whose TCP connection has ended.
     pub fn forget_source(&mut self, source: Source) {
-        let Some(key) = self.demux.by_source(source) else {
-            return;
-        };
-        self.demux.unbind(source, key);
-        if let Some(transport) = self.transports.get_mut(key) {
-            transport.sources.retain(|bound| *bound != source);
-        }
+        self.connections.forget_source(source);
     }
 
-    /// Binds a new source to the transport that its STUN request names and whose password it knows.
-    fn bind_source(&mut self, datagram: &Datagram<'_>) -> Option<TransportKey> {
-        // STUN begins with 0 or 1; the check spares the parser most of what strangers send.
-        datagram.contents.first().filter(|byte| **byte < 2)?;
-        let message = StunMessage::parse(datagram.contents)
-            .ok()
-            .filter(StunMessage::is_binding_request)?;
-        let (ufrag, _) = message.split_username()?;
-        let key = self.demux.by_ufrag(ufrag)?;
-        let password = self.transports.get_mut(key)?.password_of(ufrag)?;
-        if !message.verify(password.as_bytes(), |secret, parts| {
-            self.settings.stun_hmac(secret, parts)
-        }) {
-            return None;
+    /// Handles a held packet of each sender whose receivers have caught up, if any may have since the last call. Returns whether there was
+    /// one.
+    pub(super) fn release_packets(&mut self) -> bool {
+        let mut has_released = false;
+        for key in self.connections.take_holding().into_iter().flatten() {
+            let Some(packet) = self.connections.release(key) else {
+                continue;
+            };
+            let HeldPacket {
+                source,
+                destination,
+                contents,
+            } = &packet;
+            let datagram = Datagram {
+                source: *source,
+                destination: *destination,
+                contents,
+            };
+            self.receive(key, datagram);
+            self.connections.keep_holding(key);
+            has_released = true;
         }
-        self.count_handshake(key, datagram.source)?;
-        self.bind(datagram.source, key);
-        Some(key)
-    }
-
-    /// Counts the handshake of a connection with a client; `None` if too many clients of its address are in theirs.
-    fn count_handshake(&mut self, key: TransportKey, source: Source) -> Option<()> {
-        let transport = self.transports.get_mut(key)?;
-        let client = ClientAddress::from(source.address.ip());
-        if transport.is_connected || transport.handshake_with.is_some() {
-            return Some(());
-        }
-        if self.demux.handshakes.get(&client) >= self.limits.handshakes_per_address {
-            return None;
-        }
-        self.demux.handshakes.add(client);
-        transport.handshake_with = Some(client);
-        Some(())
-    }
-
-    fn bind(&mut self, source: Source, key: TransportKey) {
-        if let Some(before) = self
-            .demux
-            .bind(source, key)
-            .and_then(|before| self.transports.get_mut(before))
-        {
-            before.sources.retain(|bound| *bound != source);
-        }
-        let Some(transport) = self.transports.get_mut(key) else {
-            return;
-        };
-        transport.sources.push_back(source);
-        if transport.sources.len() > SOURCES
-            && let Some(oldest) = transport.sources.pop_front()
-        {
-            self.demux.unbind(oldest, key);
-        }
+        has_released
     }
 
     /// Lets time pass for a touched connection and handles what it puts out.
     pub(super) fn drive(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else {
+        let Some(transport) = self.connections.get_mut(key) else {
             return;
         };
-        transport.is_touched = false;
-        match transport.advance(self.now) {
+        match transport.drive(self.now) {
             Ok(()) => self.drain(key),
             Err(error) => self.fail_transport(key, &error),
-        }
-    }
-
-    /// Drives a connection whose deadline was reached, or puts the deadline off if it has moved.
-    pub(super) fn handle_deadline(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else {
-            return;
-        };
-        // An entry that a nearer deadline has replaced is not the armed one.
-        if transport
-            .timeout
-            .take_if(|armed| *armed <= self.now)
-            .is_none()
-        {
-            return;
-        }
-        if transport.due.is_some_and(|due| due > self.now) {
-            self.arm(key);
-        } else {
-            self.drive(key);
         }
     }
 
@@ -191,7 +120,7 @@ impl Worker {
     /// that comes here, while the state of the connection is in the caches of the processor.
     fn drain(&mut self, key: TransportKey) {
         let (mut has_sent, mut moments) = (false, MOMENTS);
-        while let Some(transport) = self.transports.get_mut(key) {
+        while let Some(transport) = self.connections.get_mut(key) {
             match transport.poll() {
                 Ok(Output::Timeout(due)) if has_sent && moments > 0 && due <= self.now + MOMENT => {
                     (has_sent, moments) = (false, moments - 1);
@@ -201,29 +130,16 @@ impl Worker {
                     }
                 }
                 Ok(Output::Timeout(due)) => {
-                    transport.due = Some(due);
-                    self.arm(key);
-                    return self.send_backlog(key);
+                    self.connections.set_due(key, due);
+                    return self.connections.send_backlog(key, self.now);
                 }
                 Ok(Output::Transmit(packet)) => {
                     has_sent = true;
-                    self.outbox.push(packet);
+                    self.outputs.send(packet);
                 }
                 Ok(Output::Event(event)) => self.handle_rtc_event(key, event),
                 Err(error) => return self.fail_transport(key, &error),
             }
-        }
-    }
-
-    /// Makes sure that a timer fires when the connection is due, or earlier.
-    fn arm(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else {
-            return;
-        };
-        let Some(due) = transport.due else { return };
-        if transport.timeout.is_none_or(|armed| due < armed) {
-            transport.timeout = Some(due);
-            self.timers.arm(due, key);
         }
     }
 
@@ -235,14 +151,12 @@ impl Worker {
             RtcEvent::ChannelOpen(id, label) => self.open_channel(key, id, label),
             RtcEvent::ChannelData(data) => self.handle_message(key, data.id, data.data),
             RtcEvent::ChannelClose(id) => {
-                if let Some(transport) = self.transports.get_mut(key) {
-                    transport.open_channels.remove(&id);
-                    transport.channels.retain(|_, open| *open != id);
-                    transport.plain_channels.retain(|open| *open != id);
+                if let Some(transport) = self.connections.get_mut(key) {
+                    transport.close_channel(id);
                 }
             }
             RtcEvent::PeerStats(stats) => {
-                if let Some(transport) = self.transports.get_mut(key) {
+                if let Some(transport) = self.connections.get_mut(key) {
                     transport.note_stats(stats);
                 }
             }
@@ -252,89 +166,183 @@ impl Worker {
         }
     }
 
-    /// Takes an estimate of the bandwidth to a client. One that does not say how it receives is not limited.
-    pub(super) fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
-        let Some(transport) = self.transports.get_mut(key) else {
-            return;
-        };
-        let bitrate = match estimate {
-            BweKind::Twcc {
-                estimate,
-                can_probe,
-            } => can_probe.then_some(*estimate),
-            BweKind::Remb { estimate, .. } => Some(*estimate),
-            _ => return,
-        };
-        let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer);
-        if counts
-            && self
-                .peers
-                .get(peer)
-                .is_some_and(|peer| peer.subscriber == key)
+    /// Forwards a packet to all who receive its track.
+    pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
+        if let Err(reason) = self.try_forward(from, packet) {
+            self.note_drop(Some(from), reason);
+        }
+    }
+
+    fn try_forward(&mut self, from: TransportKey, packet: &RtpPacket) -> Result<(), DropReason> {
+        let descriptor = packet
+            .header
+            .ext_vals
+            .user_values
+            .get::<DependencyDescriptor>();
+        if packet.payload.len() + descriptor.map_or(0, |descriptor| descriptor.0.len())
+            > MAX_PAYLOAD_BYTES
         {
-            self.allocate(peer);
+            return Err(DropReason::TooLarge);
+        }
+        let mut key = self
+            .layer_of_source(from, packet.header.ssrc)
+            .ok_or(DropReason::Unclaimed)?;
+        let track = self
+            .tracks
+            .get_mut(key.track)
+            .ok_or(DropReason::Unclaimed)?;
+        let publisher = self.connections.get(from).ok_or(DropReason::Unclaimed)?;
+        let payload_type = packet.header.payload_type;
+        let incoming =
+            incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
+        let mut media = MediaPacket::new(packet, track.codec, incoming.is_red);
+        track.note_stream(key.layer, &media);
+        let is_layered = track.is_layered();
+        if is_layered {
+            key.layer = track.read_layer(&mut media, descriptor, self.now);
+        }
+        if is_layered || !track.codec.numbers_pictures() {
+            media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
+        }
+        let extensions = &packet.header.ext_vals;
+        let is_last = packet.header.marker;
+        let report = packet.last_sender_info.as_ref().map(SenderReport::from);
+        self.distribute(
+            key,
+            &Packet {
+                media,
+                incoming,
+                payload_type,
+                is_last,
+                is_layered,
+                extensions,
+                report,
+            },
+        )
+    }
+
+    /// Returns the track and layer of a source, from the cache or from its section.
+    fn layer_of_source(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<LayerKey> {
+        let transport = self.connections.get_mut(from)?;
+        if let Some(known) = transport.known_layer(ssrc) {
+            return known;
+        }
+        let (mid, rid) = transport.section_of(ssrc)?;
+        let track = transport
+            .track_on(mid)
+            .and_then(|key| Some((key, self.tracks.get(key)?)));
+        let found = track.and_then(|(key, track)| {
+            Some(LayerKey {
+                track: key,
+                layer: track.layer_of(rid)?,
+            })
+        });
+        transport.remember_layer(ssrc, found);
+        if track.is_some_and(|(_, track)| track.medium() == TrackMedium::Video) {
+            transport.expect_repairs(ssrc);
+        }
+        found
+    }
+
+    /// Counts a packet that is not forwarded, of a connection if it has one.
+    pub(super) fn note_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
+        self.outputs.count_drop(reason);
+        if let Some(transport) = of.and_then(|key| self.connections.get_mut(key)) {
+            transport.note_drop(reason);
         }
     }
 
-    fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
-        let Some(transport) = self.transports.get_mut(key) else {
-            return;
-        };
-        transport.open_channels.insert(id);
-        let name = label.len() + transport.channel_protocol(id);
-        if transport.open_channels.len() > CHANNELS || name > CHANNEL_NAME {
-            let peer = transport.peer;
-            return self.refuse_client(peer, FailureReason::Channels);
-        }
-        if data::kind_of_channel(&label).is_some() || label == data::DATA_TRACK {
-            transport.channels.insert(label, id);
-        } else if data::is_plain_channel(&label) && transport.plain_channels.len() < PLAIN_CHANNELS
+    /// Forwards packets of a participant without a connection.
+    pub(super) fn forward_source(
+        &mut self,
+        key: PeerKey,
+        sid: &TrackSid,
+        packets: Vec<SourcePacket>,
+    ) {
+        if !self
+            .roster
+            .get(key)
+            .is_some_and(|peer| peer.is_source() && !peer.has_failed)
         {
-            transport.plain_channels.push(id);
-        }
-        self.send_backlog(key);
-    }
-
-    fn handle_connected(&mut self, key: TransportKey) {
-        let Some(transport) = self.transports.get_mut(key) else {
             return;
-        };
-        transport.is_connected = true;
-        let peer_key = transport.peer;
-        self.end_handshake(key);
-        let Some(peer) = self.peers.get_mut(peer_key) else {
-            return;
-        };
-        if peer.primary() == key && !peer.is_active {
-            peer.is_active = true;
-            self.emit(peer_key, PeerEvent::Connected);
         }
-        self.request_key_frames_of(peer_key);
-    }
-
-    /// Ends the count of a connection's handshake.
-    pub(super) fn end_handshake(&mut self, key: TransportKey) {
-        let client = self
-            .transports
-            .get_mut(key)
-            .and_then(|transport| transport.handshake_with.take());
-        if let Some(client) = client {
-            self.demux.handshakes.subtract(&client);
+        let track = self.track_of(key, sid);
+        for packet in packets {
+            let forwarded = track
+                .ok_or(DropReason::Unclaimed)
+                .and_then(|track| self.forward_captured(track, packet));
+            if let Err(reason) = forwarded {
+                self.note_drop(None, reason);
+            }
         }
     }
 
-    fn handle_closed(&mut self, key: TransportKey) {
-        if let Some(transport) = self.transports.get(key) {
-            self.fail_peer(transport.peer, FailureReason::Closed);
+    fn forward_captured(&mut self, key: TrackKey, packet: SourcePacket) -> Result<(), DropReason> {
+        let SourcePacket {
+            timestamp,
+            captured,
+            payload,
+            is_last,
+        } = packet;
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(DropReason::TooLarge);
         }
-    }
-
-    pub(super) fn fail_transport(&mut self, key: TransportKey, error: &TransportError) {
-        let Some(transport) = self.transports.get(key) else {
-            return;
+        let track = self.tracks.get_mut(key).ok_or(DropReason::Unclaimed)?;
+        let Some((payload_type, Some(incoming))) = track.payload else {
+            return Err(DropReason::OtherCodec);
         };
-        let peer = transport.peer;
-        self.warn(peer, "a media connection failed", error);
-        self.fail_peer(peer, FailureReason::Closed);
+        track.source_sequence += 1;
+        let sequence = track.source_sequence;
+        let media = MediaPacket::from_payload(
+            track.codec,
+            payload,
+            sequence,
+            timestamp,
+            captured.min(self.now),
+        );
+        let extensions = &ExtensionValues::default();
+        let packet = Packet {
+            media,
+            incoming,
+            payload_type,
+            is_last,
+            is_layered: false,
+            extensions,
+            report: None,
+        };
+        self.distribute(
+            LayerKey {
+                track: key,
+                layer: 0,
+            },
+            &packet,
+        )
     }
+}
+
+/// Returns what a payload type of the publisher stands for; `None` if its codec is not that of the track.
+fn incoming_payload(
+    track: &mut PublishedTrack,
+    publisher: &Transport,
+    payload_type: Pt,
+) -> Option<Incoming> {
+    if let Some((_, incoming)) = track.payload.filter(|(known, _)| *known == payload_type) {
+        return incoming;
+    }
+    let is_named =
+        |params: &&PayloadParams| params.pt() == payload_type || params.red() == Some(payload_type);
+    let found = publisher
+        .rtc()
+        .codec_config()
+        .params()
+        .iter()
+        .find(is_named)
+        .copied();
+    let params = found.filter(|params| Codec::from_rtc(params.spec().codec) == Some(track.codec));
+    let incoming = params.map(|params| Incoming {
+        params,
+        is_red: params.pt() != payload_type,
+    });
+    track.payload = Some((payload_type, incoming));
+    incoming
 }

@@ -6,8 +6,8 @@ use conclave_model::{EgressId, TrackSid};
 
 use super::Worker;
 use super::allocate::best_live_layer;
-use super::packet::Packet;
 use super::subscription::LayerChoice;
+use super::subscription::Packet;
 use super::tracks::{PublishedTrack, Recorder};
 use crate::adapt::SequenceNumbers;
 use crate::command::NewRecorder;

@@ -1,23 +1,51 @@
-//! What is reported of rooms at regular times: speakers, connection qualities, bitrates.
+//! What is reported of rooms and participants: speakers, connection qualities and bitrates at regular times, and their state when it is
+//! inspected.
+
+use std::time::Instant;
 
 use conclave_model::participant::TrackSource;
+use conclave_model::{NamespacedRoom, ParticipantSid};
+use str0m::net::Protocol;
 
-use super::Worker;
-use super::roster::Silence;
-use crate::event::{ConnectionQuality, Event, PeerQuality, PublishRate, RoomEvent, Speaker};
-use crate::measure::LinkQuality;
-use crate::measure::kilobits;
-use crate::transport::{PeerKey, RoomKey};
+use super::connections::Connections;
+use super::outputs::Outputs;
+use super::roster::{Peer, Roster, Silence};
+use super::tracks::{PublishedLayer, PublishedTrack, Tracks};
+use crate::event::{ConnectionQuality, PeerQuality, PublishRate, RoomEvent, Speaker};
+use crate::measure::{LinkQuality, kilobits};
+use crate::snapshot::{
+    CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot,
+    TransportSnapshot,
+};
+use crate::track::Quality;
+use crate::transport::{PeerKey, Transport, TransportRole};
 
-impl Worker {
+/// The reports at regular times, on what they read and where they keep what they have told.
+pub struct Reports<'a> {
+    pub now: Instant,
+    pub roster: &'a mut Roster,
+    pub tracks: &'a mut Tracks,
+    pub connections: &'a Connections,
+    pub outputs: &'a mut Outputs,
+}
+
+/// The state of a worker to read, when it is inspected.
+pub struct Inspection<'a> {
+    pub now: Instant,
+    pub roster: &'a Roster,
+    pub tracks: &'a Tracks,
+    pub connections: &'a Connections,
+}
+
+impl Reports<'_> {
     /// Reports who began or ceased to speak, or speaks louder or lower.
-    pub(super) fn report_speakers(&mut self) {
+    pub fn report_speakers(&mut self) {
         self.report_each(Self::speaking, RoomEvent::SpeakersChanged);
     }
 
     /// Returns the level of a participant's audio if that has changed.
     fn speaking(&mut self, key: PeerKey) -> Option<Speaker> {
-        let peer = self.peers.get_mut(key)?;
+        let peer = self.roster.get_mut(key)?;
         let mut level: f32 = 0.0;
         for track in &peer.published {
             let Some(track) = self.tracks.get_mut(*track) else {
@@ -40,18 +68,18 @@ impl Worker {
     }
 
     /// Reports the connection qualities that have changed.
-    pub(super) fn report_qualities(&mut self) {
+    pub fn report_qualities(&mut self) {
         self.report_each(Self::connection_quality, RoomEvent::ConnectionQuality);
     }
 
     fn connection_quality(&mut self, key: PeerKey) -> Option<PeerQuality> {
-        let peer = self.peers.get_mut(key).filter(|peer| peer.is_active)?;
+        let peer = self.roster.get_mut(key).filter(|peer| peer.is_active)?;
         let connected = peer
             .transports()
-            .filter_map(|key| self.transports.get(key))
-            .filter(|transport| transport.is_connected);
+            .filter_map(|key| self.connections.get(key))
+            .filter(|transport| transport.is_connected());
         let score = connected
-            .map(|transport| transport.quality.score())
+            .map(|transport| transport.quality().score())
             .min_by(f32::total_cmp)?;
         let is_lost = peer.silence != Silence::None || peer.has_failed;
         let quality = if is_lost {
@@ -70,12 +98,12 @@ impl Worker {
     }
 
     /// Reports what the participants' publications have sent.
-    pub(super) fn report_rates(&mut self) {
+    pub fn report_rates(&mut self) {
         self.report_each(Self::publish_rate, RoomEvent::PublishRates);
     }
 
     fn publish_rate(&mut self, key: PeerKey) -> Option<PublishRate> {
-        let peer = self.peers.get_mut(key)?;
+        let peer = self.roster.get_mut(key)?;
         let tracks = peer
             .published
             .iter()
@@ -92,31 +120,159 @@ impl Worker {
         })
     }
 
+    /// Counts the mean losses of the connections.
+    pub fn measure_losses(&mut self) {
+        let stats = || self.connections.values().filter_map(Transport::stats);
+        let received = mean_in_millionths(stats().filter_map(|stats| stats.ingress_loss_fraction));
+        let sent = mean_in_millionths(stats().filter_map(|stats| stats.egress_loss_fraction));
+        self.outputs.set_losses(received, sent);
+    }
+
     /// Asks something of every participant and reports the answers of each room.
     fn report_each<T>(
         &mut self,
         mut ask: impl FnMut(&mut Self, PeerKey) -> Option<T>,
         event: impl Fn(Vec<T>) -> RoomEvent,
     ) {
-        let rooms: Vec<RoomKey> = self.rooms.keys().collect();
-        for room in rooms {
-            let Some((name, peers)) = self
-                .rooms
-                .get(room)
-                .map(|room| (room.name.clone(), room.peers.clone()))
-            else {
-                continue;
-            };
+        for (room, peers) in self.roster.rooms() {
             let answers: Vec<_> = peers
                 .into_iter()
                 .filter_map(|peer| ask(self, peer))
                 .collect();
             if !answers.is_empty() {
-                self.events.push(Event::Room {
-                    room: name,
-                    event: event(answers),
-                });
+                self.outputs.report_room(room, event(answers));
             }
         }
     }
+}
+
+impl Inspection<'_> {
+    /// Returns the state of those participants that are in a room.
+    pub fn snapshots(&self, room: &NamespacedRoom, sids: &[ParticipantSid]) -> Vec<PeerSnapshot> {
+        let Some(room) = self.roster.room_named(room) else {
+            return Vec::new();
+        };
+        let keys = sids.iter().filter_map(|sid| self.roster.by_sid(sid));
+        let peers = keys
+            .filter_map(|key| Some((key, self.roster.get(key).filter(|peer| peer.room == room)?)));
+        peers
+            .map(|(key, peer)| self.peer_snapshot(key, peer))
+            .collect()
+    }
+
+    fn peer_snapshot(&self, key: PeerKey, peer: &Peer) -> PeerSnapshot {
+        let transports = peer
+            .transports()
+            .filter_map(|key| self.connections.get(key));
+        let published = peer
+            .published
+            .iter()
+            .filter_map(|track| self.tracks.get(*track));
+        PeerSnapshot {
+            sid: peer.info.sid.clone(),
+            transports: transports
+                .map(|transport| self.transport_snapshot(transport))
+                .collect(),
+            published: published
+                .map(|track| self.published_snapshot(track))
+                .collect(),
+            subscribed: self.subscribed(key, peer),
+        }
+    }
+
+    fn transport_snapshot(&self, transport: &Transport) -> TransportSnapshot {
+        let stats = transport.stats();
+        let pair = stats.and_then(|stats| stats.selected_candidate_pair.as_ref());
+        TransportSnapshot {
+            role: match transport.role() {
+                TransportRole::Publisher => "publisher",
+                TransportRole::Subscriber => "subscriber",
+                TransportRole::Single => "single",
+            },
+            is_connected: transport.is_connected(),
+            candidate_pair: pair.map(|pair| CandidatePair {
+                is_tcp: pair.protocol != Protocol::Udp,
+                local: pair.local.addr,
+                remote: pair.remote.addr,
+            }),
+            silent_for: transport
+                .last_packet()
+                .map(|last| self.now.saturating_duration_since(last)),
+            round_trip: transport.quality().round_trip,
+            egress_loss: stats.and_then(|stats| stats.egress_loss_fraction),
+            ingress_loss: stats.and_then(|stats| stats.ingress_loss_fraction),
+            estimate_kbps: transport
+                .estimation()
+                .estimate()
+                .map(|estimate| kilobits(estimate.as_u64())),
+            wanted_kbps: Some(kilobits(transport.estimation().next_step()))
+                .filter(|wanted| *wanted > 0),
+            media_sections: transport.media_sections(),
+            dropped: transport.dropped(),
+        }
+    }
+
+    fn published_snapshot(&self, track: &PublishedTrack) -> PublishedSnapshot {
+        let seen = track
+            .layers
+            .iter()
+            .zip(Quality::ALL)
+            .filter(|(layer, _)| layer.last_packet.is_some());
+        PublishedSnapshot {
+            sid: track.sid.clone(),
+            codec: Some(track.codec),
+            is_muted: track.is_muted,
+            layers: seen
+                .map(|(layer, quality)| self.layer_snapshot(layer, quality))
+                .collect(),
+            subscribers: track.subscriptions.len(),
+        }
+    }
+
+    fn layer_snapshot(&self, layer: &PublishedLayer, quality: Quality) -> LayerSnapshot {
+        LayerSnapshot {
+            quality,
+            is_live: layer.is_live(self.now),
+            kbps: layer.rate.kbps(),
+            packets: layer.rate.packets,
+            key_frame_requests: layer.key_frames.count,
+            last_key_frame: layer
+                .last_key_frame
+                .map(|at| self.now.saturating_duration_since(at)),
+        }
+    }
+
+    fn subscribed(&self, key: PeerKey, peer: &Peer) -> Vec<SubscribedSnapshot> {
+        let carried = peer
+            .sections
+            .iter()
+            .filter_map(|section| Some((section, self.tracks.get(section.carried()?)?)));
+        let quality = |layer: usize| Quality::ALL.get(layer).copied();
+        let snapshots = carried.map(|(section, track)| {
+            let subscription = track
+                .subscriptions
+                .iter()
+                .find(|subscription| subscription.peer == key);
+            SubscribedSnapshot {
+                sid: track.sid.clone(),
+                codec: section.sent().map(|_| track.codec),
+                mid: section.mid().map(|mid| mid.to_string()),
+                current: subscription
+                    .and_then(|subscription| quality(subscription.choice.current?)),
+                target: subscription.and_then(|subscription| quality(subscription.choice.target?)),
+                kbps: subscription.map_or(0, |subscription| subscription.rate.kbps()),
+                packets: subscription.map_or(0, |subscription| subscription.rate.packets),
+            }
+        });
+        snapshots.collect()
+    }
+}
+
+/// Returns the mean of fractions in millionths; 0 if there are none.
+fn mean_in_millionths(fractions: impl Iterator<Item = f32>) -> usize {
+    let millionths = |fraction: f32| (f64::from(fraction.clamp(0., 1.)) * 1e6).round() as usize;
+    let (sum, count) = fractions.fold((0, 0), |(sum, count), fraction| {
+        (sum + millionths(fraction), count + 1)
+    });
+    sum.checked_div(count).unwrap_or_default()
 }

@@ -1,18 +1,45 @@
-//! A participant of a worker.
+//! The rooms of a worker and their participants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use conclave_model::TrackSid;
-use str0m::change::SdpPendingOffer;
-use str0m::media::Mid;
+use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+use slotmap::SlotMap;
 
-use super::data_tracks::DataTrack;
+use super::data_tracks::DataTracks;
+use super::sections::{AskedOffers, Negotiation, Sections};
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
+use crate::data::RecentMessages;
 use crate::event::ConnectionQuality;
 use crate::sdp::OfferedSection;
-use crate::track::{NewTrack, TrackMedium};
-use crate::transport::{RoomKey, TrackKey, TransportKey};
+use crate::track::NewTrack;
+use crate::transport::{PeerKey, RoomKey, TrackKey, TransportKey};
+
+/// The rooms of a worker and their participants, by their keys and by their names.
+#[derive(Default)]
+pub struct Roster {
+    rooms: SlotMap<RoomKey, Room>,
+    room_by_name: HashMap<NamespacedRoom, RoomKey>,
+    peers: SlotMap<PeerKey, Peer>,
+    peer_by_sid: HashMap<ParticipantSid, PeerKey>,
+}
+
+/// A room of a worker: its participants and what they publish.
+#[derive(Debug)]
+pub struct Room {
+    /// The room's name, with its project.
+    name: NamespacedRoom,
+    /// The participants in the order of their joins.
+    peers: Vec<PeerKey>,
+    /// The published tracks.
+    pub tracks: HashMap<TrackSid, TrackKey>,
+    /// The offers that its clients were asked for.
+    pub asked: AskedOffers,
+    /// The last reliable messages.
+    pub recent: RecentMessages,
+    /// Whether user messages are reported.
+    pub reports_messages: bool,
+}
 
 /// A participant of a worker.
 pub struct Peer {
@@ -33,11 +60,11 @@ pub struct Peer {
     /// Its tracks that have a media section.
     pub published: Vec<TrackKey>,
     /// Its data tracks.
-    pub data_tracks: Vec<DataTrack>,
+    pub data_tracks: DataTracks,
     /// The tracks that it is to receive, with what it asked of them.
     pub wanted: BTreeMap<TrackSid, TrackSettings>,
     /// The sections on which the server sends to it, in the order of their creation.
-    pub sections: Vec<Section>,
+    pub sections: Sections,
     /// The state of the negotiation of what the server sends.
     pub negotiation: Negotiation,
     /// The number of the last reliable message that it sent.
@@ -67,79 +94,150 @@ pub enum Silence {
     Failed,
 }
 
-/// A section of the session description on which the server sends to a participant. It exists as long as the connection and
-/// carries one track after another, so that the description does not grow with every participant that comes and goes.
-#[derive(Debug)]
-pub struct Section {
-    /// The id; `None` until it is first offered.
-    pub mid: Option<Mid>,
-    /// Sound or pictures.
-    pub medium: TrackMedium,
-    /// The track that it is to carry, in its first codec.
-    pub track: Option<TrackKey>,
-    /// The same track in the codec in which it is sent; `None` while it is not.
-    pub sent: Option<TrackKey>,
-    /// The track that was last signalled to the client.
-    pub signalled: Option<TrackKey>,
-    /// Whether the client can receive on it. In single mode it is its offer that says so.
-    pub is_usable: bool,
-    /// Whether its sources have retransmissions, as the client negotiated it.
-    pub has_retransmissions: bool,
-    /// Since when its track is to be sent; `None` once it has been attached.
-    pub waits_since: Option<Instant>,
-}
+impl Roster {
+    /// Adds a participant to a room, which is opened if it is not open. `None` if the sid is known already.
+    pub fn add(&mut self, room: &NamespacedRoom, info: NewPeer, now: Instant) -> Option<PeerKey> {
+        if self.peer_by_sid.contains_key(&info.sid) {
+            return None;
+        }
+        let rooms = &mut self.rooms;
+        let room = *self
+            .room_by_name
+            .entry(room.clone())
+            .or_insert_with(|| rooms.insert(Room::new(room.clone())));
+        let sid = info.sid.clone();
+        let key = self.peers.insert(Peer::new(info, room, now));
+        self.peer_by_sid.insert(sid, key);
+        if let Some(room) = self.rooms.get_mut(room) {
+            room.peers.push(key);
+        }
+        Some(key)
+    }
 
-/// The state of the negotiation of what the server sends.
-#[derive(Default)]
-pub struct Negotiation {
-    /// Dual mode: the offer that the client has not answered.
-    pub outstanding: Option<OutstandingOffer>,
-    /// The `id` of the last offer.
-    pub last_offer_id: u32,
-    /// Dual mode: whether the next offer restarts ICE.
-    pub wants_ice_restart: bool,
-    /// Single mode: whether the client has made an offer.
-    pub has_offer: bool,
-    /// Single mode: when the client was asked for an offer, if that has not come.
-    pub asked_at: Option<Instant>,
-    /// Dual mode: when the last offer was made.
-    pub last_offer_at: Option<Instant>,
-    /// When what has changed has to be signalled to the client, if anything has.
-    pub needed_at: Option<Instant>,
-}
-
-/// An offer of the server that the client has not answered.
-pub struct OutstandingOffer {
-    /// What str0m applies when the answer comes.
-    pub pending: SdpPendingOffer,
-    /// The `id` of the offer.
-    pub offer_id: u32,
-    /// When it was made.
-    pub at: Instant,
-    /// The sections that it adds, by their index.
-    pub new_sections: Vec<usize>,
-    /// Whether it adds the data channels.
-    pub has_channels: bool,
-}
-
-impl Section {
-    /// Creates a section that carries nothing.
-    pub fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
-        Self {
-            mid,
-            medium,
-            track: None,
-            sent: None,
-            signalled: None,
-            is_usable: true,
-            has_retransmissions: false,
-            waits_since: None,
+    /// Forgets a participant. Its room stays open.
+    pub fn remove(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.remove(key) else {
+            return;
+        };
+        self.peer_by_sid.remove(&peer.info.sid);
+        if let Some(room) = self.rooms.get_mut(peer.room) {
+            room.peers.retain(|other| *other != key);
+            room.asked.remove(key);
         }
     }
 
-    /// Returns whether a track can be put on it: nothing is on it, and the client knows that.
-    pub fn is_free(&self, medium: TrackMedium) -> bool {
-        self.is_usable && self.medium == medium && self.track.is_none() && self.signalled.is_none()
+    /// Takes the name and the participants from a room. They are to be removed before it is [forgotten](Roster::forget_room): nothing of
+    /// one is signalled to the others any more.
+    pub fn close_room(&mut self, name: &NamespacedRoom) -> Option<(RoomKey, Vec<PeerKey>)> {
+        let key = self.room_by_name.remove(name)?;
+        let room = self.rooms.get_mut(key)?;
+        Some((key, std::mem::take(&mut room.peers)))
+    }
+
+    /// Forgets a room.
+    pub fn forget_room(&mut self, key: RoomKey) {
+        self.rooms.remove(key);
+    }
+
+    /// Returns a participant.
+    pub fn get(&self, key: PeerKey) -> Option<&Peer> {
+        self.peers.get(key)
+    }
+
+    /// Returns a participant to change.
+    pub fn get_mut(&mut self, key: PeerKey) -> Option<&mut Peer> {
+        self.peers.get_mut(key)
+    }
+
+    /// Returns the participant with a sid.
+    pub fn by_sid(&self, sid: &ParticipantSid) -> Option<PeerKey> {
+        self.peer_by_sid.get(sid).copied()
+    }
+
+    /// Returns all participants.
+    pub fn keys(&self) -> impl Iterator<Item = PeerKey> {
+        self.peers.keys()
+    }
+
+    /// Returns the number of participants.
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Returns whether there are no participants.
+    pub fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// Returns whether there are no participants and no rooms.
+    #[cfg(test)]
+    pub fn has_nothing(&self) -> bool {
+        let has_names = !self.room_by_name.is_empty() || !self.peer_by_sid.is_empty();
+        self.rooms.is_empty() && self.peers.is_empty() && !has_names
+    }
+
+    /// Returns a room.
+    pub fn room(&self, key: RoomKey) -> Option<&Room> {
+        self.rooms.get(key)
+    }
+
+    /// Returns a room to change.
+    pub fn room_mut(&mut self, key: RoomKey) -> Option<&mut Room> {
+        self.rooms.get_mut(key)
+    }
+
+    /// Returns the open room with a name.
+    pub fn room_named(&self, name: &NamespacedRoom) -> Option<RoomKey> {
+        self.room_by_name.get(name).copied()
+    }
+
+    /// Returns a participant and its room, both to change.
+    pub fn with_room(&mut self, key: PeerKey) -> Option<(&mut Peer, &mut Room)> {
+        let peer = self.peers.get_mut(key)?;
+        let room = self.rooms.get_mut(peer.room)?;
+        Some((peer, room))
+    }
+
+    /// Returns the participants of a room in the order of their joins.
+    pub fn members(&self, room: RoomKey) -> Vec<PeerKey> {
+        self.rooms
+            .get(room)
+            .map(|room| room.peers.clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns the rooms with their participants.
+    pub fn rooms(&self) -> Vec<(NamespacedRoom, Vec<PeerKey>)> {
+        self.rooms
+            .values()
+            .map(|room| (room.name.clone(), room.peers.clone()))
+            .collect()
+    }
+
+    /// Returns a track that is published in a participant's room, in its first codec.
+    pub fn track_in_room(&self, key: PeerKey, sid: &TrackSid) -> Option<TrackKey> {
+        let room = self.rooms.get(self.peers.get(key)?.room)?;
+        room.tracks.get(sid).copied()
+    }
+
+    /// Returns the name of a participant's room, and the participant.
+    pub fn named(&self, key: PeerKey) -> Option<(&NamespacedRoom, &Peer)> {
+        let peer = self.peers.get(key)?;
+        Some((&self.rooms.get(peer.room)?.name, peer))
+    }
+}
+
+impl Room {
+    /// Opens an empty room.
+    fn new(name: NamespacedRoom) -> Self {
+        Self {
+            name,
+            peers: Vec::new(),
+            tracks: HashMap::new(),
+            asked: AskedOffers::default(),
+            recent: RecentMessages::default(),
+            reports_messages: false,
+        }
     }
 }
 
@@ -156,9 +254,9 @@ impl Peer {
             announced: Vec::new(),
             unclaimed: Vec::new(),
             published: Vec::new(),
-            data_tracks: Vec::new(),
+            data_tracks: DataTracks::default(),
             wanted: BTreeMap::new(),
-            sections: Vec::new(),
+            sections: Sections::default(),
             negotiation: Negotiation::default(),
             last_message_seq: 0,
             is_active: false,
@@ -201,25 +299,7 @@ impl Peer {
         let Some(offer) = self.negotiation.outstanding.take() else {
             return false;
         };
-        for index in offer.new_sections {
-            if let Some(section) = self.sections.get_mut(index) {
-                (section.mid, section.signalled) = (None, None);
-            }
-        }
+        self.sections.discard(offer.new_sections);
         offer.has_channels
-    }
-
-    /// Returns whether a section differs from what was signalled to the client.
-    pub fn has_news(&self) -> bool {
-        self.sections
-            .iter()
-            .any(|section| section.track != section.signalled)
-    }
-
-    /// Returns the index of the section that carries a track.
-    pub fn section_of(&self, track: TrackKey) -> Option<usize> {
-        self.sections
-            .iter()
-            .position(|section| section.track == Some(track))
     }
 }

@@ -1,118 +1,38 @@
-//! From a publisher to its subscribers. This is the path of every packet.
+//! From a packet of a layer to the receivers of its track: this is the second half of every packet's path.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use str0m::format::PayloadParams;
-use str0m::media::{Mid, Pt};
-use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
+use str0m::media::Pt;
+use str0m::rtp::{ExtensionValues, RtpWrite};
 
-use super::packet::{Incoming, Packet};
+use super::Worker;
+use super::codecs::negotiated;
 use super::recorders::record;
-use super::subscription::{Outgoing, Passed, Subscription};
-use super::tracks::PublishedTrack;
-use super::{Worker, touch};
-use crate::adapt::{DependencyDescriptor, MediaPacket};
+use super::subscription::{Incoming, Outgoing, Packet, Passed, Subscription};
+use crate::adapt::DependencyDescriptor;
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
-use crate::recorder::SenderReport;
-use crate::track::{Codec, TrackMedium};
-use crate::transport::{LayerKey, PeerKey, TrackKey, Transport, TransportKey};
+use crate::track::Codec;
+use crate::transport::{LayerKey, PeerKey, Transport};
 
-/// The largest payload that is forwarded. Clients stay below, to fit into the packets of a network; a larger one would not
-/// fit into what str0m sends, and fail the connections of its receivers.
-pub const MAX_PAYLOAD_BYTES: usize = 1400;
+/// The most empty packets of a muted track to one receiver: more than one, since any can be lost.
+const MOST_EMPTY: u8 = 5;
 
 impl Worker {
-    /// Forwards a packet to all who receive its track.
-    pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
-        if let Err(reason) = self.try_forward(from, packet) {
-            self.note_drop(Some(from), reason);
-        }
-    }
-
-    fn try_forward(&mut self, from: TransportKey, packet: &RtpPacket) -> Result<(), DropReason> {
-        let descriptor = packet
-            .header
-            .ext_vals
-            .user_values
-            .get::<DependencyDescriptor>();
-        if packet.payload.len() + descriptor.map_or(0, |descriptor| descriptor.0.len())
-            > MAX_PAYLOAD_BYTES
-        {
-            return Err(DropReason::TooLarge);
-        }
-        let mut key = self
-            .layer_of_source(from, packet.header.ssrc)
-            .ok_or(DropReason::Unclaimed)?;
-        let track = self
-            .tracks
-            .get_mut(key.track)
-            .ok_or(DropReason::Unclaimed)?;
-        let publisher = self.transports.get(from).ok_or(DropReason::Unclaimed)?;
-        let payload_type = packet.header.payload_type;
-        let incoming =
-            incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
-        let mut media = MediaPacket::new(packet, track.codec, incoming.is_red);
-        track.note_stream(key.layer, &media);
-        let is_layered = track.is_layered();
-        if is_layered {
-            key.layer = track.read_layer(&mut media, descriptor, self.now);
-        }
-        if is_layered || !track.codec.numbers_pictures() {
-            media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
-        }
-        let extensions = &packet.header.ext_vals;
-        let is_last = packet.header.marker;
-        let report = packet.last_sender_info.as_ref().map(SenderReport::from);
-        self.distribute(
-            key,
-            &Packet {
-                media,
-                incoming,
-                payload_type,
-                is_last,
-                is_layered,
-                extensions,
-                report,
-            },
-        )
-    }
-
-    /// Counts a packet that is not forwarded, of a connection if it has one.
-    pub(super) fn note_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
-        self.counters.dropped.count(reason);
-        if let Some(transport) = of.and_then(|key| self.transports.get_mut(key)) {
-            transport.dropped.count(reason);
-        }
-    }
-
     /// Counts a packet of a layer, and sends it to all who receive that.
     pub(super) fn distribute(
         &mut self,
         key: LayerKey,
         packet: &Packet<'_>,
     ) -> Result<(), DropReason> {
+        let media = &packet.media;
         let track = self
             .tracks
-            .get_mut(key.track)
+            .receive(key, media, self.now)
             .ok_or(DropReason::Unclaimed)?;
-        let layer = track
-            .layers
-            .get_mut(key.layer)
-            .ok_or(DropReason::Unclaimed)?;
-        let media = &packet.media;
-        if layer.note(media, self.now) {
-            self.revived.push(key.track);
-        }
-        if media.is_entry_point && !media.is_audio {
-            let layer = track.key_frame_layer(key.layer);
-            track
-                .layers
-                .get_mut(layer)
-                .ok_or(DropReason::Unclaimed)?
-                .note_key_frame(self.now);
-        }
-        self.counters.published_packets += 1;
+        self.outputs.count_published();
         if let Some(level) = packet.extensions.audio_level {
             track
                 .speech
@@ -121,26 +41,22 @@ impl Worker {
         if track.is_muted {
             return Err(DropReason::Muted);
         }
-        record(track, key.layer, packet, &mut self.counters.dropped);
+        record(track, key.layer, packet, self.outputs.drops());
         let mut first_frames = Vec::new();
         for subscription in &mut track.subscriptions {
-            let Some(receiver) = self.transports.get_mut(subscription.transport) else {
+            let Some(receiver) = self.connections.get_mut(subscription.transport) else {
                 continue;
             };
             let sent = pass_on(subscription, receiver, key.layer, packet);
             if let Err(reason) | Ok(Sent::Empty(reason)) = sent {
-                self.counters.dropped.count(reason);
-                receiver.dropped.count(reason);
+                self.outputs.count_drop(reason);
+                receiver.note_drop(reason);
             }
             if sent.is_ok() {
-                touch(
-                    &mut self.transports,
-                    &mut self.touched,
-                    subscription.transport,
-                );
+                self.connections.touch(subscription.transport);
             }
             if let Ok(Sent::Packet) = sent {
-                self.counters.forwarded_packets += 1;
+                self.outputs.count_forwarded();
                 first_frames.extend(
                     subscription
                         .waits_since
@@ -160,149 +76,33 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the track and layer of a source, from the cache or from its section.
-    fn layer_of_source(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<LayerKey> {
-        let transport = self.transports.get_mut(from)?;
-        if let Some(known) = transport.layers.get(&ssrc) {
-            return *known;
-        }
-        let (mid, rid) = transport.section_of(ssrc)?;
-        let track = transport
-            .published
-            .get(&mid)
-            .and_then(|key| Some((*key, self.tracks.get(*key)?)));
-        let found = track.and_then(|(key, track)| {
-            Some(LayerKey {
-                track: key,
-                layer: track.layer_of(rid)?,
-            })
-        });
-        transport.layers.insert(ssrc, found);
-        if track.is_some_and(|(_, track)| track.medium() == TrackMedium::Video) {
-            transport.expect_repairs(ssrc);
-        }
-        found
-    }
-
-    /// Handles a receiver's request for a key frame on one of its sections.
-    pub(super) fn handle_key_frame_request(&mut self, key: TransportKey, mid: Mid) {
-        let Some(transport) = self.transports.get(key) else {
+    /// Sends an empty packet of each muted track that a participant receives, if nothing of it was sent to it yet. Clients that
+    /// use Pion, as LiveKit's SDK for Go, tell their application of a track only at its first packet. Browsers drop an empty
+    /// packet (RFC 6263, section 4.1).
+    pub(super) fn introduce_muted(&mut self, key: PeerKey) {
+        let Some(peer) = self.roster.get(key) else {
             return;
         };
-        let Some(peer) = self.peers.get(transport.peer) else {
-            return;
-        };
-        let section = peer
-            .sections
-            .iter()
-            .find(|section| section.mid == Some(mid));
-        let Some(track_key) = section.and_then(|section| section.sent) else {
-            return;
-        };
-        let peer = transport.peer;
-        let Some(track) = self.tracks.get_mut(track_key) else {
-            return;
-        };
-        let layer = track
-            .subscription_of(peer)
-            .and_then(|subscription| subscription.choice.current.or(subscription.choice.target));
-        let layer = layer.map(|layer| track.key_frame_layer(layer));
-        if let Some(layer) = layer.and_then(|layer| track.layers.get_mut(layer)) {
-            layer.key_frames.want();
-        }
-        self.send_key_frame_requests(track_key);
-    }
-
-    /// Requests the key frames that receivers of a track wait for.
-    pub(super) fn request_key_frames(&mut self, key: TrackKey) {
-        let Some(track) = self.tracks.get_mut(key) else {
-            return;
-        };
-        if track.medium() == TrackMedium::Audio || track.is_muted {
-            return;
-        }
-        let (start, is_layered) = (track.starting_layer(self.now), track.is_layered());
-        let waiting = track
-            .choices()
-            .filter_map(|choice| choice.waits_for(is_layered));
-        let waited_for: Vec<_> = waiting.chain(start).collect();
-        for layer in waited_for {
-            let layer = track.key_frame_layer(layer);
-            if let Some(layer) = track.layers.get_mut(layer) {
-                layer.key_frames.want();
-            }
-        }
-        self.send_key_frame_requests(key);
-    }
-
-    /// Requests the key frames that a participant waits for.
-    pub(super) fn request_key_frames_of(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get(key) else {
-            return;
-        };
-        let tracks: Vec<_> = peer
-            .sections
-            .iter()
-            .filter_map(|section| section.sent)
-            .collect();
-        for track in tracks {
-            self.request_key_frames(track);
-        }
-    }
-
-    /// Sends the requests of a track that are wanted and not too early.
-    fn send_key_frame_requests(&mut self, key: TrackKey) {
-        let Some(track) = self.tracks.get_mut(key) else {
-            return;
-        };
-        let Some(publisher) = self.transports.get_mut(track.transport) else {
-            return;
-        };
-        let mut was_sent = false;
-        for layer in track
-            .layers
-            .iter_mut()
-            .filter(|layer| layer.key_frames.is_due(self.now))
-        {
-            // A layer that has not sent yet begins with a key frame.
-            if !publisher.request_key_frame(track.mid, layer.rid) {
+        for track in peer.sections.sent() {
+            let Some(track) = self.tracks.get_mut(track).filter(|track| track.is_muted) else {
                 continue;
-            }
-            layer.key_frames.note_sent(self.now);
-            self.counters.key_frame_requests += 1;
-            was_sent = true;
-        }
-        if was_sent {
-            touch(&mut self.transports, &mut self.touched, track.transport);
+            };
+            let codec = track.codec;
+            let is_new = |subscription: &&mut Subscription| {
+                subscription.rate.packets == 0 && subscription.empty_packets < MOST_EMPTY
+            };
+            let Some(subscription) = track.subscription_of(key).filter(is_new) else {
+                continue;
+            };
+            let receiver = self
+                .connections
+                .get_mut(subscription.transport)
+                .filter(|receiver| receiver.can_send());
+            let Some(receiver) = receiver else { continue };
+            send_empty(receiver, subscription, codec, self.now);
+            self.connections.touch(subscription.transport);
         }
     }
-}
-
-/// Returns what a payload type of the publisher stands for; `None` if its codec is not that of the track.
-fn incoming_payload(
-    track: &mut PublishedTrack,
-    publisher: &Transport,
-    payload_type: Pt,
-) -> Option<Incoming> {
-    if let Some((_, incoming)) = track.payload.filter(|(known, _)| *known == payload_type) {
-        return incoming;
-    }
-    let is_named =
-        |params: &&PayloadParams| params.pt() == payload_type || params.red() == Some(payload_type);
-    let found = publisher
-        .rtc()
-        .codec_config()
-        .params()
-        .iter()
-        .find(is_named)
-        .copied();
-    let params = found.filter(|params| Codec::from_rtc(params.spec().codec) == Some(track.codec));
-    let incoming = params.map(|params| Incoming {
-        params,
-        is_red: params.pt() != payload_type,
-    });
-    track.payload = Some((payload_type, incoming));
-    incoming
 }
 
 /// Returns how a receiver gets packets of a payload type of the publisher.
@@ -426,4 +226,18 @@ fn outgoing_extensions(packet: &Packet<'_>, frame_number: Option<u16>) -> Extens
             .set(descriptor.with_frame_number(number));
     }
     extensions
+}
+
+fn send_empty(
+    receiver: &mut Transport,
+    subscription: &mut Subscription,
+    codec: Codec,
+    now: Instant,
+) {
+    let Some(params) = negotiated(receiver, subscription.mid, codec) else {
+        return;
+    };
+    let numbers = subscription.rewriter.insert(now, codec.clock_rate());
+    subscription.empty_packets += 1;
+    receiver.write_empty(subscription.mid, params.pt(), &numbers, now, false);
 }

@@ -7,11 +7,12 @@ use slotmap::Key;
 
 use super::Worker;
 use super::negotiation::ANSWER_TIMEOUT;
+use super::reports::Reports;
 use super::roster::Silence;
 use crate::allocate::GROUPS;
 use crate::event::{FailureReason, PeerEvent};
 use crate::measure::WINDOW_MILLISECONDS;
-use crate::transport::PeerKey;
+use crate::transport::{PeerKey, Transport};
 
 /// When the regular work of a worker is due.
 #[derive(Debug)]
@@ -67,16 +68,15 @@ impl Worker {
     pub(super) fn run_ticks(&mut self) {
         if self.now >= self.ticks.fast {
             self.ticks.fast = self.now + FAST;
-            let tracks: Vec<_> = self.tracks.keys().collect();
-            tracks
-                .into_iter()
-                .for_each(|track| self.request_key_frames(track));
+            for track in self.tracks.keys() {
+                self.request_key_frames(track);
+            }
             self.check_group();
             self.relieve();
         }
         if self.now >= self.ticks.speech {
             self.ticks.speech = self.now + SPEECH;
-            self.report_speakers();
+            self.reports().report_speakers();
         }
         if self.now >= self.ticks.second {
             self.ticks.second = self.now + SECOND;
@@ -84,26 +84,28 @@ impl Worker {
         }
         if self.now >= self.ticks.quality {
             self.ticks.quality = self.now + QUALITY;
-            self.report_qualities();
+            self.reports().report_qualities();
         }
     }
 
     fn run_second(&mut self) {
-        for track in self.tracks.values_mut() {
-            for layer in &mut track.layers {
-                layer.roll(self.now);
-            }
-            for subscription in &mut track.subscriptions {
-                subscription.rate.roll(self.now);
-            }
-        }
-        self.report_rates();
-        self.measure_losses();
-        let tracks: Vec<_> = self.tracks.keys().collect();
-        for track in tracks {
+        self.tracks.roll(self.now);
+        self.reports().report_rates();
+        self.reports().measure_losses();
+        for track in self.tracks.keys() {
             self.report_quality_use(track);
             self.report_missing_codecs(track);
             self.choose_recorded_layers(track);
+        }
+    }
+
+    fn reports(&mut self) -> Reports<'_> {
+        Reports {
+            now: self.now,
+            roster: &mut self.roster,
+            tracks: &mut self.tracks,
+            connections: &self.connections,
+            outputs: &mut self.outputs,
         }
     }
 
@@ -140,7 +142,7 @@ impl Worker {
 
     /// Returns the participants of groups.
     fn peers_of(&self, groups: Range<u64>) -> Vec<PeerKey> {
-        self.peers
+        self.roster
             .keys()
             .filter(|key| groups.contains(&group_of(*key)))
             .collect()
@@ -153,7 +155,7 @@ impl Worker {
 
     fn check_answer(&mut self, key: PeerKey) {
         let outstanding = self
-            .peers
+            .roster
             .get(key)
             .and_then(|peer| peer.negotiation.outstanding.as_ref());
         if outstanding.is_some_and(|offer| self.now >= offer.at + ANSWER_TIMEOUT) {
@@ -164,7 +166,7 @@ impl Worker {
     /// Compares the time of the last packet with what is too long.
     fn check_silence(&mut self, key: PeerKey) {
         let Some(peer) = self
-            .peers
+            .roster
             .get(key)
             .filter(|peer| peer.is_active && !peer.has_failed)
         else {
@@ -172,12 +174,9 @@ impl Worker {
         };
         let connected = peer
             .transports()
-            .filter_map(|key| self.transports.get(key))
-            .filter(|transport| transport.is_connected);
-        let Some(oldest) = connected
-            .filter_map(|transport| transport.last_packet)
-            .min()
-        else {
+            .filter_map(|key| self.connections.get(key))
+            .filter(|transport| transport.is_connected());
+        let Some(oldest) = connected.filter_map(Transport::last_packet).min() else {
             return;
         };
         let silence = match self.now.saturating_duration_since(oldest) {
@@ -190,7 +189,7 @@ impl Worker {
 
     fn change_silence(&mut self, key: PeerKey, silence: Silence) {
         let Some(peer) = self
-            .peers
+            .roster
             .get_mut(key)
             .filter(|peer| peer.silence != silence)
         else {
@@ -198,8 +197,8 @@ impl Worker {
         };
         peer.silence = silence;
         for transport in peer.transports() {
-            if let Some(transport) = self.transports.get_mut(transport) {
-                transport.is_silent = silence != Silence::None;
+            if let Some(transport) = self.connections.get_mut(transport) {
+                transport.set_silent(silence != Silence::None);
             }
         }
         let event = match silence {

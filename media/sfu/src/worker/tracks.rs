@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, TrackSid};
+use slotmap::SlotMap;
 use str0m::media::{Mid, Pt, Rid};
 
-use super::packet::Incoming;
+use super::sections::Section;
+use super::subscription::Incoming;
 use super::subscription::{LayerChoice, Subscription};
 use crate::adapt::{DependencyDescriptor, LayerReader, MediaPacket, SequenceNumbers};
 use crate::allocate::{KeyFrameRequests, QualityUse};
@@ -16,7 +18,156 @@ use crate::measure::RateMeter;
 use crate::measure::SpeechDetector;
 use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
-use crate::transport::{PeerKey, TrackKey, TransportKey};
+use crate::transport::{LayerKey, PeerKey, TrackKey, TransportKey};
+
+/// The published tracks of a worker, in their codecs.
+#[derive(Default)]
+pub struct Tracks {
+    tracks: SlotMap<TrackKey, PublishedTrack>,
+    /// Those of which a layer has begun to send.
+    revived: Vec<TrackKey>,
+}
+
+impl Tracks {
+    /// Adds a track.
+    pub fn insert(&mut self, track: PublishedTrack) -> TrackKey {
+        self.tracks.insert(track)
+    }
+
+    /// Removes a track.
+    pub fn remove(&mut self, key: TrackKey) -> Option<PublishedTrack> {
+        self.tracks.remove(key)
+    }
+
+    /// Returns a track.
+    pub fn get(&self, key: TrackKey) -> Option<&PublishedTrack> {
+        self.tracks.get(key)
+    }
+
+    /// Returns a track to change.
+    pub fn get_mut(&mut self, key: TrackKey) -> Option<&mut PublishedTrack> {
+        self.tracks.get_mut(key)
+    }
+
+    /// Returns all tracks.
+    pub fn keys(&self) -> Vec<TrackKey> {
+        self.tracks.keys().collect()
+    }
+
+    /// Returns all tracks, for tests that look into them.
+    #[cfg(test)]
+    pub fn values(&self) -> impl Iterator<Item = &PublishedTrack> {
+        self.tracks.values()
+    }
+
+    /// Returns all tracks to change, for tests that look into them.
+    #[cfg(test)]
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut PublishedTrack> {
+        self.tracks.values_mut()
+    }
+
+    /// Returns whether there are none.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.tracks.is_empty()
+    }
+
+    /// Counts a packet of a layer. Returns its track; `None` if it has no such layer.
+    pub fn receive(
+        &mut self,
+        key: LayerKey,
+        media: &MediaPacket,
+        now: Instant,
+    ) -> Option<&mut PublishedTrack> {
+        let track = self.tracks.get_mut(key.track)?;
+        if track.layers.get_mut(key.layer)?.note(media, now) {
+            self.revived.push(key.track);
+        }
+        if media.is_entry_point && !media.is_audio {
+            let layer = track.key_frame_layer(key.layer);
+            track.layers.get_mut(layer)?.note_key_frame(now);
+        }
+        Some(track)
+    }
+
+    /// Returns whether a layer of a track has begun to send since the last call of [`Tracks::take_revived`].
+    pub fn has_revived(&self) -> bool {
+        !self.revived.is_empty()
+    }
+
+    /// Takes the tracks of which a layer has begun to send.
+    pub fn take_revived(&mut self) -> Vec<TrackKey> {
+        std::mem::take(&mut self.revived)
+    }
+
+    /// Ends a period of all measurements.
+    pub fn roll(&mut self, now: Instant) {
+        for track in self.tracks.values_mut() {
+            for layer in &mut track.layers {
+                layer.roll(now);
+            }
+            for subscription in &mut track.subscriptions {
+                subscription.rate.roll(now);
+            }
+        }
+    }
+
+    /// Returns those of some tracks that have a sid: one track in its codecs.
+    pub fn with_sid(&self, tracks: &[TrackKey], sid: &TrackSid) -> Vec<TrackKey> {
+        let is_of = |key: &TrackKey| self.get(*key).is_some_and(|track| track.sid == *sid);
+        tracks.iter().copied().filter(is_of).collect()
+    }
+
+    /// Returns the one of some tracks that has a sid, in its first codec.
+    pub fn first_with_sid(&self, tracks: &[TrackKey], sid: &TrackSid) -> Option<TrackKey> {
+        let is_of = |track: &PublishedTrack| track.sid == *sid && !track.info.is_backup;
+        let mut tracks = tracks.iter().copied();
+        tracks.find(|key| self.get(*key).is_some_and(is_of))
+    }
+
+    /// Puts tracks in their first codec in front. So the end of a track ends its backup codecs as well, before a receiver gets one of
+    /// them instead.
+    pub fn first_codecs_first(&self, tracks: &mut [TrackKey]) {
+        tracks.sort_by_key(|key| self.get(*key).is_some_and(|track| track.info.is_backup));
+    }
+
+    /// Returns those who receive a track in any of its codecs, or wait for one. The track is that of the first codec.
+    pub fn receivers(&self, first: TrackKey) -> Vec<PeerKey> {
+        let Some(first) = self.get(first) else {
+            return Vec::new();
+        };
+        let backups = first
+            .backups
+            .iter()
+            .filter_map(|backup| self.get(backup.streams?));
+        let receivers = std::iter::once(first)
+            .chain(backups)
+            .flat_map(|track| &track.subscriptions);
+        let awaiting = first.awaiting.iter().map(|awaiting| awaiting.peer);
+        receivers
+            .map(|subscription| subscription.peer)
+            .chain(awaiting)
+            .collect()
+    }
+
+    /// Takes from a participant's section the stream that is sent on it, or would be if its codec were there.
+    pub fn take_subscription(
+        &mut self,
+        section: &mut Section,
+        peer: PeerKey,
+    ) -> Option<Subscription> {
+        if let Some(sent) = section.cease() {
+            let subscriptions = &mut self.get_mut(sent)?.subscriptions;
+            let position = subscriptions
+                .iter()
+                .position(|subscription| subscription.peer == peer)?;
+            return Some(subscriptions.swap_remove(position));
+        }
+        let awaiting = &mut self.get_mut(section.track()?)?.awaiting;
+        let position = awaiting.iter().position(|awaiting| awaiting.peer == peer)?;
+        awaiting.swap_remove(position).subscription
+    }
+}
 
 /// A published track of a worker in one codec. One that is sent in a backup codec as well is two of these, with the same sid: that of the
 /// first codec stands for the track, and knows the others.

@@ -62,9 +62,9 @@ fn limit_bandwidth(world: &mut World, bytes_per_second: f64) {
 fn most_waiting_bytes(world: &World) -> usize {
     let waiting = world
         .worker
-        .transports
+        .connections
         .values()
-        .map(|transport| transport.backlog.bytes());
+        .map(|transport| transport.backlog().bytes());
     waiting.max().unwrap_or_default()
 }
 
@@ -162,9 +162,9 @@ fn a_receiver_that_comes_back_gets_what_waits_and_what_comes_next() {
     world.run_until("Carol has caught up", |world| {
         world
             .worker
-            .transports
+            .connections
             .values()
-            .all(|transport| transport.backlog.is_empty())
+            .all(|transport| transport.backlog().is_empty())
     });
     let now = world.now;
     assert!(world.clients[alice].publisher.send_message(

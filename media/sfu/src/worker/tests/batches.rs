@@ -28,7 +28,10 @@ fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
     let subscription = &world.worker.tracks.values().next().unwrap().subscriptions[0];
     let (receiver, mid): (_, Mid) = (subscription.transport, subscription.mid);
     let (payload_type, _) = subscription.payload.unwrap();
-    let (now, transport) = (world.now, &mut world.worker.transports[receiver]);
+    let (now, transport) = (
+        world.now,
+        world.worker.connections.get_mut(receiver).unwrap(),
+    );
     transport.advance(now).unwrap();
     while !matches!(transport.poll().unwrap(), Output::Timeout(_)) {}
     for number in 0..AT_ONCE as u64 {
@@ -129,7 +132,14 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
         .unwrap()
         .clone();
     let receiver = world.worker.tracks.values().next().unwrap().subscriptions[0].transport;
-    let stats = world.worker.transports[receiver].stats.clone().unwrap();
+    let stats = world
+        .worker
+        .connections
+        .get(receiver)
+        .unwrap()
+        .stats()
+        .cloned()
+        .unwrap();
     let loss = stats.egress_loss_fraction.map(|loss| format!("{loss:.3}"));
     let statistics = (stats.bytes_tx, stats.peer_bytes_tx / 10_000, loss);
     Outcome {
@@ -160,7 +170,12 @@ fn receive(world: &mut World, client: usize, is_batched: bool) {
             contents: &packet.contents,
         };
         world.worker.handle_datagram(datagram, world.now);
-        for transport in world.worker.transports.values_mut().filter(|_| !is_batched) {
+        for transport in world
+            .worker
+            .connections
+            .values_mut()
+            .filter(|_| !is_batched)
+        {
             let output = transport.poll().unwrap();
             assert!(matches!(output, Output::Timeout(_)), "{output:?}");
         }

@@ -137,12 +137,27 @@ fn packets_for_a_receiver_who_is_silent_has_not_negotiated_the_codec_or_has_no_s
         .unwrap()
         .subscriptions[0]
         .payload = Some(payload);
-    world.worker.transports[receiver].is_silent = true;
+    world
+        .worker
+        .connections
+        .get_mut(receiver)
+        .unwrap()
+        .set_silent(true);
     assert_dropped(&mut world, DropReason::NotConnected, |world| {
         world.send(&mut voice, None, &[1]);
     });
-    world.worker.transports[receiver].is_silent = false;
-    world.worker.transports[receiver].remove_sources(mid);
+    world
+        .worker
+        .connections
+        .get_mut(receiver)
+        .unwrap()
+        .set_silent(false);
+    world
+        .worker
+        .connections
+        .get_mut(receiver)
+        .unwrap()
+        .remove_sources(mid);
     let forwarded = world.worker.counters().forwarded_packets;
     assert_dropped(&mut world, DropReason::NoSource, |world| {
         world.send(&mut voice, None, &[1]);

@@ -414,13 +414,19 @@ impl Simulcast {
     /// reach next; 0 if nothing better is wanted.
     fn estimate(&mut self, bits_per_second: u64) -> u64 {
         let worker = &mut self.world.worker;
-        let subscriber = worker.peers[worker.peer_by_sid[&"PA_bob".parse().unwrap()]].subscriber;
+        let bob = worker.roster.by_sid(&"PA_bob".parse().unwrap()).unwrap();
+        let subscriber = worker.roster.get(bob).unwrap().subscriber;
         let estimate = BweKind::Twcc {
             estimate: Bitrate::from(bits_per_second),
             can_probe: true,
         };
         worker.handle_estimate(subscriber, &estimate);
-        worker.transports[subscriber].bitrates.0
+        worker
+            .connections
+            .get(subscriber)
+            .unwrap()
+            .estimation()
+            .next_step()
     }
 
     /// The layer that is to be sent.

@@ -14,7 +14,7 @@ use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};
 use crate::transport::Source;
-use crate::worker::receive::Datagram;
+use crate::worker::Datagram;
 
 impl World {
     pub(super) fn receive_from(&mut self, address: SocketAddr, contents: &[u8]) {

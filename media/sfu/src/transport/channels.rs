@@ -1,0 +1,89 @@
+//! The data channels of a connection.
+
+use std::collections::{HashMap, HashSet};
+
+use str0m::channel::{ChannelConfig, ChannelId};
+
+use crate::data::{self, DataKind};
+
+/// The most channels of a connection whose messages are no packets of the protocol. More are not used.
+const PLAIN_CHANNELS: usize = 16;
+
+/// The most channels that a connection has open at once: clients of LiveKit have three.
+const CHANNELS: usize = 32;
+
+/// The most bytes of the name of a channel: of its label and its protocol. str0m keeps it as long as the channel is open.
+const CHANNEL_NAME: usize = 256;
+
+/// The data channels of a connection.
+#[derive(Debug, Default)]
+pub struct Channels {
+    /// Those that the next offer of the server creates.
+    new: Vec<ChannelConfig>,
+    /// The open ones whose label has a meaning, by label.
+    by_label: HashMap<String, ChannelId>,
+    /// All open ones.
+    open: HashSet<ChannelId>,
+    /// The open ones whose messages are no packets of the protocol.
+    plain: Vec<ChannelId>,
+}
+
+/// What the messages on a channel are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelUse {
+    /// Packets of the protocol, of this kind.
+    Packets(DataKind),
+    /// Messages as they are, for all.
+    Plain,
+    /// Packets of data tracks.
+    DataTracks,
+}
+
+impl Channels {
+    /// Lets the next offer of the server create channels.
+    pub fn create(&mut self, channels: Vec<ChannelConfig>) {
+        self.new = channels;
+    }
+
+    /// Takes the channels that the next offer of the server creates.
+    pub fn take_new(&mut self) -> Vec<ChannelConfig> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Adds an open channel, with a protocol of so many bytes. Returns whether the client may have it, by the number and the names of its
+    /// channels.
+    pub fn open(&mut self, id: ChannelId, label: String, protocol_bytes: usize) -> bool {
+        self.open.insert(id);
+        if self.open.len() > CHANNELS || label.len() + protocol_bytes > CHANNEL_NAME {
+            return false;
+        }
+        if data::kind_of_channel(&label).is_some() || label == data::DATA_TRACK {
+            self.by_label.insert(label, id);
+        } else if data::is_plain_channel(&label) && self.plain.len() < PLAIN_CHANNELS {
+            self.plain.push(id);
+        }
+        true
+    }
+
+    /// Removes a channel that is closed.
+    pub fn close(&mut self, id: ChannelId) {
+        self.open.remove(&id);
+        self.by_label.retain(|_, open| *open != id);
+        self.plain.retain(|open| *open != id);
+    }
+
+    /// Returns the open channel with a label that has a meaning.
+    pub fn by_label(&self, label: &str) -> Option<ChannelId> {
+        self.by_label.get(label).copied()
+    }
+
+    /// Returns what the messages on a channel are; `None` for one that is not used.
+    pub fn use_of(&self, id: ChannelId) -> Option<ChannelUse> {
+        let label = self.by_label.iter().find(|(_, known)| **known == id);
+        match label {
+            Some((label, _)) if label == data::DATA_TRACK => Some(ChannelUse::DataTracks),
+            Some((label, _)) => data::kind_of_channel(label).map(ChannelUse::Packets),
+            None => self.plain.contains(&id).then_some(ChannelUse::Plain),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Messages of a connection: its data channels, those that wait for the client, and the packets with messages that are held.
+
+use std::time::Instant;
+
+use str0m::channel::{ChannelConfig, ChannelId};
+
+use super::{ChannelUse, HeldPacket, Transport, TransportKey};
+#[cfg(test)]
+use crate::data::Backlog;
+use crate::data::{self, Message};
+
+impl Transport {
+    /// Lets the next offer of the server create data channels.
+    pub fn create_channels(&mut self, channels: Vec<ChannelConfig>) {
+        self.channels.create(channels);
+    }
+
+    /// Returns the data channels that an offer of the server has to create. The offer that is made now does so.
+    pub fn take_new_channels(&mut self) -> Vec<ChannelConfig> {
+        self.channels.take_new()
+    }
+
+    /// Notes that a channel is open. Returns whether the client may have it.
+    pub fn open_channel(&mut self, id: ChannelId, label: String) -> bool {
+        let protocol = self.channel_protocol(id);
+        self.channels.open(id, label, protocol)
+    }
+
+    /// Notes that a channel is closed.
+    pub fn close_channel(&mut self, id: ChannelId) {
+        self.channels.close(id);
+    }
+
+    /// Returns what the messages on a channel are; `None` for a channel that is not used.
+    pub fn use_of_channel(&self, id: ChannelId) -> Option<ChannelUse> {
+        self.channels.use_of(id)
+    }
+
+    /// Returns the bytes of the protocol that the client has named for a channel.
+    fn channel_protocol(&mut self, id: ChannelId) -> usize {
+        let named = self.guarded(|rtc| {
+            Ok(rtc
+                .channel(id)
+                .and_then(|channel| Some(channel.config()?.protocol.len())))
+        });
+        named.ok().flatten().unwrap_or_default()
+    }
+
+    /// Sends a message; returns whether the channel is open and takes it now. A message that the client cannot take at all
+    /// is dropped.
+    pub fn write_message(&mut self, label: &str, message: &[u8]) -> bool {
+        let Some(id) = self.channels.by_label(label) else {
+            return false;
+        };
+        let written = self.guarded(|rtc| match rtc.channel(id) {
+            Some(mut channel) => Ok(channel.write(true, message)?),
+            None => Ok(false),
+        });
+        written.unwrap_or(true)
+    }
+
+    /// Lets a reliable message wait for the client, behind the others. Returns whether there was room for it.
+    pub fn queue_message(&mut self, message: Message, most_bytes: usize, now: Instant) -> bool {
+        self.backlog.push(message, most_bytes, now)
+    }
+
+    /// Sends as many of the waiting reliable messages as the channel takes. Returns whether it took any.
+    pub fn send_backlog(&mut self, now: Instant) -> bool {
+        if self.backlog.is_empty() {
+            return false;
+        }
+        let channel = data::channel_of_kind(data::DataKind::Reliable);
+        if self.channels.by_label(channel).is_none() {
+            self.backlog.limit_before_channel(now);
+            return false;
+        }
+        let mut has_written = false;
+        while let Some(message) = self.backlog.front().cloned() {
+            if !self.write_message(channel, &message) {
+                break;
+            }
+            self.backlog.pop();
+            has_written = true;
+        }
+        has_written
+    }
+
+    /// Returns the reliable messages that wait for the client, for tests that look into them.
+    #[cfg(test)]
+    pub const fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Returns whether senders of messages have to wait until the client has taken some.
+    pub fn is_awaited(&self) -> bool {
+        self.backlog.is_awaited()
+    }
+
+    /// Judges whether the client takes its messages fast enough to be waited for. Returns whether it does so no more.
+    pub fn judge_backlog(&mut self, now: Instant) -> bool {
+        self.backlog.judge(now)
+    }
+
+    /// Lets the client's messages wait for a receiver of them.
+    pub fn await_receiver(&mut self, receiver: TransportKey) {
+        if !self.awaited.contains(&receiver) {
+            self.awaited.push(receiver);
+        }
+    }
+
+    /// Takes the receivers that the client's messages wait for, to be set again without those that have caught up.
+    pub fn take_awaited(&mut self) -> Vec<TransportKey> {
+        std::mem::take(&mut self.awaited)
+    }
+
+    /// Sets the receivers that the client's messages wait for.
+    pub fn set_awaited(&mut self, receivers: Vec<TransportKey>) {
+        self.awaited = receivers;
+    }
+
+    /// Holds a packet of the client.
+    pub fn hold(&mut self, packet: HeldPacket, now: Instant) {
+        self.last_packet = Some(now);
+        self.held.push(packet);
+    }
+
+    /// Returns whether packets of the client are held.
+    pub fn holds_packets(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Removes the held packet that is next.
+    pub fn release(&mut self) -> Option<HeldPacket> {
+        self.held.pop()
+    }
+}
