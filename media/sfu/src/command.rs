@@ -29,10 +29,11 @@ use std::time::Instant;
 use conclave_model::participant::DataKind;
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 
+use crate::codec::Codec;
 use crate::event::FailureReason;
 use crate::recorder::PacketSink;
 use crate::snapshot::PeerSnapshot;
-use crate::track::{Codec, NewTrack, Quality};
+use crate::track::{NewTrack, Quality};
 
 /// An instruction for the worker of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
 #[derive(Debug)]

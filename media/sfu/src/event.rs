@@ -7,7 +7,8 @@ use std::time::Duration;
 use conclave_model::participant::DataKind;
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 
-use crate::track::{Codec, Quality};
+use crate::codec::Codec;
+use crate::track::Quality;
 
 /// Receives the events of all workers. Called on the workers' threads between packets: it must not block, so it normally
 /// puts the event into a channel.

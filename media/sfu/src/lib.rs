@@ -20,6 +20,7 @@ extern crate self as conclave_sfu;
 mod adapt;
 mod allocate;
 pub mod bits;
+pub mod codec;
 mod command;
 pub mod config;
 mod data;
@@ -46,6 +47,7 @@ pub mod machine {
 
 pub use adapt::{DependencyDescriptor, FrameLayer, SpatialLayers, Vp9Descriptor};
 pub use bits::Bits;
+pub use codec::{Codec, TrackMedium};
 pub use command::{
     Command, ConnectionMode, NewPeer, NewRecorder, PeerCommand, PeerPermissions, Reply,
     ServerMessage, SourcePacket, TrackSettings,
@@ -66,6 +68,6 @@ pub use snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot,
     TransportSnapshot,
 };
-pub use track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+pub use track::{LayerInfo, NewTrack, Quality};
 pub use transport::dependency_extension;
 pub use workers::Workers;

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use conclave_model::TrackSid;
 use str0m::rtp::rtcp::SenderInfo;
 
-use crate::track::Codec;
+use crate::codec::Codec;
 
 /// Takes the packets of recorded tracks. Called on a worker's thread between packets, so it must not block: it normally
 /// puts the packet into a bounded queue.

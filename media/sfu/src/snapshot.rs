@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use conclave_model::{ParticipantSid, TrackSid};
 
+use crate::codec::Codec;
 use crate::dropped::Drops;
-use crate::track::{Codec, Quality};
+use crate::track::Quality;
 
 /// The state of a participant's media.
 #[derive(Debug, Clone, PartialEq)]

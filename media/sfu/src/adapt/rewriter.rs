@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use str0m::rtp::Vp8Patch;
 
+use super::MediaPacket;
 use super::numbers::{FrameNumbers, SequenceNumbers, Timestamps};
-use super::packet::MediaPacket;
 use super::vp8::{PictureIds, picture_id_mask};
 
 /// Rewrites the packets of changing sources into one stream.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{attributes, encodings, split_sections};
-use crate::track::Codec;
+use crate::codec::Codec;
 
 /// The attributes that are about a payload type.
 const OF_PAYLOAD_TYPES: [&str; 3] = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"];
@@ -21,36 +21,13 @@ impl<'a> Formats<'a> {
         )
     }
 
-    /// Returns the codec that a payload type stands for; `None` if it is not forwarded. Of VP9, AV1 and H.265 one profile each is
-    /// forwarded, which everyone has who has the codec, and of H.264 baseline.
+    /// Returns the codec that a payload type stands for; `None` if it is not forwarded.
     pub fn forwarded_codec(&self, payload_type: &str, encoding: &str) -> Option<Codec> {
         let codec = Codec::from_mime_type(encoding)?;
         let parameters = self.0.get(payload_type).copied().unwrap_or_default();
-        let is = |name: &str, value: &str| {
-            parameter(parameters, name).is_none_or(|found| found == value)
-        };
-        let is_forwarded = match codec {
-            Codec::Opus | Codec::Vp8 => true,
-            Codec::H264 => parameter(parameters, "profile-level-id").is_none_or(is_baseline),
-            Codec::Vp9 => is("profile-id", "0"),
-            // Level 5 is 3.1, which is meant if none is named.
-            Codec::Av1 => is("profile", "0") && is("level-idx", "5") && is("tier", "0"),
-            Codec::H265 => is("profile-id", "1") && is("tier-flag", "0") && is("tx-mode", "SRST"),
-        };
+        let is_forwarded = codec.is_forwarded(|name| parameter(parameters, name));
         is_forwarded.then_some(codec)
     }
-}
-
-/// Returns whether a profile of H.264 is baseline, or constrained baseline by another name (RFC 6184, table 5).
-fn is_baseline(profile_level_id: &str) -> bool {
-    const BASELINE: u32 = 66;
-    const WITH_CONSTRAINTS: [u32; 2] = [77, 88];
-    const FITS_BASELINE: u32 = 0x80;
-    let Ok(id) = u32::from_str_radix(profile_level_id, 16) else {
-        return true;
-    };
-    let (profile, constraints) = (id >> 16, id >> 8 & 0xff);
-    profile == BASELINE || (WITH_CONSTRAINTS.contains(&profile) && constraints & FITS_BASELINE != 0)
 }
 
 /// Returns the value of a format parameter.

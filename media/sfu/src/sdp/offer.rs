@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use super::{Formats, attribute, attributes, encodings, split_sections};
-use crate::track::{Codec, TrackMedium};
+use crate::codec::{Codec, TrackMedium};
 
 /// How many payload types RTP has. A section that lists more would only take time.
 const PAYLOAD_TYPES: usize = 128;

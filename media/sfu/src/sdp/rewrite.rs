@@ -1,7 +1,7 @@
 //! Changes to the session descriptions that str0m has written.
 
 use super::{attribute, attributes, encodings, split_sections};
-use crate::track::Codec;
+use crate::codec::Codec;
 
 /// What a media section is to say instead.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use conclave_model::address::AddressFilter;
 use str0m::config::{CryptoProvider, DtlsCert};
-use str0m::format::{Codec, FormatParams, PayloadParams};
-use str0m::media::Frequency;
+use str0m::format::PayloadParams;
 use str0m::rtp::{Extension, ExtensionMap, ExtensionSerializer, ExtensionValues};
 use str0m::{Candidate, RtcConfig};
 
 use crate::adapt::{DependencyDescriptor, MAX_DESCRIPTOR};
 use crate::allocate::INITIAL_BITRATE;
+use crate::codec::Codec;
 
 /// What every transport of a process shares.
 pub struct TransportSettings {
@@ -73,17 +73,13 @@ impl TransportSettings {
             .set_rtp_mode(true)
             .set_extension_map(extensions())
             .clear_codecs()
-            .enable_opus(true, true)
-            .enable_vp8(true)
             .enable_bwe(Some(INITIAL_BITRATE))
             .set_sctp_max_message_size(MAX_MESSAGE_BYTES)
             .set_stats_interval(Some(Duration::from_secs(1)));
         if let Some(certificate) = &self.certificate {
             config = config.set_dtls_cert(certificate.clone());
         }
-        add_h264(&mut config);
-        add_vp9(&mut config);
-        config.enable_av1(true).enable_h265(true)
+        Codec::enable_all(config)
     }
 }
 
@@ -100,41 +96,6 @@ fn extensions() -> ExtensionMap {
     }
     extensions.set(DEPENDENCIES, dependency_extension());
     extensions
-}
-
-/// Adds profile 0 of VP9, the one with 8 bits.
-fn add_vp9(config: &mut RtcConfig) {
-    let format = FormatParams {
-        profile_id: Some(0),
-        ..FormatParams::default()
-    };
-    let (payload_type, resend) = (98.into(), Some(99.into()));
-    config.codec_config().add_config(
-        payload_type,
-        resend,
-        Codec::Vp9,
-        Frequency::NINETY_KHZ,
-        None,
-        format,
-    );
-}
-
-/// Adds constrained baseline and baseline in both packetization modes, which all browsers have.
-fn add_h264(config: &mut RtcConfig) {
-    const PROFILES: [(u8, u8, bool, u32); 4] = [
-        (108, 109, true, 0x0042_e01f),
-        (124, 120, false, 0x0042_e01f),
-        (127, 121, true, 0x0042_001f),
-        (125, 107, false, 0x0042_001f),
-    ];
-    for (payload_type, resend, is_mode_1, profile) in PROFILES {
-        config.codec_config().add_h264(
-            payload_type.into(),
-            Some(resend.into()),
-            is_mode_1,
-            profile,
-        );
-    }
 }
 
 const URI: &str =

@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use conclave_model::participant::TrackSource;
+use conclave_model::{EgressId, TrackSid};
 use str0m::bwe::BweKind;
 
 use super::Worker;
 use super::tracks::{PublishedLayer, PublishedTrack};
 use crate::allocate::{LayerRate, VideoDemand, allocate};
-use crate::command::TrackSettings;
+use crate::codec::TrackMedium;
+use crate::command::{NewRecorder, TrackSettings};
 use crate::event::PeerEvent;
 use crate::measure::RateMeter;
-use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 /// Bitrates of layers that nothing is known of, worst first, in bits per second.
@@ -134,6 +135,54 @@ impl Worker {
         }
     }
 
+    /// Gives a track a recorder, or changes the layer that its recorder wants.
+    pub(super) fn attach_recorder(&mut self, key: PeerKey, sid: &TrackSid, new: NewRecorder) {
+        let Some(track_key) = self.track_of(key, sid) else {
+            return;
+        };
+        if let Some(track) = self.tracks.get_mut(track_key) {
+            track.attach_recorder(new);
+        }
+        self.choose_recorded_layers(track_key);
+        self.report_quality_use(track_key);
+    }
+
+    /// Takes a recorder from a track.
+    pub(super) fn detach_recorder(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
+        let Some(track_key) = self.track_of(key, sid) else {
+            return;
+        };
+        if let Some(track) = self.tracks.get_mut(track_key) {
+            track.detach_recorder(egress);
+        }
+        self.report_quality_use(track_key);
+    }
+
+    /// Handles a recorder's need for a key frame.
+    pub(super) fn request_recorded_key_frame(
+        &mut self,
+        key: PeerKey,
+        sid: &TrackSid,
+        egress: &EgressId,
+    ) {
+        let Some(track_key) = self.track_of(key, sid) else {
+            return;
+        };
+        let track = self.tracks.get_mut(track_key);
+        if track.is_some_and(|track| track.want_recorded_key_frame(egress)) {
+            self.request_key_frames(track_key);
+        }
+    }
+
+    /// Chooses the layers that the recorders of a track get, and requests the key frames with which they begin.
+    pub(super) fn choose_recorded_layers(&mut self, key: TrackKey) {
+        let now = self.now;
+        let track = self.tracks.get_mut(key);
+        if track.is_some_and(|track| track.choose_recorded_layers(now)) {
+            self.request_key_frames(key);
+        }
+    }
+
     /// Returns what may be sent to a participant, to which so much is sent now, in bits per second.
     fn budget(&mut self, key: PeerKey, sent: u64) -> Option<u64> {
         let peer = self.roster.get(key)?;
@@ -238,7 +287,7 @@ fn demand(
     let wanted = track
         .wanted_layer(settings)
         .map(|wanted| if is_reduced { 0 } else { wanted });
-    let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
+    let best = wanted.and_then(|wanted| track.best_live_layer(wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     let steps = steps(track, layers, now);
     let rate = |step: &Step| {
@@ -299,17 +348,6 @@ fn priority(track: &PublishedTrack, settings: TrackSettings) -> u32 {
         0 => NO_PRIORITY,
         priority => priority,
     }
-}
-
-/// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
-pub(super) fn best_live_layer(
-    track: &PublishedTrack,
-    wanted: usize,
-    now: Instant,
-) -> Option<usize> {
-    let is_live = |layer: &usize| track.is_live(*layer, now);
-    let below = (0..=wanted).rev().find(is_live);
-    below.or_else(|| (wanted..track.layers.len()).find(is_live))
 }
 
 /// Returns what a step takes.

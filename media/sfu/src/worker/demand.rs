@@ -8,8 +8,9 @@ use super::Worker;
 use super::sections::Section;
 use super::tracks::{AwaitedCodec, BackupCodec, PublishedTrack};
 use crate::allocate::QualityUse;
+use crate::codec::{Codec, TrackMedium};
 use crate::event::{CodecUse, PeerEvent};
-use crate::track::{Codec, NewTrack, TrackMedium};
+use crate::track::NewTrack;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 impl PublishedTrack {

@@ -99,7 +99,7 @@ impl Worker {
             Command::ReportMessages { enabled } => self.report_messages(room, enabled),
             Command::SendData(message) => self.send_server_message(room, message),
             Command::Snapshot { peers, reply } => {
-                reply.send(self.inspection().snapshots(room, &peers))
+                reply.send(self.inspection().snapshots(room, &peers));
             }
         }
     }

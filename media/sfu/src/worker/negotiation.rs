@@ -10,10 +10,10 @@ use str0m::media::{Direction, MediaKind};
 use super::Worker;
 use super::roster::Peer;
 use super::sections::{OutstandingOffer, Section};
+use crate::codec::TrackMedium;
 use crate::config::Limits;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp;
-use crate::track::TrackMedium;
 use crate::transport::{PeerKey, Transport, TransportKey};
 
 /// How long a client has to answer an offer.

@@ -8,9 +8,10 @@ use super::Worker;
 use super::roster::Peer;
 use super::subscription::Incoming;
 use super::tracks::PublishedTrack;
+use crate::codec::{Codec, TrackMedium};
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
-use crate::track::{Codec, NewTrack, TrackMedium};
+use crate::track::NewTrack;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 impl Worker {

@@ -14,10 +14,10 @@ use super::connections::Datagram;
 use super::subscription::{Incoming, Packet};
 use super::tracks::PublishedTrack;
 use crate::adapt::{DependencyDescriptor, MediaPacket};
+use crate::codec::{Codec, TrackMedium};
 use crate::command::SourcePacket;
 use crate::dropped::DropReason;
 use crate::recorder::SenderReport;
-use crate::track::{Codec, TrackMedium};
 use crate::transport::{HeldPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey};
 
 /// After which time str0m is due again when it has sent a packet. Handling one takes longer, so that the clock of the worker does

@@ -1,37 +1,26 @@
 //! Recorders of tracks: receivers without a transport, whose queues never hold a packet up.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use conclave_model::{EgressId, TrackSid};
+use conclave_model::EgressId;
 
-use super::Worker;
-use super::allocate::best_live_layer;
 use super::subscription::LayerChoice;
 use super::subscription::Packet;
 use super::tracks::{PublishedTrack, Recorder};
 use crate::adapt::SequenceNumbers;
+use crate::codec::TrackMedium;
 use crate::command::NewRecorder;
 use crate::dropped::{DropReason, Drops};
 use crate::recorder::RecordedPacket;
-use crate::track::TrackMedium;
-use crate::transport::{PeerKey, TrackKey};
 
-impl Worker {
-    /// Gives a track a recorder, or changes the layer that its recorder wants.
-    pub(super) fn attach_recorder(&mut self, key: PeerKey, sid: &TrackSid, new: NewRecorder) {
-        let Some(track_key) = self.track_of(key, sid) else {
-            return;
-        };
-        let Some(track) = self.tracks.get_mut(track_key) else {
-            return;
-        };
-        match track
-            .recorders
-            .iter_mut()
-            .find(|recorder| recorder.egress == new.egress)
-        {
+impl PublishedTrack {
+    /// Gives the track a recorder, or changes the layer that its recorder wants.
+    pub fn attach_recorder(&mut self, new: NewRecorder) {
+        let mut recorders = self.recorders.iter_mut();
+        match recorders.find(|recorder| recorder.egress == new.egress) {
             Some(known) => known.settings = new.settings,
-            None => track.recorders.push(Recorder {
+            None => self.recorders.push(Recorder {
                 egress: new.egress,
                 settings: new.settings,
                 sink: new.sink,
@@ -39,68 +28,37 @@ impl Worker {
                 numbers: SequenceNumbers::new(0),
             }),
         }
-        self.choose_recorded_layers(track_key);
-        self.report_quality_use(track_key);
     }
 
-    /// Takes a recorder from a track.
-    pub(super) fn detach_recorder(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
-        let Some(track_key) = self.track_of(key, sid) else {
-            return;
-        };
-        if let Some(track) = self.tracks.get_mut(track_key) {
-            track
-                .recorders
-                .retain(|recorder| recorder.egress != *egress);
-        }
-        self.report_quality_use(track_key);
+    /// Takes a recorder from the track.
+    pub fn detach_recorder(&mut self, egress: &EgressId) {
+        self.recorders.retain(|recorder| recorder.egress != *egress);
     }
 
-    /// Handles a recorder's need for a key frame.
-    pub(super) fn request_recorded_key_frame(
-        &mut self,
-        key: PeerKey,
-        sid: &TrackSid,
-        egress: &EgressId,
-    ) {
-        let Some(track_key) = self.track_of(key, sid) else {
-            return;
-        };
-        let Some(track) = self.tracks.get_mut(track_key) else {
-            return;
-        };
-        let recorder = track
-            .recorders
-            .iter()
-            .find(|recorder| recorder.egress == *egress);
+    /// Notes that a recorder needs a key frame. Returns whether it gets anything of the track.
+    pub fn want_recorded_key_frame(&mut self, egress: &EgressId) -> bool {
+        let mut recorders = self.recorders.iter();
+        let recorder = recorders.find(|recorder| recorder.egress == *egress);
         let Some(layer) =
             recorder.and_then(|recorder| recorder.choice.current.or(recorder.choice.target))
         else {
-            return;
+            return false;
         };
-        let layer = track.key_frame_layer(layer);
-        if let Some(layer) = track.layers.get_mut(layer) {
+        let layer = self.key_frame_layer(layer);
+        if let Some(layer) = self.layers.get_mut(layer) {
             layer.key_frames.want();
         }
-        self.request_key_frames(track_key);
+        true
     }
 
-    /// Chooses the layers that the recorders of a track get, and requests the key frames with which they begin.
-    pub(super) fn choose_recorded_layers(&mut self, key: TrackKey) {
-        let now = self.now;
-        let Some(track) = self
-            .tracks
-            .get_mut(key)
-            .filter(|track| !track.recorders.is_empty())
-        else {
-            return;
-        };
-        for index in 0..track.recorders.len() {
-            let wanted = track.wanted_layer(track.recorders[index].settings);
-            let target = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
-            track.recorders[index].choice.set_target(target);
+    /// Chooses the layers that the recorders get. Returns whether there are recorders.
+    pub fn choose_recorded_layers(&mut self, now: Instant) -> bool {
+        for index in 0..self.recorders.len() {
+            let wanted = self.wanted_layer(self.recorders[index].settings);
+            let target = wanted.and_then(|wanted| self.best_live_layer(wanted, now));
+            self.recorders[index].choice.set_target(target);
         }
-        self.request_key_frames(key);
+        !self.recorders.is_empty()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use str0m::change::SdpPendingOffer;
 use str0m::media::Mid;
 
-use crate::track::TrackMedium;
+use crate::codec::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
 
 /// The sections of the session description on which the server sends to a participant, in the order of their creation. They exist as

@@ -12,9 +12,9 @@ use super::codecs::negotiated;
 use super::recorders::record;
 use super::subscription::{Incoming, Outgoing, Packet, Passed, Subscription};
 use crate::adapt::DependencyDescriptor;
+use crate::codec::Codec;
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
-use crate::track::Codec;
 use crate::transport::{LayerKey, PeerKey, Transport};
 
 /// The most empty packets of a muted track to one receiver: more than one, since any can be lost.

@@ -13,11 +13,12 @@ use super::subscription::Incoming;
 use super::subscription::{LayerChoice, Subscription};
 use crate::adapt::{DependencyDescriptor, LayerReader, MediaPacket, SequenceNumbers};
 use crate::allocate::{KeyFrameRequests, QualityUse};
+use crate::codec::{Codec, TrackMedium};
 use crate::command::TrackSettings;
 use crate::measure::RateMeter;
 use crate::measure::SpeechDetector;
 use crate::recorder::PacketSink;
-use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+use crate::track::{LayerInfo, NewTrack, Quality};
 use crate::transport::{LayerKey, PeerKey, TrackKey, TransportKey};
 
 /// The published tracks of a worker, in their codecs.
@@ -447,6 +448,13 @@ impl PublishedTrack {
                 .layers
                 .get(layer)
                 .is_some_and(|layer| layer.is_live(now))
+    }
+
+    /// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
+    pub fn best_live_layer(&self, wanted: usize, now: Instant) -> Option<usize> {
+        let is_live = |layer: &usize| self.is_live(*layer, now);
+        let below = (0..=wanted).rev().find(is_live);
+        below.or_else(|| (wanted..self.layers.len()).find(is_live))
     }
 
     /// Returns what the publisher announced of a layer.

@@ -10,9 +10,10 @@ use super::commands::new_track;
 use super::recorders::{Queue, recorder};
 use super::support::{Abilities, NewSection};
 use super::world::{Publication, World};
+use crate::codec::Codec;
 use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::event::{CodecUse, PeerEvent};
-use crate::track::{Codec, NewTrack};
+use crate::track::NewTrack;
 
 /// Time after which a publisher knows that a codec is not used.
 const UNUSED: Duration = Duration::from_secs(8);

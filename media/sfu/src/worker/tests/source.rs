@@ -9,9 +9,10 @@ use str0m::media::{MediaKind, Mid};
 use super::MODES;
 use super::commands::{new_peer, new_track};
 use super::world::{Publication, World};
+use crate::codec::Codec;
 use crate::command::{Command, ConnectionMode, PeerCommand, SourcePacket};
 use crate::event::PeerEvent;
-use crate::track::{Codec, Quality};
+use crate::track::Quality;
 
 const NAME: &str = "PA_encoder";
 

@@ -1,0 +1,197 @@
+//! The codecs that are forwarded: their names, their payload types, and the profiles of each.
+//!
+//! How the packets of a codec are read and rewritten is in `adapt`.
+
+use str0m::RtcConfig;
+use str0m::format::FormatParams;
+use str0m::media::Frequency;
+
+/// The medium of a track. A data track of the model has no media section, so it is not one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TrackMedium {
+    /// The track has audio.
+    Audio,
+    /// The track has video.
+    Video,
+}
+
+/// A codec that this server forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// Opus, the only audio codec.
+    Opus,
+    /// VP8, the default of video.
+    Vp8,
+    /// H.264, constrained baseline.
+    H264,
+    /// VP9, profile 0, with layers in one stream or by simulcast.
+    Vp9,
+    /// AV1, main profile, with layers in one stream or by simulcast.
+    Av1,
+    /// H.265, main profile.
+    H265,
+}
+
+impl Codec {
+    /// All codecs. Of video, the one that a server prefers first.
+    pub const ALL: [Self; 6] = [
+        Self::Vp8,
+        Self::H264,
+        Self::Vp9,
+        Self::Av1,
+        Self::H265,
+        Self::Opus,
+    ];
+
+    /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
+    pub const fn mime_type(self) -> &'static str {
+        match self {
+            Self::Opus => "audio/opus",
+            Self::Vp8 => "video/VP8",
+            Self::H264 => "video/H264",
+            Self::Vp9 => "video/VP9",
+            Self::Av1 => "video/AV1",
+            Self::H265 => "video/H265",
+        }
+    }
+
+    /// Returns the codec that a MIME type, or the part behind its slash, names in any case; `None` if it is not forwarded.
+    pub fn from_mime_type(text: &str) -> Option<Self> {
+        let name = text.rsplit('/').next().unwrap_or(text);
+        Self::ALL.into_iter().find(|codec| {
+            codec
+                .mime_type()
+                .rsplit('/')
+                .next()
+                .is_some_and(|known| known.eq_ignore_ascii_case(name))
+        })
+    }
+
+    /// Returns the codec that str0m's name stands for; `None` if it is not forwarded.
+    pub(crate) const fn from_rtc(codec: str0m::format::Codec) -> Option<Self> {
+        match codec {
+            str0m::format::Codec::Opus => Some(Self::Opus),
+            str0m::format::Codec::Vp8 => Some(Self::Vp8),
+            str0m::format::Codec::H264 => Some(Self::H264),
+            str0m::format::Codec::Vp9 => Some(Self::Vp9),
+            str0m::format::Codec::Av1 => Some(Self::Av1),
+            str0m::format::Codec::H265 => Some(Self::H265),
+            _ => None,
+        }
+    }
+
+    /// Returns the ticks of the RTP timestamp per second.
+    pub const fn clock_rate(self) -> u32 {
+        match self {
+            Self::Opus => 48_000,
+            Self::Vp8 | Self::H264 | Self::Vp9 | Self::Av1 | Self::H265 => 90_000,
+        }
+    }
+
+    /// Returns whether one stream of the codec can have several layers.
+    pub const fn has_layers(self) -> bool {
+        matches!(self, Self::Vp9 | Self::Av1)
+    }
+
+    /// Returns whether the payload numbers the pictures, so that a receiver knows which one is missing. Of other codecs it knows that from the
+    /// dependency descriptors, or else shows nothing behind a gap in the sequence numbers, even one that only padding has left.
+    pub const fn numbers_pictures(self) -> bool {
+        matches!(self, Self::Vp8 | Self::Vp9)
+    }
+
+    /// Returns whether the codec carries sound or pictures.
+    pub const fn medium(self) -> TrackMedium {
+        match self {
+            Self::Opus => TrackMedium::Audio,
+            Self::Vp8 | Self::H264 | Self::Vp9 | Self::Av1 | Self::H265 => TrackMedium::Video,
+        }
+    }
+
+    /// Returns whether the server forwards the codec with these format parameters. Of VP9, AV1 and H.265 one profile each is forwarded, which
+    /// everyone has who has the codec, and of H.264 baseline.
+    pub(crate) fn is_forwarded<'a>(self, parameter: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let is = |name: &str, value: &str| parameter(name).is_none_or(|found| found == value);
+        match self {
+            Self::Opus | Self::Vp8 => true,
+            Self::H264 => parameter("profile-level-id").is_none_or(is_baseline),
+            Self::Vp9 => is("profile-id", "0"),
+            // Level 5 is 3.1, which is meant if none is named.
+            Self::Av1 => is("profile", "0") && is("level-idx", "5") && is("tier", "0"),
+            Self::H265 => is("profile-id", "1") && is("tier-flag", "0") && is("tx-mode", "SRST"),
+        }
+    }
+
+    /// Lets connections negotiate all codecs, each with its payload types.
+    pub(crate) fn enable_all(config: RtcConfig) -> RtcConfig {
+        let mut config = config.enable_opus(true, true).enable_vp8(true);
+        add_h264(&mut config);
+        add_vp9(&mut config);
+        config.enable_av1(true).enable_h265(true)
+    }
+}
+
+/// Returns whether a profile of H.264 is baseline, or constrained baseline by another name (RFC 6184, table 5).
+fn is_baseline(profile_level_id: &str) -> bool {
+    const BASELINE: u32 = 66;
+    const WITH_CONSTRAINTS: [u32; 2] = [77, 88];
+    const FITS_BASELINE: u32 = 0x80;
+    let Ok(id) = u32::from_str_radix(profile_level_id, 16) else {
+        return true;
+    };
+    let (profile, constraints) = (id >> 16, id >> 8 & 0xff);
+    profile == BASELINE || (WITH_CONSTRAINTS.contains(&profile) && constraints & FITS_BASELINE != 0)
+}
+
+/// Adds constrained baseline and baseline in both packetization modes, which all browsers have.
+fn add_h264(config: &mut RtcConfig) {
+    const PROFILES: [(u8, u8, bool, u32); 4] = [
+        (108, 109, true, 0x0042_e01f),
+        (124, 120, false, 0x0042_e01f),
+        (127, 121, true, 0x0042_001f),
+        (125, 107, false, 0x0042_001f),
+    ];
+    for (payload_type, resend, is_mode_1, profile) in PROFILES {
+        config.codec_config().add_h264(
+            payload_type.into(),
+            Some(resend.into()),
+            is_mode_1,
+            profile,
+        );
+    }
+}
+
+/// Adds profile 0 of VP9, the one with 8 bits.
+fn add_vp9(config: &mut RtcConfig) {
+    let format = FormatParams {
+        profile_id: Some(0),
+        ..FormatParams::default()
+    };
+    let (payload_type, resend) = (98.into(), Some(99.into()));
+    config.codec_config().add_config(
+        payload_type,
+        resend,
+        str0m::format::Codec::Vp9,
+        Frequency::NINETY_KHZ,
+        None,
+        format,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_codec_is_found_by_its_mime_type_in_any_case() {
+        for (text, codec) in [
+            ("video/vp8", Codec::Vp8),
+            ("H264", Codec::H264),
+            ("audio/OPUS", Codec::Opus),
+            ("vp9", Codec::Vp9),
+            ("video/AV1", Codec::Av1),
+        ] {
+            assert_eq!(Codec::from_mime_type(text), Some(codec));
+        }
+        assert_eq!(Codec::from_mime_type("video/AV1X"), None);
+    }
+}
