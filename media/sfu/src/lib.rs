@@ -5,13 +5,27 @@
 //! admission, permissions) decides; it sends [`Command`]s to the worker of a room and receives [`Event`]s. No packet waits
 //! for it.
 //!
-//! - [`command`] and [`event`]: the interface, with the order of commands in the life of a connection.
-//! - [`config`]: ports, addresses and limits.
-//! - [`recorder`]: receivers of tracks in this process.
-//! - [`snapshot`]: the state of participants, for inspection.
+//! # Reading order
 //!
-//! The transport is str0m: a state machine without I/O for each peer connection. What the workers do with it is a state
-//! machine without I/O as well; the driver around it has the threads, sockets and clocks.
+//! The interface comes first:
+//!
+//! 1. [`Command`] and [`Event`]: what the control side sends and receives, with the order of commands in the life of a connection;
+//!    [`config`] (ports, addresses, limits), [`track`] and [`codec`]; [`recorder`]: receivers of tracks in this process;
+//!    [`snapshot`]: the state of participants, for inspection.
+//! 2. `workers` and `queue`: the media workers of a process, and the way of commands to them.
+//! 3. `driver`: the threads, sockets and clocks around the workers.
+//!
+//! A worker without its driver is a state machine without I/O:
+//!
+//! 4. `worker`: rooms, participants and tracks, and the path of a packet through them (`worker/receive.rs`, `worker/send.rs`).
+//! 5. `transport`: one peer connection, around str0m, which is a state machine without I/O as well.
+//!
+//! Both are built on values that know no connection:
+//!
+//! 6. `adapt`: reading and rewriting packets, per codec.
+//! 7. `allocate`: which layers fit into a receiver's bandwidth, and what is requested of publishers. `measure`: bitrates, loss, speech.
+//! 8. `sdp`: session descriptions as text. `data`: messages between participants. [`packetize`] and [`bits`]: RTP payloads for sources
+//!    without WebRTC, and their fields.
 
 // The support of the tests in `tests/` is also that of the unit tests.
 #[cfg(test)]

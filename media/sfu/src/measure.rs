@@ -1,4 +1,4 @@
-//! Bitrates measured from packets.
+//! Measurements of streams and connections: bitrates, loss and delay, speech.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Sequence numbers that go on across changes of the source.
+//! Numbers that go on across changes of the source: sequence numbers, timestamps, and counters of some bits.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

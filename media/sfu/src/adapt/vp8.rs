@@ -1,4 +1,5 @@
-//! What the payload descriptor of VP8 says of the picture (RFC 7741, section 4.2).
+//! The payload descriptor of VP8 (RFC 7741, section 4.2): what it says of the picture, and its counters, which go on across changes of the
+//! source.
 
 use str0m::rtp::{Vp8Descriptor, Vp8Patch};
 

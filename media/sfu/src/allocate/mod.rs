@@ -1,4 +1,11 @@
-//! Which layers fit into the bandwidth of a receiver.
+//! Which layers fit into the bandwidth of a receiver, and what is requested of publishers.
+//!
+//! Everything here is a value without I/O; `worker/allocate.rs` and `worker/demand.rs` apply it. In reading order:
+//!
+//! 1. [`Estimation`]: what a receiver's network carries, from str0m's estimates.
+//! 2. [`allocate`], below: the layer of each video that fits.
+//! 3. [`Overload`]: who gets the lowest layers because the worker's thread is busy.
+//! 4. [`KeyFrameRequests`] and [`QualityUse`]: what publishers are asked for, and how often.
 
 mod estimation;
 mod overload;

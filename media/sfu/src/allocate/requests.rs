@@ -1,4 +1,4 @@
-//! When a key frame is requested from a publisher.
+//! What is requested of a publisher: key frames of its layers, and the qualities of its video.
 
 use std::time::{Duration, Instant};
 

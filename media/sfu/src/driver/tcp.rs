@@ -1,4 +1,4 @@
-//! The TCP connections of a worker.
+//! The TCP connections of a worker, in which each packet stands behind its length in two bytes (RFC 4571).
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};

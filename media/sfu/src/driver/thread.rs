@@ -1,4 +1,4 @@
-//! The thread of a worker: waits for packets, commands and deadlines.
+//! The thread of a worker: waits for packets, commands and deadlines, and measures how much it has to do.
 
 use std::io;
 use std::sync::Arc;

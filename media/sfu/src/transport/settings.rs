@@ -1,4 +1,4 @@
-//! What all connections share.
+//! What all connections share: certificate, codecs, header extensions.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Which layers a participant receives: what it asks for, what its role allows, what its network carries, what is live.
+//! Which layers a participant receives: what it asks for, what its role allows, what its network carries, what is live. Recorders get
+//! layers in the same way, without a network.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! In which of its codecs a track is sent to a receiver.
+//! In which of its codecs a receiver gets a track.
 
 use str0m::format::PayloadParams;
 use str0m::media::Mid;

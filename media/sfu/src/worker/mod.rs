@@ -1,8 +1,38 @@
 //! A media worker as a state machine without I/O.
 //!
 //! The driver hands in commands, datagrams and the time, calls [`Worker::flush`] after each batch of them, sends what is in
-//! [`Worker::outbox`], and reports what is in [`Worker::events`]. A packet of a publisher is written to all its
+//! [`Worker::outbox`], and reports what is in [`Worker::take_events`]. A packet of a publisher is written to all its
 //! receivers' connections at once; `flush` drives each touched connection once.
+//!
+//! # Parts
+//!
+//! Each part owns its state, which is private, and has its own tests. The worker sequences them.
+//!
+//! - [`Roster`]: rooms and participants. A participant has [`Sections`](sections::Sections), on which the server sends
+//!   to it, and [`DataTracks`](data_tracks::DataTracks).
+//! - [`Connections`]: the transports, the [`Demux`](demux::Demux) that finds the one of a datagram, their
+//!   deadlines, and the senders that wait for slower receivers.
+//! - [`Tracks`]: published tracks with their layers, subscriptions ([`Subscription`](subscription::Subscription)) and
+//!   recorders.
+//! - [`Negotiations`]: whose sections are to be compared with what was signalled, and when.
+//! - [`Outputs`]: packets to send, events, counters, warnings.
+//!
+//! # The path of a packet
+//!
+//! ```text
+//!  driver ──datagram──▶ receive.rs   Demux → Transport (str0m: SRTP) → Tracks: layer, MediaPacket (adapt)
+//!                          │
+//!                          ▼
+//!                       send.rs      for each Subscription: does it get this layer? → Rewriter (adapt) → Transport of the receiver
+//!                          │
+//!                          ▼         recorders.rs: the same for recorders
+//!  driver ◀──outbox──── flush        each touched Transport is driven once
+//! ```
+//!
+//! Which layer a subscription gets is decided beforehand: `allocate.rs` compares what is wanted with the bandwidth, whenever one of them
+//! changes. `demand.rs` asks publishers for key frames, qualities and backup codecs. All else is control: `lifecycle.rs` (participants
+//! come and go), `publishing.rs` (offers of clients), `subscribing.rs` and `negotiation.rs` (what the server sends, and telling the
+//! client so), `messages.rs`, `ticks.rs` and `reports.rs`.
 
 mod allocate;
 mod codecs;

@@ -1,4 +1,4 @@
-//! A track on its way to one subscriber, and the layer of it that a receiver gets.
+//! A track on its way to one subscriber: the packets, and the layer that a receiver gets.
 
 use std::time::Instant;
 

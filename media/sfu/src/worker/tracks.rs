@@ -1,4 +1,4 @@
-//! A published track of a worker in one codec, and those who receive it.
+//! The published tracks of a worker, each in one codec, and those who receive them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
