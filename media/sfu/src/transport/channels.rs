@@ -87,3 +87,64 @@ impl Channels {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use conclave_model::address::AddressFilter;
+    use str0m::Rtc;
+
+    use super::super::TransportSettings;
+    use super::*;
+
+    fn connection() -> Rtc {
+        TransportSettings::new(Vec::new(), &AddressFilter::default())
+            .config(false)
+            .build(Instant::now())
+    }
+
+    /// Opens a channel with this label. Returns its id, if the client may have it.
+    fn open(channels: &mut Channels, rtc: &mut Rtc, label: &str) -> Option<ChannelId> {
+        let id = rtc
+            .direct_api()
+            .create_data_channel(ChannelConfig::default());
+        channels.open(id, label.to_owned(), 0).then_some(id)
+    }
+
+    #[test]
+    fn the_label_of_a_channel_says_what_its_messages_are() {
+        let (mut channels, mut rtc) = (Channels::default(), connection());
+        for (label, expected) in [
+            ("_reliable", ChannelUse::Packets(DataKind::Reliable)),
+            ("_lossy", ChannelUse::Packets(DataKind::Lossy)),
+            ("_data_track", ChannelUse::DataTracks),
+            ("chat", ChannelUse::Plain),
+        ] {
+            let id = open(&mut channels, &mut rtc, label).unwrap();
+            assert_eq!(channels.use_of(id), Some(expected), "{label}");
+            let is_named = channels.by_label(label) == Some(id);
+            assert_eq!(is_named, expected != ChannelUse::Plain, "{label}");
+            channels.close(id);
+            assert_eq!(
+                (channels.use_of(id), channels.by_label(label)),
+                (None, None)
+            );
+        }
+    }
+
+    #[test]
+    fn plain_channels_beyond_some_are_not_used_and_all_beyond_more_are_refused() {
+        let (mut channels, mut rtc) = (Channels::default(), connection());
+        let opened: Vec<_> = (0..=CHANNELS)
+            .map(|_| open(&mut channels, &mut rtc, "chat"))
+            .collect();
+        assert_eq!(opened.iter().flatten().count(), CHANNELS);
+        let used = opened.iter().flatten();
+        let used = used.filter(|id| channels.use_of(**id).is_some());
+        assert_eq!(used.count(), PLAIN_CHANNELS);
+        let (mut channels, id) = (Channels::default(), opened[0].unwrap());
+        assert!(channels.open(id, "x".repeat(CHANNEL_NAME), 0));
+        assert!(!channels.open(id, "x".repeat(CHANNEL_NAME), 1));
+    }
+}

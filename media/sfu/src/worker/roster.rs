@@ -303,3 +303,68 @@ impl Peer {
         offer.has_channels
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::tests::commands::new_peer;
+
+    fn room(name: &str) -> NamespacedRoom {
+        format!("prj_0123456789ab.{name}").parse().unwrap()
+    }
+
+    fn add(roster: &mut Roster, name: &str, sid: &str) -> Option<PeerKey> {
+        let info = new_peer(sid, ConnectionMode::Single);
+        roster.add(&room(name), info, Instant::now())
+    }
+
+    #[test]
+    fn participants_are_members_of_their_rooms_until_they_are_removed() {
+        let mut roster = Roster::default();
+        let alice = add(&mut roster, "one", "PA_alice").unwrap();
+        let bob = add(&mut roster, "one", "PA_bob").unwrap();
+        let carol = add(&mut roster, "two", "PA_carol").unwrap();
+        assert_eq!(add(&mut roster, "two", "PA_bob"), None, "it is known");
+        let one = roster.room_named(&room("one")).unwrap();
+        assert_eq!(roster.members(one), [alice, bob]);
+        let (named, peer) = roster.named(carol).unwrap();
+        assert_eq!((named, peer.info.sid.as_str()), (&room("two"), "PA_carol"));
+        roster.remove(alice);
+        assert_eq!(roster.members(one), [bob]);
+        assert_eq!(roster.by_sid(&"PA_alice".parse().unwrap()), None);
+        assert!(add(&mut roster, "one", "PA_alice").is_some());
+        assert_eq!((roster.len(), roster.rooms().len()), (3, 2));
+    }
+
+    #[test]
+    fn a_room_that_closes_makes_way_for_another_one_of_its_name() {
+        let mut roster = Roster::default();
+        let alice = add(&mut roster, "one", "PA_alice").unwrap();
+        let (closed, members) = roster.close_room(&room("one")).unwrap();
+        assert_eq!((members, roster.members(closed)), (vec![alice], Vec::new()));
+        assert!(roster.close_room(&room("one")).is_none());
+        let bob = add(&mut roster, "one", "PA_bob").unwrap();
+        let opened = roster.room_named(&room("one")).unwrap();
+        assert!(opened != closed && roster.members(opened) == [bob]);
+        roster.remove(alice);
+        roster.forget_room(closed);
+        assert!(!roster.has_nothing() && roster.members(opened) == [bob]);
+        roster.remove(bob);
+        roster.close_room(&room("one"));
+        roster.forget_room(opened);
+        assert!(roster.has_nothing());
+    }
+
+    #[test]
+    fn a_track_is_found_by_those_in_its_room_only() {
+        let mut roster = Roster::default();
+        let alice = add(&mut roster, "one", "PA_alice").unwrap();
+        let bob = add(&mut roster, "two", "PA_bob").unwrap();
+        let (sid, track) = ("TR_VC1".parse().unwrap(), TrackKey::default());
+        let (_, room) = roster.with_room(alice).unwrap();
+        room.tracks.insert(sid, track);
+        let sid = "TR_VC1".parse().unwrap();
+        assert_eq!(roster.track_in_room(alice, &sid), Some(track));
+        assert_eq!(roster.track_in_room(bob, &sid), None);
+    }
+}

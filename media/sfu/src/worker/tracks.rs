@@ -599,7 +599,56 @@ impl PublishedLayer {
 
 #[cfg(test)]
 mod tests {
+    use slotmap::Key;
+    use str0m::media::MediaKind;
+
     use super::*;
+    use crate::worker::tests::commands::new_track;
+
+    /// A video of one layer.
+    fn video(sid: &str, is_backup: bool, now: Instant) -> PublishedTrack {
+        let info = NewTrack {
+            is_backup,
+            ..new_track(sid, "cid", MediaKind::Video)
+        };
+        let (peer, transport) = (PeerKey::null(), TransportKey::null());
+        let mut track = PublishedTrack::new(info, Codec::H264, peer, transport, "0".into(), now);
+        track.set_layers(&[], now);
+        track
+    }
+
+    #[test]
+    fn a_layer_that_begins_to_send_is_told_once() {
+        let (mut tracks, now) = (Tracks::default(), Instant::now());
+        let track = tracks.insert(video("TR_VC1", false, now));
+        let mut receive = |layer: usize, payload: &[u8], now: Instant| {
+            let media = MediaPacket::from_payload(Codec::H264, payload.into(), 1, 0, now);
+            let is_known = tracks.receive(LayerKey { track, layer }, &media, now);
+            (is_known.is_some(), tracks.take_revived())
+        };
+        assert_eq!(receive(0, &[0x41, 1], now), (true, vec![track]));
+        assert_eq!(receive(0, &[0x65, 1], now + LIVE / 2), (true, vec![]));
+        assert_eq!(receive(0, &[0x41, 1], now + 2 * LIVE), (true, vec![track]));
+        assert_eq!(receive(1, &[0x41, 1], now), (false, vec![]));
+        let layer = &tracks.get(track).unwrap().layers[0];
+        assert_eq!(layer.last_key_frame, Some(now + LIVE / 2));
+        assert_eq!((layer.rate.packets, tracks.has_revived()), (3, false));
+    }
+
+    #[test]
+    fn a_track_is_found_in_all_its_codecs_and_in_the_first_one() {
+        let (mut tracks, now) = (Tracks::default(), Instant::now());
+        let backup = tracks.insert(video("TR_VC1", true, now));
+        let first = tracks.insert(video("TR_VC1", false, now));
+        let other = tracks.insert(video("TR_VC2", false, now));
+        let (mut published, sid) = ([backup, first, other], "TR_VC1".parse().unwrap());
+        assert_eq!(tracks.with_sid(&published, &sid), [backup, first]);
+        assert_eq!(tracks.first_with_sid(&published, &sid), Some(first));
+        tracks.first_codecs_first(&mut published);
+        assert_eq!(published, [first, other, backup]);
+        tracks.remove(first);
+        assert_eq!(tracks.first_with_sid(&published, &sid), None);
+    }
 
     #[test]
     fn layers_are_ordered_by_the_names_that_clients_and_encoders_use() {

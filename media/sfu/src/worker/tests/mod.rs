@@ -5,7 +5,7 @@ mod backups;
 mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]
-mod commands;
+pub(super) mod commands;
 mod data_tracks;
 mod dependencies;
 mod descriptions;
