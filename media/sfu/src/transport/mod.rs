@@ -1,7 +1,6 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
 mod channels;
-mod held;
 mod messages;
 mod settings;
 mod streams;
@@ -29,7 +28,7 @@ use crate::measure::LinkQuality;
 use crate::sdp;
 pub use channels::ChannelUse;
 use channels::Channels;
-pub use held::{HeldPacket, HeldPackets};
+pub use messages::{HeldPacket, HeldPackets};
 pub use settings::{TransportSettings, dependency_extension};
 
 new_key_type! {
