@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use stun_types::message::{IntegrityKey, TransactionId};
 
+use crate::limits::Permit;
 use crate::members::Member;
-use crate::quotas::Permit;
 
 /// How long an allocation lasts without a refresh: the default of RFC 8656, whatever a client asks for.
 pub const LIFETIME: Duration = Duration::from_secs(600);
@@ -146,8 +146,8 @@ mod tests {
     use stun_types::message::{IntegrityAlgorithm, LongTermCredentials};
 
     use super::*;
+    use crate::limits::{MAX_ALLOCATIONS, Quotas};
     use crate::members::member;
-    use crate::quotas::{MAX_ALLOCATIONS, Quotas};
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -15,16 +15,16 @@ mod allocation;
 mod challenge;
 pub mod credentials;
 mod framing;
+mod limits;
 mod members;
+mod messages;
 mod metrics;
 mod peers;
-mod quotas;
 mod relay;
 mod request;
 #[cfg(test)]
 #[path = "../tests/support/requests.rs"]
 mod requests;
-mod response;
 mod server;
 mod session;
 mod shared;
@@ -40,9 +40,9 @@ pub mod machine {
 }
 
 pub use framing::is_turn;
+pub use limits::MAX_ALLOCATIONS;
 pub use members::RelayAccess;
 pub use metrics::{TurnMetrics, TurnRefusal};
-pub use quotas::MAX_ALLOCATIONS;
 pub use server::{PATIENCE, TurnServer, UdpRelay};
 pub use shared::TurnSettings;
 pub use stream::Connection;

@@ -11,7 +11,7 @@ use turn_types::attribute::{
     ChannelNumber, Data, Lifetime, RequestedAddressFamily, RequestedTransport, XorPeerAddress,
 };
 
-use crate::response::Failure;
+use crate::messages::Failure;
 
 /// The attributes that are understood. Others fail a request if they say that they must be.
 const UNDERSTOOD: [AttributeType; 12] = [

@@ -6,10 +6,10 @@ use std::time::Duration;
 use conclave_model::{Clock, MediaAddress, Secret};
 
 use crate::challenge::Nonces;
+use crate::limits::Quotas;
 use crate::members::Members;
 use crate::metrics::TurnMetrics;
 use crate::peers::Peers;
-use crate::quotas::Quotas;
 use crate::strangers::Strangers;
 
 /// What a TURN server needs to know.

@@ -8,8 +8,8 @@ use turn_types::message::CONNECT;
 
 use super::*;
 use crate::credentials::username;
+use crate::limits::{MAX_ALLOCATIONS, OF_PARTICIPANT};
 use crate::members::RelayAccess;
-use crate::quotas::{MAX_ALLOCATIONS, OF_PARTICIPANT};
 use crate::requests::{
     Requests, binding, channel_data, code, indicated, lifetime, mapped, relayed, send,
 };

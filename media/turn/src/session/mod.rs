@@ -18,13 +18,13 @@ use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH, SE
 use crate::allocation::Allocation;
 use crate::credentials::{password, valid_name};
 use crate::framing::push_channel_data;
+use crate::limits::Excess;
 use crate::members::Member;
+use crate::messages::{self, Failure, REALM};
 use crate::metrics::TurnRefusal;
-use crate::quotas::Excess;
 use crate::request::{
     ends_allocation, has_own_length, peer_addresses, sent_data, unknown_attributes,
 };
-use crate::response::{self, Failure, REALM};
 use crate::shared::Shared;
 
 /// How a client reaches the server.
@@ -152,7 +152,7 @@ impl Session {
             Some(channel) => {
                 push_channel_data(out, channel, payload, self.transport == Transport::Stream);
             }
-            None => out.extend(response::data(peer, payload)),
+            None => out.extend(messages::data(peer, payload)),
         }
         true
     }
@@ -216,7 +216,7 @@ impl Session {
 
     fn answer_binding<'a>(&self, request: &Message<'_>) -> Reaction<'a> {
         if self.may_answer_stranger() {
-            Reaction::Reply(response::bound(request, self.client))
+            Reaction::Reply(messages::bound(request, self.client))
         } else {
             Reaction::Nothing
         }
@@ -235,7 +235,7 @@ impl Session {
                 if key.is_none() && !self.may_answer_stranger() {
                     return Reaction::Nothing;
                 }
-                Reaction::Reply(response::failed(request, &failure, key.as_ref()))
+                Reaction::Reply(messages::failed(request, &failure, key.as_ref()))
             }
         }
     }
@@ -354,7 +354,7 @@ impl Session {
                 return Err(Failure::Code(ErrorCode::ALLOCATION_MISMATCH));
             }
             // The answer was lost, or is late.
-            return Ok(response::allocated(
+            return Ok(messages::allocated(
                 request,
                 allocation.relayed,
                 self.client,
@@ -373,7 +373,7 @@ impl Session {
         let port = open(relayed_ip).map_err(|_| Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
         let relayed = SocketAddr::from((relayed_ip, port));
         let Authenticated { username, key, .. } = client;
-        let response = response::allocated(request, relayed, self.client, &key);
+        let response = messages::allocated(request, relayed, self.client, &key);
         let (id, now) = (request.transaction_id(), self.shared.clock.monotonic());
         self.allocation = Some(Allocation::new((username, key), id, relayed, permit, now));
         self.shared
@@ -411,14 +411,14 @@ impl Session {
         if ends_allocation(request)? {
             // It may have ended before.
             self.release();
-            return Ok(response::ended(request, key));
+            return Ok(messages::ended(request, key));
         }
         let allocation = self
             .allocation
             .as_mut()
             .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
         allocation.refresh(self.shared.clock.monotonic());
-        Ok(response::refreshed(request, key))
+        Ok(messages::refreshed(request, key))
     }
 
     fn create_permissions(
@@ -441,7 +441,7 @@ impl Session {
         peers
             .iter()
             .for_each(|peer| allocation.permit(peer.ip(), now));
-        Ok(response::done(request, key))
+        Ok(messages::done(request, key))
     }
 
     fn bind_channel(
@@ -465,7 +465,7 @@ impl Session {
         }
         let bound = allocation.bind(number.channel(), peer, now);
         bound.map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
-        Ok(response::done(request, key))
+        Ok(messages::done(request, key))
     }
 
     fn release(&mut self) {
