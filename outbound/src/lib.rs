@@ -6,12 +6,16 @@
 //! Requests block their thread. Callers send them from the blocking pool or from threads of their own.
 //!
 //! Where a project has supplied the url, the client is [`Client::filtered`]: the [`resolver`] refuses addresses in the operator's
-//! network. [`Failure`] says why a request has no response.
+//! network.
 //!
+//! In reading order:
+//!
+//! - [`Client`]: one request, with a bound for what is read. [`Failure`]: why it has no response.
+//! - [`roots`]: the root certificates that are trusted.
+//! - [`resolver`]: the addresses that are dialled for a url that a project has supplied.
+//! - `pool`: threads for requests that take long, with lanes.
 //! - [`webhook`]: signed posts of events to the receivers of projects.
 //! - [`upload`]: uploads of recordings to object storage.
-//! - [`roots`]: the root certificates that are trusted.
-//! - `pool`: the threads of both, with lanes.
 
 mod client;
 mod failure;

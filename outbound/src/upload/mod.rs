@@ -5,30 +5,36 @@
 //! and keeps what [`UploadRecords`] says.
 //!
 //! The address that is dialled is checked as that of a webhook is, since a project supplies the url.
+//!
+//! In reading order:
+//!
+//! - this module: [`Uploader`], what a caller supplies ([`UploadRecords`]) and reads ([`UploadProgress`]), one attempt.
+//! - `transfer`: the parts of a file, and how an upload in parts is resumed, completed or aborted.
+//! - `storage`: S3, Google Cloud Storage and Azure behind one interface.
+//! - `connector`: their HTTP client, and what its errors mean for the upload.
+//! - `lanes`: the slots of attempts, by storages that answer and storages that hang.
 
 mod connector;
 mod lanes;
-mod progress;
 mod storage;
 mod transfer;
 
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use conclave_model::address::AddressFilter;
 use conclave_model::destination::RecordingConfig;
 use conclave_model::filepath::FilePath;
-use conclave_model::{DestinationId, ProjectId};
+use conclave_model::{DestinationId, EgressId, ProjectId};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::roots::TrustedRoots;
 use connector::Connector;
 use lanes::Lanes;
-pub use progress::UploadProgress;
 use storage::Storage;
 use transfer::Transfer;
 
@@ -55,6 +61,61 @@ pub trait UploadRecords: Send + 'static {
         &self,
         multipart: String,
     ) -> impl Future<Output = Result<(), UploadFailure>>;
+}
+
+/// What an upload has done, over all its attempts.
+#[derive(Debug)]
+pub struct UploadProgress {
+    /// The recording whose file is uploaded.
+    pub egress: EgressId,
+    sent: AtomicU64,
+    size: AtomicU64,
+    /// The upload in parts that was begun last and not completed.
+    multipart: Mutex<Option<String>>,
+}
+
+impl UploadProgress {
+    /// Returns the progress of an upload without attempts, or with those of an earlier run of the server.
+    pub fn new(egress: EgressId, multipart: Option<String>) -> Self {
+        let (sent, size) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self {
+            egress,
+            sent,
+            size,
+            multipart: Mutex::new(multipart),
+        }
+    }
+
+    /// Begins an attempt to upload this many bytes.
+    fn begin(&self, size: u64) {
+        self.sent.store(0, Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that the storage has taken.
+    fn add_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that the last attempt has sent.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Returns the size of the file in bytes; 0 before the first attempt.
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Remembers the upload in parts that was begun.
+    fn set_multipart(&self, multipart: String) {
+        *self.multipart.lock() = Some(multipart);
+    }
+
+    /// Takes the upload in parts that an earlier attempt has begun.
+    fn take_multipart(&self) -> Option<String> {
+        self.multipart.lock().take()
+    }
 }
 
 /// Makes attempts to upload files.
