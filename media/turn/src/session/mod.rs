@@ -20,12 +20,12 @@ use crate::credentials::{password, valid_name};
 use crate::framing::push_channel_data;
 use crate::limits::Excess;
 use crate::members::Member;
-use crate::messages::{self, Failure, REALM};
-use crate::metrics::TurnRefusal;
-use crate::request::{
-    ends_allocation, has_own_length, peer_addresses, sent_data, unknown_attributes,
+use crate::messages::{
+    self, Failure, REALM, ends_allocation, has_own_length, peer_addresses, sent_data,
+    unknown_attributes,
 };
-use crate::shared::Shared;
+use crate::metrics::TurnRefusal;
+use crate::server::Shared;
 
 /// How a client reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
