@@ -1,7 +1,7 @@
 //! Reading sessions. They are written by `joins` and `open_sessions`.
 
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::session::{Session, SessionTrack};
+use conclave_model::participant::{Session, SessionTrack};
 use conclave_model::{
     ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, SessionId, Timestamp,
 };

@@ -1,4 +1,5 @@
-//! The filter of addresses that the server may connect to when a client supplies the url.
+//! IP addresses: those that the server may connect to when a client supplies the url, those that are one client, and those of media
+//! workers.
 //!
 //! A webhook url is a request that the server makes on a stranger's word, from inside the operator's network. So only
 //! public unicast addresses are dialled: what the IANA special-purpose registries list is refused, whether or not they
@@ -8,9 +9,13 @@
 //! well-known prefix), it is judged in its place. Where a relay or a local translator decides (6to4, Teredo, local
 //! NAT64), the form is refused whole.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// The bits of an IPv6 address that name its network. A client has the rest of the address for itself.
+const IPV6_NETWORK_BITS: u32 = 64;
 
 /// Tells public addresses from all others. Pure: who resolves a name asks it about each address found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,6 +68,40 @@ impl AddressFilter {
     fn allows(&self, address: IpAddr) -> bool {
         self.allow.iter().any(|net| net.contains(&address))
     }
+}
+
+/// What counts as one client: an IPv4 address, or the /64 network of an IPv6 address. An IPv4 address that is mapped into IPv6 is
+/// the IPv4 address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientAddress(IpAddr);
+
+impl From<IpAddr> for ClientAddress {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(v6) => {
+                Self(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << IPV6_NETWORK_BITS)).into())
+            }
+            v4 @ IpAddr::V4(_) => Self(v4),
+        }
+    }
+}
+
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V6(network) => write!(f, "{network}/{IPV6_NETWORK_BITS}"),
+            IpAddr::V4(address) => address.fmt(f),
+        }
+    }
+}
+
+/// The address of a UDP socket of a media worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediaAddress {
+    /// The address of this machine that it is bound to.
+    pub bound: SocketAddr,
+    /// The address that clients are given.
+    pub advertised: SocketAddr,
 }
 
 /// The address that dialling `address` reaches: a mapped one is its IPv4 address in another spelling.
@@ -185,8 +224,9 @@ const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -392,5 +432,19 @@ mod tests {
                 prop_assert_eq!(address.segments()[0] >> 13, 1);
             }
         }
+    }
+
+    #[test]
+    fn a_64_bit_network_of_ipv6_is_one_client() {
+        let client = |address: &str| ClientAddress::from(address.parse::<IpAddr>().unwrap());
+        assert_eq!(
+            client("2001:db8:0:1::1"),
+            client("2001:db8:0:1:ffff:ffff:ffff:ffff")
+        );
+        assert_ne!(client("2001:db8:0:1::1"), client("2001:db8:0:2::1"));
+        assert_eq!(client("::ffff:203.0.113.1"), client("203.0.113.1"));
+        assert_ne!(client("203.0.113.1"), client("203.0.113.2"));
+        assert_eq!(client("2001:db8:0:1::1").to_string(), "2001:db8:0:1::/64");
+        assert_eq!(client("203.0.113.1").to_string(), "203.0.113.1");
     }
 }

@@ -5,10 +5,20 @@
 //!
 //! A value of one of these types is valid because it exists: text from outside is parsed once, at the edge, and travels
 //! as a type from there on.
+//!
+//! In reading order:
+//!
+//! - Text and time: [`ids`] (every typed id), [`timestamp`], [`clock`]; [`text`], [`visible`] and [`secret`].
+//! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code, and the problem that carries one).
+//! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with its tracks and sessions), [`role_change`], [`code`] (room codes).
+//! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`] and [`rtmp`]; [`ingress`].
+//! - [`event`] (what webhooks report) and [`webhook`] (endpoints and deliveries).
+//! - Requests: [`page`] and [`idempotency`]; [`bounded`], [`non_null`] and [`schema`] for parsing and describing bodies.
+//! - Limits: [`rates`], [`permits`], [`round_robin`], [`counts`]; [`address`] (IP addresses: public ones, clients, media workers).
+//! - [`LeaseCheck`]: whether this server may act outside its database. `faults`: points at which tests make a fault.
 
 pub mod address;
 pub mod bounded;
-pub mod client_address;
 pub mod clock;
 pub mod code;
 pub mod counts;
@@ -19,13 +29,11 @@ pub mod event;
 #[cfg(feature = "faults")]
 pub mod faults;
 pub mod filepath;
-pub mod http_url;
 pub mod idempotency;
 pub mod ids;
 pub mod ingress;
 pub mod key;
 mod lease_check;
-mod media_address;
 pub mod non_null;
 pub mod page;
 pub mod participant;
@@ -40,25 +48,21 @@ pub mod round_robin;
 pub mod rtmp;
 pub mod schema;
 pub mod secret;
-pub mod session;
 pub mod template;
 pub mod text;
-pub mod throttle;
 pub mod timestamp;
 pub mod usage;
 pub mod visible;
 pub mod webhook;
 
-pub use client_address::ClientAddress;
+pub use address::{ClientAddress, MediaAddress};
 pub use clock::{Alarm, Clock};
 pub use counts::Counts;
 pub use error::{ErrorCode, Problem};
 pub use ids::*;
 pub use lease_check::LeaseCheck;
-pub use media_address::MediaAddress;
-pub use rates::{Rate, RateLimit, RateLimits};
+pub use rates::{Rate, RateLimit, RateLimits, Throttle};
 pub use round_robin::RoundRobin;
 pub use secret::Secret;
 pub use text::Text;
-pub use throttle::Throttle;
 pub use timestamp::Timestamp;

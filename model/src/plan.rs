@@ -1,4 +1,8 @@
 //! Plans: what a project may use. They are read from a file (`config/plans.toml` is the one built in).
+//!
+//! Prices and balances are whole Ugandan shillings, since the API's contract names this currency in a field that clients read:
+//! `price_ugx` (ISO 4217; no smaller unit is in use). Another currency would need fields of its own; an operator's own billing service
+//! (`billing.url`) can bill in any.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

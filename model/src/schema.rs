@@ -1,4 +1,5 @@
-//! OpenAPI schemas of the model's text types, and the two macros by which a type is text on the wire.
+//! OpenAPI schemas of the model's text types and of http urls that a caller names, and the two macros by which a type is text on the
+//! wire.
 //!
 //! `wire_text!` is for a type with `FromStr`, `as_str` and `PATTERN`; `word_enum!` declares an enum whose variants are
 //! fixed words. Each states the accepted text once: parser, JSON and description come from it.
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::{KnownFormat, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A text that is none of an enum's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +80,22 @@ pub(crate) fn string(doc: &str) -> ObjectBuilder {
         .schema_type(Type::String)
         .description(Some(lines.join("\n").trim_end()))
 }
+
+/// An absolute http or https url in the description. Hosts are checked where the url is used.
+pub struct HttpUrl;
+
+impl PartialSchema for HttpUrl {
+    fn schema() -> RefOr<Schema> {
+        let doc = "An absolute http or https url without user name and password.";
+        let pattern = concat!(
+            r"^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\\s\u0000-\u001f\u007f-\u009f]+",
+            r"([/?#][^\\\s\u0000-\u001f\u007f-\u009f]*)?$"
+        );
+        string(doc).pattern(Some(pattern)).into()
+    }
+}
+
+impl ToSchema for HttpUrl {}
 
 /// Implements `Serialize`, `Deserialize` through `FromStr`, and the description of a string with the type's `PATTERN`.
 macro_rules! wire_text {

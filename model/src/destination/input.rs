@@ -1,6 +1,5 @@
 //! Configurations as callers send them, and how they are completed by what is stored.
 
-use crate::schema::word_enum;
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
@@ -8,8 +7,8 @@ use super::{
     AzureConfig, DestinationConfig, DestinationKind, GcpConfig, HIDDEN, RecordingConfig,
     RtmpConfig, S3Config, StorageText,
 };
-use crate::http_url::HttpUrl;
 use crate::non_null::non_null;
+use crate::schema::{HttpUrl, word_enum};
 use crate::{BucketName, Problem, Secret, StorageLabel, Text};
 
 /// A credential as a caller sends it: left out or `***`, it stays as it is stored.

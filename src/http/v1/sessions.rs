@@ -2,8 +2,7 @@
 
 use conclave_db::SessionFilter;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::participant::{TrackKind, TrackSource};
-use conclave_model::session::{Session, SessionTrack};
+use conclave_model::participant::{Session, SessionTrack, TrackKind, TrackSource};
 use conclave_model::{
     ErrorCode, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, SessionId, Timestamp,
     TrackSid,

@@ -1,7 +1,7 @@
 //! Webhook endpoints.
 
-use conclave_model::http_url::HttpUrl;
 use conclave_model::page::Page;
+use conclave_model::schema::HttpUrl;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ErrorCode, Problem, Secret, Timestamp};
 use conclave_outbound::resolver::{UrlError, check_url};

@@ -6,8 +6,8 @@
 use conclave_model::destination::{
     AzureInput, AzureWord, GcpInput, GcpWord, HIDDEN, S3Input, S3Word, StorageText,
 };
-use conclave_model::http_url::HttpUrl;
 use conclave_model::rtmp::RtmpUrl;
+use conclave_model::schema::HttpUrl;
 use conclave_model::{BucketName, DestinationName, StorageLabel};
 use serde_json::{Value, json};
 use utoipa::openapi::extensions::Extensions;
