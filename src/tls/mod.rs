@@ -8,11 +8,11 @@ mod acceptor;
 pub mod acme;
 mod certificate;
 pub mod challenge;
+mod connection;
 pub mod files;
-mod socket;
 mod status;
 
 pub use acceptor::TlsAcceptor;
 pub use certificate::{Certificate, CertificateError, Certificates};
-pub use socket::Socket;
+pub use connection::Socket;
 pub use status::TlsStatus;
