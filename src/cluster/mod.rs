@@ -29,9 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
-use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::Instant;
 
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::payload::LIMIT;
@@ -43,7 +41,7 @@ use forward::Forwarder;
 use holds::Holds;
 pub use metrics::ClusterMetrics;
 use node::ActiveNodes;
-use reachability::Reachability;
+use probe::Readiness;
 
 /// Time for which a request is held while no node takes it.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
@@ -83,9 +81,7 @@ pub struct PassThrough {
     metrics: ClusterMetrics,
     is_stopping: watch::Sender<bool>,
     /// Whether the active node answers through this one.
-    reachability: Mutex<Reachability>,
-    /// What its times count from.
-    started: Instant,
+    readiness: Readiness,
 }
 
 impl PassThrough {
@@ -113,8 +109,7 @@ impl PassThrough {
             fixed,
             metrics,
             is_stopping: watch::Sender::default(),
-            reachability: Mutex::default(),
-            started: Instant::now(),
+            readiness: Readiness::new(),
         })
     }
 

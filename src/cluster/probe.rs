@@ -6,20 +6,49 @@ use std::time::Duration;
 use actix_http::{Method, RequestHead};
 use actix_web::http::Uri;
 use conclave_db::lease::LeaseState;
+use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::PassThrough;
 use super::body::AttemptBody;
 use super::connection::Pool;
 use super::headers;
 use super::node::Node;
-use super::reachability::LeaseView;
+use super::reachability::{LeaseView, Reachability};
 
 /// Pause between two probes.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time that the active node has to answer one.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// What the probes have found: [`Reachability`] by the time since the start.
+pub(super) struct Readiness {
+    started: Instant,
+    known: Mutex<Reachability>,
+}
+
+impl Readiness {
+    /// Nothing is known yet.
+    pub(super) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            known: Mutex::default(),
+        }
+    }
+
+    fn observe(&self, lease: LeaseView) {
+        self.known.lock().observe(self.started.elapsed(), lease);
+    }
+
+    fn answered(&self) {
+        self.known.lock().answered(self.started.elapsed());
+    }
+
+    fn is_ready(&self) -> bool {
+        self.known.lock().is_ready(self.started.elapsed())
+    }
+}
 
 impl PassThrough {
     /// Probes the active node for as long as this is used. Its connections stay on this thread.
@@ -30,7 +59,7 @@ impl PassThrough {
     /// Whether what is passed on gets an answer, or waits for a node that is about to become active.
     #[must_use]
     pub fn reaches_active_node(&self) -> bool {
-        self.reachability.lock().is_ready(self.started.elapsed())
+        self.readiness.is_ready()
     }
 
     /// Sends a request for `/healthz`, and waits for any response: one that refuses it is one, too.
@@ -65,17 +94,11 @@ async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<L
                 silence: state.renewal_age(),
             }
         };
-        through
-            .reachability
-            .lock()
-            .observe(through.started.elapsed(), lease);
+        through.readiness.observe(lease);
         if let Some(node) = known.serving()
             && matches!(timeout(LIMIT, through.probe(node, &pool)).await, Ok(Ok(())))
         {
-            through
-                .reachability
-                .lock()
-                .answered(through.started.elapsed());
+            through.readiness.answered();
         }
         drop(through);
         sleep(PAUSE).await;
