@@ -21,10 +21,8 @@ mod predecessor;
 mod recording_retention;
 pub(crate) mod roots;
 mod run;
-mod signals;
 mod standby;
 mod starting;
-mod successor;
 mod tls;
 mod turn;
 mod welcome;
@@ -57,10 +55,10 @@ pub use dev::DevAccess;
 pub(crate) use egress::dialler;
 use listeners::BoundListeners;
 pub(crate) use media::{buffer_problem, client_addresses, workers_problem};
+use passing::Successor;
 pub(crate) use plane::{livekit_settings, public_url_problem};
 pub use run::run;
 pub use starting::StartingServer;
-use successor::Successor;
 
 /// How long a stop waits until the ends of all sessions are recorded.
 const SESSIONS_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,11 +1,14 @@
-//! Runs a server as the process: ready line, signals, exit.
+//! Runs a server as the process: ready line, signals, exit. SIGTERM and SIGINT end the process whatever it is doing, SIGHUP does not.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use conclave_model::Clock;
+use tokio::runtime::{self, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
-use super::signals::StopSignal;
 use super::{DevAccess, Kept, Server, ServerOptions, StartingServer, descriptors, welcome};
 use crate::config::{LoadedConfig, Mode};
 use crate::data_dir::DEV_KEY_FILE;
@@ -91,7 +94,7 @@ async fn serve(
 fn announce(server: &Server, mode: Mode, data: &Path) {
     print_ready_line(server);
     let call_page = server.call_page.as_deref();
-    if std::io::stderr().is_terminal() {
+    if io::stderr().is_terminal() {
         if let Some(DevAccess { api_key, .. }) = &server.dev {
             eprint!(
                 "{}",
@@ -119,6 +122,54 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
 /// Prints the ready line. Nothing else is printed on stdout; a server that becomes active again prints another one. A closed stdout is
 /// not an error.
 fn print_ready_line(server: &Server) {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = io::stdout().lock();
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
+}
+
+/// Whether the process is to end. Clones see the same signals.
+#[derive(Clone)]
+struct StopSignal(watch::Receiver<bool>);
+
+impl StopSignal {
+    /// Receives signals from now on, on a thread and a runtime of its own: a server that steps down ends its runtime, and a signal must
+    /// not be lost meanwhile.
+    ///
+    /// # Errors
+    /// Signals cannot be received.
+    fn new() -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+        let signals = register(&runtime)?;
+        let (sender, receiver) = watch::channel(false);
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            let [mut terminate, mut interrupt, mut hang_up] = signals;
+            runtime.block_on(async {
+                loop {
+                    tokio::select! {
+                        _ = terminate.recv() => break,
+                        _ = interrupt.recv() => break,
+                        _ = hang_up.recv() => {
+                            log::info!("SIGHUP is ignored: certificates are read when their files change, settings at the start");
+                        }
+                    }
+                }
+            });
+            sender.send_replace(true);
+        })?;
+        Ok(Self(receiver))
+    }
+
+    /// Returns once a signal was received.
+    async fn received(&mut self) {
+        // The thread ends after it has said so.
+        let _ = self.0.wait_for(|is_received| *is_received).await;
+    }
+}
+
+fn register(runtime: &Runtime) -> io::Result<[Signal; 3]> {
+    let _guard = runtime.enter();
+    Ok([
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    ])
 }

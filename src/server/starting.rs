@@ -23,9 +23,9 @@ use super::accepting::Protocols;
 use super::address_file::{AddressFile, ServerAddresses};
 use super::listeners::{self, ActiveRoutes, BoundListeners};
 use super::media::{self, PlaneSetup};
+use super::passing::Successor;
 use super::plane::{self, Plane};
 use super::standby::{Standby, StandbyParts};
-use super::successor::Successor;
 use super::tls::{self, PublicUrls, Tls};
 use super::{
     Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, predecessor,
