@@ -1,4 +1,5 @@
-//! Every event type with its exact set of fields, compared with events that a receiver got. A type without an entry fails.
+//! Every event type with its exact set of fields, compared with events that a receiver got. A type without an entry fails. The
+//! bytes of the events are compared with those in `tests/data/events.jsonl`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +7,13 @@ use std::time::Duration;
 use conclave_model::event::EventType;
 use serde_json::{Value, json};
 
-use crate::support::{Receiver, TestApp};
+use crate::console::Browser;
+use crate::snapshot;
+use crate::support::{Received, Receiver, TestApp};
 use crate::tools::fields;
+
+/// The bodies of the scenario's events.
+const RECORDED: &str = "tests/data/events.jsonl";
 
 /// What an event of a type carries besides the four fields that every event has.
 struct Shape {
@@ -52,6 +58,16 @@ const LIMIT: &[&str] = &[
     "publish_kbps",
     "publish_max_kbps",
     "role",
+];
+
+/// The fields whose values are made at random.
+const GENERATED: [&str; 6] = [
+    "project_id",
+    "participant_sid",
+    "track_sid",
+    "egress_id",
+    "ingress_id",
+    "changed_by_api_key_prefix",
 ];
 
 /// The shapes. A new event type needs one.
@@ -162,17 +178,20 @@ const SHAPES: &[Shape] = &[
     },
 ];
 
-/// The events received, each with its type and the conditions that held.
+/// The events received.
 #[derive(Default)]
 struct Scenario {
+    /// Each with its type and the conditions that held.
     events: Vec<(EventType, Vec<When>, Value)>,
+    /// The body of each event, and of the test event, as it was received.
+    bodies: Vec<String>,
 }
 
 impl Scenario {
     /// The next events, each with the conditions that hold for it, in the order they come.
     #[track_caller]
     fn record(&mut self, app: &TestApp, receiver: &Receiver, expected: &[(EventType, &[When])]) {
-        let events = app.events(receiver);
+        let events = self.received(app, receiver);
         let types: Vec<_> = events
             .iter()
             .map(|event| event["type"].as_str().unwrap())
@@ -187,6 +206,18 @@ impl Scenario {
         for ((event_type, when), event) in expected.iter().zip(events) {
             self.events.push((*event_type, when.to_vec(), event));
         }
+    }
+
+    /// Delivers all events, keeps their bodies and returns them.
+    #[track_caller]
+    fn received(&mut self, app: &TestApp, receiver: &Receiver) -> Vec<Value> {
+        app.deliver();
+        let requests = receiver.drain();
+        let bodies = requests
+            .iter()
+            .map(|request| String::from_utf8(request.body.clone()).unwrap());
+        self.bodies.extend(bodies);
+        requests.iter().map(Received::json).collect()
     }
 
     /// A participant without a role, and a host: joins, tracks, leaves and lost connections.
@@ -365,16 +396,63 @@ impl Scenario {
         self.record(app, receiver, &down.map(|event| (event, &[] as &[When])));
     }
 
+    /// The event that the console sends to test an endpoint.
+    fn test_event(&mut self, app: &TestApp, receiver: &Receiver, endpoint: &Value) {
+        let id = endpoint["id"].as_str().unwrap();
+        Browser::new(app).act(
+            &format!("/projects/{}/webhooks/{id}/test", app.project),
+            &[],
+        );
+        let events = self.received(app, receiver);
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(fields(&events[0]), ["occurred_at", "project_id", "type"]);
+        assert_eq!(events[0]["type"], "webhook.test");
+    }
+
     fn whole() -> Self {
-        let (app, receiver) = TestApp::start_with_receiver();
+        let (app, receiver) = (TestApp::start(), Receiver::start());
+        let endpoint = app.endpoint(&receiver.url);
         let mut scenario = Self::default();
         scenario.participants(&app, &receiver);
         scenario.role_changes(&app, &receiver);
         scenario.limits(&app, &receiver);
         scenario.egresses(&app, &receiver);
         scenario.encoder(&app, &receiver);
+        scenario.test_event(&app, &receiver, &endpoint);
         scenario
     }
+
+    /// The bodies, one a line, with numbers in place of the ids that differ from run to run.
+    fn recorded(&self) -> String {
+        let mut ids: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut lines = String::new();
+        for body in &self.bodies {
+            let event: Value = serde_json::from_str(body).unwrap();
+            let mut line = body.clone();
+            for field in GENERATED {
+                let Some(id) = event[field].as_str() else {
+                    continue;
+                };
+                let known = ids.entry(field).or_default();
+                let number = known
+                    .iter()
+                    .position(|other| other == id)
+                    .unwrap_or_else(|| {
+                        known.push(id.to_owned());
+                        known.len() - 1
+                    });
+                line = line.replace(id, &format!("{field} {}", number + 1));
+            }
+            lines += &line;
+            lines.push('\n');
+        }
+        lines
+    }
+}
+
+#[test]
+fn the_body_of_every_event_is_byte_for_byte_the_recorded_one() {
+    snapshot::check(RECORDED, &Scenario::whole().recorded());
 }
 
 #[test]
