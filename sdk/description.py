@@ -1,12 +1,12 @@
 """Makes the description that the SDKs are generated from, from the OpenAPI description of the API.
 
 What a generator makes of `tests/data/openapi.json` alone is correct and inconvenient: each call returns a union with the error
-envelope, and the events of webhooks are missing, since a delivery is no operation. So this module
+envelope, and the events of webhooks are no named types. So this module
 
 - removes what the SDKs' own transport does: refusals (it raises them as errors) and credentials (it adds them);
 - removes what only a validator reads: examples, links, patterns, and conditions between fields, which the server checks;
 - names the pages of lists (`RoomPage`), so that all three languages call them the same;
-- adds a schema for each of the 20 events, for the event that tests an endpoint, and their union `Event`.
+- adds a schema for each event of the section `webhooks`, and their union `Event`.
 """
 
 import json
@@ -19,63 +19,6 @@ UNUSED = {"example", "examples", "links", "pattern", "minLength", "maxLength", "
 # Ids are opaque texts. Types of their own would make each SDK depend on a library, or each caller convert.
 OPAQUE_FORMATS = {"uuid", "uint64"}
 
-PARTICIPANT = {"participant_identity": "Identity", "participant_sid": "ParticipantSid", "role?": "RoleName"}
-TRACK = PARTICIPANT | {
-    "track_sid": "TrackSid",
-    "track_kind": "TrackKind",
-    "track_source": "TrackSource",
-    "track_muted": {"type": "boolean"},
-}
-PUBLISH_LIMIT = PARTICIPANT | {
-    "publish_kbps": {"type": "integer"},
-    "publish_max_kbps": {"type": "integer"},
-    "track_sid?": "TrackSid",
-}
-ROLE_CHANGE = PARTICIPANT | {
-    "previous_role?": "RoleName",
-    "changed_by_identity?": "Identity",
-    "changed_by_api_key_prefix?": {"type": "string"},
-}
-RECORDING = {"egress_id": "EgressId", "recording_status": "EgressStatus"}
-BROADCAST = {"egress_id": "EgressId", "broadcast_status": "EgressStatus"}
-INGRESS = {"ingress_id": "IngressId", "ingress_status": "IngressStatus", "participant_identity": "Identity"}
-
-# Each event: when it is sent, and the fields that it has besides those of all. A name with `?` is that of an optional field.
-# Compared with docs/webhooks.md by `sdk/generate --check`.
-EVENTS = {
-    "room.started": ("The first participant has joined.", {}),
-    "room.finished": ("The room has ended, and all its sessions are closed.", {}),
-    "participant.joined": ("A participant has connected.", PARTICIPANT),
-    "participant.left": ("A participant has left cleanly.", PARTICIPANT),
-    "participant.connection_aborted": (
-        "A join failed, or a connection broke without a clean leave.",
-        PARTICIPANT,
-    ),
-    "participant.role_changed": ("A participant has been given another role.", ROLE_CHANGE),
-    "participant.publish_limit_exceeded": (
-        "A participant's bitrate has stayed above its role's limit.",
-        PUBLISH_LIMIT,
-    ),
-    "participant.publish_limit_cleared": ("The bitrate has stayed below the limit again.", PUBLISH_LIMIT),
-    "track.published": ("A participant has started to publish a track.", TRACK),
-    "track.unpublished": ("A track has stopped.", TRACK),
-    "recording.started": ("A recording has begun.", RECORDING),
-    "recording.updated": ("The status of a recording has changed, and is not final.", RECORDING),
-    "recording.ended": ("A recording is final.", RECORDING),
-    "recording.failed": ("A recording has failed; sent instead of `recording.ended`.", RECORDING),
-    "broadcast.started": ("A broadcast has begun.", BROADCAST),
-    "broadcast.updated": ("The status of a broadcast has changed, and is not final.", BROADCAST),
-    "broadcast.ended": ("A broadcast is final.", BROADCAST),
-    "broadcast.failed": ("A broadcast has failed; sent instead of `broadcast.ended`.", BROADCAST),
-    "ingress.started": ("An encoder has connected and publishes.", INGRESS),
-    "ingress.ended": ("An encoder has disconnected or stopped publishing.", INGRESS),
-}
-# Sent to one endpoint by a button of the console. It is about no room; the field is there so that a program may read it from any event.
-TEST_EVENT = "webhook.test"
-EVERY_EVENT = {"project_id": "ProjectId", "room": "RoomName", "occurred_at": "Timestamp"}
-TEST_EVENT_FIELDS = {"project_id": "ProjectId", "room?": "RoomName", "occurred_at": "Timestamp"}
-
-
 def for_generators(source: Path) -> dict:
     """Returns the description in OpenAPI 3.1."""
     description = json.loads(source.read_text())
@@ -84,7 +27,12 @@ def for_generators(source: Path) -> dict:
     schemas = description["components"]["schemas"]
     # The SDKs have an error type of their own.
     del schemas["Error"]
-    schemas["EventType"] = {"type": "string", "description": "The name of an event.", "enum": list(EVENTS)}
+    names = event_types(description["paths"])
+    schemas["EventType"] = {"type": "string", "description": "The name of an event.", "enum": names}
+    events = {name: item["post"] for name, item in description.pop("webhooks").items()}
+    # The filter has no event that only one endpoint gets.
+    events = {name: events[name] for name in [*names, *(name for name in events if name not in names)]}
+    schemas |= {schema_name(name): event_schema(event) for name, event in events.items()}
     for path in description["paths"].values():
         for operation in path.values():
             simplify_operation(operation, schemas)
@@ -92,9 +40,10 @@ def for_generators(source: Path) -> dict:
         if name.endswith("Word"):
             # The one text by which generated code tells alternatives apart. Other texts may become more.
             [schema["const"]] = schema.pop("enum")
-    description = simplify(description)
-    description["components"]["schemas"] |= event_schemas()
-    return description
+    union = [{"$ref": SCHEMA + schema_name(name)} for name in events]
+    text = f"What a webhook reports: one of the {len(names)} events, or the event that tests an endpoint."
+    schemas["Event"] = {"description": text, "oneOf": union}
+    return simplify(description)
 
 
 def simplify_operation(operation, schemas):
@@ -154,25 +103,31 @@ def schema_name(event_type):
     return "".join(part.title() for part in event_type.replace(".", "_").split("_")) + "Event"
 
 
-def event_schemas():
-    """Returns the schema of each event, and that of their union."""
-    schemas = {schema_name(name): event_schema(name, *event) for name, event in EVENTS.items()}
-    schemas[schema_name(TEST_EVENT)] = event_schema(
-        TEST_EVENT, "Sent by the console to test an endpoint. It is about no room.", {}, every=TEST_EVENT_FIELDS
-    )
-    union = [{"$ref": SCHEMA + name} for name in schemas]
-    text = "What a webhook reports: one of the 20 events, or the event that tests an endpoint."
-    return schemas | {"Event": {"description": text, "oneOf": union}}
+def event_types(paths):
+    """Returns the names of the events in their order, as the filter of deliveries lists them."""
+    parameters = [one for item in paths.values() for operation in item.values() for one in operation["parameters"]]
+    [schema] = [one["schema"] for one in parameters if one["name"] == "event_type"]
+    return parameter_schema(schema, {})["enum"]
 
 
-def event_schema(name, description, fields, every=None):
-    properties = {"type": {"type": "string", "const": name}}
-    required = ["type"]
-    for field, schema in ((every or EVERY_EVENT) | fields).items():
-        properties[field.removesuffix("?")] = {"$ref": SCHEMA + schema} if isinstance(schema, str) else schema
-        if not field.endswith("?"):
-            required.append(field)
-    return {"type": "object", "description": description, "properties": properties, "required": required}
+def event_schema(event):
+    """Returns the schema of an event, the required fields first."""
+    schema = event["requestBody"]["content"]["application/json"]["schema"]
+    properties, required = dict(schema["properties"]), schema["required"]
+    [name] = properties["type"]["enum"]
+    properties["type"] = {"type": "string", "const": name}
+    # A program may read it from any event, also from one that is about no room.
+    properties.setdefault("room", {"$ref": SCHEMA + "RoomName"})
+    order = sorted(properties, key=lambda field: (required + [field]).index(field))
+    properties = {field: properties[field] for field in order}
+    return {"type": "object", "description": event["summary"] + ".", "properties": properties, "required": required}
+
+
+def event_names(description):
+    """Returns the name of each event with that of its schema, in the order of their union."""
+    schemas = description["components"]["schemas"]
+    names = [one["$ref"].removeprefix(SCHEMA) for one in schemas["Event"]["oneOf"]]
+    return {schemas[name]["properties"]["type"]["const"]: name for name in names}
 
 
 # ------------------------------------------------------------------------------------------------------ names and secrets

@@ -3,7 +3,7 @@
 import json
 
 import responses
-from description import EVENTS, SCHEMA, TEST_EVENT, argument_name, schema_name
+from description import SCHEMA, argument_name, event_names
 
 
 class Table(responses.Table):
@@ -53,7 +53,7 @@ class Shapes:
             for path, item in description["paths"].items()
             for operation in item.values()
         ]
-        self.events = {name: schema_name(name) for name in (*EVENTS, TEST_EVENT)}
+        self.events = event_names(description)
         answers = [one["type"] for one in self.table.responses.values()]
         answers += [self.table.type_of_name(name) for name in self.events.values()]
         self.received = self.table.named(answers)

@@ -1,7 +1,7 @@
 """Makes the deliveries that the unit tests of all SDKs verify: `sdk/vectors.json`.
 
-One delivery of each event, and each way in which a delivery can be wrong, with what `verify` must say. The first is that of
-the server's own test in `outbound/src/webhook/signature.rs`, so that both sides compute the same.
+One delivery of each event of the description, and each way in which a delivery can be wrong, with what `verify` must say. The first is
+that of the server's own test in `outbound/src/webhook/signature.rs`, so that both sides compute the same.
 """
 
 import base64
@@ -9,7 +9,8 @@ import hashlib
 import hmac
 import json
 
-from description import EVENTS, EVERY_EVENT, TEST_EVENT
+import responses
+from description import SCHEMA, event_names
 
 # The bytes 0 to 31.
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -17,33 +18,44 @@ ID = "0192f5a0-0000-7000-8000-000000000001"
 NOW = 1_700_000_000
 TOLERANCE = 300
 
-SAMPLES = {
-    "ProjectId": "prj_5f2a9c01be34",
-    "RoomName": "standup",
-    "Timestamp": "2026-01-31T12:00:00.000Z",
-    "Identity": "alice",
-    "ParticipantSid": "PA_7uXkTq2m",
-    "RoleName": "host",
-    "TrackSid": "TR_3cD9xY1kQmZb",
-    "TrackKind": "video",
-    "TrackSource": "camera",
-    "EgressId": "EG_1",
-    "EgressStatus": "active",
-    "IngressId": "IN_1",
-    "IngressStatus": "publishing",
-}
-SAMPLES_OF_TYPES = {"boolean": False, "integer": 1500, "string": "vk_test_abcd"}
+
+class Events:
+    """The events of the description, and bodies of them."""
+
+    def __init__(self, description, original):
+        self.schemas = description["components"]["schemas"]
+        self.named = event_names(description)
+        bodies = {name: item["post"]["requestBody"]["content"] for name, item in original["webhooks"].items()}
+        self.bodies = {name: content["application/json"] for name, content in bodies.items()}
+        # All but the event that tests an endpoint.
+        self.names = self.schemas["EventType"]["enum"]
+        self.others = [name for name in self.named if name not in self.names]
+
+    def sample(self, name):
+        """Returns the body of an event with all fields that the server sends: those of the example, and values for the others."""
+        sent, example = self.bodies[name]["schema"]["properties"], self.bodies[name]["example"]
+        return written({field: value for field, value in (self.body(name, False) | example).items() if field in sent})
+
+    def newer(self, name):
+        """Returns the body of an event with words and a field that are not known today."""
+        fields = self.body(name, True)
+        words = {field: value for field, value in fields.items() if value == "later"}
+        return changed(self.sample(name), later=fields["later"], **words)
+
+    def body(self, name, newer):
+        return responses.sample({"$ref": SCHEMA + self.named[name]}, self.schemas, newer)
 
 
-def make():
-    """Returns the whole file."""
-    good = sample("participant.joined")
+def make(description, original):
+    """Returns the whole file, of the description for generators and of that which the server gives."""
+    events = Events(description, original)
+    good = events.sample("participant.joined")
     signed = headers(good)
     server_body = '{"type":"room.started","room":"Küche"}'
     cases = [
         # Signed, but not with all fields of an event.
         case("the example of the server", server_body, headers(server_body), "malformed"),
-        *[case(f"{name}, signed", sample(name), headers(sample(name)), name) for name in EVENTS],
+        *[case(f"{name}, signed", body, headers(body), name) for name, body in map_of(events.sample, events.names)],
         case(
             "header names in another case",
             good,
@@ -120,15 +132,15 @@ def make():
             "unknown_event",
         ),
     ]
-    return {"secret": SECRET, "now": NOW, "cases": cases, "beside": beside()}
+    return {"secret": SECRET, "now": NOW, "cases": cases, "beside": beside(events)}
 
 
-def beside():
-    """Returns the deliveries beside the 20 events of today: the event that tests an endpoint, and what a newer server sends."""
+def beside(events):
+    """Returns the deliveries beside the events of today: the event that tests an endpoint, and what a newer server sends."""
     roomless = '{"type":"project.renamed"}'
     return [
-        case(TEST_EVENT, sample(TEST_EVENT), headers(sample(TEST_EVENT)), TEST_EVENT),
-        *[case(f"{name}, newer", newer(name), headers(newer(name)), name) for name in (*EVENTS, TEST_EVENT)],
+        *[case(name, body, headers(body), name) for name, body in map_of(events.sample, events.others)],
+        *[case(f"{name}, newer", body, headers(body), name) for name, body in map_of(events.newer, events.named)],
         case("a newer event about no room", roomless, headers(roomless), "unknown_event"),
     ]
 
@@ -137,30 +149,16 @@ def case(name, body, headers, expect, tolerance=TOLERANCE):
     return {"name": name, "body": body, "headers": headers, "tolerance": tolerance, "expect": expect}
 
 
-def sample(event_type):
-    """Returns the body of an event with all its fields, the optional ones too."""
-    if event_type == TEST_EVENT:
-        # As the server sends it: without a room.
-        fields = {name: schema for name, schema in EVERY_EVENT.items() if name != "room"}
-    else:
-        fields = EVERY_EVENT | EVENTS[event_type][1]
-    values = {name.removesuffix("?"): sample_value(schema) for name, schema in fields.items()}
-    return json.dumps({"type": event_type} | values, separators=(",", ":"))
-
-
-def newer(event_type):
-    """Returns the body of an event with words and a field that are not known today."""
-    words = {"track_kind", "track_source", "recording_status", "broadcast_status", "ingress_status"}
-    event = json.loads(sample(event_type))
-    return changed(json.dumps(event), later={"more": [1]}, **{name: "later" for name in words & event.keys()})
-
-
-def sample_value(schema):
-    return SAMPLES[schema] if isinstance(schema, str) else SAMPLES_OF_TYPES[schema["type"]]
+def map_of(function, names):
+    return [(name, function(name)) for name in names]
 
 
 def changed(body, **fields):
-    return json.dumps(json.loads(body) | fields, separators=(",", ":"))
+    return written(json.loads(body) | fields)
+
+
+def written(fields):
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def without(headers, name):

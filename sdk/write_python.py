@@ -116,7 +116,7 @@ class Writer(Shapes):
         for name in self.sent:
             lines += self.sent_type(name)
         lines.append(f"Event: TypeAlias = {' | '.join(self.events.values())}")
-        lines += text_of("What a webhook reports: one of the 20 events, or the event that tests an endpoint.")
+        lines += text_of(self.description_of("Event"))
         return lines
 
     def received_type(self, name):

@@ -12,7 +12,7 @@ import re
 import shutil
 
 import responses
-from description import SCHEMA, argument_name
+from description import SCHEMA, argument_name, event_names
 
 HEAD = "// Written by sdk/generate from the description of the API.\n"
 # A newer server may send other words; an editor still completes the known ones.
@@ -29,6 +29,7 @@ def write(description, original, output):
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     responses.write_typescript(description, output)
+    (output / "events.gen.ts").write_text(events(description))
     description = prepare(description, original)
     types = Types(description["components"]["schemas"])
     operations = [
@@ -348,6 +349,17 @@ class Operation:
         if self.body:
             texts.append(f"@param body {sentence(self.types.resolve(self.body)['description'])}")
         return ["", *texts] if texts else []
+
+
+def events(description):
+    """Returns the table of the events."""
+    schemas = description["components"]["schemas"]
+    lines = [f'{HEAD}import type {{ WebhookEvent }} from "./types.gen.js";\n']
+    lines += [comment(["Each event, and whether it is about a room."]).rstrip()]
+    lines += ['export const EVENTS: Record<WebhookEvent["type"], boolean> = {']
+    for name, schema in event_names(description).items():
+        lines.append(f"  {json.dumps(name)}: {json.dumps('room' in schemas[schema]['required'])},")
+    return "\n".join([*lines, "};", ""])
 
 
 def conclave(operations):

@@ -4,12 +4,12 @@
 //! twice, whether the server has restarted in between or not. Events are deleted with their deliveries when they are older than
 //! `webhooks.retention`; a page says so if that concerns it.
 
+use conclave_model::event::TestEvent;
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
 use crate::error::StoreError;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
-use crate::tx::TEST_EVENT;
 use crate::values::args;
 
 /// An event as webhook endpoints receive it.
@@ -100,7 +100,7 @@ impl Store {
             }
             let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
             let last = events.last().map_or(newest, |event| event.id);
-            events.retain(|event| event.event_type != TEST_EVENT);
+            events.retain(|event| event.event_type != TestEvent::NAME);
             Ok(EventPage {
                 events,
                 position: last,

@@ -66,7 +66,8 @@ fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), Sto
     tx.sql
         .put(SET_STARTED, args![room.id, &room.project_id, at])?;
     room.started_at = Some(at);
-    tx.emit(&Event::room_started(event_context(room, at)))
+    let context = event_context(room, at);
+    tx.emit(&Event::RoomStarted { context })
 }
 
 /// Opens a session; `None` when the join has one already.
@@ -174,10 +175,10 @@ fn joined(
         start_room(tx, room, at)?;
         set_deadline(tx, room, None)?;
     }
-    tx.emit(&Event::participant_joined(
-        event_context(room, at),
-        ParticipantRef::from(participant),
-    ))
+    tx.emit(&Event::ParticipantJoined {
+        context: event_context(room, at),
+        participant: ParticipantRef::from(participant),
+    })
 }
 
 /// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.

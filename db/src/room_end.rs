@@ -33,7 +33,8 @@ fn end_room(
     let connected = connected_participants(tx.sql, project, id)?;
     close_sessions(tx, &room, &connected, at, Departure::Left)?;
     complete_ingresses_of_room(tx, project, id, at)?;
-    tx.emit(&Event::room_finished(event_context(&room, at)))?;
+    let context = event_context(&room, at);
+    tx.emit(&Event::RoomFinished { context })?;
     by_id(tx.sql, project, id)
 }
 

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use conclave_model::event::Event;
+use conclave_model::event::{Event, TestEvent};
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
 
 use crate::StoreError;
@@ -74,9 +74,6 @@ impl RoomCounts {
     }
 }
 
-/// The event that tests a webhook endpoint. It is none of a room, and only that endpoint has it.
-pub(crate) const TEST_EVENT: &str = "webhook.test";
-
 const INSERT_EVENT: &str = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
 const ACTIVE_ENDPOINTS: &str =
     "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
@@ -117,28 +114,31 @@ impl Tx<'_> {
 
     /// Emits an event: it is written with the job, and a pending delivery of it for every active webhook endpoint of its project.
     pub(crate) fn emit(&mut self, event: &Event) -> Result<(), StoreError> {
+        let context = event.context();
         self.emitted.push(EmittedEvent {
-            project: event.project_id.clone(),
-            room: event.room.to_string(),
-            event_type: event.event_type.as_str(),
+            project: context.project_id.clone(),
+            room: context.room.to_string(),
+            event_type: event.event_type().as_str(),
             payload: serde_json::to_string(event)?,
             endpoint: None,
         });
         Ok(())
     }
 
-    /// Emits [`TEST_EVENT`] for an active webhook endpoint.
-    pub(crate) fn emit_test(&mut self, project: &ProjectId, endpoint: EndpointId) {
-        let event_type = TEST_EVENT;
-        let payload =
-            serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now});
+    /// Emits a [`TestEvent`] for an active webhook endpoint.
+    pub(crate) fn emit_test(
+        &mut self,
+        project: &ProjectId,
+        endpoint: EndpointId,
+    ) -> Result<(), StoreError> {
         self.emitted.push(EmittedEvent {
             project: project.clone(),
             room: String::new(),
-            event_type,
-            payload: payload.to_string(),
+            event_type: TestEvent::NAME,
+            payload: serde_json::to_string(&TestEvent::new(project.clone(), self.now))?,
             endpoint: Some(endpoint),
         });
+        Ok(())
     }
 
     /// Writes the events of the job, and their deliveries.

@@ -228,8 +228,7 @@ impl Store {
             if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
                 return StoreError::refuse(not_found());
             }
-            tx.emit_test(&project, id);
-            Ok(())
+            tx.emit_test(&project, id)
         })
         .await
     }

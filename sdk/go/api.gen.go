@@ -275,30 +275,38 @@ type Broadcast struct {
 // BroadcastEndedEvent: A broadcast is final.
 type BroadcastEndedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the broadcast.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	BroadcastStatus EgressStatus `json:"broadcast_status"`
 }
+
+// EventType returns the name of the event.
+func (e *BroadcastEndedEvent) EventType() string { return e.Type }
 
 // BroadcastFailedEvent: A broadcast has failed; sent instead of `broadcast.ended`.
 type BroadcastFailedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the broadcast.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	BroadcastStatus EgressStatus `json:"broadcast_status"`
 }
+
+// EventType returns the name of the event.
+func (e *BroadcastFailedEvent) EventType() string { return e.Type }
 
 // BroadcastPage: A page of a list.
 type BroadcastPage struct {
@@ -311,30 +319,38 @@ type BroadcastPage struct {
 // BroadcastStartedEvent: A broadcast has begun.
 type BroadcastStartedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the broadcast.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	BroadcastStatus EgressStatus `json:"broadcast_status"`
 }
+
+// EventType returns the name of the event.
+func (e *BroadcastStartedEvent) EventType() string { return e.Type }
 
 // BroadcastUpdatedEvent: The status of a broadcast has changed, and is not final.
 type BroadcastUpdatedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the broadcast.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	BroadcastStatus EgressStatus `json:"broadcast_status"`
 }
+
+// EventType returns the name of the event.
+func (e *BroadcastUpdatedEvent) EventType() string { return e.Type }
 
 // ChangeRole: The role that a participant is to hold.
 type ChangeRole struct {
@@ -553,19 +569,22 @@ func (v IngressCreated) LogValue() slog.Value { return logged(v) }
 // IngressEndedEvent: An encoder has disconnected or stopped publishing.
 type IngressEndedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one ingress endpoint.
-	IngressID string `json:"ingress_id"`
-	// The status of an ingress endpoint.
-	IngressStatus IngressStatus `json:"ingress_status"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity of the participant that its encoder is.
 	ParticipantIdentity string `json:"participant_identity"`
+	// The id of the ingress endpoint.
+	IngressID string `json:"ingress_id"`
+	// Its status at the time of the event.
+	IngressStatus IngressStatus `json:"ingress_status"`
 }
+
+// EventType returns the name of the event.
+func (e *IngressEndedEvent) EventType() string { return e.Type }
 
 // IngressPage: A page of a list.
 type IngressPage struct {
@@ -578,19 +597,22 @@ type IngressPage struct {
 // IngressStartedEvent: An encoder has connected and publishes.
 type IngressStartedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one ingress endpoint.
-	IngressID string `json:"ingress_id"`
-	// The status of an ingress endpoint.
-	IngressStatus IngressStatus `json:"ingress_status"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity of the participant that its encoder is.
 	ParticipantIdentity string `json:"participant_identity"`
+	// The id of the ingress endpoint.
+	IngressID string `json:"ingress_id"`
+	// Its status at the time of the event.
+	IngressStatus IngressStatus `json:"ingress_status"`
 }
+
+// EventType returns the name of the event.
+func (e *IngressStartedEvent) EventType() string { return e.Type }
 
 // MuteTrack: A track to mute or unmute.
 type MuteTrack struct {
@@ -634,53 +656,62 @@ type Participant struct {
 // ParticipantConnectionAbortedEvent: A join failed, or a connection broke without a clean leave.
 type ParticipantConnectionAbortedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	// The name of a role, unique in its template.
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *ParticipantConnectionAbortedEvent) EventType() string { return e.Type }
 
 // ParticipantJoinedEvent: A participant has connected.
 type ParticipantJoinedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	// The name of a role, unique in its template.
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *ParticipantJoinedEvent) EventType() string { return e.Type }
 
 // ParticipantLeftEvent: A participant has left cleanly.
 type ParticipantLeftEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	// The name of a role, unique in its template.
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *ParticipantLeftEvent) EventType() string { return e.Type }
 
 // ParticipantPage: A page of a list.
 type ParticipantPage struct {
@@ -693,67 +724,80 @@ type ParticipantPage struct {
 // ParticipantPublishLimitClearedEvent: The bitrate has stayed below the limit again.
 type ParticipantPublishLimitClearedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	PublishKbps    int    `json:"publish_kbps"`
-	PublishMaxKbps int    `json:"publish_max_kbps"`
-	// The name of a role, unique in its template.
+	// The measured bitrate, in kilobits a second.
+	PublishKbps int `json:"publish_kbps"`
+	// The limit, in kilobits a second.
+	PublishMaxKbps int `json:"publish_max_kbps"`
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
-	// The id that the media plane gives to one published track.
+	// The published track; absent unless there is exactly one.
 	TrackSid string `json:"track_sid,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *ParticipantPublishLimitClearedEvent) EventType() string { return e.Type }
 
 // ParticipantPublishLimitExceededEvent: A participant's bitrate has stayed above its role's limit.
 type ParticipantPublishLimitExceededEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	PublishKbps    int    `json:"publish_kbps"`
-	PublishMaxKbps int    `json:"publish_max_kbps"`
-	// The name of a role, unique in its template.
+	// The measured bitrate, in kilobits a second.
+	PublishKbps int `json:"publish_kbps"`
+	// The limit, in kilobits a second.
+	PublishMaxKbps int `json:"publish_max_kbps"`
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
-	// The id that the media plane gives to one published track.
+	// The published track; absent unless there is exactly one.
 	TrackSid string `json:"track_sid,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *ParticipantPublishLimitExceededEvent) EventType() string { return e.Type }
 
 // ParticipantRoleChangedEvent: A participant has been given another role.
 type ParticipantRoleChangedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	// The name of a role, unique in its template.
-	Role string `json:"role,omitzero"`
-	// The name of a role, unique in its template.
-	PreviousRole string `json:"previous_role,omitzero"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
-	ChangedByIdentity     string `json:"changed_by_identity,omitzero"`
+	// The prefix of the API key that made the change, or `operator` for the console; absent if a room token made it.
 	ChangedByAPIKeyPrefix string `json:"changed_by_api_key_prefix,omitzero"`
+	// The participant that made the change; absent unless a room token made it.
+	ChangedByIdentity string `json:"changed_by_identity,omitzero"`
+	// The role before the change; absent if the participant had none.
+	PreviousRole string `json:"previous_role,omitzero"`
+	// The role at the time of the event; absent if the participant has none.
+	Role string `json:"role,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *ParticipantRoleChangedEvent) EventType() string { return e.Type }
 
 // Permissions: Plain grants; each defaults to true.
 type Permissions struct {
@@ -835,30 +879,38 @@ type Recording struct {
 // RecordingEndedEvent: A recording is final.
 type RecordingEndedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the recording.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	RecordingStatus EgressStatus `json:"recording_status"`
 }
+
+// EventType returns the name of the event.
+func (e *RecordingEndedEvent) EventType() string { return e.Type }
 
 // RecordingFailedEvent: A recording has failed; sent instead of `recording.ended`.
 type RecordingFailedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the recording.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	RecordingStatus EgressStatus `json:"recording_status"`
 }
+
+// EventType returns the name of the event.
+func (e *RecordingFailedEvent) EventType() string { return e.Type }
 
 // RecordingPage: A page of a list.
 type RecordingPage struct {
@@ -871,30 +923,38 @@ type RecordingPage struct {
 // RecordingStartedEvent: A recording has begun.
 type RecordingStartedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the recording.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	RecordingStatus EgressStatus `json:"recording_status"`
 }
+
+// EventType returns the name of the event.
+func (e *RecordingStartedEvent) EventType() string { return e.Type }
 
 // RecordingUpdatedEvent: The status of a recording has changed, and is not final.
 type RecordingUpdatedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The id that the media plane gives to one recording or broadcast.
+	// The id of the recording.
 	EgressID string `json:"egress_id"`
-	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	// Its status at the time of the event.
 	RecordingStatus EgressStatus `json:"recording_status"`
 }
+
+// EventType returns the name of the event.
+func (e *RecordingUpdatedEvent) EventType() string { return e.Type }
 
 // Role: A role as it is stored, served and turned into grants.
 type Role struct {
@@ -1123,12 +1183,16 @@ func (v RoomCodePage) LogValue() slog.Value { return logged(v) }
 // RoomFinishedEvent: The room has ended, and all its sessions are closed.
 type RoomFinishedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
 }
+
+// EventType returns the name of the event.
+func (e *RoomFinishedEvent) EventType() string { return e.Type }
 
 // RoomPage: A page of a list.
 type RoomPage struct {
@@ -1141,12 +1205,16 @@ type RoomPage struct {
 // RoomStartedEvent: The first participant has joined.
 type RoomStartedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
 }
+
+// EventType returns the name of the event.
+func (e *RoomStartedEvent) EventType() string { return e.Type }
 
 // RtmpDestination: Where broadcasts go. Each url reads back as `rtmp://host/app/REDACTED`.
 type RtmpDestination struct {
@@ -1417,50 +1485,58 @@ type Track struct {
 // TrackPublishedEvent: A participant has started to publish a track.
 type TrackPublishedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	// The id that the media plane gives to one published track.
+	// The media plane's id of the track.
 	TrackSid string `json:"track_sid"`
-	// The media type of a track.
+	// Audio, video or data.
 	TrackKind TrackKind `json:"track_kind"`
-	// The source of a track.
+	// The device or screen that the track captures.
 	TrackSource TrackSource `json:"track_source"`
-	TrackMuted  bool        `json:"track_muted"`
-	// The name of a role, unique in its template.
+	// Whether the track was muted at the time of the event.
+	TrackMuted bool `json:"track_muted"`
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *TrackPublishedEvent) EventType() string { return e.Type }
 
 // TrackUnpublishedEvent: A track has stopped.
 type TrackUnpublishedEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
+	// The project that owns the room.
 	ProjectID string `json:"project_id"`
-	// The name of a room, which a project uses once.
-	Room       string    `json:"room"`
+	// The name of the room, without the project.
+	Room string `json:"room"`
+	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
-	// clients resolve as steps in a path.
+	// The identity, unique in the room while the participant is connected.
 	ParticipantIdentity string `json:"participant_identity"`
-	// The id that the media plane gives to one join of a participant.
+	// The id of the join.
 	ParticipantSid string `json:"participant_sid"`
-	// The id that the media plane gives to one published track.
+	// The media plane's id of the track.
 	TrackSid string `json:"track_sid"`
-	// The media type of a track.
+	// Audio, video or data.
 	TrackKind TrackKind `json:"track_kind"`
-	// The source of a track.
+	// The device or screen that the track captures.
 	TrackSource TrackSource `json:"track_source"`
-	TrackMuted  bool        `json:"track_muted"`
-	// The name of a role, unique in its template.
+	// Whether the track was muted at the time of the event.
+	TrackMuted bool `json:"track_muted"`
+	// The role at the time of the event; absent if the participant has none.
 	Role string `json:"role,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *TrackUnpublishedEvent) EventType() string { return e.Type }
 
 // UpdateDestination: A new configuration. It replaces the stored one whole, but for credentials that are left out.
 type UpdateDestination struct {
@@ -1608,12 +1684,16 @@ type WebhookEndpointPage struct {
 // WebhookTestEvent: Sent by the console to test an endpoint. It is about no room.
 type WebhookTestEvent struct {
 	Type string `json:"type"`
-	// The id of a project: `prj_` and twelve lower-case hex digits.
-	ProjectID  string    `json:"project_id"`
+	// The instant by the server's clock.
 	OccurredAt time.Time `json:"occurred_at"`
+	// The project that owns the webhook endpoint.
+	ProjectID string `json:"project_id"`
 	// The name of a room, which a project uses once.
 	Room string `json:"room,omitzero"`
 }
+
+// EventType returns the name of the event.
+func (e *WebhookTestEvent) EventType() string { return e.Type }
 
 // ListBroadcastsParams are the parameters of [Client.ListBroadcasts]. One that has no value is not sent.
 type ListBroadcastsParams struct {

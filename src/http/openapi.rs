@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_model::ErrorCode;
+use conclave_model::event::{self, EventDoc};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -187,7 +188,19 @@ fn correct(schema: &mut Value) {
     }
 }
 
-/// The description of everything that is routed.
+/// What a server posts to webhook endpoints when an event happens.
+fn describe_event(event: EventDoc) -> Value {
+    json!({"post": {
+        "operationId": event.name, "tags": ["webhooks"], "summary": event.summary.trim_end_matches('.'), "security": [],
+        "requestBody": {
+            "required": true,
+            "content": {"application/json": {"schema": rendered(&RefOr::T(Schema::Object(event.schema))), "example": event.example}}
+        },
+        "responses": {"2XX": {"description": "Accepted. After any other response, the delivery is sent again"}}
+    }})
+}
+
+/// The description of everything that is routed, and of the events that webhooks report.
 pub fn document(operations: &[Operation]) -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
@@ -204,6 +217,12 @@ pub fn document(operations: &[Operation]) -> Value {
                 .map(|(name, schema)| (name.clone(), rendered(schema))),
         );
     }
+    let mut webhooks: Map<String, Value> = Map::new();
+    for event in event::docs() {
+        let parts = event.schemas.iter();
+        schemas.extend(parts.map(|(name, schema)| (name.clone(), rendered(schema))));
+        webhooks.insert(event.name.to_owned(), describe_event(event));
+    }
     schemas.insert("Error".into(), error_schema());
     json!({
         "openapi": "3.1.0",
@@ -214,6 +233,7 @@ pub fn document(operations: &[Operation]) -> Value {
         "servers": [{"url": "/", "description": "The server that this description comes from"}],
         "tags": TAGS.map(|(name, description)| json!({"name": name, "description": description})),
         "paths": paths,
+        "webhooks": webhooks,
         "components": {
             "schemas": schemas,
             "securitySchemes": {

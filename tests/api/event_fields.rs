@@ -1,5 +1,5 @@
-//! Every event type with its exact set of fields, compared with events that a receiver got. A type without an entry fails. The
-//! bytes of the events are compared with those in `tests/data/events.jsonl`.
+//! Every event type with its exact set of fields, as the description at `/openapi.json` has them, compared with events that a receiver
+//! got. The bytes of the events are compared with those in `tests/data/events.jsonl`. A type that does not happen here fails.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,18 +10,10 @@ use serde_json::{Value, json};
 use crate::console::Browser;
 use crate::snapshot;
 use crate::support::{Received, Receiver, TestApp};
-use crate::tools::fields;
+use crate::tools::{conclave, fields};
 
 /// The bodies of the scenario's events.
 const RECORDED: &str = "tests/data/events.jsonl";
-
-/// What an event of a type carries besides the four fields that every event has.
-struct Shape {
-    event: EventType,
-    always: &'static [&'static str],
-    /// Optional fields, each with its condition.
-    sometimes: &'static [(&'static str, When)],
-}
 
 /// The condition under which an optional field is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,26 +30,20 @@ enum When {
     OneTrack,
 }
 
-const EVERYWHERE: [&str; 4] = ["occurred_at", "project_id", "room", "type"];
-const WHO: &[&str] = &["participant_identity", "participant_sid"];
-const TRACK: &[&str] = &[
-    "participant_identity",
-    "participant_sid",
-    "track_kind",
-    "track_muted",
-    "track_sid",
-    "track_source",
+/// The condition of each optional field.
+const CONDITIONS: [(&str, When); 5] = [
+    ("role", When::RoleHeld),
+    ("previous_role", When::RoleHeldBefore),
+    ("changed_by_identity", When::ByRoomToken),
+    ("changed_by_api_key_prefix", When::ByKey),
+    ("track_sid", When::OneTrack),
 ];
-const RECORDING: &[&str] = &["egress_id", "recording_status"];
-const BROADCAST: &[&str] = &["broadcast_status", "egress_id"];
-const INGRESS: &[&str] = &["ingress_id", "ingress_status", "participant_identity"];
-// A bitrate limit is part of a role.
-const LIMIT: &[&str] = &[
-    "participant_identity",
-    "participant_sid",
-    "publish_kbps",
-    "publish_max_kbps",
-    "role",
+
+/// Conditions that hold for every event of a type: a role change gives a role, and a bitrate limit is part of one.
+const ALWAYS: [(EventType, When); 3] = [
+    (EventType::ParticipantRoleChanged, When::RoleHeld),
+    (EventType::ParticipantPublishLimitExceeded, When::RoleHeld),
+    (EventType::ParticipantPublishLimitCleared, When::RoleHeld),
 ];
 
 /// The fields whose values are made at random.
@@ -70,113 +56,43 @@ const GENERATED: [&str; 6] = [
     "changed_by_api_key_prefix",
 ];
 
-/// The shapes. A new event type needs one.
-const SHAPES: &[Shape] = &[
-    Shape {
-        event: EventType::RoomStarted,
-        always: &[],
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::RoomFinished,
-        always: &[],
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::ParticipantJoined,
-        always: WHO,
-        sometimes: &[("role", When::RoleHeld)],
-    },
-    Shape {
-        event: EventType::ParticipantLeft,
-        always: WHO,
-        sometimes: &[("role", When::RoleHeld)],
-    },
-    Shape {
-        event: EventType::ParticipantConnectionAborted,
-        always: WHO,
-        sometimes: &[("role", When::RoleHeld)],
-    },
-    Shape {
-        event: EventType::ParticipantRoleChanged,
-        always: &["participant_identity", "participant_sid", "role"],
-        sometimes: &[
-            ("previous_role", When::RoleHeldBefore),
-            ("changed_by_identity", When::ByRoomToken),
-            ("changed_by_api_key_prefix", When::ByKey),
-        ],
-    },
-    Shape {
-        event: EventType::ParticipantPublishLimitExceeded,
-        always: LIMIT,
-        sometimes: &[("track_sid", When::OneTrack)],
-    },
-    Shape {
-        event: EventType::ParticipantPublishLimitCleared,
-        always: LIMIT,
-        sometimes: &[("track_sid", When::OneTrack)],
-    },
-    Shape {
-        event: EventType::TrackPublished,
-        always: TRACK,
-        sometimes: &[("role", When::RoleHeld)],
-    },
-    Shape {
-        event: EventType::TrackUnpublished,
-        always: TRACK,
-        sometimes: &[("role", When::RoleHeld)],
-    },
-    Shape {
-        event: EventType::RecordingStarted,
-        always: RECORDING,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::RecordingUpdated,
-        always: RECORDING,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::RecordingEnded,
-        always: RECORDING,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::RecordingFailed,
-        always: RECORDING,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::BroadcastStarted,
-        always: BROADCAST,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::BroadcastUpdated,
-        always: BROADCAST,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::BroadcastEnded,
-        always: BROADCAST,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::BroadcastFailed,
-        always: BROADCAST,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::IngressStarted,
-        always: INGRESS,
-        sometimes: &[],
-    },
-    Shape {
-        event: EventType::IngressEnded,
-        always: INGRESS,
-        sometimes: &[],
-    },
-];
+/// The fields of an event, as the description has them.
+struct Shape {
+    event: EventType,
+    always: Vec<String>,
+    /// Each with its condition.
+    sometimes: Vec<(String, When)>,
+}
+
+impl Shape {
+    fn of(event: EventType, document: &Value) -> Self {
+        let name = event.as_str();
+        let body =
+            &document["webhooks"][name]["post"]["requestBody"]["content"]["application/json"];
+        let required = body["schema"]["required"].as_array().unwrap();
+        let mut shape = Self {
+            event,
+            always: Vec::new(),
+            sometimes: Vec::new(),
+        };
+        for field in fields(&body["schema"]["properties"]) {
+            if required.contains(&field.into()) {
+                shape.always.push(field.to_owned());
+                continue;
+            }
+            let (_, when) = CONDITIONS
+                .into_iter()
+                .find(|(optional, _)| *optional == field)
+                .unwrap_or_else(|| panic!("the condition of {name}.{field} is not in CONDITIONS"));
+            if ALWAYS.contains(&(event, when)) {
+                shape.always.push(field.to_owned());
+            } else {
+                shape.sometimes.push((field.to_owned(), when));
+            }
+        }
+        shape
+    }
+}
 
 /// The events received.
 #[derive(Default)]
@@ -456,9 +372,11 @@ fn the_body_of_every_event_is_byte_for_byte_the_recorded_one() {
 }
 
 #[test]
-fn every_event_has_exactly_the_fields_of_its_shape() {
+fn every_event_has_exactly_the_fields_of_its_description() {
     let scenario = Scenario::whole();
-    for shape in SHAPES {
+    let document = conclave(&TestApp::start(), &["openapi"]);
+    for event_type in EventType::ALL {
+        let shape = Shape::of(*event_type, &document);
         let name = shape.event.as_str();
         let mut seen: BTreeMap<When, (bool, bool)> = BTreeMap::new();
         let received: Vec<_> = scenario
@@ -472,16 +390,11 @@ fn every_event_has_exactly_the_fields_of_its_shape() {
                 .sometimes
                 .iter()
                 .filter(|(_, on)| when.contains(on))
-                .map(|(field, _)| *field);
-            let mut expected: Vec<_> = EVERYWHERE
-                .iter()
-                .chain(shape.always)
-                .copied()
-                .chain(depending)
-                .collect();
+                .map(|(field, _)| field);
+            let mut expected: Vec<_> = shape.always.iter().chain(depending).collect();
             expected.sort_unstable();
             assert_eq!(fields(event), expected, "{name} when {when:?}");
-            for (_, on) in shape.sometimes {
+            for (_, on) in &shape.sometimes {
                 let (with, without) = seen.entry(*on).or_default();
                 *(if when.contains(on) { with } else { without }) = true;
             }
@@ -493,18 +406,4 @@ fn every_event_has_exactly_the_fields_of_its_shape() {
             );
         }
     }
-}
-
-#[test]
-fn every_event_type_has_one_shape() {
-    for event in EventType::ALL {
-        let shapes = SHAPES.iter().filter(|shape| shape.event == *event).count();
-        assert_eq!(
-            shapes,
-            1,
-            "{} needs one shape in tests/api/event_fields.rs",
-            event.as_str()
-        );
-    }
-    assert_eq!(EventType::ALL.len(), 20);
 }

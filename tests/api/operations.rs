@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use conclave_model::ErrorCode;
+use conclave_model::event::{EventType, TestEvent};
 use serde_json::{Value, json};
 
 use crate::contract::{
@@ -361,6 +362,28 @@ fn every_example_fits_its_schema() {
         for body in bodies.into_iter().flatten() {
             fits(&document, &body["schema"], &body["example"], operation.id());
         }
+    }
+    for (name, webhook) in document["webhooks"].as_object().unwrap() {
+        let body = &webhook["post"]["requestBody"]["content"]["application/json"];
+        assert!(body["example"].is_object(), "{name}");
+        fits(&document, &body["schema"], &body["example"], name);
+    }
+}
+
+#[test]
+fn the_webhooks_are_the_events_and_the_test_event() {
+    let document = document();
+    let mut events: Vec<_> = EventType::ALL.iter().map(|event| event.as_str()).collect();
+    events.push(TestEvent::NAME);
+    events.sort_unstable();
+    assert_eq!(fields(&document["webhooks"]), events);
+    let all: BTreeSet<_> = described(&document)
+        .iter()
+        .map(|operation| operation.id().to_owned())
+        .collect();
+    for (name, webhook) in document["webhooks"].as_object().unwrap() {
+        assert_eq!(webhook["post"]["operationId"], *name);
+        assert!(!all.contains(name), "{name} is the id of an operation");
     }
 }
 

@@ -1,17 +1,17 @@
-//! `docs/api.md` and the table of `docs/operations.md`, both generated from the description. The first has a section for
-//! each operation and each type.
+//! `docs/api.md` and the tables of `docs/operations.md` and `docs/webhooks.md`, all generated from the description. The first has
+//! a section for each operation, each event and each type.
 
 use std::fmt::Write as _;
 
+use conclave_model::event::EventType;
 use serde_json::Value;
 
 use crate::contract::{Described, described, rows};
 use crate::snapshot;
 use crate::support::TestApp;
 
-const OVERVIEW_BEGIN: &str =
-    "<!-- operations: written by CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference -->";
-const OVERVIEW_END: &str = "<!-- end of operations -->";
+/// The fields that every event has.
+const OF_EVERY_EVENT: [&str; 4] = ["type", "project_id", "room", "occurred_at"];
 
 const PREFACE: &str = "\
 # The API, call by call
@@ -278,6 +278,15 @@ fn type_section((name, schema): (&String, &Value)) -> String {
     out + &table(&["Field", "Type", "Always", ""], &fields)
 }
 
+fn event_section(event: &Event<'_>) -> String {
+    let mut out = format!("### {}\n\n{}.\n\n", event.name, event.summary());
+    out += &table(
+        &["Field", "Type", "Always", ""],
+        &properties(event.schema()),
+    );
+    out + &format!("```json\n{:#}\n```\n\n", event.content["example"])
+}
+
 fn render(document: &Value) -> String {
     let mut out = PREFACE.to_owned() + text(&document["info"]["description"]) + "\n\n";
     let mut tag = String::new();
@@ -289,6 +298,11 @@ fn render(document: &Value) -> String {
         }
         out += &section(&operation);
     }
+    out += "## Events\n\nWhat a server posts to [webhook endpoints](webhooks.md).\n\n";
+    out += &events(document)
+        .iter()
+        .map(event_section)
+        .collect::<String>();
     out += "## Types\n\nA field that is not *always* there may be left out of a request, and be absent from an answer.\n\n";
     out += &document["components"]["schemas"]
         .as_object()
@@ -335,20 +349,95 @@ fn overview(document: &Value) -> String {
     table(&["Method", "Path", "Called with", "Idempotent", ""], &rows)
 }
 
-#[test]
-fn the_table_of_operations_is_the_description() {
-    let page = snapshot::read("docs/operations.md");
+/// Compares a table of a page, or writes it: the page marks where it begins and ends.
+#[track_caller]
+fn check_table(file: &str, name: &str, table: &str) {
+    let begin = format!(
+        "<!-- {name}: written by CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference -->"
+    );
+    let end = format!("<!-- end of {name} -->");
+    let page = snapshot::read(file);
     let (before, rest) = page
-        .split_once(OVERVIEW_BEGIN)
+        .split_once(&begin)
         .expect("the page marks where the table begins");
     let (_, after) = rest
-        .split_once(OVERVIEW_END)
+        .split_once(&end)
         .expect("the page marks where the table ends");
-    let table = overview(&document());
-    snapshot::check(
-        "docs/operations.md",
-        &format!("{before}{OVERVIEW_BEGIN}\n\n{table}{OVERVIEW_END}{after}"),
-    );
+    snapshot::check(file, &format!("{before}{begin}\n\n{table}{end}{after}"));
+}
+
+#[test]
+fn the_table_of_operations_is_the_description() {
+    check_table("docs/operations.md", "operations", &overview(&document()));
+}
+
+/// An event as the description has it.
+struct Event<'a> {
+    name: &'a str,
+    operation: &'a Value,
+    content: &'a Value,
+}
+
+impl<'a> Event<'a> {
+    fn summary(&self) -> &'a str {
+        text(&self.operation["summary"])
+    }
+
+    fn schema(&self) -> &'a Value {
+        &self.content["schema"]
+    }
+
+    /// The row of the table in `docs/webhooks.md`.
+    fn row(&self) -> Vec<String> {
+        let (first, rest) = self.summary().split_at(1);
+        let required = list(&self.schema()["required"]).iter().map(text);
+        let (required, optional): (Vec<_>, Vec<_>) = self.schema()["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .filter(|field| !OF_EVERY_EVENT.contains(field))
+            .partition(|field| required.clone().any(|name| name == *field));
+        let quoted = |fields: &[&str]| {
+            let quoted: Vec<_> = fields.iter().map(|field| format!("`{field}`")).collect();
+            quoted.join(", ")
+        };
+        vec![
+            format!("`{}`", self.name),
+            first.to_lowercase() + rest,
+            quoted(&required),
+            quoted(&optional),
+        ]
+    }
+}
+
+/// The described events, in the order of their declaration; those that only one endpoint gets come last.
+fn events(document: &Value) -> Vec<Event<'_>> {
+    let described = document["webhooks"].as_object().unwrap().iter();
+    let mut events: Vec<_> = described
+        .map(|(name, webhook)| Event {
+            name,
+            operation: &webhook["post"],
+            content: &webhook["post"]["requestBody"]["content"]["application/json"],
+        })
+        .collect();
+    events.sort_by_key(|event| {
+        let event_type = event.name.parse::<EventType>();
+        event_type.map_or((true, None), |event_type| (false, Some(event_type)))
+    });
+    events
+}
+
+#[test]
+fn the_table_of_events_is_the_description() {
+    let document = document();
+    let rows: Vec<_> = events(&document)
+        .iter()
+        .filter(|event| event.name.parse::<EventType>().is_ok())
+        .map(Event::row)
+        .collect();
+    let head = ["Type", "Sent when", "Further fields", "Optional fields"];
+    check_table("docs/webhooks.md", "events", &table(&head, &rows));
 }
 
 #[test]
@@ -358,7 +447,7 @@ fn every_link_of_the_reference_leads_to_one_of_its_headings() {
         line.trim_start_matches(['#', ' '])
             .to_lowercase()
             .replace(' ', "-")
-            .replace(':', "")
+            .replace([':', '.'], "")
     };
     let mut headings: Vec<_> = reference
         .lines()

@@ -1,9 +1,15 @@
-//! The 20 events that a project reports, each with its exact set of fields.
+//! The events that a project reports by webhooks: one declaration (`events!`) of each with its name, meaning, fields and example.
 //!
-//! An [`Event`] is made by the constructor of its event type, so that a field which belongs to an event type cannot be
-//! forgotten and one which does not cannot slip in.
+//! An event has the four fields of every event, and those of its parts, such as a [`ParticipantRef`]. From the declaration come the
+//! names ([`EventType`]), the bodies of deliveries ([`Event`]), and their description ([`EventDoc`]): the OpenAPI document has it in
+//! its section `webhooks`, from which the types and tables of the SDKs and the tables of the documentation are generated.
+//!
+//! The console's [`TestEvent`] stands beside them. It is about no room, and only one webhook endpoint gets it.
+
+mod doc;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::egress::{EgressKind, EgressStatus};
 use crate::ingress::IngressStatus;
@@ -15,54 +21,165 @@ use crate::{
     TrackSid,
 };
 
-word_enum! {
-    /// The name of an event.
-    EventType {
-        /// The first participant joined.
-        RoomStarted = "room.started",
-        /// The room closed, by emptying past its timeout or by being ended.
-        RoomFinished = "room.finished",
-        /// A participant connected.
-        ParticipantJoined = "participant.joined",
-        /// A participant left cleanly.
-        ParticipantLeft = "participant.left",
-        /// A join failed before completing, or the connection dropped without a clean leave.
-        ParticipantConnectionAborted = "participant.connection_aborted",
-        /// The role of a participant changed.
-        ParticipantRoleChanged = "participant.role_changed",
-        /// The publishing bitrate of a participant stayed above its limit.
-        ParticipantPublishLimitExceeded = "participant.publish_limit_exceeded",
-        /// The publishing bitrate of a participant stayed below its limit again.
-        ParticipantPublishLimitCleared = "participant.publish_limit_cleared",
-        /// A participant started to publish a track.
-        TrackPublished = "track.published",
-        /// A track stopped.
-        TrackUnpublished = "track.unpublished",
-        /// The egress behind a recording began.
-        RecordingStarted = "recording.started",
-        /// A recording moved to another status that is not final.
-        RecordingUpdated = "recording.updated",
-        /// A recording is final.
-        RecordingEnded = "recording.ended",
-        /// A recording failed.
-        RecordingFailed = "recording.failed",
-        /// The egress behind a broadcast began.
-        BroadcastStarted = "broadcast.started",
-        /// A broadcast moved to another status that is not final.
-        BroadcastUpdated = "broadcast.updated",
-        /// A broadcast is final.
-        BroadcastEnded = "broadcast.ended",
-        /// A broadcast failed.
-        BroadcastFailed = "broadcast.failed",
-        /// An encoder connected and began publishing.
-        IngressStarted = "ingress.started",
-        /// An encoder disconnected or stopped publishing.
-        IngressEnded = "ingress.ended",
+use doc::BodySchema;
+pub use doc::EventDoc;
+
+/// Declares the events: the enum of their names, the enum of their bodies, and what describes them.
+///
+/// The comment of an event says when it is sent, and is shown to users. The parts of an event are types with a function `example`,
+/// which takes what stands behind `=`.
+macro_rules! events {
+    ($(
+        $(#[doc = $doc:literal])+
+        $event:ident = $name:literal { $($part:ident: $type:ty $(= $variant:expr)?),* },
+    )+) => {
+        word_enum! {
+            /// The name of an event.
+            EventType { $($(#[doc = $doc])+ $event = $name),+ }
+        }
+
+        /// An event. Its JSON is the body of a webhook delivery.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+        #[serde(tag = "type")]
+        pub enum Event {
+            $(
+                $(#[doc = $doc])+
+                #[serde(rename = $name)]
+                $event {
+                    /// Its project, room and instant.
+                    #[serde(flatten)]
+                    context: EventContext,
+                    $(
+                        #[doc = concat!("Its fields about the ", stringify!($part), ".")]
+                        #[serde(flatten)]
+                        $part: $type,
+                    )*
+                },
+            )+
+        }
+
+        impl Event {
+            /// Returns the name of the event.
+            pub const fn event_type(&self) -> EventType {
+                match self {
+                    $(Self::$event { .. } => EventType::$event,)+
+                }
+            }
+
+            /// Returns the fields that every event has.
+            pub const fn context(&self) -> &EventContext {
+                match self {
+                    $(Self::$event { context, .. })|+ => context,
+                }
+            }
+
+            /// Returns an example of an event; `None` if an id in it is not valid.
+            pub fn example(event_type: EventType, context: EventContext) -> Option<Self> {
+                Some(match event_type {
+                    $(EventType::$event => Self::$event { context, $($part: <$type>::example($($variant)?)?),* },)+
+                })
+            }
+        }
+
+        impl EventType {
+            /// Returns when the event is sent, as a sentence.
+            pub fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$event => concat!($($doc, "\n"),+).trim(),)+
+                }
+            }
+
+            fn body(self) -> BodySchema {
+                let body = BodySchema::new(self.as_str()).with::<EventContext>();
+                match self {
+                    $(Self::$event => body$(.with::<$type>())*,)+
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// The first participant has joined.
+    RoomStarted = "room.started" {},
+    /// The room has ended, and all its sessions are closed.
+    RoomFinished = "room.finished" {},
+    /// A participant has connected.
+    ParticipantJoined = "participant.joined" { participant: ParticipantRef },
+    /// A participant has left cleanly.
+    ParticipantLeft = "participant.left" { participant: ParticipantRef },
+    /// A join failed, or a connection broke without a clean leave.
+    ParticipantConnectionAborted = "participant.connection_aborted" { participant: ParticipantRef },
+    /// A participant has been given another role.
+    ParticipantRoleChanged = "participant.role_changed" {
+        participant: ParticipantRef,
+        change: RoleChangeSummary
+    },
+    /// A participant's bitrate has stayed above its role's limit.
+    ParticipantPublishLimitExceeded = "participant.publish_limit_exceeded" {
+        participant: ParticipantRef,
+        limit: PublishLimit = true
+    },
+    /// The bitrate has stayed below the limit again.
+    ParticipantPublishLimitCleared = "participant.publish_limit_cleared" {
+        participant: ParticipantRef,
+        limit: PublishLimit = false
+    },
+    /// A participant has started to publish a track.
+    TrackPublished = "track.published" {
+        participant: ParticipantRef,
+        track: TrackSummary
+    },
+    /// A track has stopped.
+    TrackUnpublished = "track.unpublished" {
+        participant: ParticipantRef,
+        track: TrackSummary
+    },
+    /// A recording has begun.
+    RecordingStarted = "recording.started" { recording: RecordingSummary = EgressStatus::Starting },
+    /// The status of a recording has changed, and is not final.
+    RecordingUpdated = "recording.updated" { recording: RecordingSummary = EgressStatus::Active },
+    /// A recording is final.
+    RecordingEnded = "recording.ended" { recording: RecordingSummary = EgressStatus::Complete },
+    /// A recording has failed; sent instead of `recording.ended`.
+    RecordingFailed = "recording.failed" { recording: RecordingSummary = EgressStatus::Failed },
+    /// A broadcast has begun.
+    BroadcastStarted = "broadcast.started" { broadcast: BroadcastSummary = EgressStatus::Starting },
+    /// The status of a broadcast has changed, and is not final.
+    BroadcastUpdated = "broadcast.updated" { broadcast: BroadcastSummary = EgressStatus::Active },
+    /// A broadcast is final.
+    BroadcastEnded = "broadcast.ended" { broadcast: BroadcastSummary = EgressStatus::Complete },
+    /// A broadcast has failed; sent instead of `broadcast.ended`.
+    BroadcastFailed = "broadcast.failed" { broadcast: BroadcastSummary = EgressStatus::Failed },
+    /// An encoder has connected and publishes.
+    IngressStarted = "ingress.started" { ingress: IngressSummary = IngressStatus::Publishing },
+    /// An encoder has disconnected or stopped publishing.
+    IngressEnded = "ingress.ended" { ingress: IngressSummary = IngressStatus::Inactive },
+}
+
+/// The fields that every event has: its project, room and instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct EventContext {
+    /// The project that owns the room.
+    pub project_id: ProjectId,
+    /// The name of the room, without the project.
+    pub room: RoomName,
+    /// The instant by the media plane's clock if it reports one, else by the server's.
+    pub occurred_at: Timestamp,
+}
+
+impl EventContext {
+    fn example() -> Option<Self> {
+        Some(Self {
+            project_id: "prj_5f2a9c01be34".parse().ok()?,
+            room: "standup".parse().ok()?,
+            occurred_at: "2026-01-31T12:00:00.000Z".parse().ok()?,
+        })
     }
 }
 
 /// The participant that an event is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ParticipantRef {
     /// The identity, unique in the room while the participant is connected.
     #[serde(rename = "participant_identity")]
@@ -72,7 +189,18 @@ pub struct ParticipantRef {
     pub sid: ParticipantSid,
     /// The role at the time of the event; absent if the participant has none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub role: Option<RoleName>,
+}
+
+impl ParticipantRef {
+    fn example() -> Option<Self> {
+        Some(Self {
+            identity: "alice".parse().ok()?,
+            sid: "PA_7uXkTq2m".parse().ok()?,
+            role: Some("host".parse().ok()?),
+        })
+    }
 }
 
 impl From<&Participant> for ParticipantRef {
@@ -85,19 +213,41 @@ impl From<&Participant> for ParticipantRef {
     }
 }
 
-/// The room and the instant of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventContext {
-    /// The project that owns the room.
-    pub project_id: ProjectId,
-    /// The name of the room, without the project.
-    pub room: RoomName,
-    /// The instant by the media plane's clock if it reports one, else by the server's.
-    pub occurred_at: Timestamp,
+/// The change in an event about a role; the role after it is in [`ParticipantRef::role`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RoleChangeSummary {
+    /// The role before the change; absent if the participant had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub previous_role: Option<RoleName>,
+    /// The participant that made the change; absent unless a room token made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub changed_by_identity: Option<Identity>,
+    /// The prefix of the API key that made the change, or `operator` for the console; absent if a room token made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub changed_by_api_key_prefix: Option<String>,
+}
+
+impl RoleChangeSummary {
+    /// Returns the change from a role by a caller.
+    pub fn new(previous_role: Option<RoleName>, by: &ChangedBy) -> Self {
+        Self {
+            previous_role,
+            changed_by_identity: by.identity().cloned(),
+            changed_by_api_key_prefix: by.api_key_prefix().map(str::to_owned),
+        }
+    }
+
+    fn example() -> Option<Self> {
+        let by = ChangedBy::Identity("bob".parse().ok()?);
+        Some(Self::new(Some("guest".parse().ok()?), &by))
+    }
 }
 
 /// The fields of a track that its events contain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TrackSummary {
     /// The media plane's id of the track.
     #[serde(rename = "track_sid")]
@@ -113,6 +263,17 @@ pub struct TrackSummary {
     pub muted: bool,
 }
 
+impl TrackSummary {
+    fn example() -> Option<Self> {
+        Some(Self {
+            sid: "TR_3cD9xY1kQmZb".parse().ok()?,
+            kind: TrackKind::Video,
+            source: TrackSource::Camera,
+            muted: false,
+        })
+    }
+}
+
 impl From<&Track> for TrackSummary {
     fn from(track: &Track) -> Self {
         Self {
@@ -124,63 +285,92 @@ impl From<&Track> for TrackSummary {
     }
 }
 
-/// An event. Its JSON is the body of a webhook delivery.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Event {
-    /// The type, which decides the fields that are present.
-    #[serde(rename = "type")]
-    pub event_type: EventType,
-    /// The project that owns the room.
-    pub project_id: ProjectId,
-    /// Room name without the project prefix.
-    pub room: RoomName,
-    /// The instant of the event by the clock of its context.
-    pub occurred_at: Timestamp,
-    #[serde(flatten)]
-    fields: Fields,
+/// A publishing bitrate that rose above its limit, or fell below it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PublishLimit {
+    /// Whether the bitrate is above the limit.
+    #[serde(skip)]
+    pub exceeded: bool,
+    /// The published track; absent unless there is exactly one.
+    #[serde(rename = "track_sid", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub track: Option<TrackSid>,
+    /// The measured bitrate, in kilobits a second.
+    #[serde(rename = "publish_kbps")]
+    #[schema(value_type = i32, minimum = 0, maximum = 2_147_483_647)]
+    pub kbps: u32,
+    /// The limit, in kilobits a second.
+    #[serde(rename = "publish_max_kbps")]
+    #[schema(value_type = i32, minimum = 0, maximum = 2_147_483_647)]
+    pub max_kbps: u32,
 }
 
-/// The fields of an event beside those that all have, by what the event is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-enum Fields {
-    Room {},
-    Participant(ParticipantRef),
-    RoleChange {
-        #[serde(flatten)]
-        participant: ParticipantRef,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        previous_role: Option<RoleName>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        changed_by_identity: Option<Identity>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        changed_by_api_key_prefix: Option<String>,
-    },
-    Track {
-        #[serde(flatten)]
-        participant: ParticipantRef,
-        #[serde(flatten)]
-        track: TrackSummary,
-    },
-    PublishLimit {
-        #[serde(flatten)]
-        participant: ParticipantRef,
-        #[serde(flatten)]
-        limit: PublishLimit,
-    },
-    Recording {
-        egress_id: EgressId,
-        recording_status: EgressStatus,
-    },
-    Broadcast {
-        egress_id: EgressId,
-        broadcast_status: EgressStatus,
-    },
-    Ingress {
-        participant_identity: Identity,
-        ingress_id: IngressId,
-        ingress_status: IngressStatus,
-    },
+impl PublishLimit {
+    fn example(exceeded: bool) -> Option<Self> {
+        Some(Self {
+            exceeded,
+            track: Some("TR_3cD9xY1kQmZb".parse().ok()?),
+            kbps: if exceeded { 1800 } else { 900 },
+            max_kbps: 1500,
+        })
+    }
+}
+
+/// The recording that an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RecordingSummary {
+    /// The id of the recording.
+    pub egress_id: EgressId,
+    /// Its status at the time of the event.
+    pub recording_status: EgressStatus,
+}
+
+impl RecordingSummary {
+    fn example(recording_status: EgressStatus) -> Option<Self> {
+        Some(Self {
+            egress_id: "EG_1".parse().ok()?,
+            recording_status,
+        })
+    }
+}
+
+/// The broadcast that an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct BroadcastSummary {
+    /// The id of the broadcast.
+    pub egress_id: EgressId,
+    /// Its status at the time of the event.
+    pub broadcast_status: EgressStatus,
+}
+
+impl BroadcastSummary {
+    fn example(broadcast_status: EgressStatus) -> Option<Self> {
+        Some(Self {
+            egress_id: "EG_1".parse().ok()?,
+            broadcast_status,
+        })
+    }
+}
+
+/// The ingress endpoint that an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct IngressSummary {
+    /// The identity of the participant that its encoder is.
+    pub participant_identity: Identity,
+    /// The id of the ingress endpoint.
+    pub ingress_id: IngressId,
+    /// Its status at the time of the event.
+    pub ingress_status: IngressStatus,
+}
+
+impl IngressSummary {
+    fn example(ingress_status: IngressStatus) -> Option<Self> {
+        Some(Self {
+            participant_identity: "encoder".parse().ok()?,
+            ingress_id: "IN_1".parse().ok()?,
+            ingress_status,
+        })
+    }
 }
 
 /// The caller that changed a role.
@@ -235,51 +425,22 @@ pub enum TrackChange {
 }
 
 impl Event {
-    fn new(event_type: EventType, context: EventContext, fields: Fields) -> Self {
-        let EventContext {
-            project_id,
-            room,
-            occurred_at,
-        } = context;
-        Self {
-            event_type,
-            project_id,
-            room,
-            occurred_at,
-            fields,
-        }
-    }
-
-    /// Makes a `room.started` event.
-    pub fn room_started(context: EventContext) -> Self {
-        Self::new(EventType::RoomStarted, context, Fields::Room {})
-    }
-
-    /// Makes a `room.finished` event.
-    pub fn room_finished(context: EventContext) -> Self {
-        Self::new(EventType::RoomFinished, context, Fields::Room {})
-    }
-
-    /// Makes a `participant.joined` event.
-    pub fn participant_joined(context: EventContext, participant: ParticipantRef) -> Self {
-        Self::new(
-            EventType::ParticipantJoined,
-            context,
-            Fields::Participant(participant),
-        )
-    }
-
     /// `participant.left`, or `participant.connection_aborted` if its connection was lost.
     pub fn participant_gone(
         context: EventContext,
         participant: ParticipantRef,
         departure: Departure,
     ) -> Self {
-        let event_type = match departure {
-            Departure::Left => EventType::ParticipantLeft,
-            Departure::Lost => EventType::ParticipantConnectionAborted,
-        };
-        Self::new(event_type, context, Fields::Participant(participant))
+        match departure {
+            Departure::Left => Self::ParticipantLeft {
+                context,
+                participant,
+            },
+            Departure::Lost => Self::ParticipantConnectionAborted {
+                context,
+                participant,
+            },
+        }
     }
 
     /// `track.published` or `track.unpublished`.
@@ -289,11 +450,18 @@ impl Event {
         track: TrackSummary,
         change: TrackChange,
     ) -> Self {
-        let event_type = match change {
-            TrackChange::Published => EventType::TrackPublished,
-            TrackChange::Unpublished => EventType::TrackUnpublished,
-        };
-        Self::new(event_type, context, Fields::Track { participant, track })
+        match change {
+            TrackChange::Published => Self::TrackPublished {
+                context,
+                participant,
+                track,
+            },
+            TrackChange::Unpublished => Self::TrackUnpublished {
+                context,
+                participant,
+                track,
+            },
+        }
     }
 
     /// `participant.publish_limit_exceeded` or `_cleared`; the track where the excess can be attributed to one.
@@ -302,16 +470,19 @@ impl Event {
         participant: ParticipantRef,
         limit: PublishLimit,
     ) -> Self {
-        let event_type = if limit.exceeded {
-            EventType::ParticipantPublishLimitExceeded
+        if limit.exceeded {
+            Self::ParticipantPublishLimitExceeded {
+                context,
+                participant,
+                limit,
+            }
         } else {
-            EventType::ParticipantPublishLimitCleared
-        };
-        Self::new(
-            event_type,
-            context,
-            Fields::PublishLimit { participant, limit },
-        )
+            Self::ParticipantPublishLimitCleared {
+                context,
+                participant,
+                limit,
+            }
+        }
     }
 
     /// `participant.role_changed`; `participant` contains the new role.
@@ -321,26 +492,33 @@ impl Event {
         previous_role: Option<RoleName>,
         by: &ChangedBy,
     ) -> Self {
-        let fields = Fields::RoleChange {
+        let change = RoleChangeSummary::new(previous_role, by);
+        Self::ParticipantRoleChanged {
+            context,
             participant,
-            previous_role,
-            changed_by_identity: by.identity().cloned(),
-            changed_by_api_key_prefix: by.api_key_prefix().map(str::to_owned),
-        };
-        Self::new(EventType::ParticipantRoleChanged, context, fields)
+            change,
+        }
     }
 
     /// `recording.started` or `broadcast.started`.
     pub fn egress_started(context: EventContext, kind: EgressKind, egress_id: EgressId) -> Self {
-        let event_type = match kind {
-            EgressKind::Recording => EventType::RecordingStarted,
-            EgressKind::Broadcast => EventType::BroadcastStarted,
-        };
-        Self::new(
-            event_type,
-            context,
-            Fields::of_egress(kind, egress_id, EgressStatus::Starting),
-        )
+        let status = EgressStatus::Starting;
+        match kind {
+            EgressKind::Recording => {
+                let recording = RecordingSummary {
+                    egress_id,
+                    recording_status: status,
+                };
+                Self::RecordingStarted { context, recording }
+            }
+            EgressKind::Broadcast => {
+                let broadcast = BroadcastSummary {
+                    egress_id,
+                    broadcast_status: status,
+                };
+                Self::BroadcastStarted { context, broadcast }
+            }
+        }
     }
 
     /// The event of a change of status: `*.failed` for a failure, `*.ended` for the other final ones, else
@@ -351,75 +529,92 @@ impl Event {
         egress_id: EgressId,
         status: EgressStatus,
     ) -> Self {
-        use EventType as E;
-        let [updated, ended, failed] = match kind {
-            EgressKind::Recording => [E::RecordingUpdated, E::RecordingEnded, E::RecordingFailed],
-            EgressKind::Broadcast => [E::BroadcastUpdated, E::BroadcastEnded, E::BroadcastFailed],
-        };
-        let event_type = match status {
-            EgressStatus::Failed => failed,
-            status if status.is_final() => ended,
-            _ => updated,
-        };
-        Self::new(
-            event_type,
-            context,
-            Fields::of_egress(kind, egress_id, status),
-        )
+        match kind {
+            EgressKind::Recording => {
+                let recording = RecordingSummary {
+                    egress_id,
+                    recording_status: status,
+                };
+                match status {
+                    EgressStatus::Failed => Self::RecordingFailed { context, recording },
+                    status if status.is_final() => Self::RecordingEnded { context, recording },
+                    _ => Self::RecordingUpdated { context, recording },
+                }
+            }
+            EgressKind::Broadcast => {
+                let broadcast = BroadcastSummary {
+                    egress_id,
+                    broadcast_status: status,
+                };
+                match status {
+                    EgressStatus::Failed => Self::BroadcastFailed { context, broadcast },
+                    status if status.is_final() => Self::BroadcastEnded { context, broadcast },
+                    _ => Self::BroadcastUpdated { context, broadcast },
+                }
+            }
+        }
     }
 
     /// `ingress.started` when an encoder begins to publish, `ingress.ended` when it stops.
     pub fn ingress(
         context: EventContext,
         ingress_id: IngressId,
-        identity: Identity,
-        status: IngressStatus,
+        participant_identity: Identity,
+        ingress_status: IngressStatus,
     ) -> Self {
-        let publishing = status == IngressStatus::Publishing;
-        let event_type = if publishing {
-            EventType::IngressStarted
-        } else {
-            EventType::IngressEnded
-        };
-        let fields = Fields::Ingress {
-            participant_identity: identity,
+        let ingress = IngressSummary {
+            participant_identity,
             ingress_id,
-            ingress_status: status,
+            ingress_status,
         };
-        Self::new(event_type, context, fields)
-    }
-}
-
-impl Fields {
-    const fn of_egress(kind: EgressKind, egress_id: EgressId, status: EgressStatus) -> Self {
-        match kind {
-            EgressKind::Recording => Self::Recording {
-                egress_id,
-                recording_status: status,
-            },
-            EgressKind::Broadcast => Self::Broadcast {
-                egress_id,
-                broadcast_status: status,
-            },
+        if ingress_status == IngressStatus::Publishing {
+            Self::IngressStarted { context, ingress }
+        } else {
+            Self::IngressEnded { context, ingress }
         }
     }
 }
 
-/// A publishing bitrate that rose above its limit, or fell below it again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PublishLimit {
-    /// Whether the bitrate is above the limit.
-    #[serde(skip)]
-    pub exceeded: bool,
-    /// The published track, if there is exactly one.
-    #[serde(rename = "track_sid", skip_serializing_if = "Option::is_none")]
-    pub track: Option<TrackSid>,
-    /// The measured bitrate, in kilobits a second.
-    #[serde(rename = "publish_kbps")]
-    pub kbps: u32,
-    /// The limit, in kilobits a second.
-    #[serde(rename = "publish_max_kbps")]
-    pub max_kbps: u32,
+/// Sent by the console to test an endpoint. It is about no room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TestEvent {
+    // The order of the fields is that of the bodies that receivers have always got.
+    /// The instant by the server's clock.
+    pub occurred_at: Timestamp,
+    /// The project that owns the webhook endpoint.
+    pub project_id: ProjectId,
+    #[serde(rename = "type")]
+    #[schema(ignore)]
+    name: &'static str,
+}
+
+impl TestEvent {
+    /// The name of the event.
+    pub const NAME: &str = "webhook.test";
+    /// When it is sent, as a sentence.
+    const SUMMARY: &str = "Sent by the console to test an endpoint. It is about no room.";
+
+    /// Returns the test event of a project.
+    pub const fn new(project_id: ProjectId, occurred_at: Timestamp) -> Self {
+        Self {
+            occurred_at,
+            project_id,
+            name: Self::NAME,
+        }
+    }
+}
+
+/// Returns the descriptions of all events in the order of their declaration, the test event last.
+pub fn docs() -> Vec<EventDoc> {
+    let event = |event_type: &EventType| {
+        let example = EventContext::example().and_then(|at| Event::example(*event_type, at));
+        let (name, summary) = (event_type.as_str(), event_type.summary());
+        event_type.body().doc(name, summary, example)
+    };
+    let example = EventContext::example().map(|at| TestEvent::new(at.project_id, at.occurred_at));
+    let test = BodySchema::new(TestEvent::NAME).with::<TestEvent>();
+    let test = test.doc(TestEvent::NAME, TestEvent::SUMMARY, example);
+    EventType::ALL.iter().map(event).chain([test]).collect()
 }
 
 #[cfg(test)]

@@ -17,10 +17,17 @@ fn participant(role: Option<&str>) -> ParticipantRef {
     }
 }
 
+fn joined(role: Option<&str>) -> Event {
+    Event::ParticipantJoined {
+        context: context(),
+        participant: participant(role),
+    }
+}
+
 #[test]
 fn a_room_event_has_the_four_fields_that_are_always_there_and_no_other() {
     assert_eq!(
-        serde_json::to_value(Event::room_started(context())).unwrap(),
+        serde_json::to_value(Event::RoomStarted { context: context() }).unwrap(),
         json!({"type": "room.started", "project_id": "prj_0123456789ab", "room": "standup",
                "occurred_at": "1970-01-01T00:00:00.000Z"})
     );
@@ -28,8 +35,7 @@ fn a_room_event_has_the_four_fields_that_are_always_there_and_no_other() {
 
 #[test]
 fn a_role_is_absent_where_none_is_held() {
-    let event =
-        serde_json::to_value(Event::participant_joined(context(), participant(None))).unwrap();
+    let event = serde_json::to_value(joined(None)).unwrap();
     assert!(event.get("role").is_none());
     let event = serde_json::to_value(Event::participant_gone(
         context(),
@@ -184,4 +190,42 @@ fn an_event_of_an_ingress_names_its_participant_and_its_status() {
             expected
         );
     }
+}
+
+#[test]
+fn every_event_has_a_description_with_an_example_of_it() {
+    let docs = docs();
+    let names: Vec<_> = docs.iter().map(|doc| doc.name).collect();
+    let mut expected: Vec<_> = EventType::ALL.iter().map(|event| event.as_str()).collect();
+    expected.push(TestEvent::NAME);
+    assert_eq!(names, expected);
+    for doc in docs {
+        assert!(doc.summary.ends_with('.'), "{}", doc.summary);
+        assert_eq!(doc.example["type"], doc.name);
+        assert_eq!(doc.schema.required[0], "type", "{}", doc.name);
+        let names: Vec<_> = doc.schema.properties.keys().collect();
+        for required in &doc.schema.required {
+            assert!(names.contains(&required), "{}: {required}", doc.name);
+        }
+    }
+}
+
+#[test]
+fn an_event_tells_its_type_and_its_context() {
+    for event_type in EventType::ALL {
+        let event = Event::example(*event_type, context()).unwrap();
+        assert_eq!(
+            (event.event_type(), event.context()),
+            (*event_type, &context())
+        );
+    }
+}
+
+#[test]
+fn the_test_event_is_about_no_room() {
+    let event = TestEvent::new(context().project_id, context().occurred_at);
+    assert_eq!(
+        serde_json::to_string(&event).unwrap(),
+        r#"{"occurred_at":"1970-01-01T00:00:00.000Z","project_id":"prj_0123456789ab","type":"webhook.test"}"#
+    );
 }

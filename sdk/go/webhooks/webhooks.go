@@ -114,54 +114,6 @@ func Parse(body []byte) (conclave.Event, error) {
 	return event, nil
 }
 
-func newEvent(name string) conclave.Event {
-	switch name {
-	case "room.started":
-		return &conclave.RoomStartedEvent{}
-	case "room.finished":
-		return &conclave.RoomFinishedEvent{}
-	case "participant.joined":
-		return &conclave.ParticipantJoinedEvent{}
-	case "participant.left":
-		return &conclave.ParticipantLeftEvent{}
-	case "participant.connection_aborted":
-		return &conclave.ParticipantConnectionAbortedEvent{}
-	case "participant.role_changed":
-		return &conclave.ParticipantRoleChangedEvent{}
-	case "participant.publish_limit_exceeded":
-		return &conclave.ParticipantPublishLimitExceededEvent{}
-	case "participant.publish_limit_cleared":
-		return &conclave.ParticipantPublishLimitClearedEvent{}
-	case "track.published":
-		return &conclave.TrackPublishedEvent{}
-	case "track.unpublished":
-		return &conclave.TrackUnpublishedEvent{}
-	case "recording.started":
-		return &conclave.RecordingStartedEvent{}
-	case "recording.updated":
-		return &conclave.RecordingUpdatedEvent{}
-	case "recording.ended":
-		return &conclave.RecordingEndedEvent{}
-	case "recording.failed":
-		return &conclave.RecordingFailedEvent{}
-	case "broadcast.started":
-		return &conclave.BroadcastStartedEvent{}
-	case "broadcast.updated":
-		return &conclave.BroadcastUpdatedEvent{}
-	case "broadcast.ended":
-		return &conclave.BroadcastEndedEvent{}
-	case "broadcast.failed":
-		return &conclave.BroadcastFailedEvent{}
-	case "ingress.started":
-		return &conclave.IngressStartedEvent{}
-	case "ingress.ended":
-		return &conclave.IngressEndedEvent{}
-	case "webhook.test":
-		return &conclave.WebhookTestEvent{}
-	}
-	return nil
-}
-
 func has(header http.Header, name string) bool { return len(header.Values(name)) > 0 }
 
 func isStandardSignature(given string, header http.Header, body []byte, secret string) bool {

@@ -1,33 +1,10 @@
 // Verifies deliveries of webhooks, and receives them in applications of Fetch, Node and Express. With WebCrypto, which all runtimes have.
+import { EVENTS } from "./generated/events.gen.js";
 import type { WebhookEvent } from "./generated/types.gen.js";
 
 /** Seconds that a delivery may be old, or ahead of this machine's clock. */
 export const TOLERANCE = 300;
 const LARGEST_BODY = 1024 * 1024;
-
-const EVENTS: Record<WebhookEvent["type"], true> = {
-  "room.started": true,
-  "room.finished": true,
-  "participant.joined": true,
-  "participant.left": true,
-  "participant.connection_aborted": true,
-  "participant.role_changed": true,
-  "participant.publish_limit_exceeded": true,
-  "participant.publish_limit_cleared": true,
-  "track.published": true,
-  "track.unpublished": true,
-  "recording.started": true,
-  "recording.updated": true,
-  "recording.ended": true,
-  "recording.failed": true,
-  "broadcast.started": true,
-  "broadcast.updated": true,
-  "broadcast.ended": true,
-  "broadcast.failed": true,
-  "ingress.started": true,
-  "ingress.ended": true,
-  "webhook.test": true,
-};
 
 /** Why a delivery is refused. `unknown_event` is signed, and from a server that is newer than this package. */
 export type WebhookRefusal = "unsigned" | "wrong_signature" | "outside_tolerance" | "malformed" | "unknown_event";
@@ -109,9 +86,9 @@ export function parse(body: Uint8Array | string): WebhookEvent {
   return event;
 }
 
-/** Tells whether an event has the fields that all have; the test event is about no room. */
+/** Tells whether an event has the fields of every event; `room` only if it is about a room. */
 function hasContext({ type, project_id, room, occurred_at }: WebhookEvent): boolean {
-  const context = [project_id, occurred_at, ...(type === "webhook.test" ? [] : [room])];
+  const context = [project_id, occurred_at, ...(EVENTS[type] ? [room] : [])];
   return context.every((field) => typeof field === "string");
 }
 

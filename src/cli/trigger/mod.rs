@@ -3,14 +3,13 @@
 //! The room is a new one, and ends afterwards. It is created by the API with an API key: that of `CONCLAVE_KEY`, or one that the
 //! command creates in the data directory and revokes at its end.
 
-mod example;
 mod room;
 
 use std::path::Path;
 
 use clap::Args;
-use conclave_model::event::EventType;
-use conclave_model::{DeliveryId, ProjectId, Secret};
+use conclave_model::event::{Event, EventContext, EventType};
+use conclave_model::{Clock, DeliveryId, ProjectId, Secret};
 use conclave_outbound::webhook::generate_secret;
 use serde_json::value::RawValue;
 
@@ -63,13 +62,12 @@ fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), Cl
     if args.secret.is_none() {
         eprintln!("conclave: signed with {}", secret.reveal());
     }
-    let event =
-        example::example(args.event).ok_or_else(|| CliError::failed("the example is not valid"))?;
+    let event = example(args.event).ok_or_else(|| CliError::failed("the example is not valid"))?;
     let payload = serde_json::to_string(&event)?;
     let forwarder = Forwarder::new(
         "--sample",
         url,
-        &event.project_id,
+        &event.context().project_id,
         secret,
         config.webhooks.timeout,
     )?;
@@ -83,6 +81,16 @@ fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), Cl
     }
     eprintln!("conclave: accepted with {}", shown(&outcome));
     Ok(())
+}
+
+/// Returns an example of an event that happens now. Its project and its room say that it is one.
+fn example(event: EventType) -> Option<Event> {
+    let context = EventContext {
+        project_id: "prj_000000000000".parse().ok()?,
+        room: "example".parse().ok()?,
+        occurred_at: Clock::system().now(),
+    };
+    Event::example(event, context)
 }
 
 fn make_happen(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), CliError> {
@@ -153,4 +161,21 @@ fn in_new_room(
     ended?;
     // The server has sent it.
     print_json_text(serde_json::from_str::<&RawValue>(&payload)?.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_an_example_of_each_event() {
+        for event in EventType::ALL {
+            let example = serde_json::to_value(example(*event).unwrap()).unwrap();
+            assert_eq!(example["type"], event.as_str());
+            assert_eq!(
+                (&example["room"], &example["project_id"]),
+                (&"example".into(), &"prj_000000000000".into())
+            );
+        }
+    }
 }

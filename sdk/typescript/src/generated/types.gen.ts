@@ -128,30 +128,30 @@ export interface Broadcast {
 /** A broadcast is final. */
 export interface BroadcastEndedEvent {
   type: "broadcast.ended";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the broadcast. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   broadcast_status: EgressStatus;
 }
 
 /** A broadcast has failed; sent instead of `broadcast.ended`. */
 export interface BroadcastFailedEvent {
   type: "broadcast.failed";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the broadcast. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   broadcast_status: EgressStatus;
 }
 
@@ -166,30 +166,30 @@ export interface BroadcastPage {
 /** A broadcast has begun. */
 export interface BroadcastStartedEvent {
   type: "broadcast.started";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the broadcast. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   broadcast_status: EgressStatus;
 }
 
 /** The status of a broadcast has changed, and is not final. */
 export interface BroadcastUpdatedEvent {
   type: "broadcast.updated";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the broadcast. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   broadcast_status: EgressStatus;
 }
 
@@ -441,21 +441,18 @@ export interface IngressCreated {
 /** An encoder has disconnected or stopped publishing. */
 export interface IngressEndedEvent {
   type: "ingress.ended";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one ingress endpoint. */
-  ingress_id: string;
-  /** The status of an ingress endpoint. */
-  ingress_status: IngressStatus;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity of the participant that its encoder is. */
   participant_identity: string;
+  /** The id of the ingress endpoint. */
+  ingress_id: string;
+  /** Its status at the time of the event. */
+  ingress_status: IngressStatus;
 }
 
 /** The protocol by which an encoder publishes. */
@@ -475,21 +472,18 @@ export interface IngressPage {
 /** An encoder has connected and publishes. */
 export interface IngressStartedEvent {
   type: "ingress.started";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one ingress endpoint. */
-  ingress_id: string;
-  /** The status of an ingress endpoint. */
-  ingress_status: IngressStatus;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity of the participant that its encoder is. */
   participant_identity: string;
+  /** The id of the ingress endpoint. */
+  ingress_id: string;
+  /** Its status at the time of the event. */
+  ingress_status: IngressStatus;
 }
 
 /** The status of an ingress endpoint. */
@@ -603,40 +597,34 @@ export interface Participant {
 /** A join failed, or a connection broke without a clean leave. */
 export interface ParticipantConnectionAbortedEvent {
   type: "participant.connection_aborted";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
+  /** The role at the time of the event; absent if the participant has none. */
   role?: string;
 }
 
 /** A participant has connected. */
 export interface ParticipantJoinedEvent {
   type: "participant.joined";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
+  /** The role at the time of the event; absent if the participant has none. */
   role?: string;
 }
 
@@ -652,20 +640,17 @@ export type ParticipantKind =
 /** A participant has left cleanly. */
 export interface ParticipantLeftEvent {
   type: "participant.left";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
+  /** The role at the time of the event; absent if the participant has none. */
   role?: string;
 }
 
@@ -680,77 +665,70 @@ export interface ParticipantPage {
 /** The bitrate has stayed below the limit again. */
 export interface ParticipantPublishLimitClearedEvent {
   type: "participant.publish_limit_cleared";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
-  role?: string;
+  /** The measured bitrate, in kilobits a second. */
   publish_kbps: number;
+  /** The limit, in kilobits a second. */
   publish_max_kbps: number;
-  /** The id that the media plane gives to one published track. */
+  /** The role at the time of the event; absent if the participant has none. */
+  role?: string;
+  /** The published track; absent unless there is exactly one. */
   track_sid?: string;
 }
 
 /** A participant's bitrate has stayed above its role's limit. */
 export interface ParticipantPublishLimitExceededEvent {
   type: "participant.publish_limit_exceeded";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
-  role?: string;
+  /** The measured bitrate, in kilobits a second. */
   publish_kbps: number;
+  /** The limit, in kilobits a second. */
   publish_max_kbps: number;
-  /** The id that the media plane gives to one published track. */
+  /** The role at the time of the event; absent if the participant has none. */
+  role?: string;
+  /** The published track; absent unless there is exactly one. */
   track_sid?: string;
 }
 
 /** A participant has been given another role. */
 export interface ParticipantRoleChangedEvent {
   type: "participant.role_changed";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
-  role?: string;
-  /** The name of a role, unique in its template. */
-  previous_role?: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
-  changed_by_identity?: string;
+  /** The prefix of the API key that made the change, or `operator` for the console; absent if a room token made it. */
   changed_by_api_key_prefix?: string;
+  /** The participant that made the change; absent unless a room token made it. */
+  changed_by_identity?: string;
+  /** The role before the change; absent if the participant had none. */
+  previous_role?: string;
+  /** The role at the time of the event; absent if the participant has none. */
+  role?: string;
 }
 
 /** The state of a join. */
@@ -891,30 +869,30 @@ export type RecordingDestinationConfig =
 /** A recording is final. */
 export interface RecordingEndedEvent {
   type: "recording.ended";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the recording. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   recording_status: EgressStatus;
 }
 
 /** A recording has failed; sent instead of `recording.ended`. */
 export interface RecordingFailedEvent {
   type: "recording.failed";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the recording. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   recording_status: EgressStatus;
 }
 
@@ -929,15 +907,15 @@ export interface RecordingPage {
 /** A recording has begun. */
 export interface RecordingStartedEvent {
   type: "recording.started";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the recording. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   recording_status: EgressStatus;
 }
 
@@ -951,15 +929,15 @@ export type RecordingType =
 /** The status of a recording has changed, and is not final. */
 export interface RecordingUpdatedEvent {
   type: "recording.updated";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The id that the media plane gives to one recording or broadcast. */
+  /** The id of the recording. */
   egress_id: string;
-  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  /** Its status at the time of the event. */
   recording_status: EgressStatus;
 }
 
@@ -1210,11 +1188,11 @@ export interface RoomCodePage {
 /** The room has ended, and all its sessions are closed. */
 export interface RoomFinishedEvent {
   type: "room.finished";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
 }
 
@@ -1229,11 +1207,11 @@ export interface RoomPage {
 /** The first participant has joined. */
 export interface RoomStartedEvent {
   type: "room.started";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
 }
 
@@ -1542,28 +1520,26 @@ export type TrackKind =
 /** A participant has started to publish a track. */
 export interface TrackPublishedEvent {
   type: "track.published";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
-  role?: string;
-  /** The id that the media plane gives to one published track. */
+  /** The media plane's id of the track. */
   track_sid: string;
-  /** The media type of a track. */
+  /** Audio, video or data. */
   track_kind: TrackKind;
-  /** The source of a track. */
+  /** The device or screen that the track captures. */
   track_source: TrackSource;
+  /** Whether the track was muted at the time of the event. */
   track_muted: boolean;
+  /** The role at the time of the event; absent if the participant has none. */
+  role?: string;
 }
 
 /** The source of a track. */
@@ -1578,28 +1554,26 @@ export type TrackSource =
 /** A track has stopped. */
 export interface TrackUnpublishedEvent {
   type: "track.unpublished";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The project that owns the room. */
   project_id: string;
-  /** The name of a room, which a project uses once. */
+  /** The name of the room, without the project. */
   room: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /**
-   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
-   * as steps in a path.
-   */
+  /** The identity, unique in the room while the participant is connected. */
   participant_identity: string;
-  /** The id that the media plane gives to one join of a participant. */
+  /** The id of the join. */
   participant_sid: string;
-  /** The name of a role, unique in its template. */
-  role?: string;
-  /** The id that the media plane gives to one published track. */
+  /** The media plane's id of the track. */
   track_sid: string;
-  /** The media type of a track. */
+  /** Audio, video or data. */
   track_kind: TrackKind;
-  /** The source of a track. */
+  /** The device or screen that the track captures. */
   track_source: TrackSource;
+  /** Whether the track was muted at the time of the event. */
   track_muted: boolean;
+  /** The role at the time of the event; absent if the participant has none. */
+  role?: string;
 }
 
 /** A new configuration. It replaces the stored one whole, but for credentials that are left out. */
@@ -1795,12 +1769,12 @@ export type WebhookEventType =
 /** Sent by the console to test an endpoint. It is about no room. */
 export interface WebhookTestEvent {
   type: "webhook.test";
-  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  /** The instant by the server's clock. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  occurred_at: string;
+  /** The project that owns the webhook endpoint. */
   project_id: string;
   /** The name of a room, which a project uses once. */
   room?: string;
-  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
-  occurred_at: string;
 }
 
 /** The query of `getUsage`. */

@@ -246,16 +246,15 @@ class BroadcastEndedEvent(Model):
 
     type: Literal["broadcast.ended"] = "broadcast.ended"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the broadcast."""
     broadcast_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -264,16 +263,15 @@ class BroadcastFailedEvent(Model):
 
     type: Literal["broadcast.failed"] = "broadcast.failed"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the broadcast."""
     broadcast_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -292,16 +290,15 @@ class BroadcastStartedEvent(Model):
 
     type: Literal["broadcast.started"] = "broadcast.started"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the broadcast."""
     broadcast_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -310,16 +307,15 @@ class BroadcastUpdatedEvent(Model):
 
     type: Literal["broadcast.updated"] = "broadcast.updated"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the broadcast."""
     broadcast_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -442,18 +438,17 @@ class IngressEndedEvent(Model):
 
     type: Literal["ingress.ended"] = "ingress.ended"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
-    ingress_id: str
-    """The id that the media plane gives to one ingress endpoint."""
-    ingress_status: IngressStatus
-    """The status of an ingress endpoint."""
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity of the participant that its encoder is."""
+    ingress_id: str
+    """The id of the ingress endpoint."""
+    ingress_status: IngressStatus
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -472,18 +467,17 @@ class IngressStartedEvent(Model):
 
     type: Literal["ingress.started"] = "ingress.started"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
-    ingress_id: str
-    """The id that the media plane gives to one ingress endpoint."""
-    ingress_status: IngressStatus
-    """The status of an ingress endpoint."""
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity of the participant that its encoder is."""
+    ingress_id: str
+    """The id of the ingress endpoint."""
+    ingress_status: IngressStatus
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -528,18 +522,17 @@ class ParticipantConnectionAbortedEvent(Model):
 
     type: Literal["participant.connection_aborted"] = "participant.connection_aborted"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -548,18 +541,17 @@ class ParticipantJoinedEvent(Model):
 
     type: Literal["participant.joined"] = "participant.joined"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -568,18 +560,17 @@ class ParticipantLeftEvent(Model):
 
     type: Literal["participant.left"] = "participant.left"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -598,22 +589,23 @@ class ParticipantPublishLimitClearedEvent(Model):
 
     type: Literal["participant.publish_limit_cleared"] = "participant.publish_limit_cleared"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     publish_kbps: int
+    """The measured bitrate, in kilobits a second."""
     publish_max_kbps: int
+    """The limit, in kilobits a second."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
     track_sid: str | None = None
-    """The id that the media plane gives to one published track."""
+    """The published track; absent unless there is exactly one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -622,22 +614,23 @@ class ParticipantPublishLimitExceededEvent(Model):
 
     type: Literal["participant.publish_limit_exceeded"] = "participant.publish_limit_exceeded"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     publish_kbps: int
+    """The measured bitrate, in kilobits a second."""
     publish_max_kbps: int
+    """The limit, in kilobits a second."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
     track_sid: str | None = None
-    """The id that the media plane gives to one published track."""
+    """The published track; absent unless there is exactly one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -646,25 +639,25 @@ class ParticipantRoleChangedEvent(Model):
 
     type: Literal["participant.role_changed"] = "participant.role_changed"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
-    role: str | None = None
-    """The name of a role, unique in its template."""
-    previous_role: str | None = None
-    """The name of a role, unique in its template."""
-    changed_by_identity: str | None = None
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The id of the join."""
     changed_by_api_key_prefix: str | None = None
+    """The prefix of the API key that made the change, or `operator` for the console; absent if a room
+    token made it.
+    """
+    changed_by_identity: str | None = None
+    """The participant that made the change; absent unless a room token made it."""
+    previous_role: str | None = None
+    """The role before the change; absent if the participant had none."""
+    role: str | None = None
+    """The role at the time of the event; absent if the participant has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -754,16 +747,15 @@ class RecordingEndedEvent(Model):
 
     type: Literal["recording.ended"] = "recording.ended"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the recording."""
     recording_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -772,16 +764,15 @@ class RecordingFailedEvent(Model):
 
     type: Literal["recording.failed"] = "recording.failed"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the recording."""
     recording_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -806,16 +797,15 @@ class RecordingStartedEvent(Model):
 
     type: Literal["recording.started"] = "recording.started"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the recording."""
     recording_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -824,16 +814,15 @@ class RecordingUpdatedEvent(Model):
 
     type: Literal["recording.updated"] = "recording.updated"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     egress_id: str
-    """The id that the media plane gives to one recording or broadcast."""
+    """The id of the recording."""
     recording_status: EgressStatus
-    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
-    four.
-    """
+    """Its status at the time of the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1037,10 +1026,11 @@ class RoomFinishedEvent(Model):
 
     type: Literal["room.finished"] = "room.finished"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1059,10 +1049,11 @@ class RoomStartedEvent(Model):
 
     type: Literal["room.started"] = "room.started"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1275,25 +1266,25 @@ class TrackPublishedEvent(Model):
 
     type: Literal["track.published"] = "track.published"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     track_sid: str
-    """The id that the media plane gives to one published track."""
+    """The media plane's id of the track."""
     track_kind: TrackKind
-    """The media type of a track."""
+    """Audio, video or data."""
     track_source: TrackSource
-    """The source of a track."""
+    """The device or screen that the track captures."""
     track_muted: bool
+    """Whether the track was muted at the time of the event."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1302,25 +1293,25 @@ class TrackUnpublishedEvent(Model):
 
     type: Literal["track.unpublished"] = "track.unpublished"
     project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    """The project that owns the room."""
     room: str
-    """The name of a room, which a project uses once."""
+    """The name of the room, without the project."""
     occurred_at: datetime.datetime
+    """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
-    `..`, which HTTP clients resolve as steps in a path.
-    """
+    """The identity, unique in the room while the participant is connected."""
     participant_sid: str
-    """The id that the media plane gives to one join of a participant."""
+    """The id of the join."""
     track_sid: str
-    """The id that the media plane gives to one published track."""
+    """The media plane's id of the track."""
     track_kind: TrackKind
-    """The media type of a track."""
+    """Audio, video or data."""
     track_source: TrackSource
-    """The source of a track."""
+    """The device or screen that the track captures."""
     track_muted: bool
+    """Whether the track was muted at the time of the event."""
     role: str | None = None
-    """The name of a role, unique in its template."""
+    """The role at the time of the event; absent if the participant has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1436,9 +1427,10 @@ class WebhookTestEvent(Model):
     """Sent by the console to test an endpoint. It is about no room."""
 
     type: Literal["webhook.test"] = "webhook.test"
-    project_id: str
-    """The id of a project: `prj_` and twelve lower-case hex digits."""
     occurred_at: datetime.datetime
+    """The instant by the server's clock."""
+    project_id: str
+    """The project that owns the webhook endpoint."""
     room: str | None = None
     """The name of a room, which a project uses once."""
 

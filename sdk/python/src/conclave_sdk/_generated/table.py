@@ -168,9 +168,9 @@ OBJECTS: dict[str, dict[str, str]] = {
         "project_id": "string",
         "room": "string",
         "occurred_at": "timestamp",
+        "participant_identity": "string",
         "ingress_id": "string",
         "ingress_status": "string",
-        "participant_identity": "string",
     },
     "IngressPage": {"ingresses": "Ingress[]", "limit": "integer", "offset": "integer", "has_more": "boolean"},
     "IngressStartedEvent": {
@@ -178,9 +178,9 @@ OBJECTS: dict[str, dict[str, str]] = {
         "project_id": "string",
         "room": "string",
         "occurred_at": "timestamp",
+        "participant_identity": "string",
         "ingress_id": "string",
         "ingress_status": "string",
-        "participant_identity": "string",
     },
     "MutedTrack": {"track": "Track"},
     "Participant": {
@@ -259,10 +259,10 @@ OBJECTS: dict[str, dict[str, str]] = {
         "occurred_at": "timestamp",
         "participant_identity": "string",
         "participant_sid": "string",
-        "role?": "string",
-        "previous_role?": "string",
-        "changed_by_identity?": "string",
         "changed_by_api_key_prefix?": "string",
+        "changed_by_identity?": "string",
+        "previous_role?": "string",
+        "role?": "string",
     },
     "PlanFeatures": {"recording?": "boolean", "streaming?": "boolean"},
     "PlanLimits": {
@@ -574,8 +574,8 @@ OBJECTS: dict[str, dict[str, str]] = {
     },
     "WebhookTestEvent": {
         "type": '="webhook.test"',
-        "project_id": "string",
         "occurred_at": "timestamp",
+        "project_id": "string",
         "room?": "string",
     },
 }
