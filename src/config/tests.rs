@@ -610,3 +610,80 @@ fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     assert_eq!(shown("limits.burst"), ("40".into(), None));
     assert!(!format!("{report:?}").contains("hush"));
 }
+
+/// Settings with a range: a value at each bound, a value beyond it, and the message for that.
+#[rustfmt::skip]
+const RANGES: &[(&str, &[&str], &[&str], &str)] = &[
+    ("http.workers", &["0", "1024"], &["1025"], "must be 0 (one for each core) to 1024"),
+    ("http.max_connections", COUNTS, NO_COUNTS, A_COUNT),
+    ("http.max_requests", COUNTS, NO_COUNTS, A_COUNT),
+    ("http.request_timeout", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("http.keep_alive", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("admin.token", &["", "0123456789abcdef"], &["0123456789abcde"], "must have at least 16 characters, since it could be guessed"),
+    ("limits.requests_per_second", COUNTS, NO_COUNTS, A_COUNT),
+    ("limits.burst", COUNTS, NO_COUNTS, A_COUNT),
+    ("limits.project_running", COUNTS, NO_COUNTS, A_COUNT),
+    ("limits.project_waiting", COUNTS, NO_COUNTS, A_COUNT),
+    ("limits.exchange_per_second", COUNTS, NO_COUNTS, A_COUNT),
+    ("limits.exchange_burst", COUNTS, NO_COUNTS, A_COUNT),
+    ("webhooks.tick", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("webhooks.timeout", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("webhooks.retry_delays", &["1ms", "3650d,1s"], &[""], "must contain at least one delay, such as [\"1m\"]"),
+    ("webhooks.retention", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("media.url", &["", "ws://a", "wss://a", "http://a", "https://a:1/b"], &["a", "ftp://a", "ws:"], "must be a URL that begins with ws:// or wss:// or http:// or https://"),
+    ("media.public_url", &["", "ws://a", "wss://a/b"], &["a", "http://a", "wss:"], "must be a URL that begins with ws:// or wss://"),
+    ("media.timeout", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("media.reconcile", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("media.circuit_failures", COUNTS, NO_COUNTS, A_COUNT),
+    ("media.circuit_open", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("media.max_tracks", COUNTS, NO_COUNTS, A_COUNT),
+    ("media.rtc.workers", &["0", "1024"], &["1025"], "must be 0 (one for each core) to 1024"),
+    ("media.rtc.changes_per_second", &["1", "10000"], &["0", "10001"], "must be 1 to 10000"),
+    ("media.rtc.turn.udp_port", &["0", "65535"], &[], ""),
+    ("media.rtc.turn.ttl", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("database.lanes", &["1", "256"], &["0", "257"], "must be 1 to 256, not {}"),
+    ("database.readers", &["3", "1024"], &["2", "1025"], "must be 3 to 1024, not {}"),
+    ("backup.every", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("backup.keep", COUNTS, NO_COUNTS, A_COUNT),
+    ("recordings.lost_after", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("recordings.retention", &["", "1ns", "3650d"], NO_DURATIONS, A_DURATION),
+    ("egress.max_duration", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("egress.empty_timeout", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("egress.stop_timeout", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("egress.max_composites", COUNTS, NO_COUNTS, A_COUNT),
+    ("egress.nice", &["0", "19"], &["20", "255"], "must be 0 to 19, not {}"),
+    ("egress.buffer_mib", &["0", "1048576"], &["1048577"], "must be 0 to 1048576, not {}"),
+    ("egress.width", SIZES, NO_SIZES, A_SIZE),
+    ("egress.height", SIZES, NO_SIZES, A_SIZE),
+    ("egress.frame_rate", &["1", "60"], &["0", "61"], "must be 1 to 60, not {}"),
+    ("egress.video_kbps", &["100", "50000"], &["99", "50001"], "must be 100 to 50000, not {}"),
+    ("egress.audio_kbps", &["16", "510"], &["15", "511"], "must be 16 to 510, not {}"),
+    ("egress.preset", &["ultrafast", "veryslow"], &["", "placebo", "Fast"], "must be one of ultrafast, superfast, veryfast, faster, fast, medium, slow, slower, veryslow"),
+    ("billing.url", &["", "http://a", "https://a/b"], &["a", "ws://a", "http:"], "must be a URL that begins with http:// or https://"),
+];
+const COUNTS: &[&str] = &["1", "1000000"];
+const NO_COUNTS: &[&str] = &["0", "1000001"];
+const A_COUNT: &str = "must be 1 to 1000000, not {}";
+const DURATIONS: &[&str] = &["1ns", "3650d"];
+const NO_DURATIONS: &[&str] = &["0s", "3650days 1ns"];
+const A_DURATION: &str = "must be more than 0s and at most 3650d, not {}";
+const SIZES: &[&str] = &["160", "3840"];
+const NO_SIZES: &[&str] = &["158", "161", "3842"];
+const A_SIZE: &str = "must be an even number of 160 to 3840, not {}";
+
+#[test]
+fn every_range_is_closed_at_its_bounds_and_its_message_says_what_is_allowed() {
+    for (setting, allowed, refused, problem) in RANGES {
+        let variable = format!("CONCLAVE_{}", setting.replace('.', "__").to_uppercase());
+        for value in *allowed {
+            let loaded = from_environment(&[(&variable, value)]);
+            assert!(loaded.is_ok(), "{variable}={value}: {loaded:?}");
+        }
+        for value in *refused {
+            let shown = humantime::parse_duration(value)
+                .map_or((*value).to_owned(), |span| humantime::format_duration(span).to_string());
+            let expected = format!("{setting} ({variable}): {}", problem.replace("{}", &shown));
+            assert_eq!(message(from_environment(&[(&variable, value)])), expected, "{value}");
+        }
+    }
+}
