@@ -15,7 +15,11 @@
 //! - [`event`] (what webhooks report) and [`webhook`] (endpoints and deliveries).
 //! - Requests: [`page`] and [`idempotency`]; [`bounded`], [`non_null`] and [`schema`] for parsing and describing bodies.
 //! - Limits: [`rates`], [`permits`], [`round_robin`], [`counts`]; [`address`] (IP addresses: public ones, clients, media workers).
+//! - [`settings`]: the sections of settings that several crates use.
 //! - [`LeaseCheck`]: whether this server may act outside its database. `faults`: points at which tests make a fault.
+
+// `settings!` names this crate in attributes, where there is no `$crate`, also here.
+extern crate self as conclave_model;
 
 pub mod address;
 pub mod bounded;
@@ -48,6 +52,7 @@ pub mod round_robin;
 pub mod rtmp;
 pub mod schema;
 pub mod secret;
+pub mod settings;
 pub mod template;
 pub mod text;
 pub mod timestamp;

@@ -24,7 +24,7 @@ use super::table;
 use crate::backups::{BackupDirectory, old_at};
 use crate::config::{
     AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind,
-    Plans, SettingOrigins,
+    Plans, SettingOrigins, SettingSource,
 };
 use crate::data_dir::{database_path, location};
 use crate::error::CliError;
@@ -212,8 +212,10 @@ fn readable_secrets(
 ) -> Result<Option<String>, ConfigError> {
     let settings = origins.report(config)?;
     let secrets = settings.iter().filter(|setting| setting.is_secret());
-    let in_files =
-        secrets.filter_map(|setting| Some((setting.name.as_str(), setting.origin.as_deref()?)));
+    let in_files = secrets.filter_map(|setting| match &setting.origin {
+        Some(SettingSource::File(file)) => Some((setting.name.as_str(), file.as_str())),
+        _ => None,
+    });
     let readable: Vec<_> = in_files
         .filter(|(_, file)| others_read(Path::new(file)))
         .collect();
@@ -227,7 +229,7 @@ fn readable_secrets(
     }))
 }
 
-/// Whether users who are neither the owner nor of the group of a file can read it. An origin that is no file is none.
+/// Whether users who are neither the owner nor of the group of a file can read it.
 fn others_read(path: &Path) -> bool {
     let permits = |path: &Path, bit| {
         path.metadata()

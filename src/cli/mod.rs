@@ -23,6 +23,7 @@ mod projects;
 mod recordings;
 mod restore;
 mod rotate;
+mod settings;
 mod step_down;
 mod store;
 mod table;
@@ -43,6 +44,7 @@ pub use listen::{EventFormat, ListenArgs};
 pub use output::OutputFormat;
 pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
 pub use recordings::RecordingCommand;
+pub use settings::ConfigCommand;
 pub use trigger::TriggerArgs;
 
 use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
@@ -87,6 +89,9 @@ pub enum Command {
     Trigger(TriggerArgs),
     /// Print the OpenAPI description.
     Openapi,
+    /// Show the settings.
+    #[command(subcommand, name = "config")]
+    Settings(ConfigCommand),
     /// Check the configuration, the database, the servers that share it, the encryption key and the media plane.
     Check(OutputFormat),
     /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs. With PostgreSQL, in three steps: each
@@ -189,6 +194,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Recording(command) => recordings::run(command, &config()?, &data),
         Command::Listen(args) => listen::run(&args, &config()?, &data),
         Command::Trigger(args) => trigger::run(&args, &config()?, &data),
+        Command::Settings(command) => settings::run(command, &sources()),
         Command::Check(format) => check::run(sources().load_with_origins(), &data, format),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
         Command::MediaKeyChange(format) => media_key::run(&config()?, &data, format),

@@ -1,22 +1,22 @@
-//! Settings of several servers with one database, each of which may be called.
+//! Section `cluster`.
 
 use std::net::SocketAddr;
 
-use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use super::{Config, ConfigError, text};
+use super::{Config, ConfigError};
 
-/// Section `cluster`: servers with one database, each of which may be called.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClusterConfig {
-    /// The url at which the other servers reach the API listener of this one. Default: none; a standby then answers 503.
-    #[serde(with = "text::optional")]
-    pub url: Option<String>,
-    /// The url at which operators reach the admin listener of this server, for a link in the consoles of the others. Default: none.
-    #[serde(with = "text::optional")]
-    pub admin_url: Option<String>,
+conclave_model::settings! {
+    /// Several servers with one database of PostgreSQL, each of which may be called: a standby passes requests on to the active one.
+    pub struct ClusterConfig {
+        /// URL at which the other servers reach the API listener of this one, such as "http://10.0.0.1:8080". Without it, a standby
+        /// answers 503.
+        ///
+        /// Port 0 stands for the port of http.listen. http.trusted_proxies must contain the address of each server.
+        pub url: Option<String> = None;
+        /// URL at which operators reach the admin listener of this server. The consoles of the others have it as a link.
+        pub admin_url: Option<String> = None;
+    }
 }
 
 impl ClusterConfig {

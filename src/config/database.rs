@@ -1,42 +1,70 @@
-//! Settings of the database: none for a file in the data directory, or a database of PostgreSQL.
+//! Sections `database`, `backup` and `encryption`: the records, their copies, and the key of the secrets in them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use conclave_db::{PostgresOptions, PostgresServer, PostgresSettingsError};
 use conclave_model::Secret;
-use serde::{Deserialize, Serialize};
+use conclave_model::settings::{KeyFile, Rule};
 
-use super::{ConfigError, text};
+use super::ConfigError;
 
-/// Section `database`: where the records are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DatabaseConfig {
-    /// The url of a database of PostgreSQL, which holds a password. Default: none; the records are then in a file of SQLite.
-    #[serde(with = "text::optional")]
-    pub url: Option<Secret>,
-    /// A file with the url.
-    #[serde(with = "text::optional")]
-    pub url_file: Option<PathBuf>,
-    /// PEM file with the root certificates of the database server. Default: the public authorities.
-    #[serde(with = "text::optional")]
-    pub root_cert: Option<PathBuf>,
-    /// Number of sessions that write.
-    pub lanes: usize,
-    /// Number of sessions that read.
-    pub readers: usize,
+conclave_model::settings! {
+    /// Where the records are: in conclave.db in the data directory, or in a database of PostgreSQL 14 or newer.
+    pub struct DatabaseConfig {
+        /// URL of the database, such as "postgres://conclave:secret@db.example.org:5432/conclave". Default: the records are in the file
+        /// conclave.db. See [PostgreSQL](postgresql.md).
+        ///
+        /// The database exists, and is empty at the first start. With several hosts, such as
+        /// "postgres://conclave:secret@db1,db2/conclave", the one that accepts writes is used. TLS is required, and the certificate
+        /// checked, unless the host is this machine or the URL ends with "?sslmode=disable". Of several servers with the same database,
+        /// one is active and the others wait for it to end. They need the same encryption.key and media.key.
+        pub url: Option<Secret> = None;
+        /// File that contains the URL, instead of database.url.
+        pub url_file: Option<PathBuf> = None;
+        /// PEM file with the root certificates of the database server. Default: the built-in root certificates.
+        pub root_cert: Option<PathBuf> = None;
+        /// Number of sessions that write.
+        ///
+        /// The changes of a project are made one after another, by one of them. One session more is used for changes of no project.
+        pub lanes: usize = 8, Rule::Numbers(1, 256);
+        /// Number of sessions that read.
+        // One at least for each of point reads, lists and bulk reads.
+        pub readers: usize = 16, Rule::Numbers(3, 1_024);
+    }
 }
 
-impl Default for DatabaseConfig {
-    fn default() -> Self {
-        Self {
-            url: None,
-            url_file: None,
-            root_cert: None,
-            lanes: 8,
-            readers: 16,
-        }
+conclave_model::settings! {
+    /// Copies of the database while the server runs, when the records are in a file. Each is opened and checked before it counts.
+    /// `conclave restore` puts one into an empty data directory.
+    pub struct BackupConfig {
+        /// Directory of the copies. Default: no copies are made. See [Backup](running.md#backup-and-restore).
+        ///
+        /// It is on another disk, or on one that is copied elsewhere. Copies are named by their time, such as
+        /// conclave-2026-01-31T12-00-00.000Z.db.
+        pub directory: Option<PathBuf> = None;
+        /// Time from one copy to the next.
+        ///
+        /// A failed one is repeated after 5 minutes. If the last good copy is twice as old, the log warns.
+        pub every: Duration = Duration::from_secs(60 * 60);
+        /// Number of copies that are kept.
+        ///
+        /// The oldest one is removed only after a new one is good.
+        pub keep: u32 = 24, Rule::COUNT;
+    }
+}
+
+conclave_model::settings! {
+    /// Encryption of secrets in the database: webhook signing secrets, destination credentials, stored responses with a secret.
+    pub struct EncryptionConfig {
+        /// File of the key that encrypts the secrets in the database. Default: `encryption.key` in the data directory.
+        ///
+        /// It is created with mode 0600 if it does not exist. Keep a copy: without the key, encrypted records are lost.
+        /// `conclave key-rotate` adds a new key to it; a database backup needs the key of its time. With an empty string there is no
+        /// key: destinations cannot be stored, and signing secrets are stored in plain text. Example:
+        /// key_file = "/etc/conclave/encryption.key".
+        pub key_file: Option<KeyFile> = None;
     }
 }
 
@@ -90,6 +118,17 @@ impl DatabaseConfig {
             readers: self.readers,
             epoch,
         }))
+    }
+}
+
+impl EncryptionConfig {
+    /// Returns the path of the key file; `None` for a deployment without a key.
+    pub fn key_path(&self, data: &Path) -> Option<PathBuf> {
+        match self.key_file.as_ref().map(|KeyFile(path)| path.as_str()) {
+            None => Some(data.join("encryption.key")),
+            Some("") => None,
+            Some(path) => Some(path.into()),
+        }
     }
 }
 

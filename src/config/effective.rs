@@ -1,71 +1,119 @@
 //! The effective settings with where each came from, for operators.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use figment::value::Value;
+use conclave_model::settings::Section;
+use serde_json::Value;
 use url::Url;
 
-use super::schema::{leaves, schema};
 use super::{Config, ConfigError};
 
 /// What stands for a secret.
 const HIDDEN: &str = "***";
 
-/// Where settings that are not defaults came from, by dotted path: a file, an environment variable, or an option.
+/// The source of a setting that is not a default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettingSource {
+    /// A file, by its path.
+    File(String),
+    /// An environment variable.
+    Environment(String),
+    /// An option of the command line.
+    Option(&'static str),
+}
+
+impl SettingSource {
+    /// The kind of source: `file`, `environment` or `option`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::File(_) => "file",
+            Self::Environment(_) => "environment",
+            Self::Option(_) => "option",
+        }
+    }
+}
+
+impl fmt::Display for SettingSource {
+    /// Writes the path, the variable or the option.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(name) | Self::Environment(name) => f.write_str(name),
+            Self::Option(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Where settings that are not defaults came from, by dotted path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SettingOrigins(pub(super) BTreeMap<String, String>);
+pub struct SettingOrigins(pub(super) BTreeMap<String, SettingSource>);
 
 /// A setting with its value and where that came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingReport {
+pub struct EffectiveSetting {
     /// Its dotted path, such as `http.listen`.
     pub name: String,
-    /// Its value as text. Secrets are `***`.
-    pub value: String,
+    /// Its value; null if it is unset. Secrets are `***`, also the password in a url.
+    pub value: Value,
     /// Where it came from; `None` for a default.
-    pub origin: Option<String>,
+    pub origin: Option<SettingSource>,
 }
 
 impl SettingOrigins {
-    /// Returns every setting in the order of its name.
+    /// Returns every setting in the order of the settings file.
     ///
     /// # Errors
     /// Never in practice: settings can always be serialized.
-    pub fn report(&self, config: &Config) -> Result<Vec<SettingReport>, ConfigError> {
-        let report = |(name, value): (String, Value)| SettingReport {
+    pub fn report(&self, config: &Config) -> Result<Vec<EffectiveSetting>, ConfigError> {
+        let values = serde_json::to_value(config)
+            .map_err(|error| ConfigError::new("settings", error.to_string()))?;
+        let effective = |name: String| EffectiveSetting {
             origin: self.0.get(&name).cloned(),
-            value: text(&value),
+            value: without_passwords(value_at(&values, &name)),
             name,
         };
-        Ok(leaves(&schema(config)?).into_iter().map(report).collect())
+        let reference = Config::reference();
+        let names = reference.settings().into_iter().map(|(name, _)| name);
+        Ok(names.map(effective).collect())
     }
 }
 
-impl SettingReport {
+impl EffectiveSetting {
     /// Whether the value is secret, or a part of it.
     pub fn is_secret(&self) -> bool {
-        self.value.contains(HIDDEN)
+        self.text().contains(HIDDEN)
+    }
+
+    /// Returns the value as text; lists with commas.
+    pub fn text(&self) -> String {
+        text(&self.value)
     }
 }
 
-fn text(value: &Value) -> String {
+/// Returns the value of a setting in the settings as JSON.
+pub(super) fn value_at<'a>(values: &'a Value, name: &str) -> &'a Value {
+    name.split('.').fold(values, |value, key| &value[key])
+}
+
+/// Formats a value as text, without quotes; lists with commas.
+pub(super) fn text(value: &Value) -> String {
     match value {
-        Value::String(_, text) => without_password(text),
-        Value::Array(_, items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
-        Value::Bool(_, flag) => flag.to_string(),
-        Value::Num(_, number) => {
-            let whole = number
-                .to_i128()
-                .map(|number| number.to_string())
-                .or_else(|| number.to_u128().map(|n| n.to_string()));
-            whole.unwrap_or_else(|| number.to_f64().unwrap_or_default().to_string())
-        }
-        Value::Char(_, character) => character.to_string(),
-        Value::Empty(..) | Value::Dict(..) => String::new(),
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
     }
 }
 
 /// A url keeps no password.
+fn without_passwords(value: &Value) -> Value {
+    match value {
+        Value::String(text) => without_password(text).into(),
+        Value::Array(items) => items.iter().map(without_passwords).collect(),
+        other => other.clone(),
+    }
+}
+
 fn without_password(text: &str) -> String {
     match Url::parse(text) {
         Ok(mut url) if url.password().is_some() => {

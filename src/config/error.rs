@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Write};
 
+use conclave_model::settings::Section;
 use figment::error::{Actual, Kind};
+
+use super::Config;
 
 /// An unknown or invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -122,11 +125,10 @@ fn dotted(path: &[String]) -> String {
 }
 
 fn is_secret(path: &[String]) -> bool {
-    let is_database_url = path.iter().map(String::as_str).eq(["database", "url"]);
-    is_database_url
-        || path
-            .last()
-            .is_some_and(|name| matches!(name.as_str(), "token" | "api_secret" | "secret"))
+    let path = path.join(".");
+    let reference = Config::reference();
+    let mut settings = reference.settings().into_iter();
+    settings.any(|(name, setting)| name == path && setting.is_secret())
 }
 
 /// Replaces serde's name of a type with one that operators understand.

@@ -1,85 +1,107 @@
-//! Settings of the API listener, the admin listener and the request rates.
+//! Sections `http`, `admin` and `limits`: the API listener, the admin listener and the request rates.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use conclave_model::Secret;
+use conclave_model::settings::{Rule, TextSetting};
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
-use url::Url;
+use rustls::pki_types::DnsName;
+use url::{Host, Url};
 
-use super::host::HostName;
-use super::text::{self, TextSetting};
-
-/// Section `http`: the API listener.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HttpConfig {
-    /// Address and port. Port 0 takes any free port.
-    #[serde(with = "text::required")]
-    pub listen: SocketAddr,
-    /// Number of worker threads; 0 is one for each core. See [`HttpConfig::worker_threads`].
-    pub workers: usize,
-    /// Maximum number of open connections. A connection beyond it is closed.
-    pub max_connections: u32,
-    /// Maximum number of requests that are handled or wait, of all projects. One beyond it is refused.
-    pub max_requests: u32,
-    /// Time that a client has to send a request, or to read a part of its response.
-    #[serde(with = "text::required")]
-    pub request_timeout: Duration,
-    /// Time for which a connection may be idle between two requests. It is closed then.
-    #[serde(with = "text::required")]
-    pub keep_alive: Duration,
-    /// Networks of reverse proxies whose `X-Forwarded-For` is trusted.
-    #[serde(with = "text::list")]
-    pub trusted_proxies: Vec<IpNet>,
-    /// Browser origins that may call every operation.
-    #[serde(with = "text::list")]
-    pub console_origins: Vec<Origin>,
-    /// Browser origins that may call the moderation operations and the room code exchange.
-    #[serde(with = "text::list")]
-    pub browser_origins: Vec<Origin>,
-    /// Serves a page at `/call` that joins a call with a room code.
-    pub call_page: bool,
-    /// Browser origins whose pages may show the call page in a frame.
-    #[serde(with = "text::list")]
-    pub embed_origins: Vec<Origin>,
+conclave_model::settings! {
+    /// The API listener: /v1/*, /openapi.json, /healthz.
+    pub struct HttpConfig {
+        /// Address and port of the API; port 0 takes any free port.
+        ///
+        /// The default is reachable from this machine only.
+        pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, 8080).into();
+        /// Number of worker threads; 0 means one per core.
+        pub workers: usize = 0, Rule::THREADS;
+        /// Maximum number of open connections; further ones are closed, as are more than 1024 from one address.
+        ///
+        /// An IPv6 /64 network counts as one address. The limit per address does not apply to loopback addresses and trusted proxies.
+        /// The server uses a lower number of connections if the process may open fewer files.
+        pub max_connections: u32 = 16_384, Rule::COUNT;
+        /// Maximum number of requests of all projects that run or wait; further ones get 503.
+        pub max_requests: u32 = 4_096, Rule::COUNT;
+        /// Time for a client to send a request's body (then 408), and to read the next part of its response.
+        pub request_timeout: Duration = Duration::from_secs(15);
+        /// How long an idle connection stays open.
+        ///
+        /// Use a longer time than the reverse proxy in front, if there is one.
+        pub keep_alive: Duration = Duration::from_secs(75);
+        /// Networks of reverse proxies whose X-Forwarded-For is trusted, such as "10.0.0.0/8". See
+        /// [Reverse proxies](reverse-proxies.md).
+        pub trusted_proxies: Vec<IpNet> = Vec::new();
+        /// Browser origins that may call all operations with an API key, such as "https://console.example.org".
+        pub console_origins: Vec<Origin> = Vec::new();
+        /// Browser origins that may call the moderation operations with a room token, and exchange room codes.
+        pub browser_origins: Vec<Origin> = Vec::new();
+        /// Serves a page at /call that joins a call with a room code.
+        ///
+        /// With `conclave dev`, the page can also open rooms. Browsers give camera and microphone only to pages on https or localhost.
+        pub call_page: bool = false;
+        /// Browser origins whose pages may show the call page in a frame, such as "https://www.example.org". See
+        /// [Calls in your own page](embedding.md).
+        ///
+        /// With one, the server has /embed.js.
+        pub embed_origins: Vec<Origin> = Vec::new();
+    }
 }
 
-/// Section `admin`: the admin listener.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AdminConfig {
-    /// Address and port. Port 0 takes any free port.
-    #[serde(with = "text::required")]
-    pub listen: SocketAddr,
-    /// Bearer token of admin requests. Required unless the listener is on a loopback address.
-    #[serde(with = "text::optional")]
-    pub token: Option<Secret>,
-    /// Hosts that requests may be sent to, besides loopback ones. Not used if there is a token.
-    #[serde(with = "text::list")]
-    pub hosts: Vec<HostName>,
+conclave_model::settings! {
+    /// The admin listener: the console, health, docs, the SDKs, metrics, debug endpoints, sandbox.
+    pub struct AdminConfig {
+        /// Address and port of the console, health checks, API docs, metrics, debug endpoints and sandbox; port 0 takes any free port.
+        /// Do not expose it to the public. With all 1024 connections taken, the idlest of the client with the most is closed for a
+        /// new one.
+        pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, 8081).into();
+        /// Bearer token of admin requests. Required for the console, except in `conclave dev`, and if admin.listen is not a loopback
+        /// address.
+        ///
+        /// Health, docs and the SDKs need no token. Operators sign in to the console with it.
+        pub token: Option<Secret> = None, Rule::MinLength(16, "since it could be guessed");
+        /// Without a token: hosts, besides loopback ones, to which admin requests may be sent, such as "conclave.internal".
+        ///
+        /// Otherwise any web page could send requests through the operator's browser. /healthz, /readyz and /metrics may be sent to any
+        /// host.
+        pub hosts: Vec<HostName> = Vec::new();
+    }
 }
 
-/// Section `limits`: token buckets for each API key, and for each address that calls without a valid key; and the requests of
-/// each project at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LimitsConfig {
-    /// Sustained requests per second.
-    pub requests_per_second: u32,
-    /// Burst of requests.
-    pub burst: u32,
-    /// Requests of a project that are handled at once; while other projects send requests, at most one for each core. Further ones
-    /// wait for their turn.
-    pub project_running: u32,
-    /// Requests of a project that wait. One beyond it is refused.
-    pub project_waiting: u32,
-    /// Sustained room code exchanges per second, for each address and for each code.
-    pub exchange_per_second: u32,
-    /// Burst of room code exchanges.
-    pub exchange_burst: u32,
+conclave_model::settings! {
+    /// Request rates, for each API key, and for each address (or IPv6 /64 network) that calls without a valid key; and the requests of
+    /// each project at once.
+    pub struct LimitsConfig {
+        /// Sustained requests per second.
+        pub requests_per_second: u32 = 20, Rule::COUNT;
+        /// Burst of requests, for example when a page loads.
+        pub burst: u32 = 40, Rule::COUNT;
+        /// Requests of a project that run at once, or one per core while other projects are active.
+        pub project_running: u32 = 64, Rule::COUNT;
+        /// Further requests of a project that wait, for at most a second. What cannot wait, or has waited that long, gets 429.
+        pub project_waiting: u32 = 256, Rule::COUNT;
+        /// Sustained room code exchanges per second, for each address and for each code.
+        ///
+        /// Low, so that codes cannot be guessed. Exchanges do not count towards the request rates above.
+        pub exchange_per_second: u32 = 1, Rule::COUNT;
+        /// Burst of room code exchanges.
+        pub exchange_burst: u32 = 5, Rule::COUNT;
+    }
+}
+
+impl HttpConfig {
+    /// Returns the number of worker threads.
+    pub fn worker_threads(&self) -> usize {
+        if self.workers == 0 {
+            available_parallelism().map_or(1, usize::from)
+        } else {
+            self.workers
+        }
+    }
 }
 
 /// A web origin as browsers send it: `scheme://host[:port]` in lower case, without a default port.
@@ -126,55 +148,61 @@ fn is_plain(url: &Url) -> bool {
     })
 }
 
-impl HttpConfig {
-    /// Returns the number of worker threads.
-    pub fn worker_threads(&self) -> usize {
-        if self.workers == 0 {
-            available_parallelism().map_or(1, usize::from)
-        } else {
-            self.workers
+/// The host of a `Host` header without its port: a name in lower case, or an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HostName(Host);
+
+impl HostName {
+    /// Parses a name or an address; an IPv6 address may be in brackets. `None` for anything else, also with a port.
+    pub fn parse(text: &str) -> Option<Self> {
+        let address = || {
+            text.parse::<IpAddr>()
+                .ok()
+                .map(|address| address.to_string())
+        };
+        let bracketed = address()
+            .filter(|_| text.contains(':'))
+            .map(|address| format!("[{address}]"));
+        let host = Host::parse(bracketed.as_deref().unwrap_or(text)).ok()?;
+        Some(Self(host))
+    }
+
+    /// Whether it means this machine: `localhost`, or a loopback address.
+    pub fn is_loopback(&self) -> bool {
+        match &self.0 {
+            Host::Domain(name) => name == "localhost",
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.to_canonical().is_loopback(),
         }
+    }
+
+    /// Returns the name of a single host; `None` for an address and for a name with a wildcard.
+    pub fn domain(&self) -> Option<&str> {
+        let Host::Domain(name) = &self.0 else {
+            return None;
+        };
+        let is_name = DnsName::try_from(name.as_str()).is_ok() && !name.ends_with('.');
+        is_name.then_some(name)
     }
 }
 
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self {
-            listen: (Ipv4Addr::LOCALHOST, 8080).into(),
-            workers: 0,
-            max_connections: 16_384,
-            max_requests: 4_096,
-            request_timeout: Duration::from_secs(15),
-            keep_alive: Duration::from_secs(75),
-            trusted_proxies: Vec::new(),
-            console_origins: Vec::new(),
-            browser_origins: Vec::new(),
-            call_page: false,
-            embed_origins: Vec::new(),
-        }
+impl fmt::Display for HostName {
+    /// Writes the host as in a url: an IPv6 address in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
-impl Default for AdminConfig {
-    fn default() -> Self {
-        Self {
-            listen: (Ipv4Addr::LOCALHOST, 8081).into(),
-            token: None,
-            hosts: Vec::new(),
-        }
-    }
-}
+impl TextSetting for HostName {
+    const EXPECTED: &'static str =
+        "a host without a port such as \"conclave.internal\" or \"10.0.0.5\"";
 
-impl Default for LimitsConfig {
-    fn default() -> Self {
-        Self {
-            requests_per_second: 20,
-            burst: 40,
-            project_running: 64,
-            project_waiting: 256,
-            exchange_per_second: 1,
-            exchange_burst: 5,
-        }
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text).ok_or_else(|| format!("must be {}, not {text:?}", Self::EXPECTED))
+    }
+
+    fn format(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -208,6 +236,78 @@ mod tests {
             "https://a\".org",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_in_one_form() {
+        let same = |one: &str, other: &str| {
+            HostName::parse(one).unwrap() == HostName::parse(other).unwrap()
+        };
+        assert!(same("Conclave.Internal", "conclave.internal"));
+        assert!(same("fd00::1", "[FD00:0::1]"));
+        assert!(!same("conclave.internal", "internal"));
+        for wrong in [
+            "",
+            "a b",
+            "conclave.internal:8081",
+            "http://conclave.internal",
+            "[fd00::1]:80",
+            "user@localhost",
+        ] {
+            assert_eq!(HostName::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_the_name_of_a_single_host() {
+        let domain = |text: &str| {
+            HostName::parse(text).and_then(|host| host.domain().map(ToOwned::to_owned))
+        };
+        assert_eq!(
+            domain("Meet.Example.org").as_deref(),
+            Some("meet.example.org")
+        );
+        assert_eq!(
+            domain("b\u{fc}ro.example").as_deref(),
+            Some("xn--bro-hoa.example")
+        );
+        for other in [
+            "*.example.org",
+            "192.0.2.1",
+            "[2001:db8::1]",
+            "example.org.",
+            "a..b",
+            "..",
+            "a/b",
+            "-a.example",
+        ] {
+            assert_eq!(domain(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_a_name_or_an_address() {
+        let is_loopback = |text: &str| HostName::parse(text).unwrap().is_loopback();
+        for own in [
+            "localhost",
+            "LOCALHOST",
+            "127.0.0.1",
+            "127.8.9.1",
+            "::1",
+            "[::1]",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(is_loopback(own), "{own}");
+        }
+        for foreign in [
+            "localhost.example",
+            "127.0.0.1.example",
+            "10.0.0.1",
+            "::",
+            "0.0.0.0",
+        ] {
+            assert!(!is_loopback(foreign), "{foreign}");
         }
     }
 }

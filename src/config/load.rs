@@ -6,14 +6,13 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use conclave_model::settings::Section;
 use figment::Figment;
 use figment::providers::Serialized;
-use figment::value::Dict;
+use figment::value::{Dict, Value};
 
 use super::environment::EnvironmentLayer;
-use super::report::SettingOrigins;
-use super::schema::{leaves, refuse_lists_as_sections, schema};
-use super::{Config, ConfigError, Mode};
+use super::{Config, ConfigError, Mode, SettingOrigins, SettingSource};
 
 /// The settings file that is loaded if it exists and `--config` names no other.
 pub const DEFAULT_FILE: &str = "config/conclave.toml";
@@ -85,8 +84,8 @@ impl Sources {
             .merge(Serialized::defaults(table))
             .merge(Serialized::defaults(&environment.settings));
         let with_origin = |error: ConfigError| {
-            let origin = origin(&error.setting, &environment, file.as_ref());
-            error.with_origin(origin)
+            let source = source(&error.setting, &environment, file.as_ref());
+            error.with_origin(source.map(|source| source.to_string()))
         };
         refuse_lists_as_sections(&schema, table).map_err(with_origin)?;
         let mut config: Config = layers
@@ -95,31 +94,52 @@ impl Sources {
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
         config.validate().map_err(with_origin)?;
-        let origins = self.origins(&schema, &environment, file.as_ref());
+        let origins = self.origins(&environment, file.as_ref());
         Ok(LoadedConfig { config, origins })
     }
 
     /// Where each setting came from that is not a default.
-    fn origins(
-        &self,
-        schema: &Dict,
-        environment: &EnvironmentLayer,
-        file: Option<&File>,
-    ) -> SettingOrigins {
-        let set = leaves(schema).into_iter().filter_map(|(name, _)| {
-            let origin = origin(&name, environment, file)?;
-            Some((name, origin))
+    fn origins(&self, environment: &EnvironmentLayer, file: Option<&File>) -> SettingOrigins {
+        let reference = Config::reference();
+        let set = reference.settings().into_iter().filter_map(|(name, _)| {
+            let source = source(&name, environment, file)?;
+            Some((name, source))
         });
-        let mut origins: BTreeMap<String, String> = set.collect();
+        let mut origins: BTreeMap<String, SettingSource> = set.collect();
         let options = [
             ("http.listen", "--listen", self.listen),
             ("admin.listen", "--admin", self.admin),
         ];
         for (name, option, _) in options.into_iter().filter(|(_, _, given)| given.is_some()) {
-            origins.insert(name.to_owned(), option.to_owned());
+            origins.insert(name.to_owned(), SettingSource::Option(option));
         }
         SettingOrigins(origins)
     }
+}
+
+/// Returns all settings with their defaults, which determine the names and types of environment variables.
+pub(super) fn schema(defaults: &Config) -> Result<Dict, ConfigError> {
+    let value = Value::serialize(defaults)?;
+    Ok(value.into_dict().unwrap_or_default())
+}
+
+/// Refuses a list in the place of a section: serde would read its items as the section's settings, in the order of their fields.
+fn refuse_lists_as_sections(schema: &Dict, table: &toml::Table) -> Result<(), ConfigError> {
+    table
+        .iter()
+        .try_for_each(|(name, value)| match (schema.get(name), value) {
+            (Some(Value::Dict(_, _)), toml::Value::Array(_)) => Err(ConfigError::new(
+                name.as_str(),
+                "must be a section, not a list",
+            )),
+            (Some(Value::Dict(_, schema)), toml::Value::Table(table)) => {
+                refuse_lists_as_sections(schema, table).map_err(|error| ConfigError {
+                    setting: format!("{name}.{}", error.setting),
+                    ..error
+                })
+            }
+            _ => Ok(()),
+        })
 }
 
 fn lossy(text: &std::ffi::OsStr) -> String {
@@ -156,15 +176,19 @@ pub(super) fn parse_toml(name: &str, text: &str) -> Result<toml::Table, ConfigEr
 }
 
 /// Returns the variable or file that set a setting; `None` for a default.
-fn origin(setting: &str, environment: &EnvironmentLayer, file: Option<&File>) -> Option<String> {
+fn source(
+    setting: &str,
+    environment: &EnvironmentLayer,
+    file: Option<&File>,
+) -> Option<SettingSource> {
     let path = setting.split('[').next().unwrap_or(setting);
     if let Some(variable) = environment.origins.get(path) {
-        return Some(variable.clone());
+        return Some(SettingSource::Environment(variable.clone()));
     }
     let file = file?;
     let mut value = file.table.get(path.split('.').next()?);
     for key in path.split('.').skip(1) {
         value = value?.get(key);
     }
-    value.map(|_| file.name.clone())
+    value.map(|_| SettingSource::File(file.name.clone()))
 }

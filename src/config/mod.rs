@@ -1,86 +1,66 @@
 //! The operator's settings: one struct for each section, loaded once at start.
 //!
+//! Sections are declared by [`conclave_model::settings!`]: here those of the server alone, in [`conclave_model::settings`] those that
+//! other crates take as well. [`reference`] writes from the declarations what operators read. [`Sources`] loads the settings;
+//! [`Config::validate`] checks what depends on several.
+//!
 //! Settings come from four layers, of which a later one overrides an earlier one: built-in defaults (`dev` has some of its
 //! own), the file, the environment, the command line. An unknown setting is an error, because a misspelt limit that is
 //! ignored is a limit that does not apply.
 
-mod backup;
 mod cluster;
 mod database;
-mod egress;
+mod effective;
 mod environment;
 mod error;
-mod host;
 mod http;
 mod kubernetes;
 mod load;
-mod media;
 mod media_credentials;
 mod plans;
-mod report;
-mod rtc;
-mod schema;
-mod storage;
+pub mod reference;
 #[cfg(test)]
 mod tests;
-mod text;
 mod tls;
 mod validate;
-mod webhooks;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use serde::{Deserialize, Serialize};
+use ipnet::{IpNet, Ipv4Net};
 
-pub use backup::BackupConfig;
+pub use conclave_model::settings::{
+    EgressConfig, KeyFile, MediaConfig, MediaKind, PortRange, RecordingsConfig, RtcConfig,
+    TURN_PORT, TurnConfig, TurnMode, WebhooksConfig,
+};
+
 pub use cluster::ClusterConfig;
-pub use database::DatabaseConfig;
-pub use egress::EgressConfig;
+pub use database::{BackupConfig, DatabaseConfig, EncryptionConfig};
+pub use effective::{EffectiveSetting, SettingOrigins, SettingSource};
 pub use error::ConfigError;
-pub use host::HostName;
-pub use http::{AdminConfig, HttpConfig, LimitsConfig, Origin};
+pub use http::{AdminConfig, HostName, HttpConfig, LimitsConfig, Origin};
 pub use load::{DEFAULT_FILE, LoadedConfig, Sources};
-pub use media::{MediaConfig, MediaKind};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
-pub use plans::{DEFAULT_PLAN, Plans};
-pub use report::{SettingOrigins, SettingReport};
-pub use rtc::{PortRange, RtcConfig, TURN_PORT, TurnConfig, TurnMode};
-pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
+pub use plans::{BillingConfig, DEFAULT_PLAN, Plans, PlansConfig};
 pub use tls::{AcmeConfig, TlsConfig};
-pub use webhooks::WebhooksConfig;
 
-/// All settings. `Debug` and `Serialize` output contain no secret.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Section `http`: the API listener.
-    pub http: HttpConfig,
-    /// Section `tls`: TLS on the API listener.
-    pub tls: TlsConfig,
-    /// Section `admin`: the admin listener.
-    pub admin: AdminConfig,
-    /// Section `limits`: request rates.
-    pub limits: LimitsConfig,
-    /// Section `webhooks`: delivery of events.
-    pub webhooks: WebhooksConfig,
-    /// Section `media`: the media plane.
-    pub media: MediaConfig,
-    /// Section `database`: where the records are.
-    pub database: DatabaseConfig,
-    /// Section `backup`: copies of the database.
-    pub backup: BackupConfig,
-    /// Section `cluster`: servers with one database, each of which may be called.
-    pub cluster: ClusterConfig,
-    /// Section `encryption`: the key that seals secrets in the database.
-    pub encryption: EncryptionConfig,
-    /// Section `recordings`: recordings on this machine.
-    pub recordings: RecordingsConfig,
-    /// Section `egress`: recordings and broadcasts.
-    pub egress: EgressConfig,
-    /// Section `plans`: the plans file.
-    pub plans: PlansConfig,
-    /// Section `billing`: the external billing service.
-    pub billing: BillingConfig,
+conclave_model::settings! {
+    /// All settings. `Debug` and `Serialize` output contain no secret.
+    pub struct Config {
+        section http: HttpConfig;
+        section tls: TlsConfig;
+        section admin: AdminConfig;
+        section limits: LimitsConfig;
+        section webhooks: WebhooksConfig;
+        section media: MediaConfig;
+        section database: DatabaseConfig;
+        section backup: BackupConfig;
+        section cluster: ClusterConfig;
+        section encryption: EncryptionConfig;
+        section recordings: RecordingsConfig;
+        section egress: EgressConfig;
+        section plans: PlansConfig;
+        section billing: BillingConfig;
+    }
 }
 
 /// Where RTMP encoders connect to a development server, unless the port is in use.
@@ -106,8 +86,8 @@ impl Config {
             config.media.sandbox = true;
             config.media.rtc.loopback = true;
             config.media.rtmp_listen = Some(DEV_RTMP);
-            config.webhooks.allow_networks = text::loopback();
-            config.egress.allow_networks = text::loopback();
+            config.webhooks.allow_networks = loopback();
+            config.egress.allow_networks = loopback();
         }
         config
     }
@@ -122,4 +102,12 @@ impl Config {
         };
         is_wanted && self.media.kind == MediaKind::Embedded && self.media.rtc.enabled
     }
+}
+
+/// Returns the loopback networks 127.0.0.0/8 and ::1/128.
+fn loopback() -> Vec<IpNet> {
+    let v4 = Ipv4Net::new(Ipv4Addr::LOCALHOST, 8).map(|net| IpNet::from(net.trunc()));
+    v4.into_iter()
+        .chain([IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))])
+        .collect()
 }

@@ -1,11 +1,13 @@
-//! The plans, which limit what projects may use. Read from `plans.file`, or else built in.
+//! Sections `plans` and `billing`. The plans, which limit what projects may use, are read from `plans.file`, or else built in.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use conclave_model::Secret;
 use conclave_model::non_null::Object;
 use conclave_model::plan::Plan;
+use conclave_model::settings::Rule;
 use figment::Figment;
 use figment::providers::Serialized;
 
@@ -16,6 +18,28 @@ use super::load::parse_toml;
 pub const DEFAULT_PLAN: &str = "self_hosted";
 
 const BUILT_IN: &str = include_str!("../../config/plans.toml");
+
+conclave_model::settings! {
+    /// The plans, which limit what projects may use.
+    pub struct PlansConfig {
+        /// The plans file. Default: the built-in plans, which are those of config/plans.toml. See [Billing](billing.md).
+        pub file: Option<PathBuf> = None;
+    }
+}
+
+conclave_model::settings! {
+    /// An external billing service that keeps the projects' wallets.
+    pub struct BillingConfig {
+        /// URL of the service. See [Billing](billing.md#your-own-billing-service).
+        ///
+        /// Before a project starts work, Conclave requests GET {url}/v1/projects/{id}/standing, which must answer
+        /// {"standing": "ok"}, "insufficient_balance" or "suspended" within 2 seconds. Conclave caches an answer for 30 seconds. Without
+        /// a service, Conclave keeps the wallets in its database, and `conclave project credit` adds to them.
+        pub url: Option<String> = None, Rule::Url(&["http", "https"]);
+        /// Bearer token of Conclave's requests to that service.
+        pub token: Option<Secret> = None;
+    }
+}
 
 /// All plans by id.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use figment::value::Value;
 
-use super::schema::schema;
+use super::load::schema;
 use super::*;
 
 const SHIPPED: &str = include_str!("../../config/conclave.toml");
@@ -45,6 +45,12 @@ fn message(result: Result<Config, ConfigError>) -> String {
     let text = result.expect_err("an invalid setting").to_string();
     assert!(!text.contains('\n'), "one line: {text}");
     text
+}
+
+#[test]
+fn loopback_covers_ipv4_and_ipv6() {
+    let shown: Vec<_> = loopback().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["127.0.0.0/8", "::1/128"]);
 }
 
 #[test]
@@ -109,7 +115,7 @@ fn the_defaults_of_dev_can_be_overridden_by_the_environment() {
             && config.media.rtc.loopback
             && config.egress.allow_networks.is_empty()
     );
-    assert_eq!(config.webhooks.allow_networks, text::loopback());
+    assert_eq!(config.webhooks.allow_networks, loopback());
 }
 
 #[test]
@@ -188,7 +194,8 @@ fn a_variable_with_escapes_behind_other_letters_than_ascii_is_read_as_it_is_writ
             .unwrap()
             .encryption
             .key_file
-            .unwrap(),
+            .unwrap()
+            .0,
         text
     );
     for (text, named) in [
@@ -587,7 +594,8 @@ fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     let report = origins.report(&config).unwrap();
     let shown = |name: &str| {
         let setting = report.iter().find(|setting| setting.name == name).unwrap();
-        (setting.value.clone(), setting.origin.clone())
+        let origin = setting.origin.as_ref().map(ToString::to_string);
+        (setting.text(), origin)
     };
     let from = |value: &str, origin: &str| (value.to_owned(), Some(origin.to_owned()));
     let path = file.display().to_string();
@@ -680,10 +688,15 @@ fn every_range_is_closed_at_its_bounds_and_its_message_says_what_is_allowed() {
             assert!(loaded.is_ok(), "{variable}={value}: {loaded:?}");
         }
         for value in *refused {
-            let shown = humantime::parse_duration(value)
-                .map_or((*value).to_owned(), |span| humantime::format_duration(span).to_string());
+            let shown = humantime::parse_duration(value).map_or((*value).to_owned(), |span| {
+                humantime::format_duration(span).to_string()
+            });
             let expected = format!("{setting} ({variable}): {}", problem.replace("{}", &shown));
-            assert_eq!(message(from_environment(&[(&variable, value)])), expected, "{value}");
+            assert_eq!(
+                message(from_environment(&[(&variable, value)])),
+                expected,
+                "{value}"
+            );
         }
     }
 }

@@ -1,41 +1,40 @@
-//! Settings of TLS on the API listener.
+//! Section `tls`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::HostName;
-use super::text;
 
-/// The directory of Let's Encrypt.
-const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
-
-/// Section `tls`: TLS on the API listener. Plain HTTP if nothing is set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TlsConfig {
-    /// File of the certificate and of those of its issuers, in PEM, the server's own first. Read again when it changes.
-    #[serde(with = "text::optional")]
-    pub cert: Option<PathBuf>,
-    /// File of the private key, in PEM. Read again when it changes.
-    #[serde(with = "text::optional")]
-    pub key: Option<PathBuf>,
-    /// The name that certificates are obtained for by ACME, instead of `cert` and `key`.
-    #[serde(with = "text::optional")]
-    pub domain: Option<HostName>,
-    /// URL of the directory of the ACME server. Default: Let's Encrypt.
-    #[serde(with = "text::required")]
-    pub acme_directory: String,
-    /// E-mail address that the CA may write to. Default: none.
-    #[serde(with = "text::optional")]
-    pub acme_contact: Option<String>,
-    /// File of the root certificates, in PEM, that the ACME server is trusted by. Default: the built-in ones.
-    #[serde(with = "text::optional")]
-    pub acme_root: Option<PathBuf>,
-    /// Address and port of a plain HTTP listener that redirects to the API listener. Default: none.
-    #[serde(with = "text::optional")]
-    pub redirect_listen: Option<SocketAddr>,
+conclave_model::settings! {
+    /// TLS on the API listener, for the API, signalling, WHIP and the call page. Without it, the listener speaks plain HTTP. Urls for
+    /// clients contain the certificate's name, unless media.public_url is set.
+    pub struct TlsConfig {
+        /// PEM file with the certificate chain, the server's own certificate first.
+        ///
+        /// The server reads it again when it changes.
+        pub cert: Option<PathBuf> = None;
+        /// PEM file with the private key of tls.cert.
+        ///
+        /// The server reads it again when it changes.
+        pub key: Option<PathBuf> = None;
+        /// Name of this server, such as "meet.example.org", for which it obtains and renews a certificate by ACME; the alternative is
+        /// tls.cert with tls.key. See [TLS](running.md#tls).
+        ///
+        /// By setting it, you accept the CA's terms of service. The CA must reach this server under the name: at port 443 (http.listen,
+        /// for the challenge tls-alpn-01) or at port 80 (redirect_listen, for http-01). Until there is a certificate, TLS handshakes
+        /// fail.
+        pub domain: Option<HostName> = None;
+        /// URL of the CA's directory: https://.
+        ///
+        /// For tests, use "https://acme-staging-v02.api.letsencrypt.org/directory", which has higher limits.
+        pub acme_directory: String = "https://acme-v02.api.letsencrypt.org/directory".into();
+        /// E-mail address that the CA may write to.
+        pub acme_contact: Option<String> = None;
+        /// PEM file with the root certificate of a private CA. Default: the built-in root certificates.
+        pub acme_root: Option<PathBuf> = None;
+        /// Address and port of a plain HTTP listener that redirects to https, such as "0.0.0.0:80".
+        pub redirect_listen: Option<SocketAddr> = None;
+    }
 }
 
 /// How certificates are obtained by ACME.
@@ -51,20 +50,6 @@ pub struct AcmeConfig {
     pub root: Option<PathBuf>,
     /// Whether the server answers over plain HTTP, so that it can use the challenge http-01.
     pub has_http: bool,
-}
-
-impl Default for TlsConfig {
-    fn default() -> Self {
-        Self {
-            cert: None,
-            key: None,
-            domain: None,
-            acme_directory: LETS_ENCRYPT.to_owned(),
-            acme_contact: None,
-            acme_root: None,
-            redirect_listen: None,
-        }
-    }
 }
 
 impl TlsConfig {

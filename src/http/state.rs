@@ -31,7 +31,7 @@ use super::origins::Origins;
 use super::passed_on::PassedOnGate;
 use crate::backups::Backups;
 use crate::billing::BillingClient;
-use crate::config::{HostName, Plans, SettingReport};
+use crate::config::{EffectiveSetting, HostName, Plans};
 use crate::livekit_config::LivekitConfigMonitor;
 use crate::tls::TlsStatus;
 
@@ -149,7 +149,7 @@ pub struct AdminState {
     /// Counts of the last day, for the console.
     pub history: History,
     /// The effective settings, without secrets, for the console.
-    pub settings: Vec<SettingReport>,
+    pub settings: Vec<EffectiveSetting>,
     /// The directory of recordings on this machine.
     pub recordings: PathBuf,
     /// The copies of the database, where the server makes any.

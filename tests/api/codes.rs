@@ -306,7 +306,7 @@ fn media_unavailable(_: &TestApp) -> Response {
 }
 
 fn encryption_unavailable(_: &TestApp) -> Response {
-    let app = TestApp::start_with(|config| config.encryption.key_file = Some(String::new()));
+    let app = TestApp::start_with(|config| config.encryption.key_file = Some("".into()));
     store(&app, "stream")
 }
 

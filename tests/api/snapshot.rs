@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+const HOW_TO_UPDATE: &str =
+    "run this test with CONCLAVE_UPDATE_SNAPSHOTS=1, and review the difference";
+
 /// Whether this run writes the generated files.
 pub fn is_update() -> bool {
     std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some()
@@ -28,12 +31,12 @@ pub fn check(file: &str, now: &str) {
     assert_eq!(
         differs.map(|line| line + 1),
         None,
-        "{file} is stale, first in this line"
+        "{file} is stale, first in this line: {HOW_TO_UPDATE}"
     );
     assert_eq!(
         now.lines().count(),
         reviewed.lines().count(),
-        "{file} is stale"
+        "{file} is stale: {HOW_TO_UPDATE}"
     );
 }
 

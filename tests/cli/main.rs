@@ -14,3 +14,4 @@ mod deployment;
 mod options;
 mod postgres;
 mod projects;
+mod settings;

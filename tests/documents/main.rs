@@ -13,6 +13,9 @@ mod examples;
 mod manifests;
 mod names;
 mod program;
+mod settings;
+#[path = "../api/snapshot.rs"]
+mod snapshot;
 mod text;
 
 use std::fs;

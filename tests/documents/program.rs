@@ -146,7 +146,7 @@ fn subcommand<'a>(words: &[&'a str], group: &mut Option<&'a str>) -> Vec<&'a str
     match *words {
         [
             "conclave",
-            first @ ("project" | "key" | "recording"),
+            first @ ("project" | "key" | "recording" | "config"),
             command,
             ..,
         ] => {

@@ -1,76 +1,107 @@
-//! Settings of recordings and broadcasts.
+//! Sections `egress` and `recordings`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::Rule;
 
-/// Section `egress`: recordings and broadcasts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EgressConfig {
-    /// Networks that destinations may be in although they are not public.
-    #[serde(with = "text::list")]
-    pub allow_networks: Vec<IpNet>,
-    /// File of root certificates, in PEM, that object storage and `rtmps` receivers are trusted by beside the built-in ones.
-    #[serde(with = "text::optional")]
-    pub root_certs: Option<PathBuf>,
-    /// File of further root certificates, in PEM, that `rtmps` receivers are trusted by. Embedded media plane only, as all that follows.
-    #[serde(with = "text::optional")]
-    pub rtmps_root: Option<PathBuf>,
-    /// The ffmpeg program: a path, or a name that is looked up in `PATH`.
-    pub ffmpeg: String,
-    /// The longest recording or broadcast.
-    #[serde(with = "text::required")]
-    pub max_duration: Duration,
-    /// How long a recording or broadcast that is encoded goes on in a room without participants.
-    #[serde(with = "text::required")]
-    pub empty_timeout: Duration,
-    /// How long running recordings and broadcasts have to end when the server stops.
-    #[serde(with = "text::required")]
-    pub stop_timeout: Duration,
-    /// Number of recordings and broadcasts that are encoded at once. Recordings of single tracks are not encoded.
-    pub max_composites: u32,
-    /// What is added to the server's nice value for recordings, broadcasts, transcoders and uploads.
-    pub nice: u8,
-    /// Largest size in MiB of the file in which a recording keeps what its encoder has not read yet.
-    pub buffer_mib: u32,
-    /// The width of composed pictures in pixels.
-    pub width: u32,
-    /// The height of composed pictures in pixels.
-    pub height: u32,
-    /// Composed pictures per second.
-    pub frame_rate: u32,
-    /// The bitrate of encoded video in kilobits a second.
-    pub video_kbps: u32,
-    /// The bitrate of encoded audio in kilobits a second.
-    pub audio_kbps: u32,
-    /// The preset of x264.
-    pub preset: String,
+/// The presets of x264, fastest first.
+const PRESETS: &[&str] = &[
+    "ultrafast",
+    "superfast",
+    "veryfast",
+    "faster",
+    "fast",
+    "medium",
+    "slow",
+    "slower",
+    "veryslow",
+];
+/// Width and height of a composed picture. H.264 with 4:2:0 halves both for its colours.
+const PIXELS: Rule = Rule::EvenNumbers(160, 3_840);
+
+crate::settings! {
+    /// Recordings and broadcasts.
+    pub struct EgressConfig {
+        /// Non-public networks in which destinations are allowed.
+        pub allow_networks: Vec<IpNet> = Vec::new();
+        /// PEM file of root certificates of a [private authority](running.md#private-certificate-authorities) that object storage
+        /// and `rtmps://` receivers may have, in addition to the built-in ones.
+        pub root_certs: Option<PathBuf> = None;
+        /// The same for `rtmps://` receivers only.
+        ///
+        /// This and the settings below apply to the embedded media plane only.
+        pub rtmps_root: Option<PathBuf> = None;
+        /// The ffmpeg program, which records and broadcasts, and transcodes what RTMP encoders send: a path, or a name in `PATH`.
+        ///
+        /// Without it, nothing can be recorded or broadcast.
+        pub ffmpeg: String = "ffmpeg".into();
+        /// Longest duration of a recording or broadcast. A longer one ends as `limit_reached`.
+        pub max_duration: Duration = Duration::from_secs(6 * 60 * 60);
+        /// How long an encoded recording or broadcast continues in a room without participants, before it is complete.
+        pub empty_timeout: Duration = Duration::from_secs(5 * 60);
+        /// Time for running recordings and broadcasts to end when the server stops.
+        ///
+        /// The server's supervisor must wait 30 seconds longer.
+        pub stop_timeout: Duration = Duration::from_secs(20);
+        /// Number of recordings and broadcasts that are encoded at once. As many videos of RTMP encoders, and 16 times as many audio
+        /// tracks, are transcoded at once, half of them for one project.
+        ///
+        /// Each takes up to one core. Further ones get 503 with Retry-After; a project that was refused and has less than an equal
+        /// share gets the next place. Recordings of single tracks are not encoded.
+        pub max_composites: u32 = 4, Rule::COUNT;
+        /// Amount added to the server's nice value for recordings, broadcasts, transcoders and uploads. See
+        /// [Busy machines](recordings.md#busy-machines).
+        ///
+        /// With less, other programs on the machine leave recordings more processor time; with more, calls and other programs keep
+        /// more.
+        pub nice: u8 = 5, Rule::Numbers(0, 19);
+        /// Largest file, in MiB, in which a recording keeps what its encoder has not read yet on a busy machine.
+        ///
+        /// The file is in recordings.dir. When it is full, the recording drops video frames, which the metric
+        /// `conclave_egress_dropped_frames_total` counts. With 0, only memory is used.
+        pub buffer_mib: u32 = 1_024, Rule::Numbers(0, 1_048_576);
+        /// Width of composed pictures in pixels.
+        pub width: u32 = 1_280, PIXELS;
+        /// Height of composed pictures in pixels.
+        pub height: u32 = 720, PIXELS;
+        /// Composed pictures per second.
+        pub frame_rate: u32 = 30, Rule::Numbers(1, 60);
+        /// Bitrate of encoded video, in kbit/s.
+        pub video_kbps: u32 = 3_000, Rule::Numbers(100, 50_000);
+        /// Bitrate of encoded audio, in kbit/s.
+        pub audio_kbps: u32 = 128, Rule::Numbers(16, 510);
+        /// Preset of x264, from `ultrafast` (least CPU time) to `veryslow` (best quality).
+        pub preset: String = "veryfast".into(), Rule::OneOf(PRESETS);
+    }
 }
 
-impl Default for EgressConfig {
-    fn default() -> Self {
-        Self {
-            allow_networks: Vec::new(),
-            root_certs: None,
-            rtmps_root: None,
-            ffmpeg: "ffmpeg".into(),
-            max_duration: Duration::from_secs(6 * 60 * 60),
-            empty_timeout: Duration::from_secs(5 * 60),
-            stop_timeout: Duration::from_secs(20),
-            max_composites: 4,
-            nice: 5,
-            buffer_mib: 1_024,
-            width: 1280,
-            height: 720,
-            frame_rate: 30,
-            video_kbps: 3_000,
-            audio_kbps: 128,
-            preset: "veryfast".into(),
-        }
+crate::settings! {
+    /// Recordings on this machine.
+    pub struct RecordingsConfig {
+        /// Directory of recordings. Default: `recordings` in the data directory.
+        ///
+        /// Use a separate disk if recordings could fill the one of the database.
+        pub dir: Option<PathBuf> = None;
+        /// How long a recording with a destination waits for its file if that is on the disk of another server. After that, the
+        /// recording has failed.
+        ///
+        /// The other server has to be active again to upload the file.
+        pub lost_after: Duration = Duration::from_secs(24 * 60 * 60);
+        /// How long the files of recordings without a destination stay there after the recording has ended, such as "30d"; by default
+        /// for ever. Less than half an hour later they are removed.
+        ///
+        /// Files that are to be uploaded stay until they are.
+        pub retention: Option<Duration> = None;
+    }
+}
+
+impl RecordingsConfig {
+    /// Returns the directory of recordings.
+    #[must_use]
+    pub fn path(&self, data: &Path) -> PathBuf {
+        self.dir.clone().unwrap_or_else(|| data.join("recordings"))
     }
 }

@@ -1,66 +1,146 @@
-//! Settings of WebRTC in the embedded media plane.
+//! Sections `media`, `media.rtc` and `media.rtc.turn`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use conclave_model::Secret;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::text::{self, TextSetting};
+use super::{Rule, TextSetting};
+use crate::Secret;
 
 /// The port that is registered for TURN.
 pub const TURN_PORT: u16 = 3478;
 
-/// Section `media.rtc`: how clients reach the embedded media plane. Without effect for LiveKit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RtcConfig {
-    /// Lets WebRTC clients connect. Without it, the media plane has only the participants of the sandbox.
-    pub enabled: bool,
-    /// UDP ports: the first media worker uses the first port, and so on. Default: 7882-7897, or free ports if those are in use.
-    #[serde(with = "text::optional")]
-    pub udp_ports: Option<PortRange>,
-    /// Accepts media over TCP too, at the port numbers of `udp_ports`.
-    pub tcp: bool,
-    /// Addresses of this machine to listen on. Empty for all of its interfaces but the loopback.
-    #[serde(with = "text::list")]
-    pub addresses: Vec<IpAddr>,
-    /// Adds 127.0.0.1 to the addresses of the interfaces.
-    pub loopback: bool,
-    /// Addresses that clients are given instead of `addresses`, behind a 1:1 NAT.
-    #[serde(with = "text::list")]
-    pub external_addresses: Vec<IpAddr>,
-    /// Networks that the server may contact although they are not public, when a client asks for a full ICE agent.
-    #[serde(with = "text::list")]
-    pub allow_networks: Vec<IpNet>,
-    /// Number of media workers. 0 for one for each core.
-    pub workers: usize,
-    /// Changes a second that a participant may make by signalling, sustained: mute toggles, new tracks, offers, permissions. Ten
-    /// times as many at once.
-    pub changes_per_second: u32,
-    /// Section `media.rtc.turn`: the TURN server in this process, and others that clients are given.
-    pub turn: TurnConfig,
+crate::settings! {
+    /// The media plane, which forwards audio and video.
+    pub struct MediaConfig {
+        /// The media plane: `embedded`, in this process, or `livekit`, a [LiveKit server](livekit.md).
+        pub kind: MediaKind = MediaKind::Embedded;
+        /// Enables simulated participants, by `/sandbox/*` on the admin listener, and lets clients simulate failures.
+        ///
+        /// Those are failures of the server (`simulateScenario` of LiveKit's SDKs). Embedded media plane only.
+        pub sandbox: bool = false;
+        /// URL at which this server reaches LiveKit.
+        pub url: Option<String> = None, Rule::Url(&["ws", "wss", "http", "https"]);
+        /// URL at which clients reach the media plane, if it differs from url. Without it, the embedded media plane has the address of
+        /// the API. If that listens on all addresses (`0.0.0.0`), tokens, ingress endpoints and the call page have the `Host` of the
+        /// request, or what a trusted proxy sends in `X-Forwarded-Host`, `-Proto` and `-Port`; the log and `conclave check` warn.
+        pub public_url: Option<String> = None, Rule::Url(&["ws", "wss"]);
+        /// Address for RTMP encoders of the embedded media plane, such as "0.0.0.0:1935"; with TLS (`rtmps://`) if the API has it.
+        ///
+        /// The address of `conclave dev` is used only if its port is free.
+        pub rtmp_listen: Option<SocketAddr> = None;
+        /// API key of the media plane.
+        ///
+        /// For the embedded one it is generated and stored in the data directory by default.
+        pub api_key: Option<String> = None;
+        /// API secret of the media plane, which signs room tokens.
+        ///
+        /// By default it is generated together with the key.
+        pub api_secret: Option<Secret> = None;
+        /// File with the API secret, as an alternative to api_secret.
+        pub api_secret_file: Option<PathBuf> = None;
+        /// Timeout of a call to LiveKit. Starting a recording or broadcast gets at least 30 seconds.
+        pub timeout: Duration = Duration::from_secs(10);
+        /// Interval at which records are reconciled with the media plane, which corrects them after a lost report.
+        ///
+        /// It is shortened by up to a tenth, so that projects do not all start at once.
+        pub reconcile: Duration = Duration::from_secs(60);
+        /// Consecutive unanswered calls to LiveKit that open the circuit: further calls then get 503 with Retry-After at once.
+        pub circuit_failures: u32 = 5, Rule::COUNT;
+        /// How long the circuit stays open before one call is tried.
+        pub circuit_open: Duration = Duration::from_secs(5);
+        /// Tracks that a participant may have at once, including announced ones, on the embedded media plane.
+        ///
+        /// The client is told when a further one is refused. LiveKit has its own limits.
+        pub max_tracks: u32 = 100, Rule::COUNT;
+        section rtc: RtcConfig;
+    }
 }
 
-/// Section `media.rtc.turn`: the TURN server in this process, and others that clients are given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TurnConfig {
-    /// Whether there is a TURN server in this process, at the API listener and at `udp_port`. It relays to the media workers only.
-    pub server: TurnMode,
-    /// Its UDP port. Default: 3478, or none if that is in use. 0 for a free one.
-    pub udp_port: u16,
-    /// Urls of other servers: `turn:` or `turns:`. Empty for none.
-    #[serde(with = "text::list")]
-    pub urls: Vec<String>,
-    /// The secret that the other servers share with this one (coturn's `static-auth-secret`).
-    #[serde(with = "text::optional")]
-    pub secret: Option<Secret>,
-    /// How long the credentials of a client are valid.
-    #[serde(with = "text::required")]
-    pub ttl: Duration,
+/// The kinds of media plane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MediaKind {
+    /// The media plane inside this process.
+    #[default]
+    Embedded,
+    /// A LiveKit server.
+    Livekit,
+}
+
+crate::plain_setting!(
+    MediaKind,
+    json!({"enum": ["embedded", "livekit"]}),
+    |_value, _| Ok(())
+);
+
+crate::settings! {
+    /// WebRTC in the embedded media plane: how clients send and receive audio and video. No effect with LiveKit.
+    pub struct RtcConfig {
+        /// Lets WebRTC clients connect. Without it, the media plane has only the participants of the sandbox.
+        pub enabled: bool = true;
+        /// Ports of the media workers, UDP and TCP: the first worker uses the first port. Clients must be able to reach them, or the
+        /// TURN server. With a single port, such as "7882", there is one worker, which uses one core. Default: `7882-7897`, or free
+        /// ports if those are in use.
+        ///
+        /// A configured range must be free.
+        pub udp_ports: Option<PortRange> = None;
+        /// Also accepts media over TCP on the same port numbers, for clients whose network blocks UDP.
+        pub tcp: bool = true;
+        /// Addresses of this machine to listen on. Default: the addresses of all network interfaces except loopback.
+        pub addresses: Vec<IpAddr> = Vec::new();
+        /// Adds 127.0.0.1 to the addresses of the interfaces, for clients on this machine.
+        pub loopback: bool = false;
+        /// Addresses that clients are given instead, for a server behind a 1:1 NAT that keeps ports.
+        ///
+        /// Each replaces the address at the same position in its address family; the last one also replaces all that follow.
+        pub external_addresses: Vec<IpAddr> = Vec::new();
+        /// Non-public networks, besides the server's own, whose clients the server may contact first.
+        ///
+        /// It does so when a client asks for a full ICE agent (`disable_ice_lite`). The networks of the server's own addresses, such as
+        /// 10.0.0.0/8 or loopback, are always allowed.
+        pub allow_networks: Vec<IpNet> = Vec::new();
+        /// Number of media workers; 0 means one per core. A room is on one worker.
+        pub workers: usize = 0, Rule::THREADS;
+        /// Sustained changes per second that a participant may make by signalling: mutes, new tracks, offers, and changes of who may
+        /// subscribe. A participant that exceeds this is disconnected.
+        ///
+        /// The burst is ten times as large. A participant is also disconnected if it sends more than 200 messages or 1 MiB per second
+        /// for long, sends a message larger than a client with 1,000 tracks needs, or leaves 2 MiB unread. All participants of one
+        /// address (or IPv6 /64 network) together may send twenty times as much, and make a hundred times as many changes. An offer
+        /// that the server has asked for counts neither as a change nor for these bytes; a participant may send 4 MiB of such offers
+        /// per second. The metric `conclave_rtc_excesses_total` counts what exceeds a limit.
+        pub changes_per_second: u32 = 20, Rule::NumbersAs(1, 10_000, "must be 1 to 10000");
+        section turn: TurnConfig;
+    }
+}
+
+crate::settings! {
+    /// TURN servers, which relay media for clients in restrictive networks: one in this process, and others, for example coturn with
+    /// `use-auth-secret`. Each client gets its own credentials, which expire.
+    pub struct TurnConfig {
+        /// TURN server in this process: `on`, `off`, or `auto` for one if `tls.domain` is set. See [Network](clients.md#network).
+        ///
+        /// It is at the address of http.listen (with TLS if the API has it, so that one open port is enough for everything) and at
+        /// udp_port. It relays to the media workers only.
+        pub server: TurnMode = TurnMode::Auto;
+        /// UDP port of that TURN server, at the addresses of media.rtc; 0 for a free one. 3478 is left out if it is in use, any other
+        /// must be free.
+        pub udp_port: u16 = TURN_PORT;
+        /// Urls of other TURN servers.
+        ///
+        /// Example: `["turn:turn.example.com:3478?transport=udp", "turns:turn.example.com:443?transport=tcp"]`.
+        pub urls: Vec<String> = Vec::new(), Rule::TurnUrl;
+        /// Secret that the other servers share with this one (coturn's `static-auth-secret`).
+        pub secret: Option<Secret> = None;
+        /// How long a client's credentials are valid. Each connection gets new ones.
+        pub ttl: Duration = Duration::from_secs(12 * 3_600);
+    }
 }
 
 /// Whether there is a TURN server in this process.
@@ -75,34 +155,11 @@ pub enum TurnMode {
     Off,
 }
 
-impl Default for TurnConfig {
-    fn default() -> Self {
-        Self {
-            server: TurnMode::Auto,
-            udp_port: TURN_PORT,
-            urls: Vec::new(),
-            secret: None,
-            ttl: Duration::from_secs(12 * 3_600),
-        }
-    }
-}
-
-impl Default for RtcConfig {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            udp_ports: None,
-            tcp: true,
-            addresses: Vec::new(),
-            loopback: false,
-            external_addresses: Vec::new(),
-            allow_networks: Vec::new(),
-            workers: 0,
-            changes_per_second: 20,
-            turn: TurnConfig::default(),
-        }
-    }
-}
+crate::plain_setting!(
+    TurnMode,
+    json!({"enum": ["auto", "on", "off"]}),
+    |_value, _| Ok(())
+);
 
 /// A range of ports, such as `7882-7897`. `0` stands for free ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +167,7 @@ pub struct PortRange(pub RangeInclusive<u16>);
 
 impl TextSetting for PortRange {
     const EXPECTED: &'static str = "a port or a range of ports such as \"7882-7897\"";
+    const PATTERN: Option<&'static str> = Some("^ *[0-9]+ *(- *[0-9]+ *)?$");
 
     fn parse(text: &str) -> Result<Self, String> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -123,19 +181,6 @@ impl TextSetting for PortRange {
 
     fn format(&self) -> String {
         format!("{}-{}", self.0.start(), self.0.end())
-    }
-}
-
-impl TextSetting for IpAddr {
-    const EXPECTED: &'static str = "an address such as \"192.0.2.1\" or \"2001:db8::1\"";
-
-    fn parse(text: &str) -> Result<Self, String> {
-        text.parse()
-            .map_err(|_| format!("must be {}, not {text:?}", Self::EXPECTED))
-    }
-
-    fn format(&self) -> String {
-        self.to_string()
     }
 }
 

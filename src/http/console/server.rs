@@ -9,7 +9,7 @@ use super::parts::{facts, or_nothing, table};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
 use crate::backups::Backups;
-use crate::config::SettingReport;
+use crate::config::EffectiveSetting;
 
 /// The routes of the page.
 pub fn routes() -> Vec<Route> {
@@ -66,11 +66,11 @@ fn backups(backups: Option<&Backups>) -> String {
     )
 }
 
-fn row(setting: &SettingReport) -> Vec<Markup> {
+fn row(setting: &EffectiveSetting) -> Vec<Markup> {
     vec![
         html! { code { (setting.name) } },
-        or_nothing(Some(&setting.value).filter(|value| !value.is_empty())),
-        setting.origin.as_deref().map_or_else(
+        or_nothing(Some(setting.text()).filter(|text| !text.is_empty())),
+        setting.origin.as_ref().map_or_else(
             || html! { span.none { "default" } },
             |origin| html! { strong { (origin) } },
         ),

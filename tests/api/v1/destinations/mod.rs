@@ -510,7 +510,7 @@ fn without_an_encryption_key_destinations_are_read_and_not_written() {
     harness.app.forget_keys();
     let app = harness
         .app
-        .restart_with(|config| config.encryption.key_file = Some(String::new()));
+        .restart_with(|config| config.encryption.key_file = Some("".into()));
     let harness = Harness { app, path };
     harness
         .create("new", "recording", &s3())

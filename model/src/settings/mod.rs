@@ -1,0 +1,207 @@
+//! The operator's settings as types: what a setting can be, and the declaration of a section.
+//!
+//! [`settings!`](crate::settings!) declares a section once: names, doc comments, types, defaults and allowed values. From that come
+//! the struct that the code uses, its default, the check of its values, and its [`SectionReference`], from which the server writes
+//! `config/conclave.toml`, the table of `docs/configuration.md` and the JSON schema. So a setting has one name everywhere.
+//!
+//! The sections that several crates use are here; those of the server alone are in its `config`.
+
+mod egress;
+mod media;
+mod rule;
+mod text;
+pub mod value;
+mod webhooks;
+
+pub use egress::{EgressConfig, RecordingsConfig};
+pub use media::{MediaConfig, MediaKind, PortRange, RtcConfig, TURN_PORT, TurnConfig, TurnMode};
+pub use rule::{InvalidSetting, Rule};
+pub use text::TextSetting;
+pub use value::{KeyFile, SettingValue};
+pub use webhooks::WebhooksConfig;
+
+/// A section of settings, declared by [`settings!`](crate::settings!).
+pub trait Section {
+    /// Returns what the section and its settings are, in the order of their declaration.
+    fn reference() -> SectionReference;
+
+    /// Checks each setting by itself; the first invalid one is returned. `path` is the section's, such as `media.rtc`.
+    ///
+    /// # Errors
+    /// A value is not allowed.
+    fn check(&self, path: &str) -> Result<(), InvalidSetting>;
+}
+
+/// The declaration of a section.
+#[derive(Debug, Clone)]
+pub struct SectionReference {
+    /// Its doc comment.
+    pub doc: &'static str,
+    /// Its own settings.
+    pub own: Vec<SettingReference>,
+    /// The sections in it, by key.
+    pub sections: Vec<(&'static str, SectionReference)>,
+}
+
+/// The declaration of a setting. Its default is the one of the section's struct.
+#[derive(Debug, Clone)]
+pub struct SettingReference {
+    /// Its name in the section.
+    pub key: &'static str,
+    /// Its doc comment: a summary, and further paragraphs with details.
+    pub doc: &'static str,
+    /// The JSON schema of its type.
+    pub schema: serde_json::Value,
+    /// Whether an empty string leaves it unset.
+    pub is_optional: bool,
+    /// The values that are allowed beyond its type.
+    pub rule: Rule,
+}
+
+impl SectionReference {
+    /// Returns all settings with their dotted paths, those of inner sections behind the section's own.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(String, &SettingReference)> {
+        let own = self
+            .own
+            .iter()
+            .map(|setting| (setting.key.to_owned(), setting));
+        let inner = self.sections.iter().flat_map(|(section, reference)| {
+            let settings = reference.settings().into_iter();
+            settings.map(move |(name, setting)| (join(section, &name), setting))
+        });
+        own.chain(inner).collect()
+    }
+}
+
+impl SettingReference {
+    /// Whether its value must not be shown.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.schema["writeOnly"] == true
+    }
+
+    /// Returns the JSON schema of the allowed values.
+    #[must_use]
+    pub fn allowed(&self) -> serde_json::Value {
+        let schema = self.rule.narrow(self.schema.clone());
+        if self.is_optional && schema.as_object().is_some_and(|keys| keys.len() > 1) {
+            serde_json::json!({"anyOf": [schema, {"const": ""}]})
+        } else {
+            schema
+        }
+    }
+}
+
+/// Joins the name of a setting with the path of its section, which is empty for the root.
+#[must_use]
+pub fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// Declares a section: a struct with a public field for each setting.
+///
+/// ```
+/// use conclave_model::settings::{Rule, Section};
+/// use std::time::Duration;
+///
+/// conclave_model::settings! {
+///     /// Deliveries.
+///     pub struct DeliveriesConfig {
+///         /// Interval at which due deliveries are sent.
+///         ///
+///         /// Ticks are at whole multiples of it.
+///         pub tick: Duration = Duration::from_secs(5);
+///         /// Deliveries that are sent at once.
+///         pub parallel: u32 = 4, Rule::Numbers(1, 16);
+///     }
+/// }
+///
+/// let mut section = DeliveriesConfig::default();
+/// assert!(section.check("deliveries").is_ok() && section.tick.as_secs() == 5);
+/// section.parallel = 17;
+/// let error = section.check("deliveries").unwrap_err();
+/// assert_eq!(error.setting, "deliveries.parallel");
+/// assert_eq!(error.problem, "must be 1 to 16, not 17");
+/// ```
+///
+/// A setting is `pub NAME: TYPE = DEFAULT;` or `pub NAME: TYPE = DEFAULT, RULE;` behind its doc comment. Its type is a
+/// [`SettingValue`](crate::settings::SettingValue). The first paragraph of the comment is the summary, which the documentation
+/// has; the others are details, which the file has as well. `section NAME: TYPE;` at the end declares a section in the section.
+#[macro_export]
+macro_rules! settings {
+    (
+        $(#[doc = $doc:literal])*
+        pub struct $section:ident {
+            $(
+                $(#[doc = $setting_doc:literal])*
+                pub $key:ident: $type:ty = $default:expr $(, $rule:expr)?;
+            )*
+            $( section $inner:ident: $inner_type:ty; )*
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $section {
+            $(
+                $(#[doc = $setting_doc])*
+                #[serde(with = "conclave_model::settings::value")]
+                pub $key: $type,
+            )*
+            $(
+                #[doc = concat!("Section `", stringify!($inner), "`.")]
+                pub $inner: $inner_type,
+            )*
+        }
+
+        impl Default for $section {
+            fn default() -> Self {
+                Self {
+                    $( $key: $default, )*
+                    $( $inner: <$inner_type>::default(), )*
+                }
+            }
+        }
+
+        impl $crate::settings::Section for $section {
+            fn reference() -> $crate::settings::SectionReference {
+                $crate::settings::SectionReference {
+                    doc: concat!($($doc, "\n"),*),
+                    own: vec![$(
+                        $crate::settings::SettingReference {
+                            key: stringify!($key),
+                            doc: concat!($($setting_doc, "\n"),*),
+                            schema: <$type as $crate::settings::SettingValue>::schema(),
+                            is_optional: <$type as $crate::settings::SettingValue>::IS_OPTIONAL,
+                            rule: $crate::settings!(@rule $($rule)?),
+                        },
+                    )*],
+                    sections: vec![$(
+                        (stringify!($inner), <$inner_type as $crate::settings::Section>::reference()),
+                    )*],
+                }
+            }
+
+            fn check(&self, path: &str) -> Result<(), $crate::settings::InvalidSetting> {
+                $(
+                    $crate::settings::SettingValue::check(&self.$key, &$crate::settings!(@rule $($rule)?))
+                        .map_err(|invalid| invalid.of(path, stringify!($key)))?;
+                )*
+                $(
+                    $crate::settings::Section::check(
+                        &self.$inner,
+                        &$crate::settings::join(path, stringify!($inner)),
+                    )?;
+                )*
+                Ok(())
+            }
+        }
+    };
+    (@rule) => { $crate::settings::Rule::Any };
+    (@rule $rule:expr) => { $rule };
+}

@@ -1,0 +1,80 @@
+//! `conclave config`: the effective settings, and the schema of the settings file.
+
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::output::{OutputFormat, print, print_json};
+use super::table;
+use crate::config::{EffectiveSetting, LoadedConfig, SettingSource, Sources, reference};
+use crate::error::CliError;
+
+/// The subcommands of `conclave config`.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the effective settings, and where each comes from: default, file or environment. Secrets are shown as ***.
+    Show(OutputFormat),
+    /// Print a JSON schema of the settings file, for editors.
+    Schema,
+}
+
+/// A setting with `--json`.
+#[derive(Serialize)]
+struct SettingView<'a> {
+    name: &'a str,
+    value: &'a Value,
+    source: &'static str,
+    /// The file or the variable; absent for a default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+}
+
+/// All settings with `--json`.
+#[derive(Serialize)]
+struct SettingsView<'a> {
+    settings: Vec<SettingView<'a>>,
+}
+
+impl<'a> From<&'a EffectiveSetting> for SettingView<'a> {
+    fn from(setting: &'a EffectiveSetting) -> Self {
+        Self {
+            name: &setting.name,
+            value: &setting.value,
+            source: setting
+                .origin
+                .as_ref()
+                .map_or("default", SettingSource::kind),
+            origin: setting.origin.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// Runs a subcommand.
+pub(super) fn run(command: ConfigCommand, sources: &Sources) -> Result<(), CliError> {
+    match command {
+        ConfigCommand::Show(format) => show(sources, format),
+        ConfigCommand::Schema => print(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(&reference::json_schema()?)?
+        )),
+    }
+}
+
+fn show(sources: &Sources, format: OutputFormat) -> Result<(), CliError> {
+    let LoadedConfig { config, origins } = sources.load_with_origins()?;
+    let settings = origins.report(&config)?;
+    if format.json {
+        let settings = settings.iter().map(SettingView::from).collect();
+        return print_json(&SettingsView { settings });
+    }
+    let row = |setting: &EffectiveSetting| {
+        let origin = setting.origin.as_ref();
+        vec![
+            setting.name.clone(),
+            origin.map_or_else(|| "default".to_owned(), ToString::to_string),
+            setting.text(),
+        ]
+    };
+    let rows: Vec<_> = settings.iter().map(row).collect();
+    print(&table::table(&["setting", "from", "value"], &rows))
+}
