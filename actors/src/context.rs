@@ -7,7 +7,7 @@ use std::time::Duration;
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
-use conclave_model::webhook::RetrySchedule;
+use conclave_model::settings::{MediaConfig, RecordingsConfig, WebhooksConfig};
 use conclave_model::{Clock, NodeId};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
@@ -51,17 +51,11 @@ pub struct ActorContext {
 /// The settings of the actors.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Interval at which webhook endpoints look for due deliveries; 5 s by default.
-    pub webhook_tick: Duration,
-    /// Timeout of one delivery attempt; 10 s by default.
-    pub webhook_timeout: Duration,
-    /// The delays before a failed delivery is posted again.
-    pub retry: RetrySchedule,
-    /// Time that final deliveries and their events are kept; 30 days by default.
-    pub retention: Duration,
-    /// Interval at which the records are reconciled with the media plane; 60 s by default.
+    /// Section `webhooks`.
+    pub webhooks: WebhooksConfig,
+    /// `media.reconcile`: interval at which the records are reconciled with the media plane.
     pub reconcile: Duration,
-    /// Time that a file on another server's disk is waited for, before its recording has failed; 24 h by default.
+    /// `recordings.lost_after`: time that a file on another server's disk is waited for, before its recording has failed.
     pub lost_after: Duration,
 }
 
@@ -72,19 +66,32 @@ impl Settings {
     /// Returns how long a stopping actor waits for its posts or its children: as long as a post that has just begun may take,
     /// until its result is written. Each of the `generations` below it adds a second, so that parents do not give up first.
     pub(crate) fn stop_timeout(&self, generations: u64) -> Duration {
-        self.webhook_timeout + RECORD_TIME + Duration::from_secs(generations)
+        self.webhooks.timeout + RECORD_TIME + Duration::from_secs(generations)
+    }
+}
+
+impl Settings {
+    /// Takes what actors need of the sections.
+    #[must_use]
+    pub fn new(
+        webhooks: &WebhooksConfig,
+        media: &MediaConfig,
+        recordings: &RecordingsConfig,
+    ) -> Self {
+        Self {
+            webhooks: webhooks.clone(),
+            reconcile: media.reconcile,
+            lost_after: recordings.lost_after,
+        }
     }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            webhook_tick: Duration::from_secs(5),
-            webhook_timeout: Duration::from_secs(10),
-            retry: RetrySchedule::default(),
-            retention: Duration::from_secs(30 * 24 * 3_600),
-            reconcile: Duration::from_secs(60),
-            lost_after: Duration::from_secs(24 * 3_600),
-        }
+        Self::new(
+            &WebhooksConfig::default(),
+            &MediaConfig::default(),
+            &RecordingsConfig::default(),
+        )
     }
 }

@@ -1,6 +1,4 @@
-//! Webhook endpoints and deliveries: records, statuses, and when a failed attempt is followed by the next.
-
-use std::time::Duration;
+//! Webhook endpoints and deliveries: records and statuses.
 
 use serde::Serialize;
 
@@ -110,59 +108,5 @@ impl Attempt {
             (Some(_), Some(_)) => DeliveryStatus::Pending,
             (Some(_), None) => DeliveryStatus::Failed,
         }
-    }
-}
-
-/// The delays between attempts. There is one attempt more than there are delays.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetrySchedule {
-    /// The delay after the first failure, after the second, and so on.
-    pub delays: Vec<Duration>,
-}
-
-impl Default for RetrySchedule {
-    fn default() -> Self {
-        Self {
-            delays: [60, 300, 1_800, 7_200].map(Duration::from_secs).into(),
-        }
-    }
-}
-
-impl RetrySchedule {
-    /// Returns the instant of the next attempt after attempt number `attempts` (from 1) failed at `failed_at`; `None`
-    /// if it was the last.
-    pub fn next_attempt(&self, attempts: u32, failed_at: Timestamp) -> Option<Timestamp> {
-        let index = usize::try_from(attempts).ok()?.checked_sub(1)?;
-        self.delays.get(index).map(|delay| failed_at.after(*delay))
-    }
-
-    /// Returns the longest delay.
-    pub fn longest_delay(&self) -> Duration {
-        self.delays.iter().max().copied().unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn five_attempts_one_minute_five_minutes_thirty_minutes_and_two_hours_apart() {
-        let (schedule, at) = (RetrySchedule::default(), Timestamp::from_millis(0));
-        let waits: Vec<_> = (1..=5)
-            .map(|n| {
-                schedule
-                    .next_attempt(n, at)
-                    .map(|next| next.since(at).as_secs())
-            })
-            .collect();
-        assert_eq!(waits, [Some(60), Some(300), Some(1_800), Some(7_200), None]);
-        assert_eq!(
-            (
-                schedule.next_attempt(0, at),
-                schedule.longest_delay().as_secs()
-            ),
-            (None, 7_200)
-        );
     }
 }

@@ -55,7 +55,7 @@ pub struct PassThroughOptions {
     /// The other nodes, and the reverse proxies in front of them.
     pub proxies: TrustedProxies,
     /// The most requests that are held at once, of which a client may have a part.
-    pub most_held: usize,
+    pub max_requests: usize,
     /// How long each is held.
     pub longest_hold: Duration,
     /// How long a connection to a node may be idle, as each node has it.
@@ -91,7 +91,7 @@ impl PassThrough {
         let PassThroughOptions {
             nodes,
             proxies,
-            most_held,
+            max_requests,
             longest_hold,
             keep_alive,
             fixed,
@@ -100,7 +100,7 @@ impl PassThrough {
         Arc::new(Self {
             nodes,
             proxies,
-            holds: Holds::new(most_held, metrics.clone()),
+            holds: Holds::new(max_requests, metrics.clone()),
             longest_hold,
             memory: Arc::new(Semaphore::new(BODY_MEMORY)),
             // The node closes it after the whole time. What is sent at that moment would be lost.

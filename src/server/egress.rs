@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use conclave_media::embedded::EmbeddedPlane;
-use conclave_media::embedded::egress_engine::{Dialler, Encoding, Engine, Priority, Settings};
+use conclave_media::embedded::egress_engine::{Dialler, Engine, Priority, Settings};
 use conclave_model::address::AddressFilter;
 
 use crate::config::{Config, EgressConfig};
@@ -18,7 +18,10 @@ use super::roots;
 /// A file of root certificates cannot be used.
 pub(super) fn engine(config: &Config, data: &Path) -> Result<Engine, CliError> {
     Ok(Engine::new(
-        settings(config, data),
+        Settings {
+            egress: config.egress.clone(),
+            recordings: config.recordings.path(data),
+        },
         dialler(&config.egress)?,
     ))
 }
@@ -41,27 +44,6 @@ pub(super) async fn show(plane: Option<&EmbeddedPlane>, metrics: &Metrics) -> Re
 /// Returns the priority of recordings, broadcasts, transcoders and uploads.
 pub(super) const fn priority(config: &Config) -> Priority {
     Priority::new(config.egress.nice)
-}
-
-fn settings(config: &Config, data: &Path) -> Settings {
-    Settings {
-        ffmpeg: config.egress.ffmpeg.clone(),
-        recordings: config.recordings.path(data),
-        longest: config.egress.max_duration,
-        empty_timeout: config.egress.empty_timeout,
-        stop_timeout: config.egress.stop_timeout,
-        priority: priority(config),
-        buffer: u64::from(config.egress.buffer_mib) * 1024 * 1024,
-        composites: usize::try_from(config.egress.max_composites).unwrap_or(usize::MAX),
-        encoding: Encoding {
-            width: config.egress.width,
-            height: config.egress.height,
-            frame_rate: config.egress.frame_rate,
-            video_kbps: config.egress.video_kbps,
-            audio_kbps: config.egress.audio_kbps,
-            preset: config.egress.preset.clone(),
-        },
-    }
 }
 
 /// Returns what connects to the receivers of broadcasts.

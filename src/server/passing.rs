@@ -50,7 +50,7 @@ impl Passing {
         let through = PassThrough::new(PassThroughOptions {
             nodes: Arc::clone(&nodes),
             proxies: TrustedProxies(config.http.trusted_proxies.clone()),
-            most_held: usize::try_from(config.http.max_requests).unwrap_or(usize::MAX),
+            max_requests: usize::try_from(config.http.max_requests).unwrap_or(usize::MAX),
             longest_hold: LONGEST_HOLD,
             keep_alive: config.http.keep_alive,
             fixed: Arc::clone(fixed),

@@ -157,7 +157,7 @@ async fn delete_expired(context: Arc<ActorContext>) {
     loop {
         match context
             .store
-            .delete_expired(context.settings.retention)
+            .delete_expired(context.settings.webhooks.retention)
             .await
         {
             Ok(0) => break,

@@ -102,7 +102,7 @@ impl WebhookEndpointActor {
         let at = next_tick(
             self.context.clock.now(),
             due,
-            self.context.settings.webhook_tick,
+            self.context.settings.webhooks.tick,
         );
         if state
             .tick
@@ -220,7 +220,7 @@ impl Actor for WebhookEndpointActor {
         // Deliveries may be pending from before.
         let queue = self.context.store.endpoint_queue(self.id).await?;
         let now = self.context.clock.now();
-        let latest = now.after(self.context.settings.retry.longest_delay());
+        let latest = now.after(self.context.settings.webhooks.longest_delay());
         if let Some(due) = queue.next_due(now) {
             // One due later was scheduled by a clock that was ahead; the run corrects it.
             self.sleep_until(&me, &mut state, if due > latest { now } else { due });

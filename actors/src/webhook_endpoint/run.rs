@@ -108,7 +108,7 @@ impl Run {
             .await
             .map_err(Halt::Store)?;
         let now = self.context.clock.now();
-        let latest = now.after(self.context.settings.retry.longest_delay());
+        let latest = now.after(self.context.settings.webhooks.longest_delay());
         if queue.last_retry.is_some_and(|last| last > latest) {
             // The clock was ahead when they were scheduled. The next turn looks for more of them.
             let project = self.project.clone();
@@ -251,7 +251,7 @@ impl Run {
         let retry_at = outcome
             .error
             .as_ref()
-            .and_then(|_| self.context.settings.retry.next_attempt(number, at));
+            .and_then(|_| self.context.settings.webhooks.next_attempt(number, at));
         Some(Attempt {
             project_id: endpoint.project_id.clone(),
             delivery_id,

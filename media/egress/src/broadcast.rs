@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::rtmp::RtmpUrl;
+use conclave_model::settings::EgressConfig;
 use parking_lot::Mutex;
 
 use crate::backlog::{Capacity, Need};
@@ -13,7 +14,6 @@ use crate::flv::{Splitter, Tag, TagKind};
 use crate::job::Progress;
 use crate::process::Process;
 use crate::rtmp::Dialler;
-use crate::settings::Encoding;
 use crate::sink::{Encoder, Sink};
 use crate::target::{Target, TargetState};
 
@@ -58,7 +58,7 @@ impl StreamSink {
     pub fn start(
         ffmpeg: &Ffmpeg,
         (urls, dialler): (&[RtmpUrl], Dialler),
-        (media, encoding): (Media, &Encoding),
+        (media, encoding): (Media, &EgressConfig),
         backlog: Capacity,
         progress: Arc<Progress>,
     ) -> Result<Self, String> {

@@ -3,7 +3,7 @@
 use crate::ffmpeg::Ffmpeg;
 use crate::files::Container;
 use crate::matroska::{Track, TrackKind};
-use crate::settings::Encoding;
+use conclave_model::settings::EgressConfig;
 
 /// The format whose codecs a broadcast has: FLV has those of MP4.
 pub const BROADCAST: Container = Container::Mp4;
@@ -22,8 +22,8 @@ impl Media {
     }
 
     /// Returns the tracks of the stream to the encoder.
-    pub fn tracks(self, encoding: &Encoding) -> Vec<Track> {
-        let Encoding {
+    pub fn tracks(self, encoding: &EgressConfig) -> Vec<Track> {
+        let EgressConfig {
             width,
             height,
             frame_rate,
@@ -57,7 +57,7 @@ pub fn arguments(
     ffmpeg: &Ffmpeg,
     container: Container,
     media: Media,
-    encoding: &Encoding,
+    encoding: &EgressConfig,
 ) -> Result<Vec<String>, &'static str> {
     let mut arguments = Vec::new();
     if media.has_video {
@@ -72,7 +72,7 @@ pub fn arguments(
 fn video(
     ffmpeg: &Ffmpeg,
     container: Container,
-    encoding: &Encoding,
+    encoding: &EgressConfig,
 ) -> Result<Vec<String>, &'static str> {
     let wanted: (&[_], _) = match container {
         Container::Webm | Container::Ogg => (&["libvpx"], "VP8"),
@@ -104,7 +104,7 @@ fn video(
 fn audio(
     ffmpeg: &Ffmpeg,
     container: Container,
-    encoding: &Encoding,
+    encoding: &EgressConfig,
 ) -> Result<Vec<String>, &'static str> {
     let wanted: (&[_], _) = match container {
         Container::Webm | Container::Ogg => (&["libopus", "opus"], "Opus"),

@@ -118,8 +118,8 @@ const fn media_of(source: &EgressSource) -> Media {
 impl Engine {
     /// Creates an engine, whose broadcasts are sent by `dialler`. ffmpeg is looked for when it is needed.
     pub fn new(settings: Settings, dialler: Dialler) -> Self {
-        let transcoders = Transcoders::beside(settings.composites);
-        let composites = ProjectPermits::new(PermitLimits::of_all(settings.composites));
+        let transcoders = Transcoders::beside(settings.max_composites());
+        let composites = ProjectPermits::new(PermitLimits::of_all(settings.max_composites()));
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
         let totals = Arc::default();
         Self {
@@ -137,14 +137,14 @@ impl Engine {
     /// Gives running egresses a time for their files, because the server stops, and returns that. A file that could still be made
     /// seekable after it plays as it is.
     pub fn begin_stop(&self) -> Duration {
-        let timeout = self.settings.stop_timeout;
+        let timeout = self.settings.egress.stop_timeout;
         self.stop.set(Instant::now() + timeout);
         timeout
     }
 
     /// Returns the priority of what runs beside calls.
     pub const fn priority(&self) -> Priority {
-        self.settings.priority
+        self.settings.priority()
     }
 
     /// Returns the video frames of all egresses since the server was started.
@@ -166,7 +166,7 @@ impl Engine {
         if let Some(ffmpeg) = &*found {
             return Ok(ffmpeg.clone());
         }
-        let detected = Ffmpeg::detect(&self.settings.ffmpeg)?;
+        let detected = Ffmpeg::detect(&self.settings.egress.ffmpeg)?;
         Ok(found.insert(detected).clone())
     }
 
@@ -208,7 +208,7 @@ impl Engine {
             EgressOutput::File { filepath, .. } => files::container(filepath, content),
             EgressOutput::Streams(_) => BROADCAST,
         };
-        arguments(&ffmpeg, container, media, &self.settings.encoding).map_err(|codec| {
+        arguments(&ffmpeg, container, media, &self.settings.egress).map_err(|codec| {
             StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}"))
         })?;
         let (output, filepath) = match &plan.output {
@@ -276,10 +276,10 @@ impl Prepared {
         thread::Builder::new()
             .name("egress".into())
             .spawn(move || {
-                self.settings.priority.apply();
+                self.settings.priority().apply();
                 let limits = Limits {
-                    longest: self.settings.longest,
-                    empty: self.settings.empty_timeout,
+                    max_duration: self.settings.egress.max_duration,
+                    empty_timeout: self.settings.egress.empty_timeout,
                 };
                 let mut prepared = self;
                 let permit = prepared.permit.take();
@@ -318,7 +318,7 @@ impl Prepared {
             }
             Work::Composition(arrangement, media, output) => {
                 let (backlog, encoding, stop) =
-                    (self.settings.backlog(), self.settings.encoding, self.stop);
+                    (self.settings.backlog(), self.settings.egress, self.stop);
                 let is_live = matches!(output, Output::Streams(..));
                 let sink: Box<dyn Sink> = match output {
                     Output::File(file) => Box::new(FileSink::start(

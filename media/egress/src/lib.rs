@@ -55,6 +55,6 @@ pub use priority::Priority;
 pub use process::{OnOutput, Process, SendError};
 pub use rtmp::Dialler;
 pub use rtp::{Announced, MAX_PIXELS, of_units};
-pub use settings::{Encoding, Settings};
+pub use settings::Settings;
 pub use target::TargetState;
 pub use transcoders::Transcoders;

@@ -1,32 +1,19 @@
 //! Settings of recordings and broadcasts.
 
 use std::path::PathBuf;
-use std::time::Duration;
+
+use conclave_model::settings::EgressConfig;
 
 use crate::backlog::{Capacity, DiskBuffer};
 use crate::priority::Priority;
 
-/// Settings of recordings and broadcasts (`egress` and `recordings`).
+/// Settings of recordings and broadcasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The ffmpeg program: a path, or a name that is looked up in `PATH`.
-    pub ffmpeg: String,
+    /// Section `egress`.
+    pub egress: EgressConfig,
     /// The directory of recordings, with a directory for each project.
     pub recordings: PathBuf,
-    /// The longest recording or broadcast. A longer one is `limit_reached`.
-    pub longest: Duration,
-    /// How long the room may have no participants. An egress is complete after that.
-    pub empty_timeout: Duration,
-    /// How long egresses have for their files when the server stops.
-    pub stop_timeout: Duration,
-    /// Number of egresses that encode at once. Recordings of single tracks do not count.
-    pub composites: usize,
-    /// The encoding of composed pictures and mixed sound.
-    pub encoding: Encoding,
-    /// The priority of egresses and their ffmpeg processes, and of those of ingress.
-    pub priority: Priority,
-    /// Largest size in bytes of the file in which a recording keeps what its encoder has not read yet, in `recordings`.
-    pub buffer: u64,
 }
 
 impl Settings {
@@ -34,25 +21,18 @@ impl Settings {
     pub(crate) fn backlog(&self) -> Capacity {
         DiskBuffer {
             directory: self.recordings.clone(),
-            bytes: self.buffer,
+            bytes: u64::from(self.egress.buffer_mib) * 1024 * 1024,
         }
         .into()
     }
-}
 
-/// The encoding of composed pictures and mixed sound.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoding {
-    /// The width of the picture in pixels, even.
-    pub width: u32,
-    /// The height of the picture in pixels, even.
-    pub height: u32,
-    /// Pictures per second.
-    pub frame_rate: u32,
-    /// The bitrate of the video in kilobits a second.
-    pub video_kbps: u32,
-    /// The bitrate of the audio in kilobits a second.
-    pub audio_kbps: u32,
-    /// The preset of x264: the faster, the less processor time and the lower the quality.
-    pub preset: String,
+    /// Returns the priority of egresses and their ffmpeg processes, and of those of ingress.
+    pub(crate) const fn priority(&self) -> Priority {
+        Priority::new(self.egress.nice)
+    }
+
+    /// Returns the number of egresses that encode at once. Recordings of single tracks do not count.
+    pub(crate) fn max_composites(&self) -> usize {
+        usize::try_from(self.egress.max_composites).unwrap_or(usize::MAX)
+    }
 }

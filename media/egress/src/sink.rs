@@ -8,7 +8,7 @@ use crate::ffmpeg::Ffmpeg;
 use crate::matroska::Writer;
 use crate::output::OutputFile;
 use crate::process::{Process, SendError};
-use crate::settings::Encoding;
+use conclave_model::settings::EgressConfig;
 
 /// Chunks behind which no further picture of a broadcast waits: it is live, and its receivers are not to fall behind.
 const LIVE_CHUNKS: usize = 12;
@@ -53,7 +53,7 @@ impl Encoder {
     pub fn new(
         process: Process,
         media: Media,
-        encoding: &Encoding,
+        encoding: &EgressConfig,
         is_live: bool,
     ) -> Result<Self, String> {
         let header = Writer::header(&media.tracks(encoding));
@@ -125,7 +125,7 @@ impl FileSink {
         ffmpeg: &Ffmpeg,
         file: OutputFile,
         media: Media,
-        encoding: &Encoding,
+        encoding: &EgressConfig,
         backlog: Capacity,
     ) -> Result<Self, String> {
         let arguments = arguments(ffmpeg, file.container(), media, encoding)

@@ -6,9 +6,11 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::Rule;
-use crate::webhook::RetrySchedule;
+use crate::Timestamp;
 
 const DAY: u64 = 24 * 60 * 60;
+/// Delays between the attempts of a delivery, in seconds.
+const RETRY_DELAYS: [u64; 4] = [60, 300, 1_800, 7_200];
 
 crate::settings! {
     /// Delivery of events to webhook endpoints.
@@ -20,7 +22,7 @@ crate::settings! {
         /// Timeout of a delivery attempt.
         pub timeout: Duration = Duration::from_secs(10);
         /// Delays between the attempts of a delivery. There is one more attempt than there are delays.
-        pub retry_delays: Vec<Duration> = RetrySchedule::default().delays,
+        pub retry_delays: Vec<Duration> = RETRY_DELAYS.map(Duration::from_secs).into(),
             Rule::NotEmpty("must contain at least one delay, such as [\"1m\"]");
         /// Non-public networks in which receivers are allowed, such as "10.0.0.0/8".
         ///
@@ -35,11 +37,44 @@ crate::settings! {
 }
 
 impl WebhooksConfig {
-    /// Returns `retry_delays` as the schedule of deliveries.
+    /// Returns the instant of the next attempt after attempt number `attempts` (from 1) failed at `failed_at`; `None`
+    /// if it was the last.
     #[must_use]
-    pub fn retry_schedule(&self) -> RetrySchedule {
-        RetrySchedule {
-            delays: self.retry_delays.clone(),
-        }
+    pub fn next_attempt(&self, attempts: u32, failed_at: Timestamp) -> Option<Timestamp> {
+        let index = usize::try_from(attempts).ok()?.checked_sub(1)?;
+        self.retry_delays
+            .get(index)
+            .map(|delay| failed_at.after(*delay))
+    }
+
+    /// Returns the longest delay between two attempts.
+    #[must_use]
+    pub fn longest_delay(&self) -> Duration {
+        self.retry_delays.iter().max().copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_attempts_one_minute_five_minutes_thirty_minutes_and_two_hours_apart() {
+        let (schedule, at) = (WebhooksConfig::default(), Timestamp::from_millis(0));
+        let waits: Vec<_> = (1..=5)
+            .map(|n| {
+                schedule
+                    .next_attempt(n, at)
+                    .map(|next| next.since(at).as_secs())
+            })
+            .collect();
+        assert_eq!(waits, [Some(60), Some(300), Some(1_800), Some(7_200), None]);
+        assert_eq!(
+            (
+                schedule.next_attempt(0, at),
+                schedule.longest_delay().as_secs()
+            ),
+            (None, 7_200)
+        );
     }
 }

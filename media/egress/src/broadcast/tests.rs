@@ -48,13 +48,14 @@ impl Broadcast {
     fn start(urls: &[String]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ffmpeg = write_ffmpeg(&folder);
-        let encoding = Encoding {
+        let encoding = EgressConfig {
             width: 320,
             height: 180,
             frame_rate: 10,
             video_kbps: 100,
             audio_kbps: 32,
             preset: "ultrafast".into(),
+            ..EgressConfig::default()
         };
         let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let urls: Vec<_> = urls

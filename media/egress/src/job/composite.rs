@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use conclave_model::settings::EgressConfig;
 use conclave_model::{EgressId, ParticipantSid, TrackSid};
 use conclave_sfu::{Codec, RecordedPacket, TrackSettings};
 
@@ -22,7 +23,6 @@ use crate::encoding::Media;
 use crate::ffmpeg::Ffmpeg;
 use crate::places::{DecoderPlaces, Places};
 use crate::rtp::PublisherClock;
-use crate::settings::Encoding;
 use crate::sink::Sink;
 use crate::stopping::StopDeadline;
 
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Composition {
     pub arrangement: Arrangement,
     pub media: Media,
-    pub encoding: Encoding,
+    pub encoding: EgressConfig,
     pub ffmpeg: Ffmpeg,
     /// Of the decoders of all egresses.
     pub decoders: DecoderPlaces,
@@ -141,7 +141,7 @@ impl CompositeJob {
 
     /// Returns the tiles of participants.
     fn tiles(&self, attendees: &[Attendee]) -> Vec<Tile> {
-        let Encoding { width, height, .. } = self.composition.encoding;
+        let EgressConfig { width, height, .. } = self.composition.encoding;
         arrange(
             self.composition.arrangement,
             attendees,

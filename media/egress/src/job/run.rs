@@ -34,9 +34,9 @@ pub trait Job {
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The longest duration of the whole job.
-    pub longest: Duration,
+    pub max_duration: Duration,
     /// In a room without participants.
-    pub empty: Duration,
+    pub empty_timeout: Duration,
 }
 
 /// Runs an egress until it is stopped, fails, or has lasted as long as it may. It begins with the first news, before which
@@ -151,12 +151,12 @@ fn run_until_end(
             // Ticks that were missed are not made up for.
             tick = (tick + job.interval()).max(now);
         }
-        if now.saturating_duration_since(start) >= limits.longest {
+        if now.saturating_duration_since(start) >= limits.max_duration {
             return Ok(End::Limit);
         }
         if room
             .empty_since
-            .is_some_and(|since| now.saturating_duration_since(since) >= limits.empty)
+            .is_some_and(|since| now.saturating_duration_since(since) >= limits.empty_timeout)
         {
             return Ok(End::Stopped(now));
         }
@@ -278,8 +278,8 @@ mod tests {
             || Ok(Box::new(job.clone())),
             &inputs,
             Limits {
-                longest: HOUR,
-                empty: HOUR,
+                max_duration: HOUR,
+                empty_timeout: HOUR,
             },
             |_| {},
         );
@@ -301,8 +301,8 @@ mod tests {
             || Ok(Box::new(job.clone())),
             &inputs,
             Limits {
-                longest: Duration::ZERO,
-                empty: HOUR,
+                max_duration: Duration::ZERO,
+                empty_timeout: HOUR,
             },
             |_| {},
         );
@@ -317,8 +317,8 @@ mod tests {
         handle.set_attendance(vec![], true);
         let mut events = Vec::new();
         let limits = Limits {
-            longest: HOUR,
-            empty: Duration::from_millis(20),
+            max_duration: HOUR,
+            empty_timeout: Duration::from_millis(20),
         };
         run(
             || Ok(Box::new(Idle::default())),
@@ -339,8 +339,8 @@ mod tests {
         handle.set_attendance(vec![], true);
         handle.set_attendance(vec![], false);
         let limits = Limits {
-            longest: HOUR,
-            empty: Duration::ZERO,
+            max_duration: HOUR,
+            empty_timeout: Duration::ZERO,
         };
         // The first news is that of an empty room, which the second one corrects before time is looked at.
         let running = thread::spawn(move || {

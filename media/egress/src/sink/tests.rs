@@ -46,13 +46,14 @@ impl Starved {
             Content::Video,
         )
         .unwrap();
-        let encoding = Encoding {
+        let encoding = EgressConfig {
             width: 320,
             height: 180,
             frame_rate: 25,
             video_kbps: 100,
             audio_kbps: 32,
             preset: "ultrafast".into(),
+            ..EgressConfig::default()
         };
         let media = Media {
             has_video: true,

@@ -86,13 +86,14 @@ struct World {
 
 impl World {
     fn new(arrangement: Arrangement, media: Media, program: &str) -> Self {
-        let encoding = Encoding {
+        let encoding = EgressConfig {
             width: WIDTH,
             height: HEIGHT,
             frame_rate: 50,
             video_kbps: 1,
             audio_kbps: 1,
             preset: String::new(),
+            ..EgressConfig::default()
         };
         let ffmpeg = Ffmpeg::fake(program.as_ref());
         let composition = Composition {
