@@ -13,7 +13,7 @@
 //!
 //! In reading order:
 //!
-//! - `server`: [`TurnServer`], which callers start and hand connections to, and what all of its clients share.
+//! - `server`: [`TurnServer`], which callers start and hand connections to; `shared`: what all of its clients share.
 //! - `session`: the state machine of a client, from a message to the reaction to it.
 //! - `messages`: what is read of requests, and responses as bytes; `framing`: messages in a stream of bytes.
 //! - [`credentials`]: user names, passwords and nonces; `members`: the participants that may use the server now.
@@ -35,6 +35,7 @@ mod relay;
 mod requests;
 mod server;
 mod session;
+mod shared;
 mod stream;
 mod udp;
 
@@ -49,5 +50,6 @@ pub use framing::is_turn;
 pub use limits::MAX_ALLOCATIONS;
 pub use members::RelayAccess;
 pub use metrics::{TurnMetrics, TurnRefusal};
-pub use server::{PATIENCE, TurnServer, TurnSettings, UdpRelay};
+pub use server::{PATIENCE, TurnServer, UdpRelay};
+pub use shared::TurnSettings;
 pub use stream::Connection;

@@ -1,4 +1,4 @@
-//! The TURN server: what its users start, and hand connections to; and what all of its clients share.
+//! The TURN server: what its users start, and hand connections to.
 
 use std::fmt;
 use std::io;
@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conclave_model::{Clock, MediaAddress, ProjectId, Secret};
+use conclave_model::ProjectId;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-use crate::credentials::Nonces;
-use crate::limits::{Quotas, Strangers};
-use crate::members::{Members, RelayAccess};
+use crate::members::RelayAccess;
 use crate::metrics::TurnMetrics;
-use crate::relay::Peers;
+use crate::shared::{Shared, TurnSettings};
 use crate::stream::{Connection, StreamClient};
 use crate::udp::UdpClients;
 
@@ -30,60 +28,6 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The threads that serve clients by TCP and TLS.
 const STREAM_THREADS: usize = 2;
-
-/// What a TURN server needs to know.
-pub struct TurnSettings<'a> {
-    /// Signs the credentials of participants, see [`credentials`](crate::credentials).
-    pub secret: Secret,
-    /// The sockets that may be relayed to.
-    pub peers: &'a [MediaAddress],
-    /// The time by which credentials and allocations end.
-    pub clock: Clock,
-    /// How long a connection may be without an allocation; [`PATIENCE`] outside of tests.
-    pub patience: Duration,
-    /// How many allocations there may be, each with a socket; at most [`MAX_ALLOCATIONS`](crate::MAX_ALLOCATIONS).
-    pub max_allocations: usize,
-}
-
-/// What all clients share.
-pub struct Shared {
-    /// The secret of the credentials.
-    pub secret: Secret,
-    pub peers: Peers,
-    pub clock: Clock,
-    pub nonces: Nonces,
-    /// The participants that may have allocations.
-    pub members: Members,
-    pub quotas: Quotas,
-    pub strangers: Strangers,
-    pub metrics: Arc<TurnMetrics>,
-    /// How long a connection may be without an allocation.
-    pub patience: Duration,
-}
-
-impl Shared {
-    /// Nothing is allocated, and nobody may allocate anything.
-    pub fn new(settings: TurnSettings<'_>) -> Self {
-        let TurnSettings {
-            secret,
-            peers,
-            clock,
-            patience,
-            max_allocations,
-        } = settings;
-        Self {
-            secret,
-            peers: Peers::new(peers),
-            strangers: Strangers::new(&clock),
-            clock,
-            nonces: Nonces::new(),
-            members: Members::default(),
-            quotas: Quotas::new(max_allocations),
-            metrics: Arc::default(),
-            patience,
-        }
-    }
-}
 
 /// A TURN server. Clones share it.
 #[derive(Clone)]

@@ -19,8 +19,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use crate::framing::MessageReader;
 use crate::members::Pace;
 use crate::relay::{MAX_DATAGRAM, Relay};
-use crate::server::Shared;
 use crate::session::{Reaction, Session, Transport};
+use crate::shared::Shared;
 
 /// The most bytes that wait for a slow client. Further datagrams are dropped, as a network would.
 const WRITE_QUEUE: usize = 64 * 1_024;

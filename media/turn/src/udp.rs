@@ -12,8 +12,8 @@ use tokio::time::interval;
 
 use crate::members::Pace;
 use crate::relay::{MAX_DATAGRAM, Relay, receive, send};
-use crate::server::Shared;
 use crate::session::{Reaction, Session, Transport};
+use crate::shared::Shared;
 
 /// The longest datagram of a client that is read whole.
 const BUFFER_BYTES: usize = 64 * 1_024;

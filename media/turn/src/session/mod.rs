@@ -25,7 +25,7 @@ use crate::messages::{
     unknown_attributes,
 };
 use crate::metrics::TurnRefusal;
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// How a client reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::members::RelayAccess;
 use crate::requests::{
     Requests, binding, channel_data, code, indicated, lifetime, mapped, relayed, send,
 };
-use crate::server::TurnSettings;
+use crate::shared::TurnSettings;
 
 const SECRET: &str = "hush";
 const HOUR: Duration = Duration::from_secs(3_600);
