@@ -9,7 +9,7 @@ use url::Url;
 
 use super::{Config, ConfigError};
 
-/// What stands for a secret.
+/// The text shown in place of a secret.
 const HIDDEN: &str = "***";
 
 /// The source of a setting that is not a default.

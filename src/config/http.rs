@@ -82,7 +82,7 @@ conclave_model::settings! {
         pub burst: u32 = 40, Rule::COUNT;
         /// Requests of a project that run at once, or one per core while other projects are active.
         pub project_running: u32 = 64, Rule::COUNT;
-        /// Further requests of a project that wait, for at most a second. What cannot wait, or has waited that long, gets 429.
+        /// Further requests of a project that wait, for at most a second. A request that cannot wait, or has waited that long, gets 429.
         pub project_waiting: u32 = 256, Rule::COUNT;
         /// Sustained room code exchanges per second, for each address and for each code.
         ///

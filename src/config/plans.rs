@@ -22,7 +22,7 @@ const BUILT_IN: &str = include_str!("../../config/plans.toml");
 conclave_model::settings! {
     /// The plans, which limit what projects may use.
     pub struct PlansConfig {
-        /// The plans file. Default: the built-in plans, which are those of config/plans.toml. See [Billing](billing.md).
+        /// The plans file. Default: the built-in plans, as in config/plans.toml. See [Billing](billing.md).
         pub file: Option<PathBuf> = None;
     }
 }

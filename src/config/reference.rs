@@ -1,4 +1,4 @@
-//! What operators and their editors read about the settings, written from their declarations: the settings file, the table of the
+//! Reference of the settings for operators and editors, written from their declarations: the settings file, the tables of the
 //! documentation, and a JSON schema.
 
 use std::fmt::Write as _;
@@ -131,8 +131,10 @@ impl Reference {
             (None, Some(unset)) => unset,
             (None, None) => "none".to_owned(),
         };
-        if let Some(dev) = dev.and_then(shown) {
-            let _ = write!(cell, "; `{dev}` in `dev`");
+        if let Some(dev) = dev {
+            // Networks in backticks would look like paths of files.
+            let quote = if dev.is_array() { "" } else { "`" };
+            let _ = write!(cell, "; {quote}{}{quote} in `dev`", text(dev));
         }
         let escape = |text: &str| text.replace('|', "\\|");
         format!("| `{name}` | {} | {} |\n", escape(&cell), escape(&meaning))
@@ -202,7 +204,7 @@ fn plain(doc: &str) -> String {
     plain
 }
 
-/// Takes the sentence "Default: …", which says what applies if a setting is unset, out of a summary.
+/// Splits the sentence "Default: …", the meaning of an unset setting, from a summary.
 fn split_default(summary: &str) -> (String, Option<String>) {
     let Some((before, after)) = summary.split_once("Default: ") else {
         return (summary.to_owned(), None);

@@ -688,9 +688,11 @@ fn every_range_is_closed_at_its_bounds_and_its_message_says_what_is_allowed() {
             assert!(loaded.is_ok(), "{variable}={value}: {loaded:?}");
         }
         for value in *refused {
-            let shown = humantime::parse_duration(value).map_or((*value).to_owned(), |span| {
-                humantime::format_duration(span).to_string()
-            });
+            let shown = if *problem == A_DURATION {
+                humantime::format_duration(humantime::parse_duration(value).unwrap()).to_string()
+            } else {
+                (*value).to_owned()
+            };
             let expected = format!("{setting} ({variable}): {}", problem.replace("{}", &shown));
             assert_eq!(
                 message(from_environment(&[(&variable, value)])),

@@ -93,7 +93,7 @@ crate::settings! {
         /// How long the files of recordings without a destination stay there after the recording has ended, such as "30d"; by default
         /// for ever. Less than half an hour later they are removed.
         ///
-        /// Files that are to be uploaded stay until they are.
+        /// Files with a pending upload stay until it is done.
         pub retention: Option<Duration> = None;
     }
 }

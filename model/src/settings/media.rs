@@ -56,7 +56,7 @@ crate::settings! {
         pub circuit_open: Duration = Duration::from_secs(5);
         /// Tracks that a participant may have at once, including announced ones, on the embedded media plane.
         ///
-        /// The client is told when a further one is refused. LiveKit has its own limits.
+        /// A further one is refused with a message to the client. LiveKit has its own limits.
         pub max_tracks: u32 = 100, Rule::COUNT;
         section rtc: RtcConfig;
     }
@@ -82,7 +82,7 @@ crate::plain_setting!(
 crate::settings! {
     /// WebRTC in the embedded media plane: how clients send and receive audio and video. No effect with LiveKit.
     pub struct RtcConfig {
-        /// Lets WebRTC clients connect. Without it, the media plane has only the participants of the sandbox.
+        /// Accepts WebRTC clients. Without it, the media plane has only the participants of the sandbox.
         pub enabled: bool = true;
         /// Ports of the media workers, UDP and TCP: the first worker uses the first port. Clients must be able to reach them, or the
         /// TURN server. With a single port, such as "7882", there is one worker, which uses one core. Default: `7882-7897`, or free
@@ -151,7 +151,7 @@ pub enum TurnMode {
     Auto,
     /// It is started with or without `tls.domain`.
     On,
-    /// None is started; clients use those of `urls`, if there are any.
+    /// None is started; clients use the servers of `urls`, if there are any.
     Off,
 }
 

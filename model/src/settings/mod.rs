@@ -4,7 +4,7 @@
 //! the struct that the code uses, its default, the check of its values, and its [`SectionReference`], from which the server writes
 //! `config/conclave.toml`, the table of `docs/configuration.md` and the JSON schema. So a setting has one name everywhere.
 //!
-//! The sections that several crates use are here; those of the server alone are in its `config`.
+//! The sections that several crates use are here; sections of the server alone are in its `config`.
 
 mod egress;
 mod media;
@@ -59,7 +59,7 @@ pub struct SettingReference {
 }
 
 impl SectionReference {
-    /// Returns all settings with their dotted paths, those of inner sections behind the section's own.
+    /// Returns all settings with their dotted paths; settings of inner sections come last.
     #[must_use]
     pub fn settings(&self) -> Vec<(String, &SettingReference)> {
         let own = self

@@ -12,7 +12,7 @@ pub enum Rule {
     Any,
     /// Whole numbers from the first to the second.
     Numbers(u32, u32),
-    /// The same, with a message that says more than the numbers.
+    /// The same, with a message of its own.
     NumbersAs(u32, u32, &'static str),
     /// Even numbers from the first to the second.
     EvenNumbers(u32, u32),
@@ -33,7 +33,7 @@ pub enum Rule {
 pub struct InvalidSetting {
     /// The dotted path, such as `limits.burst` or `webhooks.retry_delays[1]`.
     pub setting: String,
-    /// What is allowed.
+    /// The allowed values, as a message.
     pub problem: String,
 }
 
@@ -81,9 +81,9 @@ impl Rule {
                 invalid(format!("must be {min} to {max}, not {value}"))
             }
             Self::NumbersAs(min, max, problem) if !is_in(min, max) => invalid(problem),
-            Self::EvenNumbers(min, max) if !is_in(min, max) || value % 2 != 0 => invalid(format!(
-                "must be an even number of {min} to {max}, not {value}"
-            )),
+            Self::EvenNumbers(min, max) if !is_in(min, max) || !value.is_multiple_of(2) => invalid(
+                format!("must be an even number of {min} to {max}, not {value}"),
+            ),
             _ => Ok(()),
         }
     }
@@ -115,7 +115,7 @@ impl Rule {
         }
     }
 
-    /// Returns the allowed values for readers of the settings file; `None` if the type says everything.
+    /// Returns the allowed values for readers of the settings file; `None` if only the type limits them.
     #[must_use]
     pub fn describe(&self) -> Option<String> {
         Some(match *self {

@@ -16,7 +16,7 @@ const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"
 
 /// A type whose settings are strings.
 pub trait TextSetting: Sized {
-    /// What is allowed, as the end of the message "must be …".
+    /// The allowed values, as the end of the message "must be …".
     const EXPECTED: &'static str;
     /// A regular expression that allowed texts match, for editors. It may match others.
     const PATTERN: Option<&'static str> = None;
@@ -26,7 +26,7 @@ pub trait TextSetting: Sized {
     /// Parses the string of a setting.
     ///
     /// # Errors
-    /// The message says what is allowed.
+    /// The text is not allowed. The message has the allowed values.
     fn parse(text: &str) -> Result<Self, String>;
 
     /// Formats the setting for display; a secret becomes `***`.
@@ -59,7 +59,7 @@ impl TextSetting for Duration {
         let (seconds, rest) = (self.as_secs(), self.subsec_nanos());
         let unit = UNITS
             .iter()
-            .find(|(length, _)| rest == 0 && seconds > 0 && seconds % length == 0);
+            .find(|(length, _)| rest == 0 && seconds > 0 && seconds.is_multiple_of(*length));
         unit.map_or_else(
             || humantime::format_duration(*self).to_string(),
             |(length, unit)| format!("{}{unit}", seconds / length),

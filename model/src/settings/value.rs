@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{InvalidSetting, Rule, TextSetting};
 
-/// A type that a setting can have: a number, a flag, a word of an enum, or a [`TextSetting`]; one that may be unset; or a list.
+/// A type that a setting can have: a number, a flag, a word of an enum, a [`TextSetting`], an optional value, or a list.
 pub trait SettingValue: Sized {
     /// Whether an empty string leaves the setting unset. Compose files turn an unset variable into an empty one.
     const IS_OPTIONAL: bool = false;
