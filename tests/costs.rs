@@ -86,16 +86,17 @@ impl Log for Counter {
                 self.statements.fetch_add(1, Relaxed)
             }
             "conclave_actors::info" => self.messages.fetch_add(1, Relaxed),
-            "conclave_db::sqlite::writer" if is("a batch has ended") => {
+            "conclave_db::engine::sqlite::writer" if is("a batch has ended") => {
                 self.batches.fetch_add(1, Relaxed)
             }
-            "conclave_db::postgres::lanes" if is("a transaction has ended") => {
+            "conclave_db::engine::postgres::lanes" if is("a transaction has ended") => {
                 self.batches.fetch_add(1, Relaxed)
             }
-            "conclave_db::writer" if is("a write is handed to the writer") => {
+            "conclave_db::engine::writer" if is("a write is handed to the writer") => {
                 self.jobs.fetch_add(1, Relaxed)
             }
-            "conclave_db::sqlite::reader::threads" | "conclave_db::postgres::readers"
+            "conclave_db::engine::sqlite::reader::threads"
+            | "conclave_db::engine::postgres::readers"
                 if is("a read is handed to a thread") =>
             {
                 self.jobs.fetch_add(1, Relaxed)

@@ -10,8 +10,8 @@ use std::thread;
 use tokio::sync::oneshot;
 
 use crate::contents::{Contents, inspect};
+use crate::engine::sqlite::backup::{copy_checked, refuse_foreign_objects};
 use crate::error::{StoreError, catch_panic};
-use crate::sqlite::backup::{copy_checked, refuse_foreign_objects};
 use crate::store::Store;
 use crate::store_options::Location;
 use crate::vault::Vault;

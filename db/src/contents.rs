@@ -4,9 +4,9 @@ use std::path::Path;
 
 use conclave_model::Timestamp;
 
+use crate::engine::sqlite::backup::read_checked;
 use crate::error::StoreError;
-use crate::rotation::{SecretCount, count_sealed};
-use crate::sqlite::backup::read_checked;
+use crate::records::rotation::{SecretCount, count_sealed};
 use crate::vault::Vault;
 
 /// The last instant that a record has of a change, also of a command's; the heartbeat of a server is a minute old at most.

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
+use crate::engine::postgres::Import;
+use crate::engine::sqlite::Export;
 use crate::error::{ImportError, StoreError};
-use crate::postgres::Import;
 use crate::sql::postgres::PostgresServer;
-use crate::sqlite::Export;
 use crate::tables::{Content, TABLES};
 
 /// The tables whose rows the engine numbers, with the column of the number.

@@ -5,7 +5,11 @@ use std::fs;
 use std::path::Path;
 
 /// Files whose statements are about all projects, or about the server.
-const ALL_PROJECTS: [&str; 3] = ["heartbeat.rs", "housekeeping.rs", "rotation_lock.rs"];
+const ALL_PROJECTS: [&str; 3] = [
+    "records/heartbeat.rs",
+    "records/housekeeping.rs",
+    "rotation_lock.rs",
+];
 /// Words that only SQLite knows.
 const FORBIDDEN: [&str; 6] = [
     "INSERT OR ",
@@ -36,21 +40,25 @@ pub(crate) fn statements(source: &str) -> Vec<String> {
         .collect()
 }
 
-/// The files of this crate's root, which have the records, and their names.
+/// The files of this crate that use an engine through [`crate::sql`] only, by their path in `src`: all but those of the engines.
 pub(crate) fn sources() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = fs::read_dir(src)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    rust.map(|path| {
-        (
-            path.file_name().unwrap().to_string_lossy().into_owned(),
-            fs::read_to_string(path).unwrap(),
-        )
-    })
-    .filter(|(name, _)| name != "portable_sql.rs")
-    .collect()
+    let (mut folders, mut sources) = (vec![src.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&src).unwrap().to_string_lossy();
+            if ["engine", "migrations", "portable_sql.rs", "sql"].contains(&&*name) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                sources.push((name.into_owned(), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    sources
 }
 
 /// The arguments of the call that `name` begins, such as `max(`.
@@ -170,7 +178,7 @@ fn each_rule_refuses_what_it_forbids() {
 
 #[test]
 fn only_the_folders_of_the_engines_name_them() {
-    for (file, source) in sources().iter().filter(|(file, _)| file != "sql.rs") {
+    for (file, source) in &sources() {
         assert!(
             !source.contains("rusqlite") && !source.contains("tokio_postgres"),
             "{file} names an engine"

@@ -7,7 +7,7 @@
 
 use crate::error::StoreError;
 use crate::sql::Sql;
-use crate::values::args;
+use crate::sql::values::args;
 
 const HOLD: &str = "SELECT 1 FROM pg_advisory_xact_lock_shared(5136918)";
 const HOLD_ALONE: &str = "SELECT 1 FROM pg_advisory_xact_lock(5136918)";

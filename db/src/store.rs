@@ -1,25 +1,23 @@
 //! The store: one database, one writer, several readers. Its operations are in the file of the record that they are about.
 
-use std::fmt;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::{fmt, mem};
 
 use conclave_model::{Clock, ProjectId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::engine::snapshot::Snapshot;
+use crate::engine::sqlite::{self, Damage, DamageCheck};
+use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
+use crate::engine::{Readers, postgres};
 use crate::error::StoreError;
-use crate::reader::Readers;
-use crate::snapshot::Snapshot;
 use crate::sql::Sql;
-use crate::sqlite::{Damage, DamageCheck};
 use crate::store_options::{Location, StoreOptions};
 use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
-use crate::{postgres, sqlite};
 
 /// A crash of the server that ran before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

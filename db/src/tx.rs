@@ -5,12 +5,11 @@ use std::mem;
 use conclave_model::event::{Event, TestEvent};
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
 
-use crate::StoreError;
 use crate::outbox::CommittedEvent;
-use crate::rotation_lock;
+use crate::sql::values::args;
 use crate::sql::{Sql, no_row};
-use crate::values::args;
 use crate::vault::{Sealed, Vault};
+use crate::{StoreError, rotation_lock};
 
 /// The transaction of one write job.
 pub(crate) struct Tx<'a> {

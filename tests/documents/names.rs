@@ -16,7 +16,7 @@ const WORDS_OF_THE_API: [&str; 5] = [
     "docs/api.md",
     "tests/api/event_fields.rs",
     "config/conclave.toml",
-    "db/src/postgres/lease/nodes.rs",
+    "db/src/engine/postgres/lease/nodes.rs",
     "src/http/lease.rs",
 ];
 /// Endings of the names of files.

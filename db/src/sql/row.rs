@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::postgres;
 use crate::StoreError;
-use crate::values::{Column, Value};
+use crate::sql::values::{Column, Value};
 
 /// A row of a result, read by the names of its columns.
 pub(crate) struct Row<'r> {

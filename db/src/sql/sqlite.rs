@@ -4,7 +4,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, ToSql};
 
 use crate::StoreError;
-use crate::values::Value;
+use crate::sql::values::Value;
 
 /// Texts hold no values, so a log with all of them gives nothing away.
 pub(super) fn prepare<'c>(

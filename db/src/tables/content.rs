@@ -4,7 +4,7 @@ use blake3::Hasher;
 
 use crate::error::StoreError;
 use crate::sql::Row;
-use crate::values::{Column, Value};
+use crate::sql::values::{Column, Value};
 
 /// A value of a row. A UUID is its bytes, as SQLite has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

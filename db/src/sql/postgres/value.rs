@@ -8,7 +8,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::values::Value;
+use crate::sql::values::Value;
 
 type BoxError = Box<dyn std::error::Error + Sync + Send>;
 

@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 use super::Session;
 use crate::error::StoreError;
 use crate::sql::postgres::error::store_error;
-use crate::values::Value;
+use crate::sql::values::Value;
 
 impl Session {
     /// Writes, and does not wait, by a statement that divides by zero once another server has taken over ([`Self::was_fenced`]).

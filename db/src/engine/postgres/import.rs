@@ -1,0 +1,139 @@
+//! Writes the tables of an empty database whole, in one transaction, for `conclave import`.
+
+use super::health::refuse_pooler;
+use super::migrate;
+use crate::error::{ImportError, StoreError};
+use crate::sql::Sql;
+use crate::sql::postgres::{CommitError, PostgresServer, Session};
+use crate::sql::values::{Value, args};
+use crate::tables::{Cell, TABLES};
+
+/// The rows that are read at once.
+const FETCH: usize = 1_000;
+
+/// Projects and templates refer to each other, so one of the keys is checked after both are there.
+const DROP_KEY: &str = "ALTER TABLE projects DROP CONSTRAINT projects_default_template_id_fkey";
+const ADD_KEY: &str = "ALTER TABLE projects ADD CONSTRAINT projects_default_template_id_fkey
+     FOREIGN KEY (default_template_id) REFERENCES templates (id)";
+/// Locks the row that each write of a server reads, so that none can begin.
+const EPOCH: &str = "SELECT epoch FROM leadership WHERE id = 1 FOR UPDATE";
+
+/// A database that records are copied into. Dropping it without a commit leaves the database as it was.
+pub(crate) struct Import {
+    session: Session,
+}
+
+impl Import {
+    /// Begins the transaction, and creates the schema if it is missing.
+    pub(crate) fn begin(server: &PostgresServer) -> Result<Self, ImportError> {
+        refuse_pooler(server)?;
+        let session = Session::connect(server, migrate::STATEMENT_LIMIT)?;
+        migrate::check_server(&session)?;
+        // The file is read between two statements.
+        session.batch("SET idle_in_transaction_session_timeout = 0; BEGIN")?;
+        migrate::apply(&session)?;
+        let import = Self { session };
+        import.session.batch(DROP_KEY)?;
+        import.refuse_records()?;
+        Ok(import)
+    }
+
+    fn sql(&self) -> Sql<'_> {
+        Sql::Postgres(&self.session)
+    }
+
+    fn refuse_records(&self) -> Result<(), ImportError> {
+        if self.sql().value::<i64>(EPOCH, &[])? > 0 {
+            return Err(ImportError::NotEmpty("a server has used it".into()));
+        }
+        for table in TABLES {
+            if self
+                .sql()
+                .value(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), &[])?
+            {
+                return Err(ImportError::NotEmpty(format!("{table} has rows")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes rows, and waits for all together.
+    pub(crate) fn insert(
+        &self,
+        table: &str,
+        columns: &[String],
+        rows: &[Vec<Cell>],
+    ) -> Result<(), StoreError> {
+        let parameters: Vec<_> = (1..=columns.len())
+            .map(|number| format!("?{number}"))
+            .collect();
+        let text = format!(
+            "INSERT INTO {table} ({}) VALUES ({})",
+            columns.join(", "),
+            parameters.join(", ")
+        );
+        let rows = rows
+            .iter()
+            .map(|row| row.iter().map(Value::from).collect::<Vec<_>>());
+        self.sql().each(&text, rows, |_| Ok(())).map(drop)
+    }
+
+    /// Lets the numbers of a table go on after the last one.
+    pub(crate) fn set_last_number(
+        &self,
+        table: &str,
+        column: &str,
+        last: i64,
+    ) -> Result<(), StoreError> {
+        if last == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "SELECT setval(CAST(pg_get_serial_sequence('{table}', '{column}') AS regclass), ?1)"
+        );
+        self.sql().value::<i64>(&text, args![last]).map(drop)
+    }
+
+    /// Checks the references that could not be checked row by row.
+    pub(crate) fn check_references(&self) -> Result<(), StoreError> {
+        self.session.batch(ADD_KEY)
+    }
+
+    /// Reads all rows of a table.
+    pub(crate) fn rows(
+        &self,
+        table: &str,
+        columns: &[String],
+        mut each: impl FnMut(&[Cell]),
+    ) -> Result<(), StoreError> {
+        let query = format!("SELECT {} FROM {table}", columns.join(", "));
+        self.session
+            .batch(&format!("DECLARE all_{table} CURSOR FOR {query}"))?;
+        let fetch = format!("FETCH {FETCH} FROM all_{table}");
+        loop {
+            let rows = self
+                .sql()
+                .many(&fetch, &[], |row| Cell::read_row(row, columns.len()))?;
+            rows.iter().for_each(|row| each(row));
+            if rows.len() < FETCH {
+                return self.session.batch(&format!("CLOSE all_{table}"));
+            }
+        }
+    }
+
+    /// Makes everything durable at once.
+    pub(crate) fn commit(self) -> Result<(), ImportError> {
+        self.session.commit().map_err(|error| match error {
+            CommitError::RolledBack(error) => ImportError::Store(error),
+            CommitError::InDoubt(error) => ImportError::InDoubt(error),
+        })?;
+        // Plans of queries depend on statistics, which PostgreSQL would gather later by itself.
+        if let Err(error) = self
+            .session
+            .batch(&format!("ANALYZE {}", TABLES.join(", ")))
+        {
+            log::warn!("the imported tables were not analyzed: {error}");
+        }
+        Ok(())
+    }
+}

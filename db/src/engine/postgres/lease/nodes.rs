@@ -1,0 +1,333 @@
+//! The servers of a database. Each says every few seconds who it is, which schema it knows and which keys it has, and reads what the
+//! others say. Nothing of the lease depends on it.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::keys::KeyIds;
+use super::machine::{Obstacle, Standing};
+use super::requests;
+use super::row::Holder;
+use crate::engine::postgres::{STATEMENT_LIMIT, migrate};
+use crate::error::StoreError;
+use crate::sql::postgres::{PostgresServer, Session};
+use crate::sql::values::args;
+use crate::sql::{Row, Sql, no_row};
+
+/// Milliseconds after which a server that has said nothing has gone.
+const REPORT_LIFE: i64 = 15_000;
+
+const REPORT: &str =
+    "INSERT INTO nodes (id, url, admin_url, version, schema, encryption_key_ids, media_key_id, seen_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT))
+     ON CONFLICT (id) DO UPDATE SET schema = excluded.schema, encryption_key_ids = excluded.encryption_key_ids,
+         media_key_id = excluded.media_key_id, seen_at = excluded.seen_at";
+const FORGET: &str = "DELETE FROM nodes WHERE seen_at < CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) - ?1";
+const WITHDRAW: &str = "DELETE FROM nodes WHERE id = ?1";
+const READ_LEASE: &str =
+    "SELECT epoch, holder, url, encryption_key_id, media_key_id FROM leadership WHERE id = 1";
+const READ_NODES: &str = "SELECT id, url, admin_url, version, schema, encryption_key_ids, media_key_id, age FROM
+     (SELECT *, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) - seen_at AS age FROM nodes) AS seen
+     WHERE age < ?1 ORDER BY url, id";
+
+/// What a server is to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It has the lease.
+    Active,
+    /// It waits, and can take over.
+    Standby,
+    /// It waits, and cannot take over: a newer version has migrated the database.
+    WaitingForUpgrade,
+    /// It waits, and cannot take over: it has other keys than the last active server.
+    WrongKeys,
+}
+
+/// What a server says of itself, besides its keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Where its API is reached.
+    pub url: String,
+    /// Where operators reach its admin listener, if they do.
+    pub admin_url: Option<String>,
+    /// The version of its program.
+    pub version: String,
+}
+
+/// A server, as it has last described itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The id of the process.
+    pub id: String,
+    /// What it is to the others.
+    pub role: Role,
+    /// What it says of itself.
+    pub info: NodeInfo,
+    /// The newest schema that it knows.
+    pub schema: i64,
+    /// The keys that it has.
+    pub keys: KeyIds,
+    /// For how long it has said nothing, by the clock of the database.
+    pub age: Duration,
+}
+
+/// The servers of a database and the lease that one of them has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterState {
+    /// The epoch of the active server, or of the last one.
+    pub epoch: i64,
+    /// The process that holds the lease; `None` after it was released, and before the first server.
+    pub holder: Option<String>,
+    /// Where the API of the active server is reached, or that of the last one; `None` before the first server.
+    pub url: Option<String>,
+    /// The number of the schema of the records; 0 before the first server.
+    pub schema: i64,
+    /// The key that secrets are encrypted with; empty if there is none.
+    pub encryption_key_id: String,
+    /// The servers that run, in the order of their urls.
+    pub nodes: Vec<Node>,
+}
+
+impl Role {
+    /// The word for it in probes, metrics and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Standby => "standby",
+            Self::WaitingForUpgrade => "waiting_for_upgrade",
+            Self::WrongKeys => "wrong_keys",
+        }
+    }
+
+    /// Every role, for metrics that show one series each.
+    pub const ALL: [Self; 4] = [
+        Self::Active,
+        Self::Standby,
+        Self::WaitingForUpgrade,
+        Self::WrongKeys,
+    ];
+}
+
+impl From<Option<Obstacle>> for Role {
+    fn from(obstacle: Option<Obstacle>) -> Self {
+        match obstacle {
+            None => Self::Standby,
+            Some(Obstacle::NewerSchema) => Self::WaitingForUpgrade,
+            Some(Obstacle::WrongKey(_)) => Self::WrongKeys,
+        }
+    }
+}
+
+impl From<Standing> for Role {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Active { .. } => Self::Active,
+            Standing::Standby { obstacle } => obstacle.into(),
+            Standing::Released | Standing::Lost { .. } => Self::Standby,
+        }
+    }
+}
+
+impl ClusterState {
+    /// Returns the active server, if it has said that it runs.
+    #[must_use]
+    pub fn active(&self) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.role == Role::Active)
+    }
+
+    /// Returns the servers that wait and can take over.
+    pub fn successors(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.role == Role::Standby)
+    }
+
+    /// Whether a server waits that can take over.
+    #[must_use]
+    pub fn has_successor(&self) -> bool {
+        self.successors().next().is_some()
+    }
+
+    /// Returns the servers that wait.
+    pub fn standbys(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.role != Role::Active)
+    }
+}
+
+/// Reads which servers of a database run; `None` for a database that no server has used. Blocks; must not be called on a thread of
+/// a runtime.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn cluster_state(server: &PostgresServer) -> Result<Option<ClusterState>, StoreError> {
+    let session = Session::connect(server, STATEMENT_LIMIT)?;
+    if requests::has_tables(&session)? {
+        read(&session).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Reports a server to the others.
+pub(super) struct Reporter {
+    id: String,
+    info: NodeInfo,
+    /// The keys that it has last reported, and whether it was the active one then.
+    reported: Option<(KeyIds, bool)>,
+    interval: Duration,
+    due: Duration,
+    has_failed: bool,
+    seen: watch::Sender<Option<ClusterState>>,
+}
+
+impl Reporter {
+    /// Has reported nothing yet.
+    pub(super) fn new(
+        holder: Holder,
+        info: NodeInfo,
+        interval: Duration,
+        seen: watch::Sender<Option<ClusterState>>,
+    ) -> Self {
+        let (id, due) = (holder.0.to_string(), Duration::ZERO);
+        Self {
+            id,
+            info,
+            reported: None,
+            interval,
+            due,
+            has_failed: false,
+            seen,
+        }
+    }
+
+    /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. Returns whether
+    /// the database has refused that, as it may have refused the renewals of the active server.
+    pub(super) fn report(
+        &mut self,
+        session: &Session,
+        keys: &KeyIds,
+        is_active: bool,
+        now: Duration,
+    ) -> bool {
+        let is_told = self
+            .reported
+            .as_ref()
+            .is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
+        if now < self.due && is_told {
+            return false;
+        }
+        self.due = now + self.interval;
+        match self.exchange(session, keys) {
+            Ok(state) => {
+                self.reported = Some((keys.clone(), is_active));
+                self.has_failed = false;
+                self.seen.send_replace(Some(state));
+                false
+            }
+            Err(error) => {
+                if !self.has_failed {
+                    self.has_failed = true;
+                    log::warn!("this server cannot tell the others of itself: {error}");
+                }
+                matches!(error, StoreError::Unavailable(_))
+            }
+        }
+    }
+
+    /// Lets the next report be due now.
+    pub(super) fn report_next(&mut self) {
+        self.due = Duration::ZERO;
+    }
+
+    fn exchange(&self, session: &Session, keys: &KeyIds) -> Result<ClusterState, StoreError> {
+        let (sql, ids, info) = (
+            Sql::Postgres(session),
+            keys.encryption.join(" "),
+            &self.info,
+        );
+        let of = (
+            info.url.as_str(),
+            info.admin_url.as_deref(),
+            info.version.as_str(),
+        );
+        let row = args![
+            &self.id,
+            of.0,
+            of.1,
+            of.2,
+            migrate::newest(),
+            &ids,
+            keys.media.as_str()
+        ];
+        sql.put(REPORT, row)?;
+        sql.put(FORGET, args![REPORT_LIFE])?;
+        read(session)
+    }
+
+    /// Says that the server ends, with the next request that is waited for.
+    pub(super) fn withdraw(&mut self, session: &Session) -> Result<(), StoreError> {
+        // Not reported again.
+        self.due = Duration::MAX;
+        session.put(WITHDRAW, args![&self.id])
+    }
+}
+
+/// Reads the lease and the servers that run.
+pub(crate) fn read(session: &Session) -> Result<ClusterState, StoreError> {
+    let schema = migrate::found(session)?;
+    let sql = Sql::Postgres(session);
+    let text = |row: &Row<'_>, name| {
+        Ok::<_, StoreError>(row.get::<Option<String>>(name)?.unwrap_or_default())
+    };
+    let lease = sql.one(READ_LEASE, &[], |row| {
+        let state = ClusterState {
+            epoch: row.get("epoch")?,
+            holder: row.get("holder")?,
+            url: row.get("url")?,
+            schema,
+            encryption_key_id: text(row, "encryption_key_id")?,
+            nodes: Vec::new(),
+        };
+        Ok((state, text(row, "media_key_id")?))
+    })?;
+    let (mut state, media) = lease.ok_or_else(no_row)?;
+    state.nodes = sql.many(READ_NODES, args![REPORT_LIFE], |row| {
+        node(row, &state, &media)
+    })?;
+    Ok(state)
+}
+
+fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreError> {
+    let id: String = row.get("id")?;
+    let known: i64 = row.get("schema")?;
+    let ids: String = row.get("encryption_key_ids")?;
+    let encryption = ids.split_whitespace().map(ToOwned::to_owned).collect();
+    let keys = KeyIds {
+        encryption,
+        media: row.get("media_key_id")?,
+    };
+    let obstacle = Obstacle::of(
+        &keys,
+        known,
+        state.schema,
+        (&state.encryption_key_id, media),
+    );
+    let is_active = state.holder.as_ref() == Some(&id);
+    let age: i64 = row.get("age")?;
+    Ok(Node {
+        id,
+        role: if is_active {
+            Role::Active
+        } else {
+            obstacle.into()
+        },
+        info: NodeInfo {
+            url: row.get("url")?,
+            admin_url: row.get("admin_url")?,
+            version: row.get("version")?,
+        },
+        schema: known,
+        keys,
+        age: Duration::from_millis(u64::try_from(age).unwrap_or_default()),
+    })
+}

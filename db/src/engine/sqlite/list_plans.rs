@@ -1,0 +1,326 @@
+//! Every list, with every combination of its filters, must be served by an index: no search of a whole project, no sorting. The
+//! plan of a query says which columns an index is searched by.
+
+use conclave_model::egress::{EgressKind, EgressStatus};
+use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::webhook::DeliveryStatus;
+use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
+use rusqlite::Connection;
+
+use super::migrate;
+use crate::records::egresses::{self, local_files, uploads};
+use crate::records::sessions::list as sessions;
+use crate::records::{
+    codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
+    webhook_endpoints,
+};
+use crate::sql::Sql;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::Value;
+use crate::{DeliveryFilter, EgressFilter, IngressFilter, SessionFilter};
+
+/// A filter of a list: how it is set, and what the plan must contain when it is.
+struct Filter<F> {
+    set: fn(&mut F),
+    searched: &'static str,
+}
+
+impl<F> Filter<F> {
+    fn new(searched: &'static str, set: fn(&mut F)) -> Self {
+        Self { set, searched }
+    }
+}
+
+/// Calls `check` with every combination of filters: the filter, and what its plan must contain.
+fn each_combination<F: Default>(
+    filters: &[Filter<F>],
+    mut check: impl FnMut(F, Vec<&'static str>),
+) {
+    for combination in 0..1u32 << filters.len() {
+        let chosen = filters
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| combination & (1 << at) != 0)
+            .map(|(_, filter)| filter);
+        let (mut filter, mut searched) = (F::default(), Vec::new());
+        for one in chosen {
+            (one.set)(&mut filter);
+            searched.push(one.searched);
+        }
+        check(filter, searched);
+    }
+}
+
+fn with_schema(check: impl FnOnce(Sql<'_>, &ProjectId)) {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrate::migrate(&mut connection).unwrap();
+    check(Sql::Sqlite(&connection), &ProjectId::new());
+}
+
+/// The plan of a query, as one text. Fails for a scan of a table and for a sort.
+fn plan(sql: Sql<'_>, query: QueryBuilder<'_>) -> String {
+    let steps = query.plan(sql);
+    for step in &steps {
+        assert!(!step.starts_with("SCAN"), "{steps:#?}");
+        assert!(!step.contains("TEMP B-TREE"), "{steps:#?}");
+    }
+    steps.join("; ")
+}
+
+fn assert_searches(plan: &str, columns: &[&str]) {
+    for column in columns {
+        assert!(plan.contains(column), "not searched by {column}: {plan}");
+    }
+}
+
+#[test]
+fn the_planner_knows_every_index_of_the_tables_that_it_was_told_about() {
+    with_schema(|sql, _| {
+        let names =
+            |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get("name")).unwrap() };
+        let known = names("SELECT idx AS name FROM sqlite_stat1 ORDER BY idx");
+        let indexes =
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name IN (SELECT tbl FROM sqlite_stat1)
+             ORDER BY name";
+        assert_eq!(known, names(indexes));
+    });
+}
+
+#[test]
+fn lists_without_filters_follow_the_index_of_their_order() {
+    with_schema(|sql, project| {
+        let room = RoomId::new();
+        let identity: Identity = "ada".parse().unwrap();
+        assert_searches(&plan(sql, rooms::list_query(project)), &["rooms_newest"]);
+        assert_searches(
+            &plan(sql, templates::list_query(project)),
+            &["templates_newest"],
+        );
+        assert_searches(
+            &plan(sql, webhook_endpoints::list_query(project)),
+            &["webhook_endpoints_newest"],
+        );
+        assert_searches(
+            &plan(sql, codes::list_query(project, room)),
+            &["codes_of_room"],
+        );
+        assert_searches(
+            &plan(sql, role_changes::list_query(project, room, None)),
+            &["room_id=?"],
+        );
+        assert_searches(
+            &plan(sql, rooms::open_query(project)),
+            &["INDEX rooms_open "],
+        );
+        let named = plan(sql, rooms::named_query(project, "a", "b"));
+        assert_searches(&named, &["project_id=? AND name>? AND name<?"]);
+        let of_identity = plan(
+            sql,
+            role_changes::list_query(project, room, Some(&identity)),
+        );
+        assert_searches(&of_identity, &["room_id=?", "participant_identity=?"]);
+    });
+}
+
+/// What the plan of a list of closed sessions, or of all, must contain.
+fn searched_in_sessions(wanted: &[&'static str]) -> Vec<&'static str> {
+    let by_identity = wanted.contains(&"participant_identity=?");
+    // An identity has few roles, so the role is compared in each of its sessions.
+    wanted
+        .iter()
+        .copied()
+        .filter(|column| !(by_identity && *column == "role=?"))
+        .collect()
+}
+
+fn session_filters() -> [Filter<SessionFilter>; 5] {
+    [
+        Filter::new("room_id=?", |filter| {
+            filter.room = Some("r".parse().unwrap());
+        }),
+        Filter::new("participant_identity=?", |filter| {
+            filter.identity = Some("ada".parse().unwrap());
+        }),
+        Filter::new("role=?", |filter| {
+            filter.role = Some("host".parse().unwrap());
+        }),
+        Filter::new("joined_at>?", |filter| {
+            filter.after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("joined_at<?", |filter| {
+            filter.before = Some(Timestamp::from_millis(2));
+        }),
+    ]
+}
+
+#[test]
+fn sessions_are_searched_by_every_filter() {
+    with_schema(|sql, project| {
+        each_combination(&session_filters(), |filter, wanted| {
+            let wanted = searched_in_sessions(&wanted);
+            assert_searches(&plan(sql, sessions::list_query(project, &filter)), &wanted);
+            // The few open sessions are passed over.
+            let closed = SessionFilter {
+                active: Some(false),
+                ..filter
+            };
+            assert_searches(&plan(sql, sessions::list_query(project, &closed)), &wanted);
+        });
+    });
+}
+
+#[test]
+fn open_sessions_are_searched_among_the_open_ones_only() {
+    with_schema(|sql, project| {
+        each_combination(&session_filters(), |filter, _| {
+            let open = SessionFilter {
+                active: Some(true),
+                ..filter
+            };
+            assert_searches(
+                &plan(sql, sessions::list_query(project, &open)),
+                &["INDEX sessions_open_"],
+            );
+        });
+    });
+}
+
+#[test]
+fn deliveries_are_searched_by_every_pair_of_filters() {
+    let filters: [Filter<DeliveryFilter>; 3] = [
+        Filter::new("status=?", |filter| {
+            filter.status = Some(DeliveryStatus::Failed);
+        }),
+        Filter::new("event_type=?", |filter| {
+            filter.event_type = Some("room.started".into());
+        }),
+        Filter::new("endpoint_id=?", |filter| {
+            filter.endpoint_id = Some(EndpointId::new());
+        }),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            let plan = plan(sql, deliveries::list_query(project, &filter));
+            // With all three, any two serve.
+            let served = wanted
+                .iter()
+                .filter(|column| plan.contains(**column))
+                .count();
+            assert_eq!(served, wanted.len().min(2), "{plan}");
+        });
+    });
+}
+
+#[test]
+fn egresses_are_searched_by_every_filter() {
+    let filters: [Filter<EgressFilter>; 4] = [
+        Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
+        Filter::new("status=?", |filter| {
+            filter.status = Some(EgressStatus::Active);
+        }),
+        Filter::new("started_at>?", |filter| {
+            filter.after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("started_at<?", |filter| {
+            filter.before = Some(Timestamp::from_millis(2));
+        }),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            let query = egresses::list_query(project, EgressKind::Recording, &filter);
+            assert_searches(&plan(sql, query), &wanted);
+        });
+    });
+}
+
+#[test]
+fn ingresses_are_searched_by_every_pair_of_filters() {
+    let filters: [Filter<IngressFilter>; 3] = [
+        Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
+        Filter::new("status=?", |filter| {
+            filter.status = Some(IngressStatus::Inactive);
+        }),
+        Filter::new("input_type=?", |filter| {
+            filter.input_type = Some(InputType::Rtmp);
+        }),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            let plan = plan(sql, ingresses::list_query(project, &filter));
+            let served = wanted
+                .iter()
+                .filter(|column| plan.contains(**column))
+                .count();
+            assert_eq!(served, wanted.len().min(2), "{plan}");
+        });
+    });
+}
+
+#[test]
+fn queries_besides_lists_read_what_they_are_about_only() {
+    with_schema(|sql, _| {
+        for (query, index) in [
+            (projects::SELECT_NEWEST, "projects_newest"),
+            (projects::COUNT_PARTICIPANTS, "sessions_open_"),
+            (projects::COUNT_EGRESSES, "egresses_"),
+            (
+                webhook_endpoints::SELECT_FAILING,
+                "webhook_deliveries_retries",
+            ),
+            (events::SELECT_AFTER, "events_of_project"),
+            (local_files::SELECT_DUE, "egresses_with_local_file"),
+        ] {
+            let args = vec![Value::Null; query.matches('?').count()];
+            let steps: Vec<String> = sql
+                .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
+                    row.get("detail")
+                })
+                .unwrap();
+            assert!(
+                steps.iter().any(|step| step.contains(index)),
+                "{query}: {steps:#?}"
+            );
+            assert!(
+                !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+                "{query}: {steps:#?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn the_paths_at_a_destination_are_read_from_an_index() {
+    with_schema(|sql, _| {
+        let args = [Value::Text("a"); 4];
+        let query = format!("EXPLAIN QUERY PLAN {}", uploads::SELECT_FILEPATHS);
+        let steps: Vec<String> = sql.many(&query, &args, |row| row.get("detail")).unwrap();
+        assert!(
+            steps
+                .concat()
+                .contains("destination_id=? AND filepath>? AND filepath<?"),
+            "{steps:#?}"
+        );
+    });
+}
+
+#[test]
+fn the_queue_of_a_webhook_endpoint_is_read_from_its_own_indexes() {
+    with_schema(|sql, _| {
+        for (query, index) in deliveries::QUEUE {
+            let args = vec![Value::Null; query.matches('?').count()];
+            let steps: Vec<String> = sql
+                .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
+                    row.get("detail")
+                })
+                .unwrap();
+            assert!(
+                steps.iter().any(|step| step.contains(index)),
+                "{query}: {steps:#?}"
+            );
+            assert!(
+                !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+                "{query}: {steps:#?}"
+            );
+        }
+    });
+}

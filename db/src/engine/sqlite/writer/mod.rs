@@ -1,0 +1,281 @@
+//! The writer of SQLite: a thread that commits the waiting jobs in batches, one transaction each.
+//!
+//! All jobs of a batch share one fsync. They do not share errors, because each job runs in a savepoint, or is one statement, which
+//! writes all or nothing ([`Isolation`]). Replies are sent when the batch is on disk, not before. Projects take turns
+//! ([`Queue`](crate::engine::writer::Queue)), so that none waits for the many jobs of another.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::commit_count::CommitCount;
+use super::damage::Damage;
+use super::write_turn::WriteTurn;
+use crate::engine::sqlite::place::FilePlace;
+use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterEnd};
+use crate::error::StoreError;
+use crate::metrics::StoreMetrics;
+use crate::outbox::{CommitHook, CommittedEvent};
+use crate::sql::Sql;
+use crate::tx::{RoomCounts, Tx};
+
+/// How long jobs are added to a batch, unless the last commit took longer: then as long as that. A longer batch would make its
+/// first job wait too long for its last, a shorter one would spend more time on commits than on jobs.
+const BATCH_TIME: Duration = Duration::from_millis(2);
+/// The longest time that jobs are added to a batch: a disk that has hung for seconds does not make the next batch as long.
+const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
+
+/// How often, and how long after one another, the log is to be emptied at the end while another connection reads from it.
+const END_TRIES: u32 = 25;
+const END_PAUSE: Duration = Duration::from_millis(2);
+
+/// The state of the writer thread. No other part of this process may write through its connection or another one.
+pub(super) struct Thread {
+    connection: Connection,
+    turn: WriteTurn,
+    shared: Shared,
+    /// The number of commits, for the readers.
+    commits: CommitCount,
+    hook: CommitHook,
+    damage: Damage,
+    /// The number of damaged tables that the connection refuses.
+    guarded: Cell<usize>,
+    /// Where the file was opened; `None` for a database in memory.
+    place: Option<FilePlace>,
+}
+
+/// The jobs of one transaction, and those that may be added to it.
+struct Batch<'a> {
+    work: Vec<Box<dyn Work>>,
+    jobs: &'a mut Jobs<Box<dyn Work>>,
+    until: Instant,
+}
+
+impl Batch<'_> {
+    /// Adds the next job, if one waits and there is time for it.
+    fn add(&mut self) -> Option<&mut Box<dyn Work>> {
+        let next = if Instant::now() < self.until {
+            self.jobs.next()
+        } else {
+            None
+        };
+        self.work.push(next?);
+        self.work.last_mut()
+    }
+}
+
+/// The end of a transaction.
+struct Committed {
+    events: Vec<CommittedEvent>,
+    /// How long the commit itself took.
+    took: Duration,
+}
+
+impl Thread {
+    pub(super) fn new(
+        connection: Connection,
+        shared: Shared,
+        commits: CommitCount,
+        hook: CommitHook,
+        damage: Damage,
+    ) -> Result<Self, StoreError> {
+        let path = PathBuf::from(connection.path().unwrap_or_default());
+        let turn = WriteTurn::new(&path, Arc::clone(&shared.is_server));
+        let is_file = !path.as_os_str().is_empty();
+        let metadata = is_file.then(|| path.metadata()).transpose();
+        let metadata = metadata
+            .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        let (guarded, place) = (
+            Cell::new(0),
+            metadata.map(|metadata| FilePlace::new(path, &metadata)),
+        );
+        Ok(Self {
+            connection,
+            turn,
+            shared,
+            commits,
+            hook,
+            damage,
+            guarded,
+            place,
+        })
+    }
+
+    /// Runs the jobs until none can come any more.
+    pub(super) fn run_batches(&self, mut jobs: Jobs<Box<dyn Work>>) {
+        let mut time = BATCH_TIME;
+        let mut has_written = false;
+        while let Some(first) = jobs.wait() {
+            let begun = Instant::now();
+            let turn = self.turn.take();
+            let mut batch = Batch {
+                work: vec![first],
+                jobs: &mut jobs,
+                until: Instant::now() + time,
+            };
+            let committed = self.commit(&mut batch);
+            drop(turn);
+            has_written |= committed.is_ok();
+            #[cfg(feature = "faults")]
+            let _ = super::faults::reach(&self.connection, "batch ended");
+            let work = batch.work;
+            self.observe(work.len(), begun.elapsed());
+            match &committed {
+                Ok(Committed { events, .. }) if !events.is_empty() => (self.hook)(events),
+                Ok(_) => {}
+                Err(error) => {
+                    log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}");
+                }
+            }
+            time = committed.as_ref().map_or(BATCH_TIME, |committed| {
+                committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME)
+            });
+            for work in work {
+                work.finish(committed.as_ref().map(|_| ()));
+            }
+            if self.shared.end.get().is_some() {
+                return;
+            }
+        }
+        if has_written {
+            self.empty_log();
+        }
+    }
+
+    /// Empties the write-ahead log, so that after a clean end there is one file. Waits for nobody who reads from it while it has the
+    /// lock of writers: a command that did so held up the server that it was run beside.
+    fn empty_log(&self) {
+        // Does most of the work, without that lock.
+        let _ = self
+            .connection
+            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+        let _ = self.connection.busy_timeout(Duration::ZERO);
+        for _ in 0..END_TRIES {
+            let turn = self.turn.take();
+            let emptied = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                    row.get::<_, bool>(0)
+                });
+            drop(turn);
+            // The first column says whether another connection prevented it.
+            if !matches!(emptied, Ok(true)) {
+                return;
+            }
+            thread::sleep(END_PAUSE);
+        }
+    }
+
+    fn observe(&self, jobs: usize, took: Duration) {
+        let StoreMetrics {
+            writes_waiting,
+            batch,
+            commit,
+            ..
+        } = &self.shared.metrics;
+        writes_waiting.sub(i64::try_from(jobs).unwrap_or(0));
+        #[allow(clippy::cast_precision_loss)] // Far below 2^52.
+        batch.observe(jobs as f64);
+        commit.observe(took.as_secs_f64());
+        log::trace!(jobs = jobs; "a batch has ended");
+    }
+
+    /// Runs a batch in one transaction and returns the events that are now durable.
+    fn commit(&self, batch: &mut Batch<'_>) -> Result<Committed, StoreError> {
+        let asked = Instant::now();
+        let begun = self.sql("BEGIN IMMEDIATE");
+        self.turn.note_wait_for_sqlite(asked.elapsed());
+        if let Err(error) = begun {
+            // It has waited for a lock: those that wait fail with it, instead of waiting as long, one after the other.
+            batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
+            return Err(error);
+        }
+        let committed = self.run_all(batch).and_then(|events| {
+            let ran = Instant::now();
+            self.sql("COMMIT").map(|()| Committed {
+                events,
+                took: ran.elapsed(),
+            })
+        });
+        let committed = committed.and_then(|committed| {
+            if self.place.as_ref().is_none_or(FilePlace::is_there) {
+                return Ok(committed);
+            }
+            let _ = self.shared.end.set(WriterEnd::FileGone);
+            log::error!("{}", WriterEnd::FileGone.as_str());
+            Err(StoreError::Unavailable(
+                "the file of the database has gone".into(),
+            ))
+        });
+        if committed.is_err() {
+            // After some errors SQLite has rolled back already; this then fails, which does no harm.
+            let _ = self.sql("ROLLBACK");
+        }
+        self.commits.add();
+        committed
+    }
+
+    fn run_all(&self, batch: &mut Batch<'_>) -> Result<Vec<CommittedEvent>, StoreError> {
+        #[cfg(feature = "faults")]
+        super::faults::reach(&self.connection, "batch begun")?;
+        let damaged = self.damage.count();
+        if damaged > self.guarded.get() {
+            // Again for each table, which makes SQLite prepare all statements anew.
+            self.damage.guard(&self.connection)?;
+            self.guarded.set(damaged);
+        }
+        let sql = Sql::Sqlite(&self.connection);
+        let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
+        let mut next = batch.work.last_mut();
+        while let Some(work) = next {
+            let (now, vault) = (self.shared.clock.now(), &*self.shared.vault);
+            let mut tx = Tx::new(sql, now, vault);
+            if self.run_isolated(work.as_mut(), &mut tx)? == JobOutcome::Commit {
+                events.extend(tx.events);
+                rooms.extend(&tx.rooms);
+            }
+            next = batch.add();
+        }
+        rooms.write(sql)?;
+        Ok(events)
+    }
+
+    /// Runs a job so that nothing remains of one that fails. An error is one of the batch.
+    fn run_isolated(&self, work: &mut dyn Work, tx: &mut Tx<'_>) -> Result<JobOutcome, StoreError> {
+        match work.isolation() {
+            Isolation::Savepoint => {
+                self.sql("SAVEPOINT job")?;
+                let outcome = work.run(tx);
+                if outcome == JobOutcome::Rollback {
+                    self.sql("ROLLBACK TO job")?;
+                }
+                self.sql("RELEASE job")?;
+                Ok(outcome)
+            }
+            Isolation::Statement => {
+                let before = self.connection.total_changes();
+                let outcome = work.run(tx);
+                // A job that does not keep to its isolation, or an error after which SQLite has ended the transaction.
+                let remains =
+                    self.connection.total_changes() != before || self.connection.is_autocommit();
+                if outcome == JobOutcome::Rollback && remains {
+                    return Err(StoreError::Fault(
+                        "a write job failed behind its statement".into(),
+                    ));
+                }
+                Ok(outcome)
+            }
+        }
+    }
+
+    fn sql(&self, statement: &str) -> Result<(), StoreError> {
+        Sql::Sqlite(&self.connection).put(statement, &[])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! API keys: creating, revoking and authenticating them.
+
+use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
+use conclave_model::{ErrorCode, Problem, ProjectId};
+
+use crate::engine::credential::Credential;
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::projects::no_such_project;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+
+/// An API key that was created, in full.
+#[derive(Debug, Clone)]
+pub struct CreatedApiKey {
+    /// The record of the key.
+    pub record: ApiKeyRecord,
+    /// The key itself, which is not stored.
+    pub key: ApiKey,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT project_id, prefix, label, created_at, revoked_at FROM api_keys WHERE ",
+            $rest
+        )
+    };
+}
+
+const SELECT_BY_PREFIX: &str = select!("prefix = ?1");
+const SELECT_OF_PROJECT: &str = select!("project_id = ?1 ORDER BY created_at, prefix");
+const INSERT: &str = "INSERT INTO api_keys (prefix, project_id, hash, label, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?3 WHERE prefix = ?1 AND project_id = ?2 AND revoked_at IS NULL";
+
+fn record(row: &Row<'_>) -> Result<ApiKeyRecord, StoreError> {
+    Ok(ApiKeyRecord {
+        project_id: row.get("project_id")?,
+        prefix: row.get("prefix")?,
+        label: row.get("label")?,
+        created_at: row.get("created_at")?,
+        revoked_at: row.get("revoked_at")?,
+    })
+}
+
+fn find(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<ApiKeyRecord>, StoreError> {
+    sql.one(SELECT_BY_PREFIX, args![prefix], record)
+}
+
+fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
+    let not_found = || {
+        Problem::new(
+            ErrorCode::NotFound,
+            format!("no key with the prefix {prefix}"),
+        )
+    };
+    Ok(find(sql, prefix)?.ok_or_else(not_found)?)
+}
+
+impl Store {
+    /// Finds the project of a key, revoked or not; `None` for an unknown key.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
+        self.read_snapshot(move |snapshot| {
+            let found = snapshot.key(&key.prefix())?;
+            // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
+            Ok(found
+                .filter(|found| found.hash == key.hash())
+                .map(|found| found.credential))
+        })
+        .await
+    }
+
+    /// Creates a key and returns it in full. Only its hash is stored.
+    ///
+    /// # Errors
+    /// Refused when there is no such project.
+    pub async fn create_api_key(
+        &self,
+        project: ProjectId,
+        label: String,
+    ) -> Result<CreatedApiKey, StoreError> {
+        let Some(owner) = self.project(project.clone()).await? else {
+            return Err(no_such_project(&project));
+        };
+        self.write(Queue::of(&project), move |tx| {
+            // A prefix names one key, so a key with a known prefix is generated again.
+            let mut key = ApiKey::generate(owner.env);
+            while find(tx.sql, &key.prefix())?.is_some() {
+                key = ApiKey::generate(owner.env);
+            }
+            tx.sql.put(
+                INSERT,
+                args![&key.prefix(), &project, &key.hash(), &label, tx.now],
+            )?;
+            Ok(CreatedApiKey {
+                record: existing(tx.sql, &key.prefix())?,
+                key,
+            })
+        })
+        .await
+    }
+
+    /// Lists a project's keys, oldest first, revoked ones too.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn api_keys(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
+        self.bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record))
+            .await
+    }
+
+    /// Revokes a key; requests with it fail from then on. A revoked key does not change.
+    ///
+    /// # Errors
+    /// Refused when there is no such key.
+    pub async fn revoke_api_key(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
+        self.write(Queue::SERVER, move |tx| {
+            let key = existing(tx.sql, &prefix)?;
+            tx.sql
+                .put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
+            existing(tx.sql, &prefix)
+        })
+        .await
+    }
+}

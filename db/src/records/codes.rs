@@ -1,0 +1,334 @@
+//! Room codes. Only the SHA-256 of a code and its first four characters are stored. A code is long and random, so its hash tells
+//! nothing about other codes and can be looked up by an index.
+
+use conclave_model::code::{RoomCode, RoomCodeHash, RoomCodeRecord};
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::project::ProjectStatus;
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::usage::MonthUse;
+use conclave_model::{
+    CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomId, RoomName, Timestamp,
+};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::role_changes::last_role_change;
+use crate::records::rooms::roles::{TokenContext, room_role, token_context};
+use crate::records::rooms::rows::{by_id, by_name, connected_participant};
+use crate::records::templates;
+use crate::records::usage::month_use;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql, no_row};
+use crate::store::Store;
+use crate::tx::Tx;
+
+/// A room code to be created.
+#[derive(Debug, Clone)]
+pub struct NewCode {
+    /// The project that the room belongs to.
+    pub project_id: ProjectId,
+    /// The room that the code admits to, which must be open.
+    pub room: RoomName,
+    /// The role that the code admits with, which the room's template must have.
+    pub role: RoleName,
+    /// The only identity that the code admits; `None` for any.
+    pub identity: Option<Identity>,
+    /// The instant from which on the code cannot be exchanged.
+    pub expires_at: Timestamp,
+    /// How often the code can be exchanged; `None` for no limit.
+    pub max_uses: Option<u32>,
+}
+
+/// A room code that was created, in full.
+#[derive(Debug, Clone)]
+pub struct CreatedCode {
+    /// The record of the code.
+    pub record: RoomCodeRecord,
+    /// The code itself, which is not stored.
+    pub code: RoomCode,
+}
+
+/// What the exchange of a usable code needs to know, read in the transaction that counts the use.
+#[derive(Debug, Clone)]
+pub struct CodeExchange {
+    /// The only identity that the code admits; `None` for any.
+    pub identity: Option<Identity>,
+    /// Whether the project may start new work.
+    pub project_status: ProjectStatus,
+    /// The name of the project's plan.
+    pub plan: String,
+    /// The project's usage in the current month. Past months may not be settled yet; then the balance is higher than it will be
+    /// after the project's next request with its API key, which settles them.
+    pub month: MonthUse,
+    /// The room and the role; no role when the room's template has lost it since the code was created.
+    pub context: TokenContext,
+    /// Whether the requested identity is connected to the room or was given a role there. Never for a code that is locked to an
+    /// identity.
+    pub is_identity_taken: bool,
+}
+
+/// A code with the room that it admits to.
+struct StoredCode {
+    record: RoomCodeRecord,
+    room: RoomId,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, project_id, room, role, prefix, identity, expires_at, max_uses, uses, disabled, created_at, updated_at,
+                    room_id
+             FROM codes",
+            $rest
+        )
+    };
+}
+
+const SELECT: &str = select!("");
+const SELECT_BY_HASH: &str = select!(" WHERE hash = ?1");
+const SELECT_PROJECT: &str = "SELECT status, plan FROM projects WHERE id = ?1";
+const INSERT: &str =
+    "INSERT INTO codes (id, project_id, room_id, room, role, hash, prefix, identity, expires_at, max_uses,
+                        created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)";
+const USE: &str = "UPDATE codes SET uses = uses + 1, updated_at = ?3
+     WHERE id = ?1 AND project_id = ?2 AND disabled = 0 AND expires_at > ?3 AND (max_uses IS NULL OR uses < max_uses)";
+const DISABLE: &str = "UPDATE codes SET disabled = 1, updated_at = ?3 WHERE hash = ?1 AND project_id = ?2 AND disabled = 0";
+
+fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
+    Ok(RoomCodeRecord {
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        room: row.get("room")?,
+        role: row.get("role")?,
+        prefix: row.get("prefix")?,
+        identity: row.get("identity")?,
+        expires_at: row.get("expires_at")?,
+        max_uses: row.get("max_uses")?,
+        uses: row.get("uses")?,
+        disabled: row.get("disabled")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+/// Finds a code. It is secret, so it is looked up in all projects.
+fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<StoredCode>, StoreError> {
+    sql.one(SELECT_BY_HASH, args![hash], |row| {
+        Ok(StoredCode {
+            record: record(row)?,
+            room: row.get("room_id")?,
+        })
+    })
+}
+
+/// Finds a code that can be exchanged now. Refuses alike one that is unknown, disabled, expired or used up.
+fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<StoredCode, StoreError> {
+    let found = by_hash(sql, hash)?.filter(|code| code.record.usable(now));
+    Ok(found.ok_or_else(Problem::code_not_found)?)
+}
+
+/// Generates a code that no project has.
+fn generate(sql: Sql<'_>) -> Result<RoomCode, StoreError> {
+    let mut code = RoomCode::generate();
+    while by_hash(sql, &code.hash())?.is_some() {
+        code = RoomCode::generate();
+    }
+    Ok(code)
+}
+
+/// Finds the room of a new code. An ended room is refused like an unknown one, because it admits no participant.
+fn open_room(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Room, StoreError> {
+    let room = by_name(sql, project, name)?.ok_or_else(Problem::room_not_found)?;
+    if room.status == RoomStatus::Ended {
+        let message = "the room by that name has ended; it gets no new codes";
+        return StoreError::refuse(Problem::new(ErrorCode::RoomNotFound, message));
+    }
+    Ok(room)
+}
+
+fn insert(
+    tx: &Tx<'_>,
+    room: RoomId,
+    code: &RoomCode,
+    record: &RoomCodeRecord,
+) -> Result<(), StoreError> {
+    let hash = code.hash();
+    let row = args![
+        record.id,
+        &record.project_id,
+        room,
+        &record.room,
+        &record.role,
+        &hash,
+        &record.prefix,
+        record.identity.as_ref(),
+        record.expires_at,
+        record.max_uses,
+        record.created_at,
+    ];
+    tx.sql.put(INSERT, row)
+}
+
+/// Counts a use, if one is left. The condition of the update is the whole rule, so no two exchanges can take the last use.
+fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreError> {
+    if tx.sql.change(USE, args![id, project, tx.now])? == 0 {
+        return StoreError::refuse(Problem::code_not_found());
+    }
+    Ok(())
+}
+
+fn exchange(
+    tx: &Tx<'_>,
+    found: &StoredCode,
+    requested: Option<&Identity>,
+) -> Result<CodeExchange, StoreError> {
+    let (sql, code) = (tx.sql, &found.record);
+    let project = &code.project_id;
+    let read = |row: &Row<'_>| Ok((row.get("status")?, row.get("plan")?));
+    let (project_status, plan) = sql
+        .one(SELECT_PROJECT, args![project], read)?
+        .ok_or_else(no_row)?;
+    let month = month_use(sql, project, tx.now)?;
+    let room = by_id(sql, project, found.room)?;
+    let role = match &room.template_id {
+        Some(template) => templates::find_role(sql, project, template, &code.role)?,
+        None => None,
+    };
+    let identity = code.identity.as_ref().or(requested);
+    let changed = match identity {
+        Some(identity) => last_role_change(sql, project, room.id, identity)?,
+        None => None,
+    };
+    let is_identity_taken = match requested.filter(|_| code.identity.is_none()) {
+        Some(identity) => {
+            changed.is_some() || connected_participant(sql, project, room.id, identity)?.is_some()
+        }
+        None => false,
+    };
+    // A code of before the change may be the one with which the participant came.
+    let role_change = changed
+        .filter(|changed| changed.created_at < code.created_at)
+        .map(|changed| changed.id);
+    let context = TokenContext {
+        role_change,
+        ..token_context(sql, room, role, identity)?
+    };
+    Ok(CodeExchange {
+        identity: code.identity.clone(),
+        project_status,
+        plan,
+        month,
+        context,
+        is_identity_taken,
+    })
+}
+
+/// The query of a list.
+pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
+        .and("room_id =", Some(room))
+}
+
+impl Store {
+    /// Creates a code and returns it in full. Only its hash is stored.
+    ///
+    /// # Errors
+    /// Refused when the project has no open room by that name, or the room's template no such role.
+    pub async fn create_code(
+        &self,
+        new: NewCode,
+        recorder: Option<ResponseRecorder<CreatedCode>>,
+    ) -> Result<CreatedCode, StoreError> {
+        self.write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
+            let room = open_room(tx.sql, &new.project_id, &new.room)?;
+            room_role(tx.sql, &room, &new.role)?;
+            let code = generate(tx.sql)?;
+            let record = RoomCodeRecord {
+                id: CodeId::new(),
+                project_id: new.project_id,
+                room: new.room,
+                role: new.role,
+                prefix: code.prefix(),
+                identity: new.identity,
+                expires_at: new.expires_at,
+                max_uses: new.max_uses,
+                uses: 0,
+                disabled: false,
+                created_at: tx.now,
+                updated_at: tx.now,
+            };
+            insert(tx, room.id, &code, &record)?;
+            Ok(CreatedCode { record, code })
+        })
+        .await
+    }
+
+    /// Lists a room's codes, newest first, also those that can no longer be exchanged.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name.
+    pub async fn codes(
+        &self,
+        project: ProjectId,
+        room: RoomName,
+        page: PageRequest,
+    ) -> Result<Page<RoomCodeRecord>, StoreError> {
+        self.list(project, move |sql, project| {
+            let room = by_name(sql, project, &room)?.ok_or_else(Problem::room_not_found)?;
+            list_query(project, room.id).page(sql, page, record)
+        })
+        .await
+    }
+
+    /// Disables a code. A disabled code does not change.
+    ///
+    /// # Errors
+    /// Refused when the project has no such code.
+    pub async fn disable_code(
+        &self,
+        project: ProjectId,
+        code: RoomCodeHash,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            let known = by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
+            known.ok_or_else(Problem::code_not_found)?;
+            tx.sql.put(DISABLE, args![&code, &project, tx.now])
+        })
+        .await
+    }
+
+    /// Finds the project of a usable code. It is read before an exchange, so that one that guesses codes does not reach the writer.
+    ///
+    /// # Errors
+    /// Refused alike for a code that is unknown, disabled, expired or used up.
+    pub async fn project_of_code(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
+        let now = self.clock().now();
+        self.read(move |sql| usable(sql, &code, now).map(|code| code.record.project_id))
+            .await
+    }
+
+    /// Counts one use of a project's code for an identity, if it requests one, if a use is left and `admit` returns no problem. A
+    /// refused exchange counts no use. It is one write, so at most `max_uses` of any number of concurrent exchanges succeed.
+    ///
+    /// # Errors
+    /// Refused alike for a code that is unknown, disabled, expired or used up; or as `admit` refuses.
+    pub async fn exchange_code(
+        &self,
+        project: &ProjectId,
+        code: RoomCodeHash,
+        identity: Option<Identity>,
+        admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
+    ) -> Result<CodeExchange, StoreError> {
+        self.write(Queue::of(project), move |tx| {
+            let found = usable(tx.sql, &code, tx.now)?;
+            let exchange = exchange(tx, &found, identity.as_ref())?;
+            admit(&exchange)?;
+            count_use(tx, &found.record.project_id, found.record.id)?;
+            Ok(exchange)
+        })
+        .await
+    }
+}

@@ -1,0 +1,313 @@
+//! Webhook deliveries. Their state is stored here; the actor of an endpoint only drives it.
+
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::webhook::{Attempt, Delivery, DeliveryStatus};
+use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId, Timestamp};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+
+/// The filters of a list of deliveries; `None` matches all.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// Only deliveries in this status.
+    pub status: Option<DeliveryStatus>,
+    /// Only deliveries of events with this name.
+    pub event_type: Option<String>,
+    /// Only deliveries to this webhook endpoint.
+    pub endpoint_id: Option<EndpointId>,
+}
+
+/// A pending delivery whose next attempt is due.
+#[derive(Debug, Clone)]
+pub struct DueDelivery {
+    /// The delivery's id, which the webhook endpoint receives too.
+    pub id: DeliveryId,
+    /// The event's name.
+    pub event_type: String,
+    /// The room of the event: first attempts keep their order within it.
+    pub room: String,
+    /// The exact body.
+    pub payload: Box<str>,
+    /// The number of attempts so far.
+    pub attempts: u32,
+    /// The time at which this attempt was due.
+    pub due: Timestamp,
+}
+
+/// The queue of a webhook endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndpointQueue {
+    /// Whether a delivery waits for its first attempt. That is due at once, whatever the clock was when it was queued.
+    pub has_first_attempts: bool,
+    /// The time at which the next retry is due; `None` when none is pending.
+    pub next_retry: Option<Timestamp>,
+    /// The time at which the last retry is due; `None` when none is pending.
+    pub last_retry: Option<Timestamp>,
+    /// Whether the log has a delivery that the endpoint accepted.
+    pub has_delivered: bool,
+}
+
+impl EndpointQueue {
+    /// Returns the time at which the next delivery is due; `None` when none is pending.
+    #[must_use]
+    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.has_first_attempts {
+            Some(now)
+        } else {
+            self.next_retry
+        }
+    }
+}
+
+const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, d.event_type, e.payload, d.status, d.attempts, \
+                             d.next_attempt_at, d.delivered_at, d.created_at, d.last_error, d.response_status \
+                      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id";
+/// First attempts are in the order of the events, also when the clock was set back between two of them.
+const SELECT_FIRST: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
+     FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0
+     ORDER BY d.seq LIMIT ?3";
+const SELECT_RETRIES: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
+     FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0
+       AND d.next_attempt_at <= ?3
+     ORDER BY d.next_attempt_at, d.seq LIMIT ?4";
+const HAS_FIRST: &str = "SELECT EXISTS
+     (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'pending' AND attempts = 0)";
+const NEXT_RETRY: &str = "SELECT min(next_attempt_at) FROM webhook_deliveries
+     WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
+const LAST_RETRY: &str = "SELECT max(next_attempt_at) FROM webhook_deliveries
+     WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
+const HAS_DELIVERED: &str = "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'delivered')";
+const BRING_FORWARD: &str = "UPDATE webhook_deliveries SET next_attempt_at = ?3 WHERE seq IN
+     (SELECT seq FROM webhook_deliveries
+      WHERE endpoint_id = ?1 AND project_id = ?5 AND status = 'pending' AND attempts > 0 AND next_attempt_at > ?2
+      LIMIT ?4)";
+/// The queries of a queue, each with the index that serves it.
+#[cfg(test)]
+pub(crate) const QUEUE: [(&str, &str); 7] = [
+    (SELECT_FIRST, "webhook_deliveries_first"),
+    (HAS_FIRST, "webhook_deliveries_first"),
+    (SELECT_RETRIES, "webhook_deliveries_retries"),
+    (NEXT_RETRY, "webhook_deliveries_retries"),
+    (LAST_RETRY, "webhook_deliveries_retries"),
+    (BRING_FORWARD, "webhook_deliveries_retries"),
+    (HAS_DELIVERED, "webhook_deliveries_of_endpoint_by_status"),
+];
+/// The most deliveries that one write changes.
+const STEP: u32 = 1_000;
+const REQUEUE: &str =
+    "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
+     WHERE id = ?1 AND project_id = ?2 AND status = 'failed'
+       AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
+const RECORD_ATTEMPT: &str = "UPDATE webhook_deliveries
+     SET status = ?3, attempts = ?4, next_attempt_at = ?5, delivered_at = ?6, last_error = ?7, response_status = ?8
+     WHERE id = ?1 AND project_id = ?2 AND status = 'pending'
+       AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
+/// The pending deliveries of a deleted endpoint are deleted with it, though their rows are there until they are purged.
+const NOT_DELETED: &str = "(d.status <> 'pending' OR
+     EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = d.endpoint_id AND w.active = 1))";
+
+fn delivery(row: &Row<'_>) -> Result<Delivery, StoreError> {
+    Ok(Delivery {
+        id: row.get("id")?,
+        endpoint_id: row.get("endpoint_id")?,
+        endpoint_url: row.get("endpoint_url")?,
+        event_type: row.get("event_type")?,
+        payload: row.get("payload")?,
+        status: row.get("status")?,
+        attempts: row.get("attempts")?,
+        next_attempt_at: row.get("next_attempt_at")?,
+        delivered_at: row.get("delivered_at")?,
+        created_at: row.get("created_at")?,
+        last_error: row.get("last_error")?,
+        response_status: row.get("response_status")?,
+    })
+}
+
+fn due(row: &Row<'_>) -> Result<DueDelivery, StoreError> {
+    Ok(DueDelivery {
+        id: row.get("id")?,
+        event_type: row.get("type")?,
+        room: row.get("room")?,
+        payload: row.get("payload")?,
+        attempts: row.get("attempts")?,
+        due: row.get("next_attempt_at")?,
+    })
+}
+
+fn existing(sql: Sql<'_>, project: &ProjectId, id: DeliveryId) -> Result<Delivery, StoreError> {
+    let query = format!("{SELECT} WHERE d.id = ?1 AND d.project_id = ?2 AND {NOT_DELETED}");
+    let message = "no webhook delivery by that id in this project";
+    let not_found = || Problem::new(ErrorCode::DeliveryNotFound, message);
+    Ok(sql
+        .one(&query, args![id, project], delivery)?
+        .ok_or_else(not_found)?)
+}
+
+fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
+    StoreError::refuse(Problem::new(ErrorCode::DeliveryNotRetryable, message))
+}
+
+/// The query of a list.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a DeliveryFilter,
+) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, "d.project_id", project, "d.seq DESC")
+        .and("d.status =", filter.status)
+        .and("d.event_type =", filter.event_type.as_deref())
+        .and("d.endpoint_id =", filter.endpoint_id)
+        .and_condition(
+            filter
+                .status
+                .is_none_or(|status| status == DeliveryStatus::Pending)
+                .then_some(NOT_DELETED),
+        )
+}
+
+impl Store {
+    /// Lists a project's deliveries, newest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn deliveries(
+        &self,
+        project: ProjectId,
+        filter: DeliveryFilter,
+        page: PageRequest,
+    ) -> Result<Page<Delivery>, StoreError> {
+        self.list(project, move |sql, project| {
+            list_query(project, &filter).page(sql, page, delivery)
+        })
+        .await
+    }
+
+    /// Reads a delivery.
+    ///
+    /// # Errors
+    /// Refused when the project has no such delivery.
+    pub async fn delivery(
+        &self,
+        project: ProjectId,
+        id: DeliveryId,
+    ) -> Result<Delivery, StoreError> {
+        self.read(move |sql| existing(sql, &project, id)).await
+    }
+
+    /// Puts a failed delivery back into the queue and counts its attempts from 0 again.
+    ///
+    /// # Errors
+    /// Refused when the project has no such delivery, it has not failed, or its endpoint was deleted.
+    pub async fn retry_delivery(
+        &self,
+        project: ProjectId,
+        id: DeliveryId,
+        record: Option<ResponseRecorder<Delivery>>,
+    ) -> Result<Delivery, StoreError> {
+        self.write_recorded(Queue::of(&project), record, move |tx| {
+            existing(tx.sql, &project, id)?;
+            let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
+            let delivery = existing(tx.sql, &project, id)?;
+            match (requeued, delivery.status) {
+                (0, DeliveryStatus::Failed) => not_retryable("its endpoint has been deleted"),
+                (0, _) => not_retryable("only a failed delivery can be retried"),
+                _ => Ok(delivery),
+            }
+        })
+        .await
+    }
+
+    /// Reads at most `limit` due deliveries of a webhook endpoint: first attempts in the order of their events, then retries in
+    /// the order of their due times. Half of them are retries if so many are due.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn due_deliveries(
+        &self,
+        project: ProjectId,
+        endpoint: EndpointId,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
+        self.read(move |sql| {
+            let retries = sql.many(
+                SELECT_RETRIES,
+                args![endpoint, &project, now, limit / 2],
+                due,
+            )?;
+            let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
+            let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
+            found.extend(retries);
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Reads when deliveries of a webhook endpoint are due.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn endpoint_queue(&self, endpoint: EndpointId) -> Result<EndpointQueue, StoreError> {
+        self.read(move |sql| {
+            Ok(EndpointQueue {
+                has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
+                next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
+                last_retry: sql.value(LAST_RETRY, args![endpoint])?,
+                has_delivered: sql.value(HAS_DELIVERED, args![endpoint])?,
+            })
+        })
+        .await
+    }
+
+    /// Makes retries due now that are due after `latest`, at most 1,000 for each call. They were scheduled by a clock that was
+    /// set back since. Returns their number.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn bring_retries_forward(
+        &self,
+        project: ProjectId,
+        endpoint: EndpointId,
+        latest: Timestamp,
+    ) -> Result<usize, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.change(
+                BRING_FORWARD,
+                args![endpoint, latest, tx.now, STEP, &project],
+            )
+        })
+        .await
+    }
+
+    /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted in the meantime,
+    /// does not change.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
+        self.write(Queue::of(&attempt.project_id), move |tx| {
+            let status = attempt.status();
+            let row = args![
+                attempt.delivery_id,
+                &attempt.project_id,
+                status,
+                attempt.number,
+                attempt
+                    .retry_at
+                    .filter(|_| status == DeliveryStatus::Pending),
+                (status == DeliveryStatus::Delivered).then_some(attempt.at),
+                attempt.outcome.error.as_deref().unwrap_or(""),
+                attempt.outcome.response_status,
+            ];
+            tx.sql.put(RECORD_ATTEMPT, row)
+        })
+        .await
+    }
+}

@@ -1,0 +1,281 @@
+//! The records of egresses: recordings and broadcasts. A status only moves forward: its `UPDATE` names the statuses that it may
+//! leave (`egress_rows`).
+
+pub(crate) mod local_files;
+pub(crate) mod rows;
+pub(crate) mod uploads;
+
+use std::sync::Arc;
+
+use conclave_model::destination::Destination;
+use conclave_model::egress::{
+    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
+};
+use conclave_model::event::Event;
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::{EgressId, NodeId, ProjectId, RoomId, RoomName, Timestamp};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::destinations;
+use crate::records::egresses::rows::{
+    SELECT, SELECT_ENDED_WITH_UPLOAD, SELECT_ONE_RUNNING, SELECT_RUNNING, advance, egress,
+    existing, find,
+};
+use crate::records::rooms::rows::open_by_id;
+use crate::records::sessions::rows::event_context;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use uploads::PendingUpload;
+
+/// The filters of a list of egresses; `None` matches all.
+#[derive(Debug, Clone, Default)]
+pub struct EgressFilter {
+    /// Only egresses of the room with this name.
+    pub room: Option<RoomName>,
+    /// Only egresses in this status.
+    pub status: Option<EgressStatus>,
+    /// Only egresses started at this instant or later.
+    pub after: Option<Timestamp>,
+    /// Only egresses started at this instant or earlier.
+    pub before: Option<Timestamp>,
+}
+
+/// An egress that is not final, or whose file has to be uploaded.
+#[derive(Debug, Clone)]
+pub struct RunningEgress {
+    /// The egress's record.
+    pub egress: Egress,
+    /// Whether its room is open.
+    pub room_open: bool,
+    /// The upload of its file; `None` if there is nothing to upload.
+    pub upload: Option<PendingUpload>,
+}
+
+const INSERT: &str =
+    "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
+                           destination, destination_id, status, started_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+     ON CONFLICT (egress_id) DO NOTHING";
+
+fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
+    let is_uploaded: bool = row.get("is_uploaded")?;
+    let upload = is_uploaded.then(|| uploads::pending(row)).transpose()?;
+    Ok(RunningEgress {
+        egress: egress(row)?,
+        room_open: row.get("room_open")?,
+        upload,
+    })
+}
+
+fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
+    let (recording_type, filepath, urls) = match &egress.detail {
+        EgressDetail::Recording {
+            recording_type,
+            filepath,
+        } => (Some(*recording_type), Some(filepath), None),
+        EgressDetail::Broadcast { urls } => (None, None, Some(serde_json::to_string(urls)?)),
+    };
+    let destination = egress.destination.as_ref();
+    let row = args![
+        egress.id,
+        &egress.project_id,
+        room,
+        &egress.room,
+        &egress.egress_id,
+        egress.kind(),
+        recording_type,
+        filepath,
+        urls.as_deref(),
+        destination.map(|used| &used.name),
+        destination.map(|used| &used.id),
+        egress.status,
+        egress.started_at,
+        egress.created_at,
+    ];
+    if tx.sql.change(INSERT, row)? == 0 {
+        StoreError::refuse(egress.kind().already_exists())
+    } else {
+        Ok(())
+    }
+}
+
+fn start(
+    tx: &mut Tx<'_>,
+    plan: &EgressPlan,
+    started: &StartedEgress,
+    node: &NodeId,
+) -> Result<RunningEgress, StoreError> {
+    let egress = Egress::new(plan, started, tx.now);
+    let room = open_by_id(tx.sql, &egress.project_id, plan.room_id)?;
+    if let Some(used) = &egress.destination
+        && !destinations::exists(tx.sql, &egress.project_id, &used.id)?
+    {
+        return StoreError::refuse(Destination::not_found().at("destination"));
+    }
+    insert(tx, room.id, &egress)?;
+    if started.is_uploaded_by_server {
+        uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
+    }
+    let context = event_context(&room, egress.started_at);
+    tx.emit(&Event::egress_started(
+        context,
+        egress.kind(),
+        egress.egress_id.clone(),
+    ))?;
+    let upload = started.is_uploaded_by_server.then(|| PendingUpload {
+        node: Some(node.clone()),
+        ..PendingUpload::default()
+    });
+    Ok(RunningEgress {
+        egress,
+        room_open: true,
+        upload,
+    })
+}
+
+/// Reads a project's egresses that are not final, or whose file has to be uploaded.
+pub(crate) fn running_egresses(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<RunningEgress>, StoreError> {
+    let mut found = sql.many(SELECT_RUNNING, args![project], running)?;
+    found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![project], running)?);
+    Ok(found)
+}
+
+/// The query of a list.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    kind: EgressKind,
+    filter: &'a EgressFilter,
+) -> QueryBuilder<'a> {
+    QueryBuilder::new(
+        SELECT,
+        "e.project_id",
+        project,
+        "e.started_at DESC, e.id DESC",
+    )
+    .and("e.kind =", Some(kind))
+    .and("e.room =", filter.room.as_ref())
+    .and("e.status =", filter.status)
+    .and("e.started_at >=", filter.after)
+    .and("e.started_at <=", filter.before)
+}
+
+impl Store {
+    /// Records an egress that the media plane has accepted, with its event. A file that is to be uploaded is on the disk of `node`.
+    ///
+    /// # Errors
+    /// Refused when the room has ended, the destination was deleted, or the egress is recorded already.
+    pub async fn start_egress(
+        &self,
+        plan: Arc<EgressPlan>,
+        started: StartedEgress,
+        node: NodeId,
+        record: Option<ResponseRecorder<Egress>>,
+    ) -> Result<RunningEgress, StoreError> {
+        self.write(Queue::of(&plan.room.split().0), move |tx| {
+            let running = start(tx, &plan, &started, &node)?;
+            tx.store_response(record.as_ref(), &running.egress)?;
+            Ok(running)
+        })
+        .await
+    }
+
+    /// Records the state of an egress that the media plane reported for the time `at`. A known state, and one that would move the
+    /// egress backwards, changes nothing.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_egress(
+        &self,
+        project: ProjectId,
+        state: EgressState,
+        at: Timestamp,
+        record: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, StoreError> {
+        self.write_recorded(Queue::of(&project), record, move |tx| {
+            advance(tx, &project, &state, at)
+        })
+        .await
+    }
+
+    /// Reads an egress of one kind.
+    ///
+    /// # Errors
+    /// Refused when the project has no egress of that kind by that id.
+    pub async fn egress(
+        &self,
+        project: ProjectId,
+        kind: EgressKind,
+        id: EgressId,
+    ) -> Result<Egress, StoreError> {
+        self.read(move |sql| {
+            let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
+            Ok(found.ok_or_else(|| kind.not_found())?)
+        })
+        .await
+    }
+
+    /// Lists a project's egresses of one kind, newest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn egresses(
+        &self,
+        project: ProjectId,
+        kind: EgressKind,
+        filter: EgressFilter,
+        page: PageRequest,
+    ) -> Result<Page<Egress>, StoreError> {
+        self.list(project, move |sql, project| {
+            list_query(project, kind, &filter).page(sql, page, egress)
+        })
+        .await
+    }
+
+    /// Reads an egress that is not final, or whose file has to be uploaded; `None` when the project has none by that id.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn running_egress(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Option<RunningEgress>, StoreError> {
+        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running))
+            .await
+    }
+
+    /// Reads an egress that is final; `None` when the project has none by that id.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn ended_egress(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Option<Egress>, StoreError> {
+        self.read(
+            move |sql| Ok(find(sql, &project, &id)?.filter(|egress| egress.status.is_final())),
+        )
+        .await
+    }
+
+    /// Reads an egress of either kind that is known to exist.
+    ///
+    /// # Errors
+    /// Fails when there is no such record, or the database cannot be read.
+    pub async fn egress_by_id(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+    ) -> Result<Egress, StoreError> {
+        self.read(move |sql| existing(sql, &project, &id)).await
+    }
+}

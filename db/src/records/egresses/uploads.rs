@@ -1,0 +1,234 @@
+//! Uploads of recordings to their destinations that are outstanding. A row is there from the start of the recording until its file has
+//! been uploaded or cannot be uploaded any more, so an upload that failed is tried again by the next start of the server.
+
+use std::sync::Arc;
+
+use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingConfig};
+use conclave_model::egress::{Egress, EgressState, EgressStatus};
+use conclave_model::filepath::FilePath;
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::{DestinationId, EgressId, NodeId, ProjectId, Timestamp};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::destinations;
+use crate::records::egresses::rows::{advance, existing};
+use crate::sql::Row;
+use crate::sql::values::args;
+use crate::store::Store;
+use crate::tx::Tx;
+
+/// The upload of a recording's file, which is outstanding.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PendingUpload {
+    /// How the recording has ended; `None` while it runs.
+    pub end: Option<RecordingEnd>,
+    /// The upload in parts that was begun last. The storage keeps its parts until it is completed or aborted.
+    pub multipart_id: Option<String>,
+    /// The server on whose disk the file is; `None` for a recording of an earlier version.
+    pub node: Option<NodeId>,
+    /// When another server has missed the file first, since it was last seen by its own.
+    pub missing_since: Option<Timestamp>,
+}
+
+/// What remains to be done for an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadRest {
+    /// Nothing: the file was uploaded, or never will be.
+    Nothing,
+    /// Other attempts. The upload stays outstanding, also for the next start of the server.
+    Attempts,
+}
+
+/// How a recording ended, before its file is uploaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordingEnd {
+    /// The final status, once the file is uploaded.
+    pub status: EgressStatus,
+    /// The reason of a failure.
+    pub error: Option<String>,
+}
+
+const INSERT: &str = "INSERT INTO uploads (egress_id, project_id, node) VALUES (?2, ?1, ?3)";
+const SET_END: &str =
+    "UPDATE uploads SET result = ?3, error = ?4 WHERE project_id = ?1 AND egress_id = ?2";
+const SET_MULTIPART: &str =
+    "UPDATE uploads SET multipart_id = ?3 WHERE project_id = ?1 AND egress_id = ?2";
+const SET_MISSING: &str =
+    "UPDATE uploads SET missing_since = ?3 WHERE project_id = ?1 AND egress_id = ?2";
+const DELETE: &str = "DELETE FROM uploads WHERE project_id = ?1 AND egress_id = ?2";
+const SET_ERROR: &str =
+    "UPDATE egresses SET error = ?3 WHERE project_id = ?1 AND egress_id = ?2 AND status = 'failed'";
+pub(crate) const SELECT_FILEPATHS: &str = "SELECT filepath FROM egresses
+     WHERE project_id = ?1 AND destination_id = ?2 AND filepath >= ?3 AND filepath < ?4";
+
+/// Records that the file of a recording will have to be uploaded.
+pub(crate) fn insert(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    id: &EgressId,
+    node: &NodeId,
+) -> Result<(), StoreError> {
+    tx.sql.put(INSERT, args![project, id, node])
+}
+
+/// Reads the upload of a running egress.
+pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
+    let (status, error): (Option<_>, _) = (row.get("upload_result")?, row.get("upload_error")?);
+    let end = status.map(|status| RecordingEnd { status, error });
+    Ok(PendingUpload {
+        end,
+        multipart_id: row.get("multipart_id")?,
+        node: row.get("node")?,
+        missing_since: row.get("missing_since")?,
+    })
+}
+
+/// Moves an egress to its final status. One that has failed stays so, and gets the new error.
+fn settle(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    state: &EgressState,
+    at: Timestamp,
+) -> Result<Egress, StoreError> {
+    let egress = advance(tx, project, state, at)?;
+    if egress.status != EgressStatus::Failed || egress.error == state.error {
+        return Ok(egress);
+    }
+    tx.sql.put(
+        SET_ERROR,
+        args![project, &state.egress_id, state.error.as_deref()],
+    )?;
+    existing(tx.sql, project, &state.egress_id)
+}
+
+impl Store {
+    /// Records how a recording has ended whose file is to be uploaded now. Until it is, the recording is ending.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_recording_end(
+        &self,
+        project: ProjectId,
+        state: EgressState,
+        at: Timestamp,
+        record: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, StoreError> {
+        self.write_recorded(Queue::of(&project), record, move |tx| {
+            tx.sql.put(
+                SET_END,
+                args![
+                    &project,
+                    &state.egress_id,
+                    state.status,
+                    state.error.as_deref()
+                ],
+            )?;
+            let ending = EgressState {
+                status: EgressStatus::Ending,
+                error: None,
+                ended_at: None,
+                ..state.clone()
+            };
+            advance(tx, &project, &ending, at)
+        })
+        .await
+    }
+
+    /// Records the upload in parts that was begun, before its first part is sent.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_multipart(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        multipart: String,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])
+        })
+        .await
+    }
+
+    /// Records since when the file of a recording has been missing on the server that uploads it; `None` if it is there.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_missing_file(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        since: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            tx.sql.put(SET_MISSING, args![&project, &id, since])
+        })
+        .await
+    }
+
+    /// Records the final state of a recording whose upload has succeeded or failed. One that had failed before keeps its status, and
+    /// gets the new error.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn settle_upload(
+        &self,
+        project: ProjectId,
+        state: EgressState,
+        at: Timestamp,
+        rest: UploadRest,
+    ) -> Result<Egress, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            let egress = settle(tx, &project, &state, at)?;
+            if rest == UploadRest::Nothing {
+                tx.sql.put(DELETE, args![&project, &state.egress_id])?;
+            }
+            Ok(egress)
+        })
+        .await
+    }
+
+    /// Reads the decrypted configuration of a recording destination, as it is now; `None` if it was deleted.
+    ///
+    /// # Errors
+    /// Refused as unusable when its credentials cannot be decrypted.
+    pub async fn upload_storage(
+        &self,
+        project: ProjectId,
+        id: DestinationId,
+    ) -> Result<Option<RecordingConfig>, StoreError> {
+        let vault = Arc::clone(self.vault());
+        self.read(move |sql| {
+            let found =
+                destinations::open_by_id(sql, &project, &id, DestinationKind::Recording, &vault)?;
+            Ok(found.and_then(|config| match config {
+                DestinationConfig::Recording(storage) => Some(storage),
+                DestinationConfig::Rtmp(_) => None,
+            }))
+        })
+        .await
+    }
+
+    /// Reads the paths of a destination's recordings that begin with `stem`.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn filepaths_at(
+        &self,
+        project: ProjectId,
+        destination: DestinationId,
+        stem: String,
+    ) -> Result<Vec<FilePath>, StoreError> {
+        // Behind all that begin with it.
+        let end = format!("{stem}{}", char::MAX);
+        self.read(move |sql| {
+            sql.many(
+                SELECT_FILEPATHS,
+                args![&project, &destination, &*stem, &*end],
+                |row| row.get("filepath"),
+            )
+        })
+        .await
+    }
+}

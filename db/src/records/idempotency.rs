@@ -1,0 +1,228 @@
+//! Stored responses of idempotent requests. A response is written in the transaction of the change that it reports, if there is
+//! one.
+
+use std::sync::Arc;
+
+use conclave_model::Timestamp;
+use conclave_model::idempotency::{
+    IdempotencyRecord, IdempotencySlot, ParticipantCaller, RETENTION, Response, ResponseRecorder,
+};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::vault::{Sealed, Vault};
+
+/// The purpose that responses with secrets are sealed for. It is part of every sealed response and so never changes.
+pub(crate) const PURPOSE: &str = "idempotent answer";
+
+/// A response found for an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResponse {
+    /// The fingerprint of the request that the response answered.
+    pub fingerprint: [u8; 32],
+    /// The participant that sent the request; `None` for a server with an API key.
+    pub made_by: Option<String>,
+    /// The response, byte for byte.
+    pub response: Response,
+}
+
+const PUT: &str = "INSERT INTO idempotency
+        (project_id, operation, key, caller, made_by, fingerprint, status, body, body_key_id, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+     ON CONFLICT (project_id, operation, key, caller) DO UPDATE
+     SET made_by = excluded.made_by, fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body,
+         body_key_id = excluded.body_key_id, created_at = excluded.created_at";
+const SELECT: &str = "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
+     WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5 AND status < 500";
+/// What a reservation has in place of a response. It is never replayed: no 5xx is.
+const RESERVED: &str = r#"{"error":{"code":"database_unavailable","message":"the outcome of this request was not stored"}}"#;
+/// The length of a reservation, in bytes. Most responses that replace one are shorter.
+const RESERVED_BYTES: usize = 1_024;
+
+impl Tx<'_> {
+    /// Stores the response to this change, if the request asked for that.
+    pub(crate) fn store_response<T>(
+        &self,
+        recorder: Option<&ResponseRecorder<T>>,
+        result: &T,
+    ) -> Result<(), StoreError> {
+        match recorder {
+            Some(recorder) => self.put_response(&recorder.record, &(recorder.render)(result)),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores a response for a request, in place of its reservation if there is one.
+    fn put_response(
+        &self,
+        record: &IdempotencyRecord,
+        response: &Response,
+    ) -> Result<(), StoreError> {
+        self.put_row(record, response)?;
+        record.mark_stored();
+        Ok(())
+    }
+
+    fn put_row(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
+        let slot = &record.slot;
+        let sealed = record
+            .secret
+            .then(|| self.seal_always(&response.body, PURPOSE))
+            .transpose()?;
+        let row = args![
+            &slot.project_id,
+            slot.operation,
+            slot.key.as_str(),
+            caller(slot),
+            record.made_by.as_ref().map(ParticipantCaller::as_str),
+            &record.fingerprint,
+            response.code,
+            sealed
+                .as_ref()
+                .map_or(&response.body, |sealed| &sealed.bytes),
+            sealed.as_ref().map(|sealed| &sealed.key_id),
+            self.now,
+        ];
+        self.sql.put(PUT, row)
+    }
+}
+
+/// The participant that a slot belongs to; empty for a slot of the whole project.
+fn caller(slot: &IdempotencySlot) -> &str {
+    slot.refused.as_ref().map_or("", ParticipantCaller::as_str)
+}
+
+/// A response as it is stored; its body is sealed when it has a key id.
+struct Stored {
+    made_by: Option<String>,
+    fingerprint: [u8; 32],
+    code: u16,
+    body: Vec<u8>,
+    key_id: Option<String>,
+}
+
+fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
+    Ok(Stored {
+        made_by: row.get("made_by")?,
+        fingerprint: row.get("fingerprint")?,
+        code: row.get("status")?,
+        body: row.get("body")?,
+        key_id: row.get("body_key_id")?,
+    })
+}
+
+fn find(
+    sql: Sql<'_>,
+    slot: &IdempotencySlot,
+    oldest: Timestamp,
+) -> Result<Option<Stored>, StoreError> {
+    sql.one(
+        SELECT,
+        args![
+            &slot.project_id,
+            slot.operation,
+            slot.key.as_str(),
+            caller(slot),
+            oldest
+        ],
+        stored,
+    )
+}
+
+fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
+    let body = match stored.key_id {
+        None => stored.body,
+        Some(key_id) => vault
+            .open_sealed(
+                &Sealed {
+                    key_id,
+                    bytes: stored.body,
+                },
+                PURPOSE,
+            )
+            .map_err(|error| StoreError::Fault(format!("a stored response: {error}")))?,
+    };
+    Ok(StoredResponse {
+        fingerprint: stored.fingerprint,
+        made_by: stored.made_by,
+        response: Response {
+            code: stored.code,
+            body,
+        },
+    })
+}
+
+impl Store {
+    /// Finds the response that was stored for a key within the last 24 hours.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read or the response cannot be decrypted.
+    pub async fn stored_response(
+        &self,
+        slot: IdempotencySlot,
+    ) -> Result<Option<StoredResponse>, StoreError> {
+        let (vault, oldest) = (
+            Arc::clone(self.vault()),
+            self.clock().now().before(RETENTION),
+        );
+        self.read(move |sql| {
+            find(sql, &slot, oldest)?
+                .map(|stored| unseal(&vault, stored))
+                .transpose()
+        })
+        .await
+    }
+
+    /// Makes a change, and stores the response to it in the same transaction, if the request asked for that.
+    pub(crate) async fn write_recorded<T, F>(
+        &self,
+        queue: Queue,
+        recorder: Option<ResponseRecorder<T>>,
+        run: F,
+    ) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.write(queue, move |tx| {
+            let result = run(tx)?;
+            tx.store_response(recorder.as_ref(), &result)?;
+            Ok(result)
+        })
+        .await
+    }
+
+    /// Reserves the place of a response before an operation does what cannot be undone, so that the response can then be stored, also
+    /// on a disk that has become full. A reservation is not found as a response.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn reserve_response(&self, record: IdempotencyRecord) -> Result<(), StoreError> {
+        let mut body = RESERVED.as_bytes().to_vec();
+        body.resize(RESERVED_BYTES, b' ');
+        let reserved = Response { code: 503, body };
+        self.write(Queue::of(&record.slot.project_id), move |tx| {
+            tx.put_row(&record, &reserved)
+        })
+        .await
+    }
+
+    /// Stores a response that no change of the records stores.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written or the response cannot be sealed.
+    pub async fn store_response(
+        &self,
+        record: IdempotencyRecord,
+        response: Response,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&record.slot.project_id), move |tx| {
+            tx.put_response(&record, &response)
+        })
+        .await
+    }
+}

@@ -1,0 +1,332 @@
+//! Ingress endpoints. A final status never changes, except that an endpoint which its room has completed can still be deleted. A
+//! change of status and its event are one transaction.
+
+use conclave_model::event::{Event, EventContext};
+use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType, StreamKeyHash};
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::room::Room;
+use conclave_model::{
+    ErrorCode, Identity, IngressId, IngressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp,
+};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::rooms::rows::open_by_id;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+
+/// An ingress endpoint that the media plane has created.
+#[derive(Debug, Clone)]
+pub struct NewIngress {
+    /// The project that the endpoint belongs to.
+    pub project_id: ProjectId,
+    /// The room that the endpoint publishes into.
+    pub room: RoomId,
+    /// The media plane's id of the endpoint.
+    pub ingress_id: IngressId,
+    /// The protocol that an encoder publishes with.
+    pub input_type: InputType,
+    /// The identity that the stream joins with.
+    pub participant_identity: Identity,
+    /// The display name that the stream joins with.
+    pub participant_name: Option<String>,
+    /// The address that an encoder publishes to, with the stream key redacted.
+    pub url: String,
+    /// The hash of the stream key. The key itself is not stored.
+    pub key_hash: StreamKeyHash,
+}
+
+/// The filters of a list of ingress endpoints; `None` matches all.
+#[derive(Debug, Clone, Default)]
+pub struct IngressFilter {
+    /// Only endpoints of the room with this name.
+    pub room: Option<RoomName>,
+    /// Only endpoints in this status.
+    pub status: Option<IngressStatus>,
+    /// Only endpoints of this input type.
+    pub input_type: Option<InputType>,
+}
+
+/// The error of an endpoint that failed without a reason from the media plane.
+const NO_REASON: &str = "the media plane gave no reason";
+
+/// The condition on the status of an endpoint that is not final, exactly as in the partial indexes.
+macro_rules! not_final {
+    () => {
+        "NOT IN ('complete', 'deleted')"
+    };
+}
+
+macro_rules! select {
+    ($($rest:expr),*) => {
+        concat!(
+            "SELECT id, project_id, room, ingress_id, input_type, participant_identity, participant_name, url, key_hash, status,
+                    error, created_at, updated_at, deleted_at
+             FROM ingresses",
+            $($rest),*
+        )
+    };
+}
+
+/// `$from` is the condition on the status that the endpoint leaves.
+macro_rules! update {
+    ($from:expr) => {
+        concat!(
+            "UPDATE ingresses
+             SET status = ?3, error = ?4, updated_at = CASE WHEN ?5 < updated_at THEN updated_at ELSE ?5 END, deleted_at = ?6
+             WHERE id = ?1 AND project_id = ?2 AND status ",
+            $from
+        )
+    };
+}
+
+const SELECT: &str = select!();
+const SELECT_ONE: &str = select!(" WHERE project_id = ?1 AND ingress_id = ?2");
+const SELECT_LIVE: &str = select!(" WHERE project_id = ?1 AND status ", not_final!());
+const SELECT_ONE_LIVE: &str = select!(
+    " WHERE project_id = ?1 AND ingress_id = ?2 AND status ",
+    not_final!()
+);
+const SELECT_LIVE_OF_ROOM: &str = select!(
+    " WHERE room_id = ?1 AND project_id = ?2 AND status ",
+    not_final!(),
+    " ORDER BY id"
+);
+const INSERT: &str =
+    "INSERT INTO ingresses (id, project_id, room_id, room, ingress_id, input_type, participant_identity,
+                            participant_name, url, key_hash, status, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'inactive', ?11, ?11)
+     ON CONFLICT (ingress_id) DO NOTHING";
+const UPDATE: &str = update!(not_final!());
+const UPDATE_TO_DELETED: &str = update!("<> 'deleted'");
+
+fn ingress(row: &Row<'_>) -> Result<Ingress, StoreError> {
+    Ok(Ingress {
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        room: row.get("room")?,
+        ingress_id: row.get("ingress_id")?,
+        input_type: row.get("input_type")?,
+        participant_identity: row.get("participant_identity")?,
+        participant_name: row.get("participant_name")?,
+        url: row.get("url")?,
+        key_hash: row.get("key_hash")?,
+        status: row.get("status")?,
+        error: row.get("error")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        deleted_at: row.get("deleted_at")?,
+    })
+}
+
+fn existing(sql: Sql<'_>, project: &ProjectId, id: &IngressId) -> Result<Ingress, StoreError> {
+    let not_found = || Problem::new(ErrorCode::IngressNotFound, "no ingress by that id");
+    Ok(sql
+        .one(SELECT_ONE, args![project, id], ingress)?
+        .ok_or_else(not_found)?)
+}
+
+fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> {
+    let row = args![
+        IngressRowId::new(),
+        &room.project_id,
+        room.id,
+        &room.name,
+        &new.ingress_id,
+        new.input_type,
+        &new.participant_identity,
+        new.participant_name.as_deref(),
+        &new.url,
+        &new.key_hash,
+        tx.now,
+    ];
+    if tx.sql.change(INSERT, row)? > 0 {
+        return Ok(());
+    }
+    StoreError::refuse(Problem::new(
+        ErrorCode::IngressExists,
+        "that ingress is already registered",
+    ))
+}
+
+/// Changes the status of an endpoint, and emits the event of the change if there is one.
+fn advance(
+    tx: &mut Tx<'_>,
+    before: &Ingress,
+    next: IngressStatus,
+    error: Option<&str>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let deleted = next == IngressStatus::Deleted;
+    let update = if deleted { UPDATE_TO_DELETED } else { UPDATE };
+    let deleted_at = deleted.then_some(at);
+    tx.sql.put(
+        update,
+        args![
+            before.id,
+            &before.project_id,
+            next,
+            error,
+            tx.now,
+            deleted_at
+        ],
+    )?;
+    let Some(status) = before.status.event_status(next) else {
+        return Ok(());
+    };
+    let context = EventContext {
+        project_id: before.project_id.clone(),
+        room: before.room.clone(),
+        occurred_at: at,
+    };
+    tx.emit(&Event::ingress(
+        context,
+        before.ingress_id.clone(),
+        before.participant_identity.clone(),
+        status,
+    ))
+}
+
+/// Records a reported state, unless it is known already or the endpoint is final.
+fn record(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    state: &IngressState,
+    at: Timestamp,
+) -> Result<Ingress, StoreError> {
+    let before = existing(tx.sql, project, &state.ingress_id)?;
+    // Only a failed endpoint has an error, and it always has one.
+    let failed = state.status == IngressStatus::Error;
+    let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
+    if before.status.is_final() || (before.status, before.error.as_deref()) == (state.status, error)
+    {
+        return Ok(before);
+    }
+    advance(tx, &before, state.status, error, at)?;
+    existing(tx.sql, project, &state.ingress_id)
+}
+
+/// Completes the endpoints of a room that ends: nothing can be published through them any more.
+pub(crate) fn complete_ingresses_of_room(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let live = tx
+        .sql
+        .many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
+    live.iter()
+        .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
+}
+
+/// The query of a list.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a IngressFilter,
+) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
+        .and("room =", filter.room.as_ref())
+        .and("status =", filter.status)
+        .and("input_type =", filter.input_type)
+}
+
+/// Reads a project's endpoints that are not final.
+pub(crate) fn live_ingresses(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<Ingress>, StoreError> {
+    sql.many(SELECT_LIVE, args![project], ingress)
+}
+
+impl Store {
+    /// Records an ingress endpoint that the media plane has created.
+    ///
+    /// # Errors
+    /// Refused when the room has ended, or the endpoint is recorded already.
+    pub async fn create_ingress(&self, new: NewIngress) -> Result<Ingress, StoreError> {
+        self.write(Queue::of(&new.project_id), move |tx| {
+            let room = open_by_id(tx.sql, &new.project_id, new.room)?;
+            insert(tx, &room, &new)?;
+            existing(tx.sql, &room.project_id, &new.ingress_id)
+        })
+        .await
+    }
+
+    /// Records the state of an endpoint that the media plane reported for the time `at`. A known state, and any state of a final
+    /// endpoint, changes nothing.
+    ///
+    /// # Errors
+    /// Refused when the project has no such endpoint.
+    pub async fn record_ingress(
+        &self,
+        project: ProjectId,
+        state: IngressState,
+        at: Timestamp,
+    ) -> Result<Ingress, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            record(tx, &project, &state, at)
+        })
+        .await
+    }
+
+    /// Records that an endpoint was deleted. A deleted endpoint does not change.
+    ///
+    /// # Errors
+    /// Refused when the project has no such endpoint.
+    pub async fn delete_ingress(
+        &self,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Ingress, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
+            if before.status == IngressStatus::Deleted {
+                return Ok(before);
+            }
+            advance(tx, &before, IngressStatus::Deleted, None, at)?;
+            existing(tx.sql, &project, &id)
+        })
+        .await
+    }
+
+    /// Reads an endpoint, deleted or not.
+    ///
+    /// # Errors
+    /// Refused when the project has no such endpoint.
+    pub async fn ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
+        self.read(move |sql| existing(sql, &project, &id)).await
+    }
+
+    /// Lists a project's endpoints, deleted ones too, newest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn ingresses(
+        &self,
+        project: ProjectId,
+        filter: IngressFilter,
+        page: PageRequest,
+    ) -> Result<Page<Ingress>, StoreError> {
+        self.list(project, move |sql, project| {
+            list_query(project, &filter).page(sql, page, ingress)
+        })
+        .await
+    }
+
+    /// Reads an endpoint that is not final; `None` when the project has none by that id.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn live_ingress(
+        &self,
+        project: ProjectId,
+        id: IngressId,
+    ) -> Result<Option<Ingress>, StoreError> {
+        self.read(move |sql| sql.one(SELECT_ONE_LIVE, args![&project, &id], ingress))
+            .await
+    }
+}

@@ -1,0 +1,24 @@
+//! The records: a file for each, with its SQL texts and the operations of [`Store`](crate::Store) on it.
+
+pub(crate) mod api_keys;
+pub(crate) mod codes;
+pub(crate) mod deliveries;
+pub(crate) mod destinations;
+pub(crate) mod egresses;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod heartbeat;
+mod housekeeping;
+pub(crate) mod idempotency;
+pub(crate) mod ingresses;
+pub(crate) mod live;
+pub(crate) mod projects;
+pub(crate) mod role_changes;
+pub(crate) mod rooms;
+pub(crate) mod rotation;
+pub(crate) mod sessions;
+pub(crate) mod shared_rotation;
+pub(crate) mod templates;
+pub(crate) mod tracks;
+pub(crate) mod usage;
+pub(crate) mod webhook_endpoints;

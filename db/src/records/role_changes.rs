@@ -1,0 +1,226 @@
+//! Role changes: the log, and the change of a session's role that each entry records.
+
+use conclave_model::event::{ChangedBy, Event, ParticipantRef};
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::participant::Participant;
+use conclave_model::role_change::{RoleChange, RoleChanged};
+use conclave_model::{Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId, Timestamp};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::rooms::rows::{by_id, connected_participants};
+use crate::records::sessions::rows::event_context;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+
+/// A change of role that the media plane has made.
+#[derive(Debug, Clone)]
+pub struct NewRoleChange {
+    /// The project that the room belongs to.
+    pub project_id: ProjectId,
+    /// The room that the participant is connected to.
+    pub room: RoomId,
+    /// The new role.
+    pub role: RoleName,
+    /// The participant as the media plane returned it after the change.
+    pub participant: Participant,
+    /// The participant, the API key or the operator that asked for the change.
+    pub by: ChangedBy,
+}
+
+/// The last change of an identity's role in a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRoleChange {
+    /// The id of the change.
+    pub id: RoleChangeId,
+    /// The role that the change gave.
+    pub role: RoleName,
+    /// The instant of the change.
+    pub created_at: Timestamp,
+}
+
+impl LastRoleChange {
+    /// Returns the role that the change gives a participant that joins or acts with a token; `None` if the token was minted
+    /// after the change. `known` is the change that the token names.
+    #[must_use]
+    pub fn role_for(self, known: Option<RoleChangeId>) -> Option<RoleName> {
+        (known != Some(self.id)).then_some(self.role)
+    }
+}
+
+/// Reads the last change of an identity's role in a room.
+pub(crate) fn last_role_change(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+) -> Result<Option<LastRoleChange>, StoreError> {
+    let read = |row: &Row<'_>| {
+        Ok(LastRoleChange {
+            id: row.get("id")?,
+            role: row.get("role")?,
+            created_at: row.get("created_at")?,
+        })
+    };
+    sql.one(SELECT_LAST, args![room, identity, project], read)
+}
+
+const SELECT: &str = "SELECT id, room, participant_identity, participant_sid, role, previous_role, changed_by_identity,
+            changed_by_api_key_prefix, created_at
+     FROM role_changes";
+const SELECT_LAST: &str = "SELECT id, role, created_at FROM role_changes
+     WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 ORDER BY created_at DESC, id DESC LIMIT 1";
+const INSERT: &str =
+    "INSERT INTO role_changes (id, project_id, room_id, room, participant_identity, participant_sid, role,
+                               previous_role, changed_by_identity, changed_by_api_key_prefix, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const SET_SESSION_ROLE: &str =
+    "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
+
+fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
+    if let Some(identity) = row.get("changed_by_identity")? {
+        return Ok(ChangedBy::Identity(identity));
+    }
+    let prefix: String = row.get("changed_by_api_key_prefix")?;
+    if prefix == ChangedBy::OPERATOR {
+        Ok(ChangedBy::Operator)
+    } else {
+        row.get("changed_by_api_key_prefix").map(ChangedBy::ApiKey)
+    }
+}
+
+fn role_change(row: &Row<'_>) -> Result<RoleChange, StoreError> {
+    Ok(RoleChange {
+        id: row.get("id")?,
+        room: row.get("room")?,
+        participant_identity: row.get("participant_identity")?,
+        participant_sid: row.get("participant_sid")?,
+        role: row.get("role")?,
+        previous_role: row.get("previous_role")?,
+        changed_by: changed_by(row)?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+fn insert(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    change: &RoleChange,
+) -> Result<(), StoreError> {
+    let row = args![
+        change.id,
+        project,
+        room,
+        &change.room,
+        &change.participant_identity,
+        &change.participant_sid,
+        &change.role,
+        change.previous_role.as_ref(),
+        change.changed_by.identity(),
+        change.changed_by.api_key_prefix(),
+        change.created_at,
+    ];
+    tx.sql.put(INSERT, row)
+}
+
+fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
+    let mut connected = connected_participants(tx.sql, &new.project_id, new.room)?.into_iter();
+    let before = connected
+        .find(|p| p.sid == new.participant.sid)
+        .ok_or_else(Problem::participant_not_found)?;
+    let room = by_id(tx.sql, &new.project_id, new.room)?;
+    tx.sql.put(
+        SET_SESSION_ROLE,
+        args![before.session, &room.project_id, &new.role],
+    )?;
+    let change = RoleChange {
+        id: RoleChangeId::new(),
+        room: room.name.clone(),
+        participant_identity: before.identity.clone(),
+        participant_sid: before.sid.clone(),
+        role: new.role.clone(),
+        previous_role: before.role.clone(),
+        changed_by: new.by,
+        created_at: tx.now,
+    };
+    insert(tx, &room.project_id, room.id, &change)?;
+    let participant = ParticipantRef {
+        identity: before.identity,
+        sid: before.sid,
+        role: Some(new.role),
+    };
+    tx.emit(&Event::role_changed(
+        event_context(&room, tx.now),
+        participant,
+        before.role,
+        &change.changed_by,
+    ))?;
+    Ok(RoleChanged {
+        change,
+        participant: new.participant,
+    })
+}
+
+/// The query of a list.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    room: RoomId,
+    identity: Option<&'a Identity>,
+) -> QueryBuilder<'a> {
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
+        .and("room_id =", Some(room))
+        .and("participant_identity =", identity)
+}
+
+impl Store {
+    /// Records that a connected participant received another role: the log entry, the session's role and the event.
+    ///
+    /// # Errors
+    /// Refused when the participant has no open session in the room.
+    pub async fn record_role_change(
+        &self,
+        new: NewRoleChange,
+        response: Option<ResponseRecorder<RoleChanged>>,
+    ) -> Result<RoleChanged, StoreError> {
+        self.write_recorded(Queue::of(&new.project_id), response, move |tx| {
+            record(tx, new)
+        })
+        .await
+    }
+
+    /// Reads the last change of an identity's role in a room, which holds for its next joins.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn last_role_change(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        identity: Identity,
+    ) -> Result<Option<LastRoleChange>, StoreError> {
+        self.read(move |sql| last_role_change(sql, &project, room, &identity))
+            .await
+    }
+
+    /// Lists a room's role changes, newest first; with `identity` only those of its participants.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn role_changes(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        identity: Option<Identity>,
+        page: PageRequest,
+    ) -> Result<Page<RoleChange>, StoreError> {
+        self.list(project, move |sql, project| {
+            list_query(project, room, identity.as_ref()).page(sql, page, role_change)
+        })
+        .await
+    }
+}

@@ -1,0 +1,169 @@
+//! The records of rooms and of the participants connected to them, as other records read them.
+
+use conclave_model::participant::ParticipantKind;
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::{
+    Identity, ParticipantSid, Problem, ProjectId, RoleName, RoomId, RoomName, SessionId, Timestamp,
+};
+
+use crate::error::StoreError;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql, no_row};
+
+/// A room and its connected participants at one moment. A room actor starts from it, and every change of a room returns it.
+#[derive(Debug, Clone)]
+pub struct RoomSnapshot {
+    /// The room's record.
+    pub room: Room,
+    /// The participants with an open session, including hidden ones, in the order of their joins.
+    pub participants: Vec<ConnectedParticipant>,
+}
+
+/// A participant whose session is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectedParticipant {
+    /// The open session.
+    pub session: SessionId,
+    /// Unique among the participants connected to the room.
+    pub identity: Identity,
+    /// The media plane's id of this join.
+    pub sid: ParticipantSid,
+    /// Whether it is a standard participant, an ingress, an egress, and so on.
+    pub kind: ParticipantKind,
+    /// The role it holds now; `None` when it joined without one.
+    pub role: Option<RoleName>,
+    /// The time of the join.
+    pub joined_at: Timestamp,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, project_id, name, max_participants, empty_timeout_seconds, metadata, status, template_id, created_at,
+                    started_at, ended_at, empty_deadline
+             FROM rooms ",
+            $rest
+        )
+    };
+}
+
+/// Has no `ORDER BY`: with one, SQLite would search the sessions that are closed, too, for the sake of the order.
+macro_rules! select_participants {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, participant_identity, participant_sid, kind, role, joined_at, room_id FROM sessions
+             WHERE left_at IS NULL AND ",
+            $rest
+        )
+    };
+}
+
+/// Rooms, without a condition.
+pub(crate) const SELECT_ROOMS: &str = select!("");
+/// The open rooms of the project `?1`.
+pub(crate) const SELECT_OPEN_ROOMS: &str = select!("WHERE project_id = ?1 AND status = 'open'");
+/// The room of the project `?1` with the name `?2`.
+pub(crate) const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
+const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
+const SELECT_CONNECTED: &str =
+    select_participants!("room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)");
+/// An identity has at most one open session in a room.
+const SELECT_CONNECTED_BY_IDENTITY: &str = select_participants!(
+    "room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND participant_identity = ?3 LIMIT 1"
+);
+const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
+
+/// Reads a room from a row of [`SELECT_ROOMS`].
+pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
+    Ok(Room {
+        id: row.get("id")?,
+        project_id: row.get("project_id")?,
+        name: row.get("name")?,
+        max_participants: row.get("max_participants")?,
+        empty_timeout_seconds: row.get("empty_timeout_seconds")?,
+        metadata: row.get("metadata")?,
+        status: row.get("status")?,
+        template_id: row.get("template_id")?,
+        created_at: row.get("created_at")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        empty_deadline: row.get("empty_deadline")?,
+    })
+}
+
+fn participant(row: &Row<'_>) -> Result<ConnectedParticipant, StoreError> {
+    Ok(ConnectedParticipant {
+        session: row.get("id")?,
+        identity: row.get("participant_identity")?,
+        sid: row.get("participant_sid")?,
+        kind: row.get("kind")?,
+        role: row.get("role")?,
+        joined_at: row.get("joined_at")?,
+    })
+}
+
+/// Finds a project's room by its name, open or ended.
+pub(crate) fn by_name(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    name: &RoomName,
+) -> Result<Option<Room>, StoreError> {
+    sql.one(SELECT_BY_NAME, args![project, name], room)
+}
+
+/// Reads a room that exists.
+pub(crate) fn by_id(sql: Sql<'_>, project: &ProjectId, id: RoomId) -> Result<Room, StoreError> {
+    sql.one(SELECT_BY_ID, args![id, project], room)?
+        .ok_or_else(no_row)
+}
+
+/// Reads a room that exists, and refuses it when it has ended.
+pub(crate) fn open_by_id(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: RoomId,
+) -> Result<Room, StoreError> {
+    let room = by_id(sql, project, id)?;
+    if room.status == RoomStatus::Open {
+        Ok(room)
+    } else {
+        StoreError::refuse(Problem::room_ended())
+    }
+}
+
+/// Reads the participants with an open session in a room, in the order of their joins.
+pub(crate) fn connected_participants(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+) -> Result<Vec<ConnectedParticipant>, StoreError> {
+    let mut connected = sql.many(SELECT_CONNECTED, args![room, project], participant)?;
+    connected.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
+    Ok(connected)
+}
+
+/// Reads the participant with this identity that has an open session in a room.
+pub(crate) fn connected_participant(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+) -> Result<Option<ConnectedParticipant>, StoreError> {
+    sql.one(
+        SELECT_CONNECTED_BY_IDENTITY,
+        args![room, project, identity],
+        participant,
+    )
+}
+
+/// Reads the participants with an open session in any room of a project, in the order of their joins.
+pub(crate) fn all_connected_participants(
+    sql: Sql<'_>,
+    project: &ProjectId,
+) -> Result<Vec<(RoomId, ConnectedParticipant)>, StoreError> {
+    let mut connected = sql.many(SELECT_ALL_CONNECTED, args![project], |row| {
+        Ok((row.get("room_id")?, participant(row)?))
+    })?;
+    connected.sort_unstable_by_key(|(_, participant)| (participant.joined_at, participant.session));
+    Ok(connected)
+}

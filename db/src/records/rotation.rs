@@ -1,0 +1,258 @@
+//! Rotating the encryption key of a file of records: a new key seals from now on, everything that the old key sealed is sealed again,
+//! and the old key is deleted.
+//!
+//! ```text
+//!  key file   old ──▶ new, old ───────────────────────────────▶ new
+//!  records              └─▶ one transaction: all sealed again ┘
+//! ```
+//!
+//! A rotation can run beside a server and can stop at any arrow. Between the outer two, the key file opens everything. Sealing
+//! happens inside write transactions that read the key file, and none of them runs beside the transaction of the rotation
+//! ([`rotation_lock`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key. Once it is
+//! on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::{destinations, idempotency, webhook_endpoints};
+use crate::rotation_lock;
+use crate::sql::values::{Value, args};
+use crate::sql::{Row, Sql};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::vault::{RotatedKeys, Sealed, Vault, VaultError};
+
+/// A table with sealed bytes.
+struct SealedTable {
+    /// Selects the bytes, the key id and the columns of the primary key, for keys other than `?1`.
+    select: &'static str,
+    /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on.
+    update: &'static str,
+    /// The columns of the primary key.
+    key: &'static [&'static str],
+    purpose: &'static str,
+}
+
+/// Every table with bytes that the deployment's key may have sealed.
+const SEALED_TABLES: &[SealedTable] = &[
+    SealedTable {
+        select: "SELECT secret AS sealed, secret_key_id AS key_id, project_id, id FROM webhook_endpoints WHERE secret_key_id <> ?1",
+        update: "UPDATE webhook_endpoints SET secret = ?1, secret_key_id = ?2 WHERE project_id = ?3 AND id = ?4",
+        key: &["project_id", "id"],
+        purpose: webhook_endpoints::PURPOSE,
+    },
+    SealedTable {
+        select: "SELECT d.sealed, d.key_id, t.project_id, d.id
+                 FROM destinations d JOIN templates t ON t.id = d.template_id WHERE d.key_id <> ?1",
+        update: "UPDATE destinations SET sealed = ?1, key_id = ?2
+                 WHERE template_id IN (SELECT id FROM templates WHERE project_id = ?3) AND id = ?4",
+        key: &["project_id", "id"],
+        purpose: destinations::PURPOSE,
+    },
+    SealedTable {
+        select: "SELECT body AS sealed, body_key_id AS key_id, project_id, operation, key, caller FROM idempotency WHERE body_key_id <> ?1",
+        update: "UPDATE idempotency SET body = ?1, body_key_id = ?2
+                 WHERE project_id = ?3 AND operation = ?4 AND key = ?5 AND caller = ?6",
+        key: &["project_id", "operation", "key", "caller"],
+        purpose: idempotency::PURPOSE,
+    },
+];
+
+/// The result of a rotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotation {
+    /// The id of the key that was in use before.
+    pub old_key_id: String,
+    /// The id of the key that is in use now.
+    pub new_key_id: String,
+    /// The number of records that were sealed again.
+    pub resealed: usize,
+    /// The number of records that were left unchanged: they need a key that the file did not hold, or are damaged.
+    pub unopenable: usize,
+}
+
+/// How many encrypted secrets there are, and how many of them no key at hand opens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SecretCount {
+    /// All encrypted secrets.
+    pub total: usize,
+    /// Those that cannot be decrypted.
+    pub unopenable: usize,
+    /// The ids of the keys that encrypted these.
+    pub missing_keys: Vec<String>,
+}
+
+/// The reason why a key was not rotated. In every case the key file still opens what it opened before.
+#[derive(Debug, thiserror::Error)]
+pub enum RotationError {
+    /// The deployment has no key.
+    #[error(
+        "this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate"
+    )]
+    NoKey,
+    /// The key file cannot be read or replaced.
+    #[error("{0}")]
+    KeyFile(VaultError),
+    /// The records cannot be sealed again.
+    #[error("{0}")]
+    Store(StoreError),
+    /// The key file does not hold the key that seals.
+    #[error(
+        "the records are encrypted with the key {0}, which is not in the key file of this machine: copy it from a server that has it"
+    )]
+    NotHeld(String),
+    /// Servers do not have the new key.
+    #[error("these servers do not have the key {key} yet: {}; copy the key file of this machine there, they read it without a restart", .servers.join(", "))]
+    NotEverywhere {
+        /// The id of the new key.
+        key: String,
+        /// The addresses of the servers.
+        servers: Vec<String>,
+    },
+}
+
+/// A column of a primary key.
+enum KeyColumn {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// Sealed bytes and the primary key of their row.
+struct SealedRow {
+    sealed: Sealed,
+    key: Vec<KeyColumn>,
+}
+
+fn key_column(row: &Row<'_>, name: &str) -> Result<KeyColumn, StoreError> {
+    row.get(name)
+        .map(KeyColumn::Text)
+        .or_else(|_| row.get(name).map(KeyColumn::Bytes))
+}
+
+impl<'a> From<&'a KeyColumn> for Value<'a> {
+    fn from(column: &'a KeyColumn) -> Self {
+        match column {
+            KeyColumn::Text(text) => text.into(),
+            KeyColumn::Bytes(bytes) => bytes.into(),
+        }
+    }
+}
+
+fn rows(sql: Sql<'_>, table: &SealedTable, current: &str) -> Result<Vec<SealedRow>, StoreError> {
+    sql.many(table.select, args![current], |row| {
+        let key = table
+            .key
+            .iter()
+            .map(|name| key_column(row, name))
+            .collect::<Result<_, _>>()?;
+        Ok(SealedRow {
+            sealed: Sealed {
+                bytes: row.get("sealed")?,
+                key_id: row.get("key_id")?,
+            },
+            key,
+        })
+    })
+}
+
+fn update(
+    sql: Sql<'_>,
+    table: &SealedTable,
+    key: &[KeyColumn],
+    sealed: &Sealed,
+) -> Result<(), StoreError> {
+    let mut row = vec![Value::from(&sealed.bytes), Value::from(&sealed.key_id)];
+    row.extend(key.iter().map(Value::from));
+    sql.put(table.update, &row)
+}
+
+/// Seals the rows of a table again.
+fn reseal(
+    tx: &Tx<'_>,
+    table: &SealedTable,
+    current: &str,
+    rotation: &mut Rotation,
+) -> Result<(), StoreError> {
+    for SealedRow { sealed, key } in rows(tx.sql, table, current)? {
+        if tx.vault.is_derived(&sealed.key_id) {
+            continue;
+        }
+        let Ok(plain) = tx.vault.open_sealed(&sealed, table.purpose) else {
+            rotation.unopenable += 1;
+            continue;
+        };
+        let sealed = tx
+            .vault
+            .seal(Some(current), &plain, table.purpose)
+            .map_err(|error| StoreError::not_sealed(&error))?;
+        let changed = || StoreError::Unavailable("the key file has changed meanwhile".into());
+        let sealed = sealed
+            .filter(|sealed| sealed.key_id == current)
+            .ok_or_else(changed)?;
+        update(tx.sql, table, &key, &sealed)?;
+        rotation.resealed += 1;
+    }
+    Ok(())
+}
+
+/// Counts the sealed secrets, and those that the vault does not open.
+pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, StoreError> {
+    let mut count = SecretCount::default();
+    for table in SEALED_TABLES {
+        // No key has an empty id.
+        for SealedRow { sealed, .. } in rows(sql, table, "")? {
+            count.total += 1;
+            if vault.open_sealed(&sealed, table.purpose).is_err() {
+                count.unopenable += 1;
+                if !count.missing_keys.contains(&sealed.key_id) {
+                    count.missing_keys.push(sealed.key_id);
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+impl Store {
+    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once:
+    /// each would drop the key of the other.
+    ///
+    /// # Errors
+    /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
+    pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
+        let begun = self
+            .vault()
+            .begin_rotation()
+            .map_err(RotationError::KeyFile)?;
+        let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
+        let rotation = self
+            .reseal_all(old, new)
+            .await
+            .map_err(RotationError::Store)?;
+        self.vault()
+            .end_rotation()
+            .map_err(RotationError::KeyFile)?;
+        Ok(rotation)
+    }
+
+    /// Seals everything under the key `new` that another one has sealed, in one transaction.
+    pub(crate) async fn reseal_all(
+        &self,
+        old: String,
+        new: String,
+    ) -> Result<Rotation, StoreError> {
+        self.write(Queue::SERVER, move |tx| {
+            rotation_lock::hold_alone(tx.sql)?;
+            let mut rotation = Rotation {
+                old_key_id: old,
+                new_key_id: new.clone(),
+                resealed: 0,
+                unopenable: 0,
+            };
+            SEALED_TABLES
+                .iter()
+                .try_for_each(|table| reseal(tx, table, &new, &mut rotation))
+                .map(|()| rotation)
+        })
+        .await
+    }
+}

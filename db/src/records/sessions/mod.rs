@@ -1,0 +1,411 @@
+//! Joins and leaves. Each report is one transaction: the session, the room's timer and the events together.
+
+pub(crate) mod list;
+pub(crate) mod rows;
+
+use conclave_model::event::{Departure, Event, ParticipantRef};
+use conclave_model::participant::Participant;
+use conclave_model::room::{Room, left_deadline};
+use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
+
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::rooms::rows::{
+    ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id,
+};
+use crate::records::sessions::rows::{close_sessions, event_context, find_session};
+use crate::records::tracks::reopen_tracks;
+use crate::sql::Row;
+use crate::sql::values::args;
+use crate::store::Store;
+use crate::tx::Tx;
+
+const SET_DEADLINE: &str =
+    "UPDATE rooms SET empty_deadline = ?3 WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
+const SET_STARTED: &str =
+    "UPDATE rooms SET started_at = ?3 WHERE id = ?1 AND project_id = ?2 AND started_at IS NULL";
+const INSERT_SESSION: &str =
+    "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role, joined_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+     ON CONFLICT (room_id, participant_sid) DO NOTHING";
+
+const SELECT_CLOSED: &str = "SELECT id, joined_at, left_at FROM sessions
+     WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3 AND left_at <= ?4";
+const REOPEN: &str = "UPDATE sessions SET left_at = NULL WHERE id = ?1 AND project_id = ?2";
+
+/// Starts the empty timer when no connected participant keeps the room open.
+fn start_timer_if_empty(
+    tx: &Tx<'_>,
+    room: &mut Room,
+    connected: &[ConnectedParticipant],
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let occupied = connected
+        .iter()
+        .any(|participant| participant.kind.keeps_room());
+    if occupied || room.empty_deadline.is_some() {
+        return Ok(());
+    }
+    let deadline = left_deadline(at, room.empty_timeout_seconds);
+    set_deadline(tx, room, Some(deadline))
+}
+
+fn set_deadline(
+    tx: &Tx<'_>,
+    room: &mut Room,
+    deadline: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    tx.sql
+        .put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
+    room.empty_deadline = deadline;
+    Ok(())
+}
+
+/// Sets `started_at` and emits `room.started` at the first join; later joins change nothing.
+fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), StoreError> {
+    if room.started_at.is_some() {
+        return Ok(());
+    }
+    tx.sql
+        .put(SET_STARTED, args![room.id, &room.project_id, at])?;
+    room.started_at = Some(at);
+    let context = event_context(room, at);
+    tx.emit(&Event::RoomStarted { context })
+}
+
+/// Opens a session; `None` when the join has one already.
+fn insert_session(
+    tx: &Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<Option<ConnectedParticipant>, StoreError> {
+    let opened = ConnectedParticipant {
+        session: SessionId::new(),
+        identity: participant.identity.clone(),
+        sid: participant.sid.clone(),
+        kind: participant.kind,
+        role: participant.role(),
+        joined_at: at,
+    };
+    let row = args![
+        opened.session,
+        &room.project_id,
+        room.id,
+        &room.name,
+        &opened.identity,
+        &opened.sid,
+        opened.kind,
+        opened.role.as_ref(),
+        at,
+    ];
+    if tx.sql.change(INSERT_SESSION, row)? == 0 {
+        return Ok(None);
+    }
+    tx.count_session(&room.project_id, at)?;
+    Ok(Some(opened))
+}
+
+/// Reopens the session of a join that was closed at `before` or earlier. Its time until then is no longer counted as used, since
+/// its next end counts it. Returns false when there is no such session.
+fn reopen_session(
+    tx: &Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    before: Timestamp,
+) -> Result<bool, StoreError> {
+    let (project, times) = (&room.project_id, |row: &Row<'_>| {
+        Ok((row.get("id")?, row.get("joined_at")?, row.get("left_at")?))
+    });
+    let closed = tx.sql.one(
+        SELECT_CLOSED,
+        args![room.id, &participant.sid, project, before],
+        times,
+    )?;
+    let Some((session, joined_at, left_at)): Option<(SessionId, _, _)> = closed else {
+        return Ok(false);
+    };
+    tx.sql.put(REOPEN, args![session, project])?;
+    tx.uncount_time(project, joined_at, left_at)?;
+    Ok(true)
+}
+
+fn record_join(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    id: RoomId,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<RoomSnapshot, StoreError> {
+    let mut room = open_by_id(tx.sql, project, id)?;
+    let mut participants = close_stale(tx, &room, participant, at)?;
+    // A repeated report finds its session and changes nothing.
+    if participant.kind.makes_session()
+        && let Some(session) = insert_session(tx, &room, participant, at)?
+    {
+        joined(tx, &mut room, participant, at)?;
+        participants.push(session);
+        participants
+            .sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
+    }
+    Ok(RoomSnapshot { room, participants })
+}
+
+/// Closes the session of another join of the same identity: two connected participants cannot share one, so the earlier has left
+/// and its leave was not reported. Returns the participants that remain.
+fn close_stale(
+    tx: &mut Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<Vec<ConnectedParticipant>, StoreError> {
+    let is_stale =
+        |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
+    let connected = connected_participants(tx.sql, &room.project_id, room.id)?;
+    let (stale, connected): (Vec<_>, Vec<_>) = connected.into_iter().partition(is_stale);
+    close_sessions(tx, room, &stale, at, Departure::Lost)?;
+    Ok(connected)
+}
+
+/// Starts the room at its first session, stops its empty timer, and emits the event of a session that was opened.
+fn joined(
+    tx: &mut Tx<'_>,
+    room: &mut Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if participant.kind.keeps_room() {
+        start_room(tx, room, at)?;
+        set_deadline(tx, room, None)?;
+    }
+    tx.emit(&Event::ParticipantJoined {
+        context: event_context(room, at),
+        participant: ParticipantRef::from(participant),
+    })
+}
+
+/// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.
+fn record_return(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    id: RoomId,
+    participant: &Participant,
+    before: Timestamp,
+) -> Result<RoomSnapshot, StoreError> {
+    let (mut room, at) = (open_by_id(tx.sql, project, id)?, tx.now);
+    if reopen_session(tx, &room, participant, before)? {
+        close_stale(tx, &room, participant, at)?;
+        joined(tx, &mut room, participant, at)?;
+        reopen_tracks(tx, &room, participant, at)?;
+    }
+    Ok(RoomSnapshot {
+        room,
+        participants: connected_participants(tx.sql, project, id)?,
+    })
+}
+
+/// How sessions end that are closed together.
+struct Leave {
+    /// When the participants left.
+    at: Timestamp,
+    departure: Departure,
+    /// The instant at which the empty timer starts, if no participant is left; `None` if the next server starts it.
+    empty_since: Option<Timestamp>,
+}
+
+/// Closes the open sessions of the participants that `has_left` selects.
+fn record_leaves(
+    tx: &mut Tx<'_>,
+    project: &ProjectId,
+    id: RoomId,
+    has_left: impl Fn(&ConnectedParticipant) -> bool,
+    Leave {
+        at,
+        departure,
+        empty_since,
+    }: Leave,
+) -> Result<RoomSnapshot, StoreError> {
+    let mut room = by_id(tx.sql, project, id)?;
+    let before = connected_participants(tx.sql, project, id)?;
+    let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
+    close_sessions(tx, &room, &left, at, departure)?;
+    if let Some(since) = empty_since.filter(|_| !left.is_empty()) {
+        start_timer_if_empty(tx, &mut room, &connected, since)?;
+    }
+    Ok(RoomSnapshot {
+        room,
+        participants: connected,
+    })
+}
+
+impl Store {
+    /// Records a join: opens a session, and starts the room when it is the first one. A known join changes nothing. A connected
+    /// participant with the same identity and another sid is closed as lost.
+    ///
+    /// # Errors
+    /// Refused when the room has ended.
+    pub async fn record_join(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: Participant,
+        at: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            record_join(tx, &project, room, &participant, at)
+        })
+        .await
+    }
+
+    /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
+    /// the room's empty timer. An open or unknown session changes nothing.
+    ///
+    /// # Errors
+    /// Refused when the room has ended.
+    pub async fn record_return(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: Participant,
+        before: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            record_return(tx, &project, room, &participant, before)
+        })
+        .await
+    }
+
+    /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_leave(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        at: Timestamp,
+        departure: Departure,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.record_one(
+            project,
+            room,
+            sid,
+            Leave {
+                at,
+                departure,
+                empty_since: Some(at),
+            },
+        )
+        .await
+    }
+
+    /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
+    /// ([`Store::begin_run`]), so that the participants can come back.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_leave_at_stop(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        at: Timestamp,
+        departure: Departure,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.record_one(
+            project,
+            room,
+            sid,
+            Leave {
+                at,
+                departure,
+                empty_since: None,
+            },
+        )
+        .await
+    }
+
+    async fn record_one(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        leave: Leave,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            record_leaves(tx, &project, room, |p| p.sid == sid, leave)
+        })
+        .await
+    }
+
+    /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_lost(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        lost: Vec<ParticipantSid>,
+        at: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        let leave = Leave {
+            at,
+            departure: Departure::Lost,
+            empty_since: Some(at),
+        };
+        self.write(Queue::of(&project), move |tx| {
+            record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
+        })
+        .await
+    }
+
+    /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
+    /// timer starts now, so that the participants can come back.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_interrupted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        lost: Vec<ParticipantSid>,
+        last_heartbeat: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            let leave = Leave {
+                at: last_heartbeat,
+                departure: Departure::Lost,
+                empty_since: Some(tx.now),
+            };
+            record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
+        })
+        .await
+    }
+
+    /// Records that a join failed before it completed: an event without a session.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_join_aborted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: ParticipantRef,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&project), move |tx| {
+            if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
+                return Ok(());
+            }
+            let room = by_id(tx.sql, &project, room)?;
+            tx.emit(&Event::participant_gone(
+                event_context(&room, at),
+                participant,
+                Departure::Lost,
+            ))
+        })
+        .await
+    }
+}
