@@ -82,7 +82,7 @@ impl Log for Counter {
             return;
         }
         match record.target() {
-            "conclave_db::sql::sqlite" | "conclave_db::sql::postgres::session" => {
+            "conclave_db::sql" | "conclave_db::sql::postgres::session" => {
                 self.statements.fetch_add(1, Relaxed)
             }
             "conclave_actors::info" => self.messages.fetch_add(1, Relaxed),
@@ -95,7 +95,7 @@ impl Log for Counter {
             "conclave_db::engine::writer" if is("a write is handed to the writer") => {
                 self.jobs.fetch_add(1, Relaxed)
             }
-            "conclave_db::engine::sqlite::reader::threads"
+            "conclave_db::engine::sqlite::reader::lists"
             | "conclave_db::engine::postgres::readers"
                 if is("a read is handed to a thread") =>
             {

@@ -14,8 +14,8 @@ use crate::engine::sqlite::{self, Damage, DamageCheck};
 use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
 use crate::engine::{Readers, postgres};
 use crate::error::StoreError;
+use crate::options::{Location, StoreOptions};
 use crate::sql::Sql;
-use crate::store_options::{Location, StoreOptions};
 use crate::tx::Tx;
 use crate::vault::Vault;
 

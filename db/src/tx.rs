@@ -1,11 +1,11 @@
-//! The transaction that a write job runs in, and the events that it emits.
+//! The transaction that a write job runs in, the events that it emits, and the hook that receives them.
 
 use std::mem;
+use std::sync::Arc;
 
 use conclave_model::event::{Event, TestEvent};
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
 
-use crate::outbox::CommittedEvent;
 use crate::sql::values::args;
 use crate::sql::{Sql, no_row};
 use crate::vault::{Sealed, Vault};
@@ -202,4 +202,23 @@ impl Tx<'_> {
             Ok((row.get("id")?, row.get("url")?))
         })
     }
+}
+
+/// Receives events once they are on disk, those of a project in the order of their commit. Runs on a thread of the writer, so it must be
+/// quick.
+pub type CommitHook = Box<dyn Fn(&[CommittedEvent]) + Send + Sync>;
+
+/// An event that is on disk.
+#[derive(Debug, Clone)]
+pub struct CommittedEvent {
+    /// Larger than the id of every event of the project that was committed before.
+    pub id: i64,
+    /// The project that the event belongs to.
+    pub project_id: ProjectId,
+    /// The event's name, for example `room.started`.
+    pub event_type: &'static str,
+    /// The exact JSON body that webhook endpoints receive.
+    pub payload: Arc<str>,
+    /// The active webhook endpoints of the project; a delivery is queued for each.
+    pub endpoints: Vec<EndpointId>,
 }

@@ -4,14 +4,14 @@
 //!
 //! A read sees everything that this process had committed when it was requested.
 
-pub(crate) mod credential;
-pub(crate) mod lists;
 pub(crate) mod postgres;
 pub(crate) mod snapshot;
 pub(crate) mod sqlite;
 pub(crate) mod writer;
 
-use conclave_model::ProjectId;
+use std::time::Duration;
+
+use conclave_model::{ErrorCode, Problem, ProjectId};
 
 use crate::engine::snapshot::{Memory, Snapshot};
 use crate::error::StoreError;
@@ -98,4 +98,21 @@ impl Readers {
             Self::Sessions(readers) => readers.close(),
         }
     }
+}
+
+/// The most lists of a project that run at once or wait for a thread.
+pub(crate) const LISTS_OF_PROJECT: usize = 2;
+
+/// The longest time from the request of a list until it is read.
+pub(crate) const LIST_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The refusal of a list whose deadline is over.
+pub(crate) fn too_slow() -> StoreError {
+    let message = format!(
+        "the list took longer than {} s; retry with backoff, with a smaller offset or with filters",
+        LIST_DEADLINE.as_secs()
+    );
+    Problem::new(ErrorCode::DatabaseUnavailable, message)
+        .after(Duration::from_secs(1))
+        .into()
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use conclave_model::key::ApiKeyPrefix;
+use conclave_model::ProjectId;
+use conclave_model::key::{ApiKeyHash, ApiKeyPrefix};
+use conclave_model::project::ProjectStatus;
 
-use crate::engine::credential::{self, StoredKey};
 use crate::error::StoreError;
 use crate::sql::Sql;
+use crate::sql::values::args;
 
 /// The most API keys that are remembered.
 const KEYS: usize = 1_000;
@@ -50,7 +52,7 @@ impl<'c> Snapshot<'c> {
             return Ok(Some(found.clone()));
         }
         // An unknown key is not kept: a client that tries many keys would displace the valid ones.
-        let Some(found) = credential::find(self.sql, prefix)? else {
+        let Some(found) = find_key(self.sql, prefix)? else {
             return Ok(None);
         };
         if keys.len() == KEYS {
@@ -59,4 +61,46 @@ impl<'c> Snapshot<'c> {
         keys.insert(prefix.clone(), found.clone());
         Ok(Some(found))
     }
+}
+
+/// An API key and its project, as a request is authenticated with them.
+#[derive(Debug, Clone)]
+pub struct Credential {
+    /// The project that the key belongs to.
+    pub project_id: ProjectId,
+    /// The first characters of the key, which name it.
+    pub prefix: ApiKeyPrefix,
+    /// Whether the key was revoked.
+    pub revoked: bool,
+    /// Whether the project may start new work.
+    pub project_status: ProjectStatus,
+    /// The name of the project's plan.
+    pub plan: String,
+}
+
+/// A key as it is stored.
+#[derive(Clone)]
+pub(crate) struct StoredKey {
+    pub(crate) hash: ApiKeyHash,
+    pub(crate) credential: Credential,
+}
+
+const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL AS is_revoked, p.id, p.status, p.plan
+     FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
+
+/// Finds a key by its prefix.
+fn find_key(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, StoreError> {
+    sql.one(SELECT, args![prefix], |row| {
+        let credential = Credential {
+            project_id: row.get("id")?,
+            prefix: prefix.clone(),
+            revoked: row.get("is_revoked")?,
+            project_status: row.get("status")?,
+            plan: row.get("plan")?,
+        };
+        Ok(StoredKey {
+            hash: row.get("hash")?,
+            credential,
+        })
+    })
 }

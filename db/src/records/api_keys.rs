@@ -3,7 +3,7 @@
 use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
-use crate::engine::credential::Credential;
+use crate::engine::snapshot::Credential;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::projects::no_such_project;

@@ -14,8 +14,8 @@ use conclave_model::{
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::role_changes::last_role_change;
-use crate::records::rooms::roles::{TokenContext, room_role, token_context};
 use crate::records::rooms::rows::{by_id, by_name, connected_participant};
+use crate::records::rooms::{TokenContext, room_role, token_context};
 use crate::records::templates;
 use crate::records::usage::month_use;
 use crate::sql::query_builder::QueryBuilder;

@@ -7,16 +7,17 @@
 
 pub(crate) mod postgres;
 pub(crate) mod query_builder;
-mod row;
-mod sqlite;
 pub(crate) mod values;
 
-use rusqlite::{Connection, params_from_iter};
+use std::cell::Cell;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ErrorCode, ToSql, params_from_iter};
+use serde::de::DeserializeOwned;
 
 use crate::StoreError;
 use crate::sql::values::{Column, Value};
 use postgres::Session;
-pub(crate) use row::Row;
 
 /// A connection, with a transaction open on it.
 #[derive(Clone, Copy)]
@@ -43,7 +44,7 @@ impl Sql<'_> {
     ) -> Result<Option<T>, StoreError> {
         match self {
             Self::Sqlite(connection) => {
-                let mut statement = sqlite::prepare(connection, text)?;
+                let mut statement = prepare(connection, text)?;
                 let mut rows = statement.query(params_from_iter(args))?;
                 rows.next()?
                     .map(|row| read(&Row::from_sqlite(row)))
@@ -71,7 +72,7 @@ impl Sql<'_> {
     ) -> Result<Vec<T>, StoreError> {
         match self {
             Self::Sqlite(connection) => {
-                let mut statement = sqlite::prepare(connection, text)?;
+                let mut statement = prepare(connection, text)?;
                 let mut rows = statement.query(params_from_iter(args))?;
                 let mut found = Vec::new();
                 while let Some(row) = rows.next()? {
@@ -114,7 +115,7 @@ impl Sql<'_> {
     pub(crate) fn change(self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         match self {
             Self::Sqlite(connection) => {
-                Ok(sqlite::prepare(connection, text)?.execute(params_from_iter(args))?)
+                Ok(prepare(connection, text)?.execute(params_from_iter(args))?)
             }
             Self::Postgres(session) => session.change(text, args),
         }
@@ -133,4 +134,162 @@ impl Sql<'_> {
 /// The error for a row that must exist.
 pub(crate) fn no_row() -> StoreError {
     StoreError::Fault("a query that must find a row found none".into())
+}
+
+/// A row of a result, read by the names of its columns.
+pub(crate) struct Row<'r> {
+    row: EngineRow<'r>,
+    /// The column after the one that was read last: most are read in their order.
+    next: Cell<usize>,
+}
+
+/// A row as an engine has it.
+#[derive(Clone, Copy)]
+enum EngineRow<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r tokio_postgres::Row),
+}
+
+impl<'r> EngineRow<'r> {
+    fn len(self) -> usize {
+        match self {
+            Self::Sqlite(row) => row.as_ref().column_count(),
+            Self::Postgres(row) => row.len(),
+        }
+    }
+
+    fn name(self, index: usize) -> Option<&'r str> {
+        match self {
+            Self::Sqlite(row) => row.as_ref().column_name(index).ok(),
+            Self::Postgres(row) => postgres::column_name(row, index),
+        }
+    }
+
+    fn value(self, index: usize) -> Option<Value<'r>> {
+        match self {
+            Self::Sqlite(row) => match row.get_ref(index).ok()? {
+                ValueRef::Null => Some(Value::Null),
+                ValueRef::Integer(number) => Some(Value::Integer(number)),
+                ValueRef::Blob(bytes) => Some(Value::Bytes(bytes)),
+                text @ ValueRef::Text(_) => text.as_str().ok().map(Value::Text),
+                ValueRef::Real(_) => None,
+            },
+            Self::Postgres(row) => postgres::column(row, index),
+        }
+    }
+}
+
+impl<'r> Row<'r> {
+    pub(super) fn from_sqlite(row: &'r rusqlite::Row<'r>) -> Self {
+        Self {
+            row: EngineRow::Sqlite(row),
+            next: Cell::new(0),
+        }
+    }
+
+    pub(super) fn from_postgres(row: &'r tokio_postgres::Row) -> Self {
+        Self {
+            row: EngineRow::Postgres(row),
+            next: Cell::new(0),
+        }
+    }
+
+    /// Reads the column of this name.
+    pub(crate) fn get<T: Column>(&self, name: &str) -> Result<T, StoreError> {
+        self.read(self.index(name)?)
+    }
+
+    /// Reads the column of this name, which holds JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+        let index = self.index(name)?;
+        let text = self
+            .row
+            .value(index)
+            .and_then(Value::text)
+            .ok_or_else(|| self.unreadable(index))?;
+        serde_json::from_str(text).map_err(|_| self.unreadable(index))
+    }
+
+    fn index(&self, name: &str) -> Result<usize, StoreError> {
+        let is_named = |index: &usize| self.row.name(*index).is_some_and(|found| found == name);
+        let next = self.next.get();
+        let index = (next..self.row.len()).chain(0..next).find(is_named);
+        let index =
+            index.ok_or_else(|| StoreError::Fault(format!("a row has no column {name}")))?;
+        self.next.set(index + 1);
+        Ok(index)
+    }
+
+    /// Reads the column at an index.
+    pub(crate) fn read<T: Column>(&self, index: usize) -> Result<T, StoreError> {
+        self.row
+            .value(index)
+            .and_then(T::read)
+            .ok_or_else(|| self.unreadable(index))
+    }
+
+    /// The error for a column whose value is not one that this program writes.
+    fn unreadable(&self, index: usize) -> StoreError {
+        let name = self.row.name(index).unwrap_or("unknown");
+        StoreError::Fault(format!(
+            "the column {index} ({name}) of a row holds a value that cannot be read"
+        ))
+    }
+}
+
+/// Texts hold no values, so a log with all of them gives nothing away.
+pub(super) fn prepare<'c>(
+    connection: &'c Connection,
+    text: &str,
+) -> Result<CachedStatement<'c>, StoreError> {
+    log::trace!("{text}");
+    Ok(connection.prepare_cached(text)?)
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+            Self::Uuid(uuid) => ValueRef::Blob(uuid.as_bytes()),
+        }))
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    /// Distinguishes what time or an operator can cure from a fault.
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            // Only the guard of damaged tables denies statements.
+            Some(ErrorCode::AuthorizationForStatementDenied) => {
+                return Self::Damaged(
+                    "a damaged table is not changed, and not read for a change".into(),
+                );
+            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                return Self::Damaged(error.to_string());
+            }
+            _ => {}
+        }
+        let curable = matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::DiskFull
+                    | ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::PermissionDenied
+                    | ErrorCode::OutOfMemory
+            )
+        );
+        if curable {
+            Self::Unavailable(error.to_string())
+        } else {
+            Self::Fault(error.to_string())
+        }
+    }
 }

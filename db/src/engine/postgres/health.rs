@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::STATEMENT_LIMIT;
-use super::migrate::check_server;
 use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session, is_protocol_violation};
@@ -26,6 +25,13 @@ const ASYNCHRONOUS: &str =
     "SELECT coalesce(string_agg(application_name, ', ' ORDER BY application_name), '')
      FROM pg_stat_replication WHERE sync_state IN ('async', 'potential')";
 const PROCESS: &str = "SELECT CAST(pg_backend_pid() AS BIGINT)";
+
+const SERVER: &str =
+    "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
+/// The oldest version of PostgreSQL that is used, as in `server_version_num`.
+const OLDEST_VERSION: i64 = 140_000;
+/// The one encoding in which every text of a client can be stored.
+const ENCODING: &str = "UTF8";
 
 /// A database server, as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +86,29 @@ pub fn require_suitable_postgres(server: &PostgresServer) -> Result<(), StoreErr
     }
     let is_answered = session.batch("SELECT 1").is_ok();
     check_server(&session).or_else(|error| if is_answered { Err(error) } else { Ok(()) })
+}
+
+/// Checks that the server is new enough, and that the database can store every text.
+pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
+    let found = session.texts(SERVER)?;
+    let [version, encoding] = found.as_slice() else {
+        return Err(StoreError::Fault(
+            "the settings of PostgreSQL cannot be read".into(),
+        ));
+    };
+    let version_of_server: i64 = version.parse().unwrap_or_default();
+    if version_of_server < OLDEST_VERSION {
+        let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
+        return Err(StoreError::Unavailable(format!(
+            "PostgreSQL {known} or newer is needed, not {found}"
+        )));
+    }
+    if encoding != ENCODING {
+        return Err(StoreError::Unavailable(format!(
+            "the database has the encoding {encoding}, which cannot store every text: create one with ENCODING '{ENCODING}' TEMPLATE template0"
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses a pooler that gives each transaction or statement another session. Blocks; must not be called on a thread of a runtime.

@@ -1,6 +1,6 @@
 //! Writes the tables of an empty database whole, in one transaction, for `conclave import`.
 
-use super::health::refuse_pooler;
+use super::health::{check_server, refuse_pooler};
 use super::migrate;
 use crate::error::{ImportError, StoreError};
 use crate::sql::Sql;
@@ -28,7 +28,7 @@ impl Import {
     pub(crate) fn begin(server: &PostgresServer) -> Result<Self, ImportError> {
         refuse_pooler(server)?;
         let session = Session::connect(server, migrate::STATEMENT_LIMIT)?;
-        migrate::check_server(&session)?;
+        check_server(&session)?;
         // The file is read between two statements.
         session.batch("SET idle_in_transaction_session_timeout = 0; BEGIN")?;
         migrate::apply(&session)?;

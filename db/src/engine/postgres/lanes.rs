@@ -23,17 +23,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::STATEMENT_LIMIT;
-use super::link::Link;
+use super::{Link, STATEMENT_LIMIT};
 use crate::engine::writer::{JobOutcome, Jobs, Shared, Work, WriterEnd};
 use crate::error::StoreError;
-use crate::metrics::StoreMetrics;
-use crate::outbox::{CommitHook, CommittedEvent};
+use crate::options::{PostgresOptions, StoreMetrics};
 use crate::sql::postgres::{CommitError, Session};
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store_options::PostgresOptions;
-use crate::tx::Tx;
+use crate::tx::{CommitHook, CommittedEvent, Tx};
 
 /// Fails with a division by zero once another server has another epoch.
 const FENCE: &str = "SELECT 1 / count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 FOR SHARE) AS held";

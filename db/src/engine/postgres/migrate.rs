@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::indexes;
+use super::health::{check_server, refuse_pooler};
+use super::indexes::{self, UpcomingIndex};
 use crate::error::StoreError;
+use crate::options::OlderSchema;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::values::args;
-use crate::store_options::OlderSchema;
 
 /// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
 const MIGRATIONS: &[&str] = &[
@@ -45,15 +46,9 @@ pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
         .map(Cow::Borrowed)
 }
 
-/// The oldest version of PostgreSQL that is used, as in `server_version_num`.
-const OLDEST_VERSION: i64 = 140_000;
 /// The longest time that a statement of a migration takes.
 pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
-const SERVER: &str =
-    "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
-/// The one encoding in which every text of a client can be stored.
-const ENCODING: &str = "UTF8";
 const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 const VERSION: &str = "SELECT version FROM schema_version WHERE id = 1";
 const SET_VERSION: &str = "UPDATE schema_version SET version = ?1 WHERE id = 1";
@@ -78,29 +73,6 @@ pub(super) fn prepare(
         OlderSchema::Migrate if found < newest() => migrate(&session),
         _ => Ok(()),
     }
-}
-
-/// Checks that the server is new enough, and that the database can store every text.
-pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
-    let found = session.texts(SERVER)?;
-    let [version, encoding] = found.as_slice() else {
-        return Err(StoreError::Fault(
-            "the settings of PostgreSQL cannot be read".into(),
-        ));
-    };
-    let version_of_server: i64 = version.parse().unwrap_or_default();
-    if version_of_server < OLDEST_VERSION {
-        let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
-        return Err(StoreError::Unavailable(format!(
-            "PostgreSQL {known} or newer is needed, not {found}"
-        )));
-    }
-    if encoding != ENCODING {
-        return Err(StoreError::Unavailable(format!(
-            "the database has the encoding {encoding}, which cannot store every text: create one with ENCODING '{ENCODING}' TEMPLATE template0"
-        )));
-    }
-    Ok(())
 }
 
 /// Applies the migrations that a database lacks, in one transaction.
@@ -153,4 +125,25 @@ pub(super) fn found(session: &Session) -> Result<i64, StoreError> {
     let found = session.texts(VERSION)?;
     let number = found.first().and_then(|number| number.parse().ok());
     number.ok_or_else(|| StoreError::Fault("the number of the schema cannot be read".into()))
+}
+
+/// Builds the indexes of the schemas that a database does not have yet, while servers of the older version use it. What a build that was
+/// stopped has left is dropped and built again. Blocks; must not be called on a thread of a runtime.
+///
+/// # Errors
+/// The database cannot be used, has a newer schema, or another process builds them.
+pub fn build_indexes(server: &PostgresServer) -> Result<Vec<UpcomingIndex>, StoreError> {
+    refuse_pooler(server)?;
+    let session = Session::connect(server, STATEMENT_LIMIT)?;
+    check_server(&session)?;
+    let found = version(&session)?;
+    if found == 0 {
+        // The first server creates the tables with their indexes.
+        return Ok(Vec::new());
+    }
+    // A build waits for the transactions that run, one after another.
+    session.batch("SET lock_timeout = 0")?;
+    let migrations: Vec<_> = (1i64..).zip(migrations()).collect();
+    let lacking = migrations.iter().filter(|(number, _)| *number > found);
+    indexes::build(&session, lacking.map(|(_, text)| text.as_ref()))
 }

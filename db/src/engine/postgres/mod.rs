@@ -8,22 +8,20 @@ mod import;
 pub(crate) mod indexes;
 mod lanes;
 pub mod lease;
-mod link;
 pub(crate) mod migrate;
-pub(crate) mod prepare;
-mod read_queue;
 mod readers;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::engine::writer::{Jobs, Shared, Work, Writer, WriterThreads};
 use crate::error::StoreError;
-use crate::outbox::CommitHook;
-use crate::store_options::{OlderSchema, PostgresOptions};
+use crate::options::{OlderSchema, PostgresOptions};
+use crate::sql::postgres::{PostgresServer, Session};
+use crate::tx::CommitHook;
 pub(crate) use import::Import;
 use lanes::{Lane, LastJobs};
 pub(crate) use readers::Readers;
@@ -73,4 +71,83 @@ pub(crate) fn open(
         return Err(error);
     }
     Ok((writer, threads, readers))
+}
+
+/// The pauses between attempts to connect: the first, which doubles, and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A session, or the wait for one.
+pub(super) struct Link {
+    server: PostgresServer,
+    statement_limit: Duration,
+    session: Option<Session>,
+    /// How often it has connected.
+    connections: u64,
+    /// When the next attempt to connect may begin, and the pause after it.
+    next_attempt: Option<Instant>,
+    pause: Duration,
+    /// Why the last attempt failed.
+    cause: String,
+}
+
+impl Link {
+    pub(super) fn new(server: PostgresServer, statement_limit: Duration) -> Self {
+        Self {
+            server,
+            statement_limit,
+            session: None,
+            connections: 0,
+            next_attempt: None,
+            pause: PAUSE,
+            cause: String::new(),
+        }
+    }
+
+    /// Returns the session, connecting if there is none. Between attempts it fails at once, so that nobody waits for a server that is
+    /// away.
+    pub(super) fn session(&mut self) -> Result<&Session, StoreError> {
+        if self.session.as_ref().is_some_and(Session::is_broken) {
+            self.session = None;
+        }
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => self.connect()?,
+        };
+        Ok(self.session.insert(session))
+    }
+
+    /// Returns how often it has connected.
+    pub(super) const fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    /// How long the next attempt has to wait.
+    pub(super) fn pause(&self) -> Duration {
+        self.next_attempt.map_or(Duration::ZERO, |next| {
+            next.saturating_duration_since(Instant::now())
+        })
+    }
+
+    fn connect(&mut self) -> Result<Session, StoreError> {
+        if !self.pause().is_zero() {
+            return Err(StoreError::Unavailable(self.cause.clone()));
+        }
+        match Session::connect(&self.server, self.statement_limit) {
+            Ok(session) => {
+                (self.next_attempt, self.pause) = (None, PAUSE);
+                self.connections += 1;
+                Ok(session)
+            }
+            Err(error) => {
+                self.next_attempt = Some(Instant::now() + self.pause);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.cause = match &error {
+                    StoreError::Unavailable(cause) => cause.clone(),
+                    other => other.to_string(),
+                };
+                Err(error)
+            }
+        }
+    }
 }

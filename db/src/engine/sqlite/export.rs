@@ -7,13 +7,11 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use super::file::open_for_writing;
-use super::{health, migrate};
+use super::backup::{migrated_copy, refuse_foreign_objects_in};
+use super::migrate;
 use crate::error::StoreError;
-use crate::private_file::directory;
 use crate::sql::Sql;
 use crate::sql::values::args;
-use crate::store_options::OlderSchema;
 use crate::tables::Cell;
 
 /// The most rows of a batch, and the most bytes, about.
@@ -32,7 +30,7 @@ impl Export {
     pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags)?;
-        health::refuse_foreign_objects(&connection)?;
+        refuse_foreign_objects_in(&connection)?;
         let found = migrate::version(&connection)?;
         let (connection, folder) = if found == migrate::SCHEMA || found == 0 {
             (connection, None)
@@ -133,22 +131,6 @@ impl<F: FnMut(&mut [Vec<Cell>]) -> Result<(), StoreError>> Batch<F> {
             (self.write)(&mut rows)
         }
     }
-}
-
-/// Copies a file into a new folder beside it, which nobody else can read, and migrates the copy.
-pub(super) fn migrated_copy(
-    connection: &Connection,
-    file: &Path,
-) -> Result<(Connection, TempDir), StoreError> {
-    let beside = directory(file);
-    let folder = tempfile::Builder::new()
-        .prefix(".conclave-import-")
-        .tempdir_in(beside);
-    let folder = folder
-        .map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
-    let path = folder.path().join("copy.db");
-    health::copy(connection, &path, || true)?;
-    Ok((open_for_writing(&path, OlderSchema::Migrate)?, folder))
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! The file of the database: its mode, its schema and the settings of the connection that writes to it.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::migrate;
 use crate::error::StoreError;
-use crate::store_options::OlderSchema;
+use crate::options::OlderSchema;
 
 /// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,6 +50,43 @@ pub(super) fn open_for_writing(
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
+}
+
+/// The path of a file that was opened, and which file that was.
+#[derive(Debug, Clone)]
+pub struct FilePlace {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// Tells one file from another: the device, and the number of the file on it.
+type FileId = (u64, u64);
+
+fn id(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
+}
+
+impl FilePlace {
+    /// Remembers the file with this metadata, which is at this path.
+    #[must_use]
+    pub fn new(path: PathBuf, metadata: &Metadata) -> Self {
+        Self {
+            path,
+            id: id(metadata),
+        }
+    }
+
+    /// Whether the file is still there. Blocks.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        match self.path.metadata() {
+            Ok(metadata) => id(&metadata) == self.id,
+            Err(error) => !matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::StaleNetworkFileHandle
+            ),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
-use crate::records::sessions::list as sessions;
+use crate::records::sessions;
 use crate::records::{
     codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
     webhook_endpoints,

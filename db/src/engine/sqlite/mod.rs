@@ -1,29 +1,27 @@
 //! The engine SQLite: one file, one thread that writes, and readers beside it.
 
 pub(crate) mod backup;
-mod commit_count;
 pub(crate) mod damage;
 mod export;
 #[cfg(feature = "faults")]
 mod faults;
-mod file;
-pub(crate) mod health;
+pub(crate) mod file;
 #[cfg(test)]
 mod list_plans;
 pub(crate) mod migrate;
-pub(crate) mod place;
 mod reader;
 mod write_turn;
 mod writer;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::writer::{Shared, Writer, WriterThreads};
 use crate::error::StoreError;
-use crate::outbox::CommitHook;
-use crate::store_options::OlderSchema;
+use crate::options::OlderSchema;
+use crate::tx::CommitHook;
 pub use backup::DRAFT_SUFFIX;
-use commit_count::CommitCount;
 pub(crate) use damage::{Damage, DamageCheck};
 pub(crate) use export::Export;
 pub(crate) use reader::Readers;
@@ -52,4 +50,20 @@ pub(crate) fn open(
     let thread = Thread::new(connection, shared, commits, on_commit, damage)?;
     let (writer, threads) = Writer::start(vec![move |jobs| thread.run_batches(jobs)], waiting)?;
     Ok((writer, threads, readers))
+}
+
+/// A counter that the writer and the readers share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommitCount(Arc<AtomicU64>);
+
+impl CommitCount {
+    /// Counts a commit. The writer does so before it tells anybody of it.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the number of commits. A snapshot that is taken afterwards has all of them.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
 }

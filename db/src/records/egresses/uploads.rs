@@ -12,7 +12,7 @@ use conclave_model::{DestinationId, EgressId, NodeId, ProjectId, Timestamp};
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::destinations;
-use crate::records::egresses::rows::{advance, existing};
+use crate::records::egresses::{advance, existing};
 use crate::sql::Row;
 use crate::sql::values::args;
 use crate::store::Store;

@@ -7,8 +7,7 @@ use tokio::sync::watch;
 
 use super::keys::KeyIds;
 use super::machine::{Obstacle, Standing};
-use super::requests;
-use super::row::Holder;
+use super::{Holder, requests};
 use crate::engine::postgres::{STATEMENT_LIMIT, migrate};
 use crate::error::StoreError;
 use crate::sql::postgres::{PostgresServer, Session};
@@ -330,4 +329,31 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
         keys,
         age: Duration::from_millis(u64::try_from(age).unwrap_or_default()),
     })
+}
+
+const REQUIRE: &str = "UPDATE leadership SET media_key_id = ?1 WHERE id = 1";
+
+/// Lets only servers with the media key of this id take over from now on. The active server goes on with the key that it has until it
+/// ends. Returns the servers that run; `None` for a database that no server has used. Blocks; must not be called on a thread of a
+/// runtime.
+///
+/// # Errors
+/// The database cannot be written.
+pub fn require_media_key(
+    server: &PostgresServer,
+    id: &str,
+) -> Result<Option<ClusterState>, StoreError> {
+    let session = Session::connect(server, STATEMENT_LIMIT)?;
+    if !requests::has_tables(&session)? {
+        return Ok(None);
+    }
+    let mut attempts = 1..requests::ATTEMPTS_AT_ROW;
+    loop {
+        match Sql::Postgres(&session).change(REQUIRE, args![id]) {
+            Err(StoreError::Unavailable(_))
+                if attempts.next().is_some() && !session.is_broken() => {}
+            Err(error) => return Err(error),
+            Ok(_) => return read(&session).map(Some),
+        }
+    }
 }

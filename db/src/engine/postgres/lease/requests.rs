@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::keys::KeyIds;
 use super::machine::{Answer, Request};
-use super::row::{Beat, Holder, LeaseRow};
+use super::{Beat, Holder, LeaseRow};
 use crate::engine::postgres::migrate;
 use crate::error::StoreError;
 use crate::sql::Sql;

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::contents::{Contents, inspect};
+use crate::backup::{Contents, inspect};
 use crate::vault::Vault;
 
 const PROJECT: &str = "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES ('prj_1', 'p', 'test', 'free', 'active', 7)";

@@ -3,32 +3,30 @@
 //! - A **point read** finds what its caller names: a few rows by their keys, in microseconds. It runs on the thread of its caller
 //!   ([`point_reads`]).
 //! - A **list** finds a page of a project's rows for a client. Lists have threads and a deadline ([`lists`]).
-//! - A **bulk read** reads all rows of a kind: what the actors start from, a check of the file, a backup ([`threads`]).
+//! - A **bulk read** reads all rows of a kind: what the actors start from, a check of the file, a backup ([`Threads`]).
 //!
 //! A read sees everything that this process had committed when it was requested, and what other processes had committed
 //! [`SNAPSHOT_AGE`] before.
 
-mod connection;
-mod held_snapshot;
 mod lists;
 mod point_reads;
-mod threads;
-mod transaction;
 
 use std::path::Path;
+use std::time::Duration;
 
 use conclave_model::ProjectId;
 use prometheus::IntGauge;
+use r2d2::{Pool, PooledConnection};
+use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::{Connection, OpenFlags};
 
-use super::commit_count::CommitCount;
+use super::CommitCount;
 use crate::engine::snapshot::Snapshot;
-use crate::error::StoreError;
+use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
-pub use held_snapshot::SNAPSHOT_AGE;
-use lists::Lists;
+use lists::{Lists, Threads};
 use point_reads::PointReads;
-use threads::Threads;
-use transaction::run_in_transaction;
+pub use point_reads::SNAPSHOT_AGE;
 
 /// The number of threads for bulk reads: a long one, such as a backup, leaves one to the others.
 const BULK_THREADS: usize = 2;
@@ -50,9 +48,9 @@ impl Readers {
         commits: CommitCount,
         waiting: &IntGauge,
     ) -> Result<Self, StoreError> {
-        let connections = connection::open_pool(path, lists::THREADS + BULK_THREADS)?;
+        let connections = open_pool(path, lists::THREADS + BULK_THREADS)?;
         let threads = |count| Threads::start(&connections, count, waiting.clone());
-        let point_reads = PointReads::new(connection::manager(path), point_readers, commits);
+        let point_reads = PointReads::new(manager(path), point_readers, commits);
         Ok(Self {
             point_reads,
             lists: Lists::new(threads(lists::THREADS)),
@@ -102,4 +100,68 @@ impl Readers {
             .run(move |connection| run_in_transaction(connection, run))
             .await
     }
+}
+
+/// How long a read waits for a lock. Readers of a write-ahead log wait for a recovery only, which takes moments; a point read
+/// waits on an asynchronous thread.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
+
+pub(super) type Connections = Pool<SqliteConnectionManager>;
+pub(super) type Pooled = PooledConnection<SqliteConnectionManager>;
+
+/// Returns what opens connections to a file.
+pub(super) fn manager(path: &Path) -> SqliteConnectionManager {
+    SqliteConnectionManager::file(path)
+        .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .with_init(|connection| {
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.set_prepared_statement_cache_capacity(128);
+            Ok(())
+        })
+}
+
+/// Opens the connections of a pool.
+pub(super) fn open_pool(path: &Path, size: usize) -> Result<Connections, StoreError> {
+    Pool::builder()
+        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
+        // A read connection to a local file does not go stale, and its prepared statements are worth keeping.
+        .test_on_check_out(false)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .build(manager(path))
+        .map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// Begins a transaction. Its first query fixes the snapshot that it reads.
+pub(super) fn begin(connection: &Connection) -> Result<(), StoreError> {
+    Ok(connection.prepare_cached("BEGIN")?.execute([]).map(drop)?)
+}
+
+/// Ends the transaction, if one is open.
+pub(super) fn end(connection: &Connection) {
+    if connection.is_autocommit() {
+        return;
+    }
+    let ended = connection
+        .prepare_cached("COMMIT")
+        .and_then(|mut commit| commit.execute([]));
+    if let Err(error) = ended.map_err(StoreError::from) {
+        // One that has met damage cannot be committed, and its read has failed already.
+        if !matches!(error, StoreError::Damaged(_)) {
+            log::error!("a read transaction did not end: {error}");
+        }
+        // It must end, or the connection reads an old state for ever.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+}
+
+/// Runs a read in a transaction of its own. A panic fails this read only.
+pub(super) fn run_in_transaction<T>(
+    connection: &Connection,
+    run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    begin(connection)?;
+    let result = catch_panic("a read", || run(Sql::Sqlite(connection)));
+    end(connection);
+    result
 }

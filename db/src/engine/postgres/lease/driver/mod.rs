@@ -13,10 +13,8 @@ use super::keys::KeyIds;
 use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
 use super::nodes::{ClusterState, NodeInfo, Reporter};
 use super::requests::{self, Claimant};
-use super::row::{ActiveServer, Holder};
-use super::state::{LeaseState, replace};
-use super::steady;
-use super::timing::LeaseTiming;
+use super::timing::{LeaseTiming, steady_now};
+use super::{ActiveServer, Holder, LeaseState, replace};
 use crate::engine::postgres::migrate;
 use crate::error::StoreError;
 use crate::sql::postgres::{PostgresServer, Session};
@@ -156,7 +154,7 @@ impl Lease {
 
     /// Waits for the next renewal of this server, as the active one. Returns whether it is confirmed.
     pub async fn is_renewed(&self) -> bool {
-        let (asked, mut state) = (steady::now(), self.state.clone());
+        let (asked, mut state) = (steady_now(), self.state.clone());
         let is_active = |state: &LeaseState| matches!(state.standing, Standing::Active { .. });
         let is_decided = |state: &LeaseState| {
             state.failure.is_some()
@@ -262,7 +260,7 @@ impl Lease {
             let Standing::Active { trusted_until, .. } = state.borrow().standing else {
                 return false;
             };
-            trusted_until.is_some_and(|until| steady::now() < until)
+            trusted_until.is_some_and(|until| steady_now() < until)
         })
     }
 }
@@ -293,7 +291,7 @@ impl Driver {
     fn run(mut self) {
         loop {
             self.wait(Duration::ZERO);
-            match self.machine.step(steady::now()) {
+            match self.machine.step(steady_now()) {
                 Step::Make(number, request, limit) => {
                     // Before a release: its server acts no more.
                     self.publish();
@@ -301,9 +299,9 @@ impl Driver {
                     if let (Request::Renew { epoch }, Answer::Refused) = (request, &answer) {
                         self.look_back(epoch);
                     }
-                    self.machine.answered(number, answer, steady::now());
+                    self.machine.answered(number, answer, steady_now());
                 }
-                Step::WaitUntil(at) => self.wait(at.saturating_sub(steady::now())),
+                Step::WaitUntil(at) => self.wait(at.saturating_sub(steady_now())),
                 // Each request is answered before the next step.
                 Step::AwaitAnswer | Step::End => break,
             }
@@ -378,7 +376,7 @@ impl Driver {
             session.limit_answers(self.timing.answer);
             if self
                 .reporter
-                .report(session, &self.own, is_active, steady::now())
+                .report(session, &self.own, is_active, steady_now())
             {
                 self.machine.write_refused();
             }

@@ -19,9 +19,8 @@ mod tests;
 use std::time::Duration;
 
 use super::keys::{KeyIds, WrongKey};
-use super::observation::Observation;
-use super::row::{ActiveServer, Beat, Holder, LeaseRow};
-use super::timing::LeaseTiming;
+use super::timing::{LeaseTiming, Observation};
+use super::{ActiveServer, Beat, Holder, LeaseRow};
 
 /// What a server knows of itself.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use super::super::{
     Answer, Candidate, Holder, KeyIds, LeaseMachine, LeaseTiming, Request, RequestNumber, Standing,
     Step,
 };
-use super::database::{Database, Pending};
+use super::{Database, Pending};
 
 /// Milliseconds between the end of a process and its next start.
 const RESTART: u64 = 700;

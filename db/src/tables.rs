@@ -1,10 +1,33 @@
-//! What a table contains, for a comparison that does not depend on the order of its rows.
+//! The tables of the records and their rows, as an import copies them.
 
 use blake3::Hasher;
 
 use crate::error::StoreError;
 use crate::sql::Row;
 use crate::sql::values::{Column, Value};
+
+/// The tables of the records, each after those that its rows refer to.
+pub(crate) const TABLES: [&str; 19] = [
+    "projects",
+    "api_keys",
+    "templates",
+    "roles",
+    "rooms",
+    "sessions",
+    "tracks",
+    "webhook_endpoints",
+    "events",
+    "webhook_deliveries",
+    "role_changes",
+    "codes",
+    "usage_days",
+    "destinations",
+    "egresses",
+    "ingresses",
+    "idempotency",
+    "heartbeat",
+    "uploads",
+];
 
 /// A value of a row. A UUID is its bytes, as SQLite has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,342 @@
+//! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
+//! list has a deadline, and each project runs few at once: only its own other lists wait for these.
+
+use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
+use conclave_model::ProjectId;
+use conclave_model::permits::{PermitLimits, ProjectPermits};
+use prometheus::IntGauge;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Connections, Pooled, run_in_transaction};
+use crate::engine::{LIST_DEADLINE, LISTS_OF_PROJECT, too_slow};
+use crate::error::{StoreError, catch_panic};
+use crate::sql::Sql;
+
+/// The number of threads for lists.
+pub(super) const THREADS: usize = 4;
+
+/// The most lists that run at once or wait for a thread.
+const AT_ONCE: PermitLimits = PermitLimits {
+    total: usize::MAX,
+    of_project: LISTS_OF_PROJECT,
+};
+
+/// How often the deadline is checked, in instructions of SQLite's virtual machine: every 100 microseconds or so.
+const CHECK_EVERY: i32 = 10_000;
+
+/// A handle to the lane.
+#[derive(Clone)]
+pub(super) struct Lists {
+    threads: Threads,
+    permits: ProjectPermits,
+}
+
+impl Lists {
+    pub(super) fn new(threads: Threads) -> Self {
+        Self {
+            threads,
+            permits: ProjectPermits::new(AT_ONCE),
+        }
+    }
+
+    /// Runs a list when its project has a permit.
+    pub(super) async fn read<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let deadline = Instant::now() + LIST_DEADLINE;
+        let permit = timeout_at(deadline, self.permits.wait(&project))
+            .await
+            .map_err(|_| too_slow())?;
+        self.threads
+            .run(move |connection| {
+                let result = until(deadline, connection, |sql| run(sql, &project));
+                // Kept until here also when the caller has stopped waiting.
+                drop(permit);
+                result
+            })
+            .await
+    }
+}
+
+/// Runs a read that SQLite interrupts at the deadline.
+fn until<T>(
+    deadline: Instant,
+    connection: &Connection,
+    run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let is_over = move || Instant::now() >= deadline;
+    if is_over() {
+        return Err(too_slow());
+    }
+    #[cfg(feature = "faults")]
+    crate::engine::sqlite::faults::reach(connection, "list begun")?;
+    connection.progress_handler(CHECK_EVERY, Some(is_over))?;
+    let result = run_in_transaction(connection, run);
+    connection.progress_handler(0, None::<fn() -> bool>)?;
+    result.map_err(|error| if is_over() { too_slow() } else { error })
+}
+
+/// A handle to threads that share a queue.
+#[derive(Clone)]
+pub(super) struct Threads {
+    queue: Addr<Thread>,
+    waiting: IntGauge,
+}
+
+/// A read, boxed for the queue. It sends its result through its own channel.
+struct Job(Box<dyn Run>);
+
+trait Run: FnOnce(Result<&Connection, StoreError>) + Send {}
+
+impl<F: FnOnce(Result<&Connection, StoreError>) + Send> Run for F {}
+
+impl Message for Job {
+    type Result = ();
+}
+
+struct Thread {
+    connections: Connections,
+    /// Kept from the first job on.
+    connection: Option<Pooled>,
+    waiting: IntGauge,
+}
+
+impl Actor for Thread {
+    type Context = SyncContext<Self>;
+}
+
+impl Handler<Job> for Thread {
+    type Result = ();
+
+    fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
+        self.waiting.dec();
+        // A panic would end the thread, and the lane with its last one.
+        let _ = catch_panic("a read", || {
+            run(self.connection());
+            Ok(())
+        });
+    }
+}
+
+impl Thread {
+    fn connection(&mut self) -> Result<&Connection, StoreError> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self
+                .connections
+                .get()
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?,
+        };
+        Ok(self.connection.insert(connection))
+    }
+}
+
+impl Threads {
+    /// Starts threads over a pool that has a connection for each.
+    pub(super) fn start(connections: &Connections, count: usize, waiting: IntGauge) -> Self {
+        let (connections, gauge) = (connections.clone(), waiting.clone());
+        let queue = SyncArbiter::start(count, move || Thread {
+            connections: connections.clone(),
+            connection: None,
+            waiting: gauge.clone(),
+        });
+        Self { queue, waiting }
+    }
+
+    /// Runs a read on one of the threads.
+    pub(super) async fn run<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.waiting.inc();
+        log::trace!("a read is handed to a thread");
+        self.queue.do_send(Job(Box::new(move |connection| {
+            // The caller may have stopped waiting.
+            let _ = reply.send(connection.and_then(run));
+        })));
+        answer
+            .await
+            .map_err(|_| StoreError::Fault("a read did not finish".into()))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use conclave_model::{ErrorCode, ProjectId};
+    use prometheus::IntGauge;
+    use rusqlite::Connection;
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    use super::{AT_ONCE, THREADS};
+    use crate::StoreError;
+    use crate::engine::sqlite::CommitCount;
+    use crate::engine::sqlite::reader::Readers;
+    use crate::sql::Sql;
+
+    const SOON: Duration = Duration::from_secs(60);
+    /// A query that never ends.
+    const ENDLESS: &str =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+    fn one(sql: Sql<'_>) -> Result<i64, StoreError> {
+        sql.value("SELECT 1", &[])
+    }
+
+    fn list_one(sql: Sql<'_>, _: &ProjectId) -> Result<i64, StoreError> {
+        one(sql)
+    }
+
+    fn readers(dir: &tempfile::TempDir) -> Readers {
+        let path = dir.path().join("test.db");
+        Connection::open(&path)
+            .unwrap()
+            .pragma_update(None, "journal_mode", "WAL")
+            .unwrap();
+        Readers::start(
+            &path,
+            1,
+            CommitCount::default(),
+            &IntGauge::new("waiting", "Waiting").unwrap(),
+        )
+        .unwrap()
+    }
+
+    /// Lists that hold their threads until `release` is dropped.
+    struct Holding {
+        lists: Vec<JoinHandle<Result<(), StoreError>>>,
+        started: Receiver<()>,
+        release: Sender<()>,
+    }
+
+    impl Holding {
+        fn start(readers: &Readers, projects: impl IntoIterator<Item = ProjectId>) -> Self {
+            let (release, released) = channel::<()>();
+            let (start, started) = channel();
+            let released = Arc::new(Mutex::new(released));
+            let lists = projects.into_iter().map(|project| {
+                let (readers, released, start) =
+                    (readers.clone(), Arc::clone(&released), start.clone());
+                tokio::spawn(async move {
+                    let hold = move |_: Sql<'_>, _: &ProjectId| {
+                        start.send(()).unwrap();
+                        let _ = released.lock().unwrap().recv();
+                        Ok(())
+                    };
+                    readers.list(project, hold).await
+                })
+            });
+            Self {
+                lists: lists.collect(),
+                started,
+                release,
+            }
+        }
+
+        /// Waits until so many run.
+        async fn running(&self, count: usize) {
+            for _ in 0..count {
+                while self.started.try_recv().is_err() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+
+        async fn end(self) {
+            drop(self.release);
+            for list in self.lists {
+                list.await.unwrap().unwrap();
+            }
+        }
+    }
+
+    #[actix::test]
+    async fn point_and_bulk_reads_do_not_wait_for_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        let readers = readers(&dir);
+        let lists = Holding::start(&readers, (0..THREADS).map(|_| ProjectId::new()));
+        lists.running(THREADS).await;
+        assert_eq!(timeout(SOON, readers.point(one)).await.unwrap().unwrap(), 1);
+        assert_eq!(timeout(SOON, readers.bulk(one)).await.unwrap().unwrap(), 1);
+        lists.end().await;
+    }
+
+    #[actix::test]
+    async fn the_lists_of_one_project_leave_threads_to_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let readers = readers(&dir);
+        let (busy, other) = (ProjectId::new(), ProjectId::new());
+        let lists = Holding::start(&readers, std::iter::repeat_n(busy, THREADS));
+        lists.running(AT_ONCE.of_project).await;
+        assert_eq!(
+            timeout(SOON, readers.list(other, list_one))
+                .await
+                .unwrap()
+                .unwrap(),
+            1
+        );
+        assert!(
+            lists.started.try_recv().is_err(),
+            "the busy project runs more lists than it may"
+        );
+        lists.end().await;
+    }
+
+    #[actix::test]
+    async fn a_list_ends_at_its_deadline_and_leaves_its_thread_usable() {
+        let dir = tempfile::tempdir().unwrap();
+        let readers = readers(&dir);
+        let project = ProjectId::new();
+        for _ in 0..2 {
+            let endless = |sql: Sql<'_>, _: &ProjectId| sql.value::<i64>(ENDLESS, &[]);
+            let refused = timeout(
+                Duration::from_secs(20),
+                readers.list(project.clone(), endless),
+            )
+            .await
+            .unwrap()
+            .unwrap_err();
+            let StoreError::Refused(problem) = refused else {
+                panic!("{refused}")
+            };
+            assert_eq!(problem.code, ErrorCode::DatabaseUnavailable);
+            assert!(
+                problem.message.contains("took longer than 2 s"),
+                "{}",
+                problem.message
+            );
+            assert!(problem.retry_after.is_some());
+        }
+        assert_eq!(readers.list(project, list_one).await.unwrap(), 1);
+    }
+
+    #[actix::test]
+    async fn a_panic_in_a_read_fails_that_read_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let readers = readers(&dir);
+        let project = ProjectId::new();
+        let broken = |_: Sql<'_>| -> Result<i64, StoreError> { panic!("broken") };
+        assert!(matches!(
+            readers.point(broken).await,
+            Err(StoreError::Fault(_))
+        ));
+        assert!(matches!(
+            readers
+                .list(project.clone(), move |sql, _| broken(sql))
+                .await,
+            Err(StoreError::Fault(_))
+        ));
+        assert_eq!(readers.point(one).await.unwrap(), 1);
+        assert_eq!(readers.list(project, list_one).await.unwrap(), 1);
+    }
+}

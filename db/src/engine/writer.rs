@@ -1,0 +1,378 @@
+//! The writer: the queue of the jobs that write. Each job runs in a transaction, and is answered once its writes are on disk.
+//!
+//! The engine runs them: SQLite on one thread, PostgreSQL in lanes ([`crate::engine::sqlite`], [`crate::engine::postgres`]). A panic in a job fails that job only. A panic outside a job ends the
+//! thread: what it has committed and the actors' state may differ then, so the process must end
+//! ([`Store::writer_ended`](crate::Store::writer_ended)).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use conclave_model::{Clock, ProjectId, RoundRobin};
+use prometheus::IntGauge;
+use tokio::sync::{oneshot, watch};
+
+use crate::error::{StoreError, catch_panic};
+use crate::options::StoreMetrics;
+use crate::tx::Tx;
+use crate::vault::Vault;
+
+/// A handle to the writer. When the last one is dropped, its threads finish their queues and end.
+pub(crate) struct Writer {
+    lanes: Vec<Sender<(Queue, Box<dyn Work>)>>,
+    waiting: IntGauge,
+}
+
+/// The threads as the rest of the store sees them.
+pub(crate) struct WriterThreads {
+    /// Wait for their ends.
+    pub(crate) handles: Vec<JoinHandle<()>>,
+    /// Set once a thread has ended.
+    pub(crate) ended: watch::Receiver<bool>,
+}
+
+/// Notes the end of a thread when it is dropped, also by a panic.
+struct End(watch::Sender<bool>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// Why a thread of the writer has ended before the store was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriterEnd {
+    /// It panicked.
+    Failed,
+    /// Another server has taken over the database.
+    TakenOver,
+    /// The database lacks commits that it had acknowledged.
+    CommitsLost,
+    /// The file of the database is not where it was opened.
+    FileGone,
+}
+
+impl WriterEnd {
+    /// Describes it for an operator.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "the thread that writes to the database ended by itself",
+            Self::TakenOver => "another server has become the active one",
+            Self::CommitsLost => {
+                "PostgreSQL has lost changes that it had acknowledged, as a failover to an asynchronous standby does: what this server \
+                 has in memory is no longer true, so it ends and begins anew with the records as they are"
+            }
+            Self::FileGone => {
+                "the data directory has gone, or is another one: was its disk unmounted? Nothing more is acknowledged"
+            }
+        }
+    }
+}
+
+/// The parts that the threads share with the rest of the store.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// The source of time.
+    pub(crate) clock: Clock,
+    /// The keys that encrypt secrets.
+    pub(crate) vault: Arc<Vault>,
+    /// The counters of batches, commits and the queue.
+    pub(crate) metrics: StoreMetrics,
+    /// Set once the process is known to be a server.
+    pub(crate) is_server: Arc<AtomicBool>,
+    /// Why a thread has ended, if it has said so.
+    pub(crate) end: Arc<OnceLock<WriterEnd>>,
+}
+
+impl Writer {
+    /// Starts a thread for each of `lanes`, which run jobs until none can come any more. The last lane has the jobs of no project, if
+    /// there are several.
+    pub(crate) fn start<L>(
+        lanes: Vec<L>,
+        waiting: IntGauge,
+    ) -> Result<(Self, WriterThreads), StoreError>
+    where
+        L: FnOnce(Jobs<Box<dyn Work>>) + Send + 'static,
+    {
+        let (ends, ended) = watch::channel(false);
+        let (mut senders, mut handles) = (Vec::new(), Vec::new());
+        for lane in lanes {
+            let (sender, receiver) = channel();
+            let end = End(ends.clone());
+            let thread = thread::Builder::new()
+                .name("store-writer".into())
+                .spawn(move || {
+                    let _end = end;
+                    lane(Jobs::new(receiver));
+                });
+            handles.push(thread.map_err(|error| StoreError::Unavailable(error.to_string()))?);
+            senders.push(sender);
+        }
+        Ok((
+            Self {
+                lanes: senders,
+                waiting,
+            },
+            WriterThreads { handles, ended },
+        ))
+    }
+
+    /// Queues a job and waits until its writes are on disk.
+    pub(crate) async fn write<T, F>(&self, queue: Queue, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.write_then(queue, Isolation::Savepoint, run, move |result| {
+            // The caller may have stopped waiting; the write remains.
+            let _ = reply.send(result);
+        });
+        answer.await.map_err(|_| StoreError::closed())?
+    }
+
+    /// Queues a job. `done` takes its result once its writes are on disk; it must not block.
+    pub(crate) fn write_then<T, F, D>(&self, queue: Queue, isolation: Isolation, run: F, done: D)
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+        D: FnOnce(Result<T, StoreError>) + Send + 'static,
+    {
+        self.waiting.inc();
+        log::trace!("a write is handed to the writer");
+        let sent = match self.lanes.get(queue.lane(self.lanes.len())) {
+            Some(lane) => lane
+                .send((queue, Box::new(Job::new(isolation, run, done))))
+                .is_ok(),
+            None => false,
+        };
+        if !sent {
+            self.waiting.dec();
+        }
+    }
+}
+
+/// What keeps an error of a job from other jobs that share its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// A savepoint, to which the transaction is rolled back.
+    Savepoint,
+    /// The job writes by one statement, and cannot fail behind it. A savepoint would copy each page that the statement changes,
+    /// which took a sixth of the writer's time for each new room.
+    Statement,
+}
+
+/// A job in the queue: it runs inside the transaction and is finished when the transaction has ended.
+pub(crate) trait Work: Send {
+    /// What keeps its errors from others.
+    fn isolation(&self) -> Isolation;
+    /// Runs it, and keeps its result.
+    fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;
+    /// Hands over its result, or the error with which its transaction ended.
+    fn finish(self: Box<Self>, committed: Result<(), &StoreError>);
+}
+
+/// How what a job has written ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobOutcome {
+    Commit,
+    Rollback,
+}
+
+/// A job from the closure that runs it and the one that takes its result.
+pub(crate) struct Job<F, T, D: FnOnce(Result<T, StoreError>)> {
+    isolation: Isolation,
+    run: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    done: Done<T, D>,
+}
+
+/// What takes a job's result, on the thread. If there is none, because the thread panicked, it takes an error.
+pub(crate) struct Done<T, D: FnOnce(Result<T, StoreError>)>(Option<D>, PhantomData<fn(T)>);
+
+impl<T, D: FnOnce(Result<T, StoreError>)> Done<T, D> {
+    fn take(mut self, result: Result<T, StoreError>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl<T, D: FnOnce(Result<T, StoreError>)> Drop for Done<T, D> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(StoreError::closed()));
+        }
+    }
+}
+
+impl<F, T, D: FnOnce(Result<T, StoreError>)> Job<F, T, D> {
+    pub(crate) fn new(isolation: Isolation, run: F, done: D) -> Self {
+        Self {
+            isolation,
+            run: Some(run),
+            result: None,
+            done: Done(Some(done), PhantomData),
+        }
+    }
+}
+
+impl<F, T, D> Work for Job<F, T, D>
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
+    T: Send,
+    D: FnOnce(Result<T, StoreError>) + Send,
+{
+    fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
+        let Some(run) = self.run.take() else {
+            return JobOutcome::Rollback;
+        };
+        let run = || {
+            let result = run(tx)?;
+            tx.write_events()?;
+            Ok(result)
+        };
+        let result = catch_panic("a write job", run);
+        let outcome = if result.is_ok() {
+            JobOutcome::Commit
+        } else {
+            JobOutcome::Rollback
+        };
+        self.result = Some(result);
+        outcome
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), &StoreError>) {
+        let result = match (committed, self.result) {
+            (Ok(()), Some(result)) => result,
+            // Of a job that has met damage, nothing else may be said: it has ended the transaction of all others.
+            (Err(_), Some(Err(own @ StoreError::Damaged(_)))) => Err(own),
+            // A refusal that was decided inside a transaction that then failed may rest on rows that were rolled back.
+            (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
+            (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),
+        };
+        self.done.take(result);
+    }
+}
+
+/// The queue that a job waits in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Queue(Option<ProjectId>);
+
+impl Queue {
+    /// The queue of jobs of no project.
+    pub(crate) const SERVER: Self = Self(None);
+
+    /// The queue of a project's jobs, which run in their order.
+    pub(crate) fn of(project: &ProjectId) -> Self {
+        Self(Some(project.clone()))
+    }
+
+    /// The lane of this queue among `lanes`: always the same for a project, and the last for jobs of no project.
+    pub(super) fn lane(&self, lanes: usize) -> usize {
+        let last = lanes.saturating_sub(1);
+        match &self.0 {
+            Some(project) if last > 0 => {
+                let mut hasher = DefaultHasher::new();
+                project.hash(&mut hasher);
+                // Less than `last`.
+                usize::try_from(hasher.finish() % last as u64).unwrap_or(last)
+            }
+            _ => last,
+        }
+    }
+}
+
+/// The jobs that wait.
+pub(crate) struct Jobs<J> {
+    arriving: Receiver<(Queue, J)>,
+    waiting: RoundRobin<Queue, J>,
+    is_closed: bool,
+}
+
+impl<J> Jobs<J> {
+    /// Takes jobs from a channel.
+    pub(crate) fn new(arriving: Receiver<(Queue, J)>) -> Self {
+        Self {
+            arriving,
+            waiting: RoundRobin::default(),
+            is_closed: false,
+        }
+    }
+
+    /// Waits for a job. Returns `None` when no job waits and none can come any more.
+    pub(crate) fn wait(&mut self) -> Option<J> {
+        self.next()
+            .or_else(|| self.arriving.recv().ok().map(|(_, job)| job))
+    }
+
+    /// Returns the next job, if one waits.
+    pub(crate) fn next(&mut self) -> Option<J> {
+        loop {
+            match self.arriving.try_recv() {
+                Ok((queue, job)) => {
+                    self.waiting.push(&queue, job);
+                }
+                Err(end) => {
+                    self.is_closed = end == TryRecvError::Disconnected;
+                    return self.waiting.pop().map(|(_, job)| job);
+                }
+            }
+        }
+    }
+
+    /// Whether no job can come any more, as [`Self::next`] has found.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    fn jobs() -> (Sender<(Queue, u32)>, Jobs<u32>) {
+        let (sender, arriving) = channel();
+        (sender, Jobs::new(arriving))
+    }
+
+    #[test]
+    fn projects_take_turns_and_the_jobs_of_each_keep_their_order() {
+        let (sender, mut jobs) = jobs();
+        let [busy, other] = [Queue::of(&ProjectId::new()), Queue::of(&ProjectId::new())];
+        let send = |queue: &Queue, job| sender.send((queue.clone(), job)).unwrap();
+        (0..1_000).for_each(|job| send(&busy, job));
+        assert_eq!(jobs.next(), Some(0));
+        (2_000..2_002).for_each(|job| send(&other, job));
+        send(&Queue::SERVER, 3_000);
+        let taken: Vec<_> = (0..6).filter_map(|_| jobs.next()).collect();
+        assert_eq!(taken, [1, 2_000, 3_000, 2, 2_001, 3]);
+        assert!((4..1_000).eq(std::iter::from_fn(|| jobs.next())));
+        assert!(
+            jobs.waiting.is_empty(),
+            "a queue without jobs takes no memory"
+        );
+    }
+
+    #[test]
+    fn what_waits_is_returned_after_the_last_sender_has_gone() {
+        let (sender, mut jobs) = jobs();
+        (1..3).for_each(|job| sender.send((Queue::SERVER, job)).unwrap());
+        drop(sender);
+        assert_eq!(
+            [jobs.wait(), jobs.wait(), jobs.wait()],
+            [Some(1), Some(2), None]
+        );
+    }
+}
