@@ -10,30 +10,34 @@ use std::thread;
 use conclave_model::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::database::Database;
 use crate::engine::sqlite::backup::{copy_checked, read_checked, refuse_foreign_objects};
 use crate::error::{StoreError, catch_panic};
 use crate::options::Location;
 use crate::records::rotation::{SecretCount, count_sealed};
-use crate::store::Store;
 use crate::vault::Vault;
 
 /// The priority of the thread that copies, below everything else in the process.
 const NICENESS: i32 = 15;
 
-impl Store {
+/// Backups of the database.
+#[derive(Debug, Clone)]
+pub struct Backups(pub(crate) Database);
+
+impl Backups {
     /// Copies the database of a file into a new file, as it is at one moment, while it is in use. Returns what the copy contains. The
     /// copy stops if nobody waits for it any more.
     ///
     /// # Errors
     /// Fails for a file that exists already or cannot be written, for a copy that is damaged, and for records that are in PostgreSQL.
     /// Nothing has the name `to` then.
-    pub async fn backup(&self, to: PathBuf) -> Result<Contents, StoreError> {
-        let Location::File(from) = self.location().clone() else {
+    pub async fn create(&self, to: PathBuf) -> Result<Contents, StoreError> {
+        let Location::File(from) = self.0.location().clone() else {
             return Err(StoreError::Unavailable(
                 "the records are in PostgreSQL, which pg_dump copies".into(),
             ));
         };
-        let vault = Arc::clone(self.vault());
+        let vault = Arc::clone(self.0.vault());
         let (reply, answer) = oneshot::channel();
         let run = move || {
             // Of this thread alone. It keeps the usual priority if the system refuses.

@@ -9,10 +9,22 @@
 //!                  └───▶ readers: point reads, lists, bulk reads and loads
 //! ```
 //!
-//! Each record has a file with its SQL texts and the operations of [`Store`] on it. All of them read and write through `sql`, which
-//! hides the engine: `sqlite` and `postgres` open it, run its writer and its readers, and migrate its schema.
+//! The parts, in the order in which to read them:
+//!
+//! 1. [`Store`] (`store`): the database and a component for each kind of record: `store.rooms().create(…)`, `store.deliveries().due(…)`.
+//! 2. `records`: the components. Each file has a component's SQL texts, types and operations; `rooms`, `sessions` and `egresses` are folders.
+//! 3. `sql`: the handle through which records read and write. It hides the engine.
+//! 4. `tx`: the transaction of a write, its events, and the hook that receives them once they are on disk.
+//! 5. `database`: what the components share: the queue of writes, the readers, the keys that encrypt secrets.
+//! 6. `engine`: the writer, its queues and the readers; `engine::sqlite` and `engine::postgres` open a database, migrate its schema and run
+//!    jobs; `engine::postgres::lease` decides which of several servers is the active one.
+//! 7. `vault`, `rotation_lock` and `records::rotation`: secrets at rest, and the rotation of their key.
+//! 8. `backup`, `import` and `tables`: copies of a file, and the way from SQLite to PostgreSQL.
+//!
+//! `options` and `error` are how a store is opened and how it fails; `private_file` is for key files.
 
 mod backup;
+mod database;
 mod engine;
 mod error;
 mod import;
@@ -28,7 +40,7 @@ mod tables;
 mod tx;
 mod vault;
 
-pub use backup::{Contents, restore};
+pub use backup::{Backups, Contents, restore};
 pub use engine::postgres::health::{PostgresHealth, check_postgres, require_suitable_postgres};
 pub use engine::postgres::indexes::{IndexState, UpcomingIndex};
 pub use engine::postgres::lease;
@@ -40,27 +52,30 @@ pub use engine::writer::WriterEnd;
 pub use error::{ImportError, StoreError};
 pub use import::{ImportProgress, Imported, import_file};
 pub use options::{Location, OlderSchema, PostgresOptions, StoreMetrics, StoreOptions};
-pub use records::api_keys::CreatedApiKey;
-pub use records::codes::{CodeExchange, CreatedCode, NewCode};
-pub use records::deliveries::{DeliveryFilter, DueDelivery, EndpointQueue};
-pub use records::destinations::{BroadcastDestination, NewDestination};
-pub use records::egresses::local_files::{LocalRecording, RecordingPosition};
-pub use records::egresses::uploads::{PendingUpload, RecordingEnd, UploadRest};
-pub use records::egresses::{EgressFilter, RunningEgress};
-pub use records::events::{EventGap, EventPage, StoredEvent};
-pub use records::idempotency::StoredResponse;
-pub use records::ingresses::{IngressFilter, NewIngress};
-pub use records::projects::{ProjectSummary, Totals};
-pub use records::role_changes::{LastRoleChange, NewRoleChange};
+pub use records::api_keys::{ApiKeys, CreatedApiKey};
+pub use records::codes::{CodeExchange, Codes, CreatedCode, NewCode};
+pub use records::deliveries::{Deliveries, DeliveryFilter, DueDelivery, EndpointQueue};
+pub use records::destinations::{BroadcastDestination, Destinations, NewDestination};
+pub use records::egresses::local_files::{LocalFiles, LocalRecording, RecordingPosition};
+pub use records::egresses::uploads::{PendingUpload, RecordingEnd, UploadRest, Uploads};
+pub use records::egresses::{EgressFilter, Egresses, RunningEgress};
+pub use records::events::{EventGap, EventPage, Events, StoredEvent};
+pub use records::idempotency::{Responses, StoredResponse};
+pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
+pub use records::projects::{ProjectSummary, Projects, Totals};
+pub use records::role_changes::{LastRoleChange, NewRoleChange, RoleChanges};
 pub use records::rooms::rows::{ConnectedParticipant, RoomSnapshot};
-pub use records::rooms::{NewRoom, TokenActor, TokenContext};
-pub use records::rotation::{Rotation, RotationError, RotationStep, SecretCount, SharedRotation};
-pub use records::server::{LiveRecords, damaged_tables};
-pub use records::sessions::{SessionDetail, SessionFilter};
-pub use records::templates::{NewTemplate, PutRole, TemplateChange};
-pub use records::tracks::OpenTrack;
-pub use records::webhook_endpoints::FailingEndpoint;
+pub use records::rooms::{NewRoom, Rooms, TokenActor, TokenContext};
+pub use records::rotation::{
+    EncryptionKey, Rotation, RotationError, RotationStep, SecretCount, SharedRotation,
+};
+pub use records::server::{Crash, LiveRecords, ServerRecords, damaged_tables};
+pub use records::sessions::{SessionDetail, SessionFilter, Sessions};
+pub use records::templates::{NewTemplate, PutRole, TemplateChange, Templates};
+pub use records::tracks::{OpenTrack, Tracks};
+pub use records::usage::Usage;
+pub use records::webhook_endpoints::{FailingEndpoint, WebhookEndpoints};
 pub use sql::postgres::{PostgresServer, PostgresSettingsError};
-pub use store::{Crash, Store};
+pub use store::Store;
 pub use tx::{CommitHook, CommittedEvent};
 pub use vault::{Vault, VaultError};

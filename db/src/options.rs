@@ -19,7 +19,7 @@ pub enum OlderSchema {
     Migrate,
     /// It is refused with [`StoreError::OlderSchema`], and not changed.
     Refuse,
-    /// It is opened as it is, for [`Store::check`](crate::Store::check) and [`Store::backup`](crate::Store::backup).
+    /// It is opened as it is, for [`ServerRecords::check`](crate::ServerRecords::check) and [`Backups::create`](crate::Backups::create).
     Accept,
 }
 

@@ -1,60 +1,68 @@
-//! The store: one database, one writer, several readers. Its operations are in the file of the record that they are about.
+//! The store: the database, and a component for each kind of record.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::{fmt, mem};
+use std::fmt;
+use std::sync::Arc;
 
-use conclave_model::{Clock, ProjectId, Timestamp};
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use conclave_model::Clock;
 
-use crate::engine::snapshot::Snapshot;
-use crate::engine::sqlite::{self, Damage, DamageCheck};
-use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
-use crate::engine::{Readers, postgres};
+use crate::backup::Backups;
+use crate::database::Database;
+use crate::engine::writer::WriterEnd;
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
-use crate::sql::Sql;
-use crate::tx::Tx;
-use crate::vault::Vault;
+use crate::records::api_keys::ApiKeys;
+use crate::records::codes::Codes;
+use crate::records::deliveries::Deliveries;
+use crate::records::destinations::Destinations;
+use crate::records::egresses::Egresses;
+use crate::records::egresses::local_files::LocalFiles;
+use crate::records::egresses::uploads::Uploads;
+use crate::records::events::Events;
+use crate::records::idempotency::Responses;
+use crate::records::ingresses::Ingresses;
+use crate::records::projects::Projects;
+use crate::records::role_changes::RoleChanges;
+use crate::records::rooms::Rooms;
+use crate::records::rotation::EncryptionKey;
+use crate::records::server::ServerRecords;
+use crate::records::sessions::Sessions;
+use crate::records::templates::Templates;
+use crate::records::tracks::Tracks;
+use crate::records::usage::Usage;
+use crate::records::webhook_endpoints::WebhookEndpoints;
 
-/// A crash of the server that ran before this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crash {
-    /// The last heartbeat before the crash.
-    pub last_heartbeat: Timestamp,
-    /// The instant at which this server started.
-    pub restarted_at: Timestamp,
-}
-
-/// A handle to the durable records. Cheap to clone.
+/// The durable records. Cheap to clone, and so is each component: what uses one kind of record holds that component only.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<Components>);
 
-struct Inner {
-    location: Location,
-    clock: Clock,
-    vault: Arc<Vault>,
-    writer: Mutex<Option<Arc<Writer>>>,
-    writer_threads: Mutex<Vec<JoinHandle<()>>>,
-    writer_ended: watch::Receiver<bool>,
-    writer_end: Arc<OnceLock<WriterEnd>>,
-    damage: Damage,
-    /// The thread that looks for damage, once a server runs.
-    damage_check: Mutex<Option<DamageCheck>>,
-    readers: Readers,
-    /// The crash before this server's start; empty until the server has started.
-    crash: OnceLock<Option<Crash>>,
-    /// Whether a server runs on this store, as opposed to a command.
-    is_server: Arc<AtomicBool>,
+struct Components {
+    database: Database,
+    projects: Projects,
+    api_keys: ApiKeys,
+    templates: Templates,
+    rooms: Rooms,
+    codes: Codes,
+    sessions: Sessions,
+    tracks: Tracks,
+    role_changes: RoleChanges,
+    egresses: Egresses,
+    uploads: Uploads,
+    local_files: LocalFiles,
+    ingresses: Ingresses,
+    destinations: Destinations,
+    webhook_endpoints: WebhookEndpoints,
+    deliveries: Deliveries,
+    events: Events,
+    usage: Usage,
+    responses: Responses,
+    encryption_key: EncryptionKey,
+    server: ServerRecords,
+    backups: Backups,
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("location", &self.0.location)
-            .finish_non_exhaustive()
+        f.debug_tuple("Store").field(&self.0.database).finish()
     }
 }
 
@@ -64,205 +72,181 @@ impl Store {
     /// # Errors
     /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions {
-            location,
-            older_schema,
-            clock,
-            vault,
-            on_commit,
-            readers,
-            metrics,
-        } = options;
-        metrics
-            .engine
-            .with_label_values(&[location.engine()])
-            .set(1);
-        let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
-        let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
-        let shared = Shared {
-            clock: clock.clone(),
-            vault: Arc::clone(&vault),
-            metrics,
-            is_server: Arc::clone(&is_server),
-            end: Arc::clone(&end),
-        };
-        let (writer, threads, readers) = match &location {
-            Location::File(path) => {
-                let (writer, threads, readers) = sqlite::open(
-                    path,
-                    older_schema,
-                    readers,
-                    shared,
-                    on_commit,
-                    damage.clone(),
-                )?;
-                (writer, threads, Readers::File(readers))
-            }
-            Location::Server(options) => {
-                let (writer, threads, readers) =
-                    postgres::open(options, older_schema, &shared, on_commit)?;
-                (writer, threads, Readers::Sessions(readers))
-            }
-        };
-        let WriterThreads { handles, ended } = threads;
-        Ok(Self(Arc::new(Inner {
-            location,
-            clock,
-            vault,
-            writer: Mutex::new(Some(Arc::new(writer))),
-            writer_threads: Mutex::new(handles),
-            writer_ended: ended,
-            writer_end: end,
-            damage,
-            damage_check: Mutex::default(),
-            readers,
-            crash: OnceLock::new(),
-            is_server,
+        let database = Database::open(options)?;
+        let handle = || database.clone();
+        Ok(Self(Arc::new(Components {
+            projects: Projects(handle()),
+            api_keys: ApiKeys(handle()),
+            templates: Templates(handle()),
+            rooms: Rooms(handle()),
+            codes: Codes(handle()),
+            sessions: Sessions(handle()),
+            tracks: Tracks(handle()),
+            role_changes: RoleChanges(handle()),
+            egresses: Egresses(handle()),
+            uploads: Uploads(handle()),
+            local_files: LocalFiles(handle()),
+            ingresses: Ingresses(handle()),
+            destinations: Destinations(handle()),
+            webhook_endpoints: WebhookEndpoints(handle()),
+            deliveries: Deliveries(handle()),
+            events: Events(handle()),
+            usage: Usage(handle()),
+            responses: Responses(handle()),
+            encryption_key: EncryptionKey(handle()),
+            server: ServerRecords::new(handle()),
+            backups: Backups(handle()),
+            database,
         })))
     }
 
     /// Runs the queued writes and closes the writer. Later writes fail as unavailable, and so do later reads from a server. Blocks until
     /// then.
     pub fn close(&self) {
-        drop(self.0.damage_check.lock().take());
-        drop(self.0.writer.lock().take());
-        self.0.readers.close();
-        let threads = mem::take(&mut *self.0.writer_threads.lock());
-        if threads
-            .into_iter()
-            .filter_map(|thread| thread.join().err())
-            .count()
-            > 0
-        {
-            log::error!("a thread of the writer had panicked");
-        }
+        self.0.database.close();
     }
 
     /// Returns once a thread of the writer has ended, with the reason: after [`Store::close`], or by itself. Its writes fail from then
     /// on.
     pub async fn writer_ended(&self) -> WriterEnd {
-        let mut ended = self.0.writer_ended.clone();
-        // An error means that all threads have ended.
-        let _ = ended.wait_for(|ended| *ended).await;
-        self.0
-            .writer_end
-            .get()
-            .copied()
-            .unwrap_or(WriterEnd::Failed)
+        self.0.database.writer_ended().await
     }
 
     /// Where the records are.
     #[must_use]
     pub fn location(&self) -> &Location {
-        &self.0.location
+        self.0.database.location()
     }
 
     /// The source of time.
     #[must_use]
     pub fn clock(&self) -> &Clock {
-        &self.0.clock
+        self.0.database.clock()
     }
 
-    /// Notes that a server runs on this store, and looks for damage of a file beside it.
-    pub(crate) fn note_server(&self) -> Result<(), StoreError> {
-        self.0.is_server.store(true, Ordering::Relaxed);
-        if let Location::File(path) = &self.0.location {
-            let check = DamageCheck::start(path, self.0.damage.clone())?;
-            // One of an earlier start ends.
-            drop(self.0.damage_check.lock().replace(check));
-        }
-        Ok(())
+    /// Projects.
+    #[must_use]
+    pub fn projects(&self) -> &Projects {
+        &self.0.projects
     }
 
-    /// Fails if a table of the file is damaged, as far as that is known.
-    pub(crate) fn check_damage(&self) -> Result<(), StoreError> {
-        self.0.damage.check()
+    /// API keys.
+    #[must_use]
+    pub fn api_keys(&self) -> &ApiKeys {
+        &self.0.api_keys
     }
 
-    pub(crate) fn crash_cell(&self) -> &OnceLock<Option<Crash>> {
-        &self.0.crash
+    /// Templates and their roles.
+    #[must_use]
+    pub fn templates(&self) -> &Templates {
+        &self.0.templates
     }
 
-    pub(crate) fn vault(&self) -> &Arc<Vault> {
-        &self.0.vault
+    /// Rooms.
+    #[must_use]
+    pub fn rooms(&self) -> &Rooms {
+        &self.0.rooms
     }
 
-    /// Writes, when it is the turn of the queue.
-    pub(crate) async fn write<T, F>(&self, queue: Queue, run: F) -> Result<T, StoreError>
-    where
-        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        match self.writer() {
-            Some(writer) => writer.write(queue, run).await,
-            None => Err(StoreError::closed()),
-        }
+    /// Room codes.
+    #[must_use]
+    pub fn codes(&self) -> &Codes {
+        &self.0.codes
     }
 
-    /// Writes, and gives the result to `done` on the thread of the writer. Where many writes have one receiver, each wakes no task
-    /// of its own. `done` must not block.
-    pub(crate) fn write_then<T, F>(
-        &self,
-        queue: Queue,
-        isolation: Isolation,
-        run: F,
-        done: impl FnOnce(Result<T, StoreError>) + Send + 'static,
-    ) where
-        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        match self.writer() {
-            Some(writer) => writer.write_then(queue, isolation, run, done),
-            None => done(Err(StoreError::closed())),
-        }
+    /// Sessions.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.0.sessions
     }
 
-    fn writer(&self) -> Option<Arc<Writer>> {
-        self.0.writer.lock().clone()
+    /// Tracks.
+    #[must_use]
+    pub fn tracks(&self) -> &Tracks {
+        &self.0.tracks
     }
 
-    /// Reads a few rows by their keys.
-    pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
-    where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.readers.point(run).await
+    /// Changes of roles.
+    #[must_use]
+    pub fn role_changes(&self) -> &RoleChanges {
+        &self.0.role_changes
     }
 
-    /// Reads a few rows by their keys, some of which the snapshot may remember.
-    pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
-    where
-        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.readers.snapshot(run).await
+    /// Egresses.
+    #[must_use]
+    pub fn egresses(&self) -> &Egresses {
+        &self.0.egresses
     }
 
-    /// Reads a page of a project's rows for a client.
-    pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
-    where
-        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.readers.list(project, run).await
+    /// Uploads of recordings.
+    #[must_use]
+    pub fn uploads(&self) -> &Uploads {
+        &self.0.uploads
     }
 
-    /// Reads what an actor starts from.
-    pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
-    where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.readers.load(run).await
+    /// Files of recordings on this machine.
+    #[must_use]
+    pub fn local_files(&self) -> &LocalFiles {
+        &self.0.local_files
     }
 
-    /// Reads all rows of a kind.
-    pub(crate) async fn bulk_read<T, F>(&self, run: F) -> Result<T, StoreError>
-    where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.0.readers.bulk(run).await
+    /// Ingress endpoints.
+    #[must_use]
+    pub fn ingresses(&self) -> &Ingresses {
+        &self.0.ingresses
+    }
+
+    /// Destinations.
+    #[must_use]
+    pub fn destinations(&self) -> &Destinations {
+        &self.0.destinations
+    }
+
+    /// Webhook endpoints.
+    #[must_use]
+    pub fn webhook_endpoints(&self) -> &WebhookEndpoints {
+        &self.0.webhook_endpoints
+    }
+
+    /// Webhook deliveries.
+    #[must_use]
+    pub fn deliveries(&self) -> &Deliveries {
+        &self.0.deliveries
+    }
+
+    /// Events.
+    #[must_use]
+    pub fn events(&self) -> &Events {
+        &self.0.events
+    }
+
+    /// Usage.
+    #[must_use]
+    pub fn usage(&self) -> &Usage {
+        &self.0.usage
+    }
+
+    /// Responses that are stored for repeated requests.
+    #[must_use]
+    pub fn responses(&self) -> &Responses {
+        &self.0.responses
+    }
+
+    /// The encryption key of the deployment.
+    #[must_use]
+    pub fn encryption_key(&self) -> &EncryptionKey {
+        &self.0.encryption_key
+    }
+
+    /// What the server as a whole records and reads.
+    #[must_use]
+    pub fn server(&self) -> &ServerRecords {
+        &self.0.server
+    }
+
+    /// Backups of the database.
+    #[must_use]
+    pub fn backups(&self) -> &Backups {
+        &self.0.backups
     }
 }

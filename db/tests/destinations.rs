@@ -51,7 +51,7 @@ impl Fixture {
         };
         Self {
             project,
-            template: store.create_template(new, None).await.unwrap().id,
+            template: store.templates().create(new, None).await.unwrap().id,
         }
     }
 
@@ -83,16 +83,18 @@ impl Fixture {
         match kind {
             DestinationKind::Recording => {
                 let used = store
-                    .recording_destination(project.clone(), template, name)
+                    .destinations()
+                    .recording(project.clone(), template, name)
                     .await?;
-                let storage = store.upload_storage(project, used.id).await?;
+                let storage = store.uploads().storage(project, used.id).await?;
                 Ok(DestinationConfig::Recording(
                     storage.expect("it was not deleted"),
                 ))
             }
             DestinationKind::Rtmp => {
                 let urls = store
-                    .broadcast_destination(project, template, name)
+                    .destinations()
+                    .broadcast(project, template, name)
                     .await?
                     .urls;
                 Ok(DestinationConfig::Rtmp(RtmpConfig { urls }))
@@ -107,11 +109,13 @@ async fn a_destination_is_given_whole_to_whoever_sends_something_there_and_only_
     let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
     store
-        .create_destination(fixture.write("files", s3()), None)
+        .destinations()
+        .create(fixture.write("files", s3()), None)
         .await
         .unwrap();
     store
-        .create_destination(fixture.write("live", rtmp()), None)
+        .destinations()
+        .create(fixture.write("live", rtmp()), None)
         .await
         .unwrap();
 
@@ -157,7 +161,8 @@ async fn one_whose_key_is_lost_is_unusable_and_says_nothing_of_it_but_its_key() 
     let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
     store
-        .create_destination(fixture.write("files", s3()), None)
+        .destinations()
+        .create(fixture.write("files", s3()), None)
         .await
         .unwrap();
     store.close();
@@ -178,12 +183,14 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
     store
-        .create_destination(fixture.write("files", s3()), None)
+        .destinations()
+        .create(fixture.write("files", s3()), None)
         .await
         .unwrap();
     let secret = Secret::new("whsec_");
     let endpoint = store
-        .create_webhook_endpoint(
+        .webhook_endpoints()
+        .create(
             fixture.project.clone(),
             "https://x".into(),
             secret.clone(),
@@ -191,7 +198,7 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
         )
         .await
         .unwrap();
-    let done = store.rotate_key().await.unwrap();
+    let done = store.encryption_key().rotate().await.unwrap();
     assert_eq!((done.resealed, done.unopenable), (2, 0));
     store.close();
 
@@ -204,7 +211,8 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     );
     assert_eq!(
         store
-            .active_webhook_endpoint(endpoint.id)
+            .webhook_endpoints()
+            .active(endpoint.id)
             .await
             .unwrap()
             .unwrap()
@@ -213,7 +221,7 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     );
     store.close();
     assert!(matches!(
-        open(&home, None).rotate_key().await,
+        open(&home, None).encryption_key().rotate().await,
         Err(RotationError::NoKey)
     ));
 }

@@ -20,12 +20,13 @@ async fn emit(store: &Store, project: &ProjectId, room: &str) {
     let room = create_room(store, new_room(project, room), None)
         .await
         .unwrap();
-    store.end_room(project.clone(), room.id).await.unwrap();
+    store.rooms().end(project.clone(), room.id).await.unwrap();
 }
 
 async fn after(store: &Store, project: &ProjectId, position: i64, limit: u32) -> EventPage {
     store
-        .events_after(project.clone(), position, limit)
+        .events()
+        .after(project.clone(), position, limit)
         .await
         .unwrap()
 }
@@ -42,9 +43,9 @@ async fn events_are_read_once_each_in_order_and_only_those_of_the_project() {
     let home = Home::new();
     let store = support::open(&home, Some("encryption.key"), &clock(), Box::new(|_| {}));
     let (project, other) = (create_project(&store).await, create_project(&store).await);
-    assert_eq!(store.newest_event(project.clone()).await.unwrap(), 0);
+    assert_eq!(store.events().newest(project.clone()).await.unwrap(), 0);
     emit(&store, &project, "before").await;
-    let start = store.newest_event(project.clone()).await.unwrap();
+    let start = store.events().newest(project.clone()).await.unwrap();
     for room in ["a", "b", "c"] {
         emit(&store, &other, room).await;
         emit(&store, &project, room).await;
@@ -75,16 +76,18 @@ async fn the_test_of_an_endpoint_is_passed_over() {
     let project = create_project(&store).await;
     let url = "http://127.0.0.1:9/".to_owned();
     let endpoint = store
-        .create_webhook_endpoint(project.clone(), url, Secret::new("whsec_"), None)
+        .webhook_endpoints()
+        .create(project.clone(), url, Secret::new("whsec_"), None)
         .await
         .unwrap();
     store
+        .webhook_endpoints()
         .send_test_event(project.clone(), endpoint.id)
         .await
         .unwrap();
     let page = after(&store, &project, 0, 10).await;
     assert!(page.events.is_empty() && page.position > 0, "{page:?}");
-    assert_eq!(page.position, store.newest_event(project).await.unwrap());
+    assert_eq!(page.position, store.events().newest(project).await.unwrap());
 }
 
 #[actix::test]
@@ -96,11 +99,15 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
         emit(&store, &project, room).await;
     }
     let known = after(&store, &project, 0, 1).await.position;
-    let newest = store.newest_event(project.clone()).await.unwrap();
+    let newest = store.events().newest(project.clone()).await.unwrap();
     clock.advance(Duration::from_secs(60));
     emit(&store, &project, "c").await;
     assert_eq!(
-        store.delete_expired(Duration::from_secs(30)).await.unwrap(),
+        store
+            .server()
+            .delete_expired(Duration::from_secs(30))
+            .await
+            .unwrap(),
         2
     );
 
@@ -113,12 +120,16 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     assert_eq!((rooms(&complete), complete.gap), (vec!["c"], None));
     clock.advance(Duration::from_secs(60));
     assert_eq!(
-        store.delete_expired(Duration::from_secs(30)).await.unwrap(),
+        store
+            .server()
+            .delete_expired(Duration::from_secs(30))
+            .await
+            .unwrap(),
         1
     );
     let last = complete.position;
     assert_eq!(
-        store.newest_event(project.clone()).await.unwrap(),
+        store.events().newest(project.clone()).await.unwrap(),
         last,
         "also when all were deleted"
     );
@@ -134,6 +145,6 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
             gap: Some(EventGap::Restored)
         }
     );
-    let unknown = store.events_after(ProjectId::new(), 0, 10).await;
+    let unknown = store.events().after(ProjectId::new(), 0, 10).await;
     assert_eq!(refused(unknown), (ErrorCode::NotFound, None));
 }

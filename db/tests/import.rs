@@ -63,12 +63,14 @@ async fn fill(dir: &Path) -> Known {
     let (store, clock) = (open_file(dir, Some("encryption.key")), clock());
     let project = create_project(&store).await;
     let key = store
-        .create_api_key(project.clone(), "k".into())
+        .api_keys()
+        .create(project.clone(), "k".into())
         .await
         .unwrap();
     let url = "https://a.example".to_owned();
     store
-        .create_webhook_endpoint(project.clone(), url, Secret::new("s"), None)
+        .webhook_endpoints()
+        .create(project.clone(), url, Secret::new("s"), None)
         .await
         .unwrap();
     let room = create_room(&store, new_room(&project, "a"), None)
@@ -76,6 +78,7 @@ async fn fill(dir: &Path) -> Known {
         .unwrap()
         .id;
     store
+        .sessions()
         .record_join(
             project.clone(),
             room,
@@ -84,7 +87,7 @@ async fn fill(dir: &Path) -> Known {
         )
         .await
         .unwrap();
-    let leave = store.record_leave(
+    let leave = store.sessions().record_leave(
         project.clone(),
         room,
         "PA_1".parse().unwrap(),
@@ -242,6 +245,7 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
     for store in [&before, &after] {
         assert_eq!(
             store
+                .api_keys()
                 .authenticate(key.key.clone())
                 .await
                 .unwrap()
@@ -251,13 +255,13 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
         );
     }
     assert_eq!(
-        before.rooms(project.clone(), page).await.unwrap(),
-        after.rooms(project.clone(), page).await.unwrap()
+        before.rooms().list(project.clone(), page).await.unwrap(),
+        after.rooms().list(project.clone(), page).await.unwrap()
     );
-    let project_before = before.project(project.clone()).await.unwrap();
+    let project_before = before.projects().get(project.clone()).await.unwrap();
     assert_eq!(
         format!("{project_before:?}"),
-        format!("{:?}", after.project(project).await.unwrap())
+        format!("{:?}", after.projects().get(project).await.unwrap())
     );
     after.close();
 }
@@ -285,12 +289,17 @@ async fn numbers_go_on_after_the_last_one_also_if_its_row_was_deleted() {
         .await
         .unwrap();
     let endpoint = store
-        .webhook_endpoints(project.clone(), PageRequest::default())
+        .webhook_endpoints()
+        .list(project.clone(), PageRequest::default())
         .await
         .unwrap()
         .items[0]
         .id;
-    store.send_test_event(project, endpoint).await.unwrap();
+    store
+        .webhook_endpoints()
+        .send_test_event(project, endpoint)
+        .await
+        .unwrap();
     store.close();
     assert_eq!(
         database.run("SELECT min(seq) FROM webhook_deliveries"),

@@ -156,7 +156,8 @@ async fn reads_and_writes_fail_while_all_sessions_are_ended_and_succeed_again() 
         let begun = Instant::now();
         while let Err(error) = fixture
             .store
-            .rooms(fixture.project.clone(), PageRequest::default())
+            .rooms()
+            .list(fixture.project.clone(), PageRequest::default())
             .await
         {
             assert!(

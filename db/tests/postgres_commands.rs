@@ -122,7 +122,7 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
     let store = open(&database, dir.path());
     let project = create_project(&store).await;
     let create = || {
-        store.create_webhook_endpoint(
+        store.webhook_endpoints().create(
             project.clone(),
             "https://a.example".into(),
             Secret::new("hush"),
@@ -141,7 +141,7 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
             .count()
     };
 
-    let added = store.rotate_shared_key().await.unwrap();
+    let added = store.encryption_key().rotate_shared().await.unwrap();
     assert_eq!(
         (added.step, &added.old_key_id, lines()),
         (RotationStep::Added, &key, 2)
@@ -150,7 +150,12 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
     assert_eq!(seals(), key, "the new key seals nothing yet");
     report(&database, &key);
     for _ in 0..2 {
-        let refused = store.rotate_shared_key().await.unwrap_err().to_string();
+        let refused = store
+            .encryption_key()
+            .rotate_shared()
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(
             refused.contains("https://n.example.org") && refused.contains(&added.new_key_id),
             "{refused}"
@@ -164,7 +169,7 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
 
     let new = added.new_key_id;
     report(&database, &format!("{key} {new}"));
-    let sealed = store.rotate_shared_key().await.unwrap();
+    let sealed = store.encryption_key().rotate_shared().await.unwrap();
     assert_eq!(
         (sealed.step, sealed.resealed, sealed.unopenable),
         (RotationStep::Sealed, 2, 0)
@@ -186,9 +191,9 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
         "UPDATE leadership SET encryption_key_id = '{new}'"
     ));
     report(&database, &key);
-    assert!(store.rotate_shared_key().await.is_err() && lines() == 2);
+    assert!(store.encryption_key().rotate_shared().await.is_err() && lines() == 2);
     report(&database, &format!("{key} {new}"));
-    let dropped = store.rotate_shared_key().await.unwrap();
+    let dropped = store.encryption_key().rotate_shared().await.unwrap();
     assert_eq!(
         (dropped.step, dropped.resealed, lines()),
         (RotationStep::Dropped, 1, 1)
@@ -196,13 +201,14 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
     store.close();
     let store = open(&database, dir.path());
     let found = store
-        .active_webhook_endpoint(endpoint.id)
+        .webhook_endpoints()
+        .active(endpoint.id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!((found.secret.reveal(), seals()), ("hush", new.clone()));
     assert_eq!(
-        store.rotate_shared_key().await.unwrap().step,
+        store.encryption_key().rotate_shared().await.unwrap().step,
         RotationStep::Added,
         "the next one"
     );
@@ -211,7 +217,12 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
         format!("{}\n", "5e".repeat(32)),
     )
     .unwrap();
-    let foreign = store.rotate_shared_key().await.unwrap_err().to_string();
+    let foreign = store
+        .encryption_key()
+        .rotate_shared()
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         foreign.contains(&new) && foreign.contains("copy it"),
         "{foreign}"
@@ -227,12 +238,12 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let store = open(&database, dir.path());
     let project = create_project(&store).await;
-    store.rotate_shared_key().await.unwrap();
+    store.encryption_key().rotate_shared().await.unwrap();
 
     // What is sealed when the rotation begins is finished first.
     let mut sealing = database.session();
     sealing.run(SEALING);
-    let (rotation, ()) = tokio::join!(store.rotate_shared_key(), async {
+    let (rotation, ()) = tokio::join!(store.encryption_key().rotate_shared(), async {
         wait_for_waiter(&database).await;
         sealing.run("COMMIT");
     });
@@ -241,8 +252,12 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     // What waits for a rotation chooses its key after it.
     let mut rotating = database.session();
     rotating.run(ROTATION);
-    let create =
-        store.create_webhook_endpoint(project, "https://a.example".into(), Secret::new("s"), None);
+    let create = store.webhook_endpoints().create(
+        project,
+        "https://a.example".into(),
+        Secret::new("s"),
+        None,
+    );
     let (created, ()) = tokio::join!(create, async {
         wait_for_waiter(&database).await;
         rotating.run(&format!(

@@ -26,7 +26,7 @@ async fn create_template(store: &Store, project: &ProjectId, name: &str) -> Temp
         region: Region::Auto,
         roles: [].into(),
     };
-    store.create_template(new, None).await.unwrap().id
+    store.templates().create(new, None).await.unwrap().id
 }
 
 #[actix::test]
@@ -42,7 +42,8 @@ async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows(
         let created = create_room(&store, new, None).await.unwrap();
         assert_eq!(
             store
-                .room(project.clone(), created.name.clone())
+                .rooms()
+                .get(project.clone(), created.name.clone())
                 .await
                 .unwrap(),
             created
@@ -50,7 +51,8 @@ async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows(
     }
     let page = async |limit, offset| {
         let page = store
-            .rooms(project.clone(), PageRequest { limit, offset })
+            .rooms()
+            .list(project.clone(), PageRequest { limit, offset })
             .await
             .unwrap();
         (
@@ -97,12 +99,13 @@ async fn open_rooms_are_listed_by_template_and_then_newest_first_and_those_witho
     let ended = create_room(&store, new_room(&project, "g"), None)
         .await
         .unwrap();
-    store.end_room(project.clone(), ended.id).await.unwrap();
+    store.rooms().end(project.clone(), ended.id).await.unwrap();
     let mut listed = String::new();
     // Page by page, so that the order is also that of the pages.
     for offset in 0..6 {
         let page = store
-            .live_rooms(project.clone(), PageRequest { limit: 1, offset })
+            .rooms()
+            .list_open(project.clone(), PageRequest { limit: 1, offset })
             .await
             .unwrap();
         assert_eq!((page.items.len(), page.has_more), (1, offset < 5));

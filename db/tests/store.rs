@@ -68,7 +68,11 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
     );
     assert!(a.is_ok() && c.is_ok());
     assert_eq!(code(b), ErrorCode::RoomExists);
-    let page = store.rooms(project, PageRequest::default()).await.unwrap();
+    let page = store
+        .rooms()
+        .list(project, PageRequest::default())
+        .await
+        .unwrap();
     assert_eq!(page.items.len(), 2);
 }
 
@@ -116,6 +120,7 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     );
 
     let joined = store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -129,6 +134,7 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
         (None, 1)
     );
     let again = store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -141,6 +147,7 @@ async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
 
     clock.advance(Duration::from_secs(5));
     let left = store
+        .sessions()
         .record_leave(
             project.clone(),
             room.id,
@@ -169,6 +176,7 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
         .await
         .unwrap();
     store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -178,6 +186,7 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
         .await
         .unwrap();
     let joined = store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -188,6 +197,7 @@ async fn an_identity_that_comes_again_closes_the_session_whose_leave_was_lost() 
         .unwrap();
     assert_eq!(joined.participants.len(), 1);
     let late = store
+        .sessions()
         .record_leave(
             project.clone(),
             room.id,
@@ -220,18 +230,21 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
         .unwrap();
     let alice = || participant("alice", "PA_1");
     store
+        .sessions()
         .record_join(project.clone(), room.id, alice(), clock.now())
         .await
         .unwrap();
     clock.advance(Duration::from_secs(30));
     let closed_at = clock.now();
     store
+        .sessions()
         .record_lost(project.clone(), room.id, vec![alice().sid], closed_at)
         .await
         .unwrap();
     clock.advance(Duration::from_secs(30));
     let earlier = closed_at.before(Duration::from_secs(1));
     let closed = store
+        .sessions()
         .record_return(project.clone(), room.id, alice(), earlier)
         .await
         .unwrap();
@@ -241,6 +254,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
     );
     for _ in 0..2 {
         let open = store
+            .sessions()
             .record_return(project.clone(), room.id, alice(), closed_at)
             .await
             .unwrap();
@@ -251,6 +265,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
     }
     clock.advance(Duration::from_secs(60));
     store
+        .sessions()
         .record_leave(
             project.clone(),
             room.id,
@@ -266,7 +281,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
         ["room.started", joined, aborted, joined, "participant.left"]
     );
     let today = Day::from(clock.now());
-    let days = store.usage_days(project, today, today).await.unwrap();
+    let days = store.usage().days(project, today, today).await.unwrap();
     assert_eq!(
         (days[0].participant_time, days[0].sessions),
         (Duration::from_secs(120), 1)
@@ -282,6 +297,7 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
         .await
         .unwrap();
     store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -290,12 +306,12 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
         )
         .await
         .unwrap();
-    let ended = store.end_room(project.clone(), room.id).await.unwrap();
+    let ended = store.rooms().end(project.clone(), room.id).await.unwrap();
     assert_eq!(
         (ended.status, ended.empty_deadline),
         (RoomStatus::Ended, None)
     );
-    store.end_room(project.clone(), room.id).await.unwrap();
+    store.rooms().end(project.clone(), room.id).await.unwrap();
     assert_eq!(
         types(&reported),
         [
@@ -308,6 +324,7 @@ async fn ending_a_room_closes_what_is_open_in_it_and_is_told_once() {
     assert_eq!(
         code(
             store
+                .sessions()
                 .record_join(
                     project.clone(),
                     room.id,
@@ -325,8 +342,14 @@ async fn the_number_of_open_rooms_follows_creations_and_ends() {
     let (home, clock) = (Home::new(), clock());
     let (store, _) = open(&home, &clock);
     let (project, other) = (create_project(&store).await, create_project(&store).await);
-    let open_rooms =
-        async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
+    let open_rooms = async |project: &ProjectId| {
+        store
+            .usage()
+            .month_use(project.clone())
+            .await
+            .unwrap()
+            .active_rooms
+    };
     let first = create_room(&store, new_room(&project, "a"), None)
         .await
         .unwrap();
@@ -342,7 +365,7 @@ async fn the_number_of_open_rooms_follows_creations_and_ends() {
         (2, 0)
     );
     for _ in 0..2 {
-        store.end_room(project.clone(), first.id).await.unwrap();
+        store.rooms().end(project.clone(), first.id).await.unwrap();
         assert_eq!(open_rooms(&project).await, 1);
     }
 }
@@ -376,15 +399,19 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
         store.close();
     }
     let (store, _) = open(&home, &clock);
-    let kept = store.stored_response(slot.clone()).await.unwrap().unwrap();
+    let kept = store.responses().find(slot.clone()).await.unwrap().unwrap();
     assert_eq!(
         (kept.fingerprint, kept.response.body.as_slice()),
         ([7; 32], b"a".as_slice())
     );
     clock.advance(Duration::from_secs(24 * 3_600));
-    assert!(store.stored_response(slot).await.unwrap().is_none());
+    assert!(store.responses().find(slot).await.unwrap().is_none());
     assert_eq!(
-        store.delete_expired(Duration::from_secs(1)).await.unwrap(),
+        store
+            .server()
+            .delete_expired(Duration::from_secs(1))
+            .await
+            .unwrap(),
         1
     );
 }
@@ -395,7 +422,8 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     let (store, _) = open(&home, &clock);
     let project = create_project(&store).await;
     let endpoint = store
-        .create_webhook_endpoint(
+        .webhook_endpoints()
+        .create(
             project.clone(),
             "http://example.com/".into(),
             Secret::new("whsec_x"),
@@ -405,7 +433,8 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         .unwrap();
     assert_eq!(
         store
-            .active_webhook_endpoint(endpoint.id)
+            .webhook_endpoints()
+            .active(endpoint.id)
             .await
             .unwrap()
             .unwrap()
@@ -417,6 +446,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         .await
         .unwrap();
     store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -427,7 +457,8 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         .unwrap();
 
     let due = store
-        .due_deliveries(project.clone(), endpoint.id, clock.now(), 50)
+        .deliveries()
+        .due(project.clone(), endpoint.id, clock.now(), 50)
         .await
         .unwrap();
     let names: Vec<_> = due.iter().map(|d| d.event_type.as_str()).collect();
@@ -446,12 +477,18 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         retry_at: None,
     };
     assert_eq!(
-        code(store.retry_delivery(project.clone(), due[0].id, None).await),
+        code(
+            store
+                .deliveries()
+                .retry(project.clone(), due[0].id, None)
+                .await
+        ),
         ErrorCode::DeliveryNotRetryable
     );
-    store.record_attempt(failed).await.unwrap();
+    store.deliveries().record_attempt(failed).await.unwrap();
     let retried = store
-        .retry_delivery(project.clone(), due[0].id, None)
+        .deliveries()
+        .retry(project.clone(), due[0].id, None)
         .await
         .unwrap();
     assert_eq!(
@@ -460,11 +497,13 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     );
 
     store
-        .delete_webhook_endpoint(project.clone(), endpoint.id)
+        .webhook_endpoints()
+        .delete(project.clone(), endpoint.id)
         .await
         .unwrap();
     let left = store
-        .deliveries(
+        .deliveries()
+        .list(
             project,
             conclave_db::DeliveryFilter::default(),
             PageRequest::default(),
@@ -481,13 +520,15 @@ async fn the_deliveries_of_a_deleted_endpoint_are_purged_in_small_steps_so_that_
     let project = create_project(&store).await;
     let url = "http://example.com/".to_owned();
     let endpoint = store
-        .create_webhook_endpoint(project.clone(), url, Secret::new("whsec_x"), None)
+        .webhook_endpoints()
+        .create(project.clone(), url, Secret::new("whsec_x"), None)
         .await
         .unwrap();
     let room = create_room(&store, new_room(&project, "a"), None)
         .await
         .unwrap();
     store
+        .sessions()
         .record_join(
             project.clone(),
             room.id,
@@ -507,11 +548,15 @@ async fn the_deliveries_of_a_deleted_endpoint_are_purged_in_small_steps_so_that_
     );
     home.records.run(&many);
     store
-        .delete_webhook_endpoint(project, endpoint.id)
+        .webhook_endpoints()
+        .delete(project, endpoint.id)
         .await
         .unwrap();
     for deleted in [500, 500, 200, 1, 0] {
-        assert_eq!(store.purge_deleted_endpoint().await.unwrap(), deleted);
+        assert_eq!(
+            store.webhook_endpoints().purge_deleted().await.unwrap(),
+            deleted
+        );
     }
 }
 
@@ -525,9 +570,9 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
         .await
         .unwrap();
     let new = new_ingress(&room);
-    store.create_ingress(new.clone()).await.unwrap();
+    store.ingresses().create(new.clone()).await.unwrap();
     assert_eq!(
-        code(store.create_ingress(new.clone()).await),
+        code(store.ingresses().create(new.clone()).await),
         ErrorCode::IngressExists
     );
     let say = |status, error: Option<&str>| {
@@ -536,7 +581,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
             status,
             error: error.map(str::to_owned),
         };
-        store.record_ingress(project.clone(), said, clock.now())
+        store.ingresses().record(project.clone(), said, clock.now())
     };
     for status in [
         S::Buffering,
@@ -560,7 +605,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
         ["ingress.started", "ingress.ended"].repeat(2)
     );
     say(S::Publishing, None).await.unwrap();
-    store.end_room(project.clone(), room.id).await.unwrap();
+    store.rooms().end(project.clone(), room.id).await.unwrap();
     assert_eq!(
         types(&reported)[4..],
         ["ingress.started", "ingress.ended", "room.finished"]
@@ -568,6 +613,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     assert_eq!(say(S::Publishing, None).await.unwrap().status, S::Complete);
     assert!(
         store
+            .server()
             .live_records(project.clone())
             .await
             .unwrap()
@@ -575,7 +621,8 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
             .is_empty()
     );
     let deleted = store
-        .delete_ingress(project.clone(), new.ingress_id.clone())
+        .ingresses()
+        .delete(project.clone(), new.ingress_id.clone())
         .await
         .unwrap();
     assert_eq!(
@@ -586,7 +633,10 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
         ingress_id: "IN_2".parse().unwrap(),
         ..new.clone()
     };
-    assert_eq!(code(store.create_ingress(late).await), ErrorCode::RoomEnded);
+    assert_eq!(
+        code(store.ingresses().create(late).await),
+        ErrorCode::RoomEnded
+    );
     assert_eq!(types(&reported).len(), 7);
 }
 
@@ -604,14 +654,25 @@ async fn a_backup_opens_and_holds_what_was_there() {
         copy.path().join("encryption.key"),
     )
     .unwrap();
-    store.backup(copy.path().join("conclave.db")).await.unwrap();
+    store
+        .backups()
+        .create(copy.path().join("conclave.db"))
+        .await
+        .unwrap();
     assert!(
-        store.backup(copy.path().join("conclave.db")).await.is_err(),
+        store
+            .backups()
+            .create(copy.path().join("conclave.db"))
+            .await
+            .is_err(),
         "an existing file is never overwritten"
     );
     let (restored, _) = open(&copy, &clock);
-    assert_eq!(restored.check().await.unwrap(), restored.schema());
-    assert!(restored.project(project).await.unwrap().is_some());
+    assert_eq!(
+        restored.server().check().await.unwrap(),
+        restored.server().schema()
+    );
+    assert!(restored.projects().get(project).await.unwrap().is_some());
 }
 
 #[actix::test]
@@ -620,12 +681,14 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     let ((store, _), (other, _)) = (open(&home, &clock()), open(&home, &clock()));
     let project = create_project(&store).await;
     let CreatedApiKey { record, key } = store
-        .create_api_key(project.clone(), "label".into())
+        .api_keys()
+        .create(project.clone(), "label".into())
         .await
         .unwrap();
     for _ in 0..3 {
         assert!(
             !store
+                .api_keys()
                 .authenticate(key.clone())
                 .await
                 .unwrap()
@@ -639,11 +702,26 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     let similar = format!("{}{last}", &text[..text.len() - 1])
         .parse()
         .unwrap();
-    assert!(store.authenticate(similar).await.unwrap().is_none());
-    other.revoke_api_key(record.prefix).await.unwrap();
+    assert!(
+        store
+            .api_keys()
+            .authenticate(similar)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    other.api_keys().revoke(record.prefix).await.unwrap();
     // As a command does before it ends: a running server may read older state for this long.
     tokio::time::sleep(2 * SNAPSHOT_AGE).await;
-    assert!(store.authenticate(key).await.unwrap().unwrap().revoked);
+    assert!(
+        store
+            .api_keys()
+            .authenticate(key)
+            .await
+            .unwrap()
+            .unwrap()
+            .revoked
+    );
 }
 
 #[actix::test]
@@ -651,8 +729,14 @@ async fn a_wrong_number_of_open_rooms_keeps_no_room_from_ending_and_is_counted_a
     let (home, clock) = (Home::new(), clock());
     let (store, _) = open(&home, &clock);
     let (project, other) = (create_project(&store).await, create_project(&store).await);
-    let open_rooms =
-        async |project: &ProjectId| store.month_use(project.clone()).await.unwrap().active_rooms;
+    let open_rooms = async |project: &ProjectId| {
+        store
+            .usage()
+            .month_use(project.clone())
+            .await
+            .unwrap()
+            .active_rooms
+    };
     let first = create_room(&store, new_room(&project, "a"), None)
         .await
         .unwrap();
@@ -664,12 +748,12 @@ async fn a_wrong_number_of_open_rooms_keeps_no_room_from_ending_and_is_counted_a
     home.records.run(&format!(
         "UPDATE projects SET open_rooms = CASE WHEN id = '{project}' THEN 0 ELSE 7 END"
     ));
-    store.end_room(project.clone(), first.id).await.unwrap();
+    store.rooms().end(project.clone(), first.id).await.unwrap();
     assert_eq!(
         (open_rooms(&project).await, open_rooms(&other).await),
         (0, 7)
     );
-    store.begin_run().await.unwrap();
+    store.server().begin_run().await.unwrap();
     assert_eq!(
         (open_rooms(&project).await, open_rooms(&other).await),
         (2, 0)

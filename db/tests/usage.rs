@@ -48,6 +48,7 @@ impl Fixture {
     async fn join(&self, identity: &str) {
         let participant = participant(identity, &format!("PA_{identity}"));
         self.store
+            .sessions()
             .record_join(
                 self.project.clone(),
                 self.room,
@@ -61,6 +62,7 @@ impl Fixture {
     async fn leave(&self, identity: &str) {
         let sid = format!("PA_{identity}").parse().unwrap();
         self.store
+            .sessions()
             .record_leave(
                 self.project.clone(),
                 self.room,
@@ -84,7 +86,8 @@ impl Fixture {
         let (from, to): (Day, Day) = (from.parse().unwrap(), to.parse().unwrap());
         let days = self
             .store
-            .usage_days(self.project.clone(), from, to)
+            .usage()
+            .days(self.project.clone(), from, to)
             .await
             .unwrap();
         days.iter()
@@ -94,7 +97,12 @@ impl Fixture {
 
     /// The minutes of the current month, the balance, and whether the months before are settled.
     async fn month(&self) -> (u64, i64, bool) {
-        let month = self.store.month_use(self.project.clone()).await.unwrap();
+        let month = self
+            .store
+            .usage()
+            .month_use(self.project.clone())
+            .await
+            .unwrap();
         (
             month.participant_time.as_secs() / 60,
             month.balance_ugx,
@@ -142,6 +150,7 @@ async fn the_overage_of_past_months_is_taken_from_the_balance_once() {
     for _ in 0..2 {
         fixture
             .store
+            .usage()
             .settle_months(fixture.project.clone(), plan())
             .await
             .unwrap();
@@ -153,6 +162,7 @@ async fn the_overage_of_past_months_is_taken_from_the_balance_once() {
     assert_eq!(fixture.month().await, (0, -550, false));
     fixture
         .store
+        .usage()
         .settle_months(fixture.project.clone(), plan())
         .await
         .unwrap();

@@ -30,7 +30,7 @@ struct Inner {
     directory: BackupDirectory,
     every: Duration,
     keep: usize,
-    store: Store,
+    database: conclave_db::Backups,
     clock: Clock,
     metrics: BackupMetrics,
     /// When the server started.
@@ -80,7 +80,7 @@ impl Backups {
             directory,
             every: *every,
             keep: usize::try_from(*keep).unwrap_or(usize::MAX),
-            store: store.clone(),
+            database: store.backups().clone(),
             clock: clock.clone(),
             metrics,
             started: now,
@@ -137,7 +137,7 @@ impl Backups {
         let Inner {
             directory,
             keep,
-            store,
+            database,
             metrics,
             state,
             ..
@@ -145,7 +145,7 @@ impl Backups {
         let begun = Instant::now();
         let path = directory.path_of(at);
         let made = match directory.create() {
-            Ok(()) => store.backup(path.clone()).await,
+            Ok(()) => database.create(path.clone()).await,
             Err(error) => Err(StoreError::Unavailable(error)),
         };
         match made {

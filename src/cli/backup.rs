@@ -35,7 +35,9 @@ pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), Cli
             "{shown} exists already: name a new file, since a backup replaces none"
         )));
     }
-    let contents = with_store_as_it_is(config, data, async |store| store.backup(file).await)?;
+    let contents = with_store_as_it_is(config, data, async |store| {
+        store.backups().create(file).await
+    })?;
     if let Some(key) = config.encryption.key_path(data) {
         log::info!(
             "the backup does not contain the encryption key that it needs; keep a copy of {} too",

@@ -355,9 +355,9 @@ async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
         readers: 1,
         metrics: unregistered_metrics()?,
     })?;
-    let schema = store.check().await;
+    let schema = store.server().check().await;
     store.close();
-    Ok((schema?, store.schema()))
+    Ok((schema?, store.server().schema()))
 }
 
 /// Says when the last copy of the database was made. An old one is a warning: the server may have been stopped for long.

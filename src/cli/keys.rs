@@ -91,7 +91,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
         } => {
             let id = parse_project_id(&project)?;
             let created = with_store(config, data, async |store| {
-                store.create_api_key(id, label).await
+                store.api_keys().create(id, label).await
             })?;
             show(&created.record, Some(&created.key), format)
         }
@@ -101,7 +101,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
         KeyCommand::Revoke { prefix, format } => {
             let prefix = parse_prefix(&prefix)?;
             let revoked = with_store(config, data, async |store| {
-                store.revoke_api_key(prefix).await
+                store.api_keys().revoke(prefix).await
             })?;
             show(&revoked, None, format)
         }
@@ -127,7 +127,7 @@ fn list(
 ) -> Result<(), CliError> {
     let keys = with_store(config, data, async |store| {
         existing_project(store, project).await?;
-        Ok::<_, CliError>(store.api_keys(project.clone()).await?)
+        Ok::<_, CliError>(store.api_keys().list(project.clone()).await?)
     })?;
     if format.json {
         return print_json(&KeyList {

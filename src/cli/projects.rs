@@ -162,7 +162,8 @@ pub(super) fn run(
         } => {
             ensure_plan_exists(config, "--plan", &plan)?;
             require_intended(data, is_named)?;
-            let create = async |store: &Store| store.create_project(name, env.into(), plan).await;
+            let create =
+                async |store: &Store| store.projects().create(name, env.into(), plan).await;
             show(&with_created_store(config, data, create)?, format)
         }
         ProjectCommand::List { format } => list(config, data, format),
@@ -183,7 +184,7 @@ pub(super) fn run(
             ensure_plan_exists(config, "PLAN", &plan)?;
             let id = parse_project_id(&project.id)?;
             show_result(config, data, project.format, async |store| {
-                store.set_project_plan(id, plan).await
+                store.projects().set_plan(id, plan).await
             })
         }
         ProjectCommand::SetDefaultTemplate { project, template } => {
@@ -192,13 +193,13 @@ pub(super) fn run(
                 CliError::failed(format!("no template {template:?} in this project"))
             })?;
             show_result(config, data, project.format, async |store| {
-                store.set_default_template(id, template).await
+                store.projects().set_default_template(id, template).await
             })
         }
         ProjectCommand::Credit { project, ugx } => {
             let id = parse_project_id(&project.id)?;
             show_result(config, data, project.format, async |store| {
-                store.credit_project(id, ugx).await
+                store.projects().credit(id, ugx).await
             })
         }
     }
@@ -212,7 +213,7 @@ pub(super) fn parse_project_id(text: &str) -> Result<ProjectId, CliError> {
 
 /// Loads a project, which must exist.
 pub(super) async fn existing_project(store: &Store, id: &ProjectId) -> Result<Project, CliError> {
-    let found = store.project(id.clone()).await?;
+    let found = store.projects().get(id.clone()).await?;
     found.ok_or_else(|| CliError::failed(format!("no project {id}")))
 }
 
@@ -246,7 +247,7 @@ fn set_status(
 ) -> Result<(), CliError> {
     let id = parse_project_id(&project.id)?;
     show_result(config, data, project.format, async |store| {
-        store.set_project_status(id, status).await
+        store.projects().set_status(id, status).await
     })
 }
 
@@ -273,7 +274,7 @@ fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliErr
             );
             Vec::new()
         }
-        _ => with_store(config, data, async |store| store.projects().await)?,
+        _ => with_store(config, data, async |store| store.projects().list().await)?,
     };
     if format.json {
         return print_json(&ProjectList {

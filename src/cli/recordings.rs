@@ -55,7 +55,7 @@ pub(super) fn run(command: RecordingCommand, config: &Config, data: &Path) -> Re
     })?;
     let id = egress_id.clone();
     let project = with_store(config, data, async |store| {
-        store.project_of_recording(id).await
+        store.local_files().project_of(id).await
     })?;
     let project = project.ok_or_else(|| CliError::failed(format!("no recording {egress_id}")))?;
     let credentials = MediaCredentials::load(config, data)?

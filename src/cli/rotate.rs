@@ -57,11 +57,15 @@ pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<
     }
     let _lock = lock_for_key_rotation(data)?;
     if config.database.is_postgres() {
-        let done = with_store(config, data, async |store| store.rotate_shared_key().await)?;
+        let done = with_store(config, data, async |store| {
+            store.encryption_key().rotate_shared().await
+        })?;
         return show_step(&done, &key, format);
     }
     show(
-        &with_store(config, data, async |store| store.rotate_key().await)?,
+        &with_store(config, data, async |store| {
+            store.encryption_key().rotate().await
+        })?,
         format,
     )
 }

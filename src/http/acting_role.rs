@@ -65,6 +65,7 @@ async fn permissions_of(
     };
     Ok(state
         .store
+        .rooms()
         .effective_permissions(project, room, actor)
         .await?)
 }

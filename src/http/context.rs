@@ -126,7 +126,7 @@ impl RequestContext {
                 plan: credential.plan.clone(),
             }),
             Caller::RoomToken(_) | Caller::Operator(_) => {
-                let project = self.state.store.project(self.project()).await?;
+                let project = self.state.store.projects().get(self.project()).await?;
                 let project =
                     project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
                 Ok(Owner {

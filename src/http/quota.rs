@@ -45,7 +45,7 @@ pub async fn month(
     project: &ProjectId,
     plan: &Plan,
 ) -> Result<MonthUse, ApiError> {
-    let month = state.store.month_use(project.clone()).await?;
+    let month = state.store.usage().month_use(project.clone()).await?;
     if month.settled {
         return Ok(month);
     }
@@ -54,8 +54,12 @@ pub async fn month(
         // The billing service takes what the month cost; taken here, too, it would be paid twice.
         plan.overage_ugx_per_minute = None;
     }
-    state.store.settle_months(project.clone(), plan).await?;
-    Ok(state.store.month_use(project.clone()).await?)
+    state
+        .store
+        .usage()
+        .settle_months(project.clone(), plan)
+        .await?;
+    Ok(state.store.usage().month_use(project.clone()).await?)
 }
 
 /// Asks the billing service about a project. `None` without a service, and while it does not answer from an operation that

@@ -81,7 +81,7 @@ impl Readiness {
 
 async fn check(state: Arc<AppState>) -> Parts {
     Parts {
-        database: timeout(CHECK_TIMEOUT, state.store.ping())
+        database: timeout(CHECK_TIMEOUT, state.store.server().ping())
             .await
             .is_ok_and(|answer| answer.is_ok()),
         media: timeout(CHECK_TIMEOUT, state.media.health())

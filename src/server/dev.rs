@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use conclave_db::{NewTemplate, Store, StoreError, private_file};
+use conclave_db::{ApiKeys, NewTemplate, Store, StoreError, private_file};
 use conclave_model::key::ApiKey;
 use conclave_model::project::{Environment, Project};
 use conclave_model::role::{Role, RoleInput, RolePermissions};
@@ -43,9 +43,9 @@ pub(super) async fn prepare(
     }
     let project = find_or_create_project(store).await?;
     let path = data.join(DEV_KEY_FILE);
-    let api_key = match valid_key(&path, &project.id, store).await? {
+    let api_key = match valid_key(&path, &project.id, store.api_keys()).await? {
         Some(key) => key,
-        None => replace_key(&path, &project.id, store).await?,
+        None => replace_key(&path, &project.id, store.api_keys()).await?,
     };
     Ok(Some(DevAccess {
         project_id: project.id,
@@ -58,12 +58,12 @@ pub(super) async fn prepare(
 async fn valid_key(
     path: &Path,
     project: &ProjectId,
-    store: &Store,
+    api_keys: &ApiKeys,
 ) -> Result<Option<ApiKey>, CliError> {
     let Some(key) = read_key(path) else {
         return Ok(None);
     };
-    let credential = store.authenticate(key.clone()).await?;
+    let credential = api_keys.authenticate(key.clone()).await?;
     let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
     if !is_valid {
         log::warn!(
@@ -88,13 +88,17 @@ fn read_key(path: &Path) -> Option<ApiKey> {
 }
 
 /// Creates a key and writes its file. Revokes the keys of earlier starts first, since nothing has them any more.
-async fn replace_key(path: &Path, project: &ProjectId, store: &Store) -> Result<ApiKey, CliError> {
-    for key in store.api_keys(project.clone()).await? {
+async fn replace_key(
+    path: &Path,
+    project: &ProjectId,
+    api_keys: &ApiKeys,
+) -> Result<ApiKey, CliError> {
+    for key in api_keys.list(project.clone()).await? {
         if key.label == DEV && key.revoked_at.is_none() {
-            store.revoke_api_key(key.prefix).await?;
+            api_keys.revoke(key.prefix).await?;
         }
     }
-    let key = store.create_api_key(project.clone(), DEV.into()).await?.key;
+    let key = api_keys.create(project.clone(), DEV.into()).await?.key;
     let written = private_file::write(path, &format!("{}\n", key.reveal()));
     written.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     Ok(key)
@@ -103,6 +107,7 @@ async fn replace_key(path: &Path, project: &ProjectId, store: &Store) -> Result<
 async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
     let known = store
         .projects()
+        .list()
         .await?
         .into_iter()
         .find(|p| p.name == DEV && p.env == Environment::Test);
@@ -110,7 +115,8 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
         Some(project) => project,
         None => {
             store
-                .create_project(DEV.into(), Environment::Test, DEFAULT_PLAN.into())
+                .projects()
+                .create(DEV.into(), Environment::Test, DEFAULT_PLAN.into())
                 .await?
         }
     };
@@ -122,8 +128,11 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
             "the development template is not valid".into(),
         ));
     };
-    let template = store.create_template(new, None).await?;
-    store.set_default_template(project.id, template.id).await
+    let template = store.templates().create(new, None).await?;
+    store
+        .projects()
+        .set_default_template(project.id, template.id)
+        .await
 }
 
 /// Returns a template with the roles `host`, which has all permissions of the contract, and `guest`, which has none.

@@ -254,7 +254,7 @@ impl Server {
             log::warn!(
                 "not all sessions could be ended: the next start takes this stop for a crash"
             );
-        } else if let Err(error) = store.end_run().await {
+        } else if let Err(error) = store.server().end_run().await {
             log::warn!("the next start will take this stop for a crash: {error}");
         }
         // Closing blocks until the writer thread has ended.

@@ -315,7 +315,7 @@ pub(super) fn spawn_history(state: &Arc<AppState>) {
     tokio::spawn(async move {
         while let Some(state) = state.upgrade() {
             // A sample that cannot be read is left out: the cause is logged by the requests that it fails.
-            if let Ok(totals) = state.store.totals().await {
+            if let Ok(totals) = state.store.projects().totals().await {
                 state.admin.history.add(Sample {
                     at: state.clock.now(),
                     totals,

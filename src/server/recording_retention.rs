@@ -49,7 +49,8 @@ async fn remove_old(
     loop {
         let page = state
             .store
-            .local_recordings(*position, latest_write.before(INTERVAL), PAGE)
+            .local_files()
+            .recordings(*position, latest_write.before(INTERVAL), PAGE)
             .await?;
         for recording in &page {
             if remove_file(&state.admin.recordings, recording, latest_write).await {
@@ -61,7 +62,8 @@ async fn remove_old(
                 } = recording;
                 state
                     .store
-                    .record_file_removed(project_id.clone(), egress_id.clone())
+                    .local_files()
+                    .record_removed(project_id.clone(), egress_id.clone())
                     .await?;
                 log::info!(
                     project = project_id.as_str(), egress_id = egress_id.as_str(), file = filepath.as_str();

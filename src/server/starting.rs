@@ -301,7 +301,7 @@ impl StartingServer {
             &lease_check,
         )?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
-        store.begin_run().await?;
+        store.server().begin_run().await?;
         let tree = Arc::new(Tree::start(context, &relay).await?);
         let sink: Arc<dyn ReportSink> = tree.clone();
         reports.connect(Arc::downgrade(&sink));

@@ -164,7 +164,8 @@ impl EgressActor {
             state.egress = self
                 .context
                 .store
-                .record_egress(project, observation, at, recorder)
+                .egresses()
+                .record(project, observation, at, recorder)
                 .await?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave_db::{PendingUpload, RecordingEnd, Store, StoreError, UploadRest};
+use conclave_db::{PendingUpload, RecordingEnd, StoreError, UploadRest, Uploads};
 use conclave_model::destination::RecordingConfig;
 use conclave_model::egress::{Egress, EgressDetail, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
@@ -74,7 +74,7 @@ impl Upload {
 
 /// What the store keeps of an upload.
 struct Records {
-    store: Store,
+    uploads: Uploads,
     project: ProjectId,
     egress: EgressId,
     /// Its configuration is read for each attempt.
@@ -84,8 +84,8 @@ struct Records {
 impl UploadRecords for Records {
     async fn storage(&self) -> Result<RecordingConfig, UploadFailure> {
         let found = self
-            .store
-            .upload_storage(self.project.clone(), self.destination.clone())
+            .uploads
+            .storage(self.project.clone(), self.destination.clone())
             .await;
         // One whose credentials cannot be decrypted, or a database in trouble.
         found
@@ -95,7 +95,7 @@ impl UploadRecords for Records {
 
     async fn record_multipart(&self, multipart: String) -> Result<(), UploadFailure> {
         let recorded =
-            self.store
+            self.uploads
                 .record_multipart(self.project.clone(), self.egress.clone(), multipart);
         recorded.await.map_err(interrupted)
     }
@@ -122,6 +122,7 @@ impl EgressActor {
         state.egress = self
             .context
             .store
+            .uploads()
             .record_recording_end(project, observation, at, recorder)
             .await?;
         if let Some(upload) = &mut state.upload {
@@ -146,9 +147,9 @@ impl EgressActor {
                 return;
             };
             let (project, destination) = (state.egress.project_id.clone(), used.id.clone());
-            let (store, egress) = (self.context.store.clone(), self.id.clone());
+            let (uploads, egress) = (self.context.store.uploads().clone(), self.id.clone());
             let records = Records {
-                store,
+                uploads,
                 project: project.clone(),
                 egress,
                 destination: destination.clone(),
@@ -208,7 +209,8 @@ impl EgressActor {
         match self
             .context
             .store
-            .settle_upload(project, last, now, rest)
+            .uploads()
+            .settle(project, last, now, rest)
             .await
         {
             Ok(egress) => state.egress = egress,
@@ -249,6 +251,7 @@ impl EgressActor {
         match self
             .context
             .store
+            .uploads()
             .record_missing_file(project, self.id.clone(), since)
             .await
         {

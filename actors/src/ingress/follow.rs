@@ -64,7 +64,8 @@ impl Follower for IngressActor {
             state.ingress = self
                 .context
                 .store
-                .record_ingress(project, observation, at)
+                .ingresses()
+                .record(project, observation, at)
                 .await?;
         }
         Ok(())
@@ -84,7 +85,8 @@ impl IngressActor {
             let _ = reply.send(
                 self.context
                     .store
-                    .ingress(project, id)
+                    .ingresses()
+                    .get(project, id)
                     .await
                     .map_err(TreeError::from),
             );
@@ -153,7 +155,7 @@ impl IngressActor {
                     state.ingress.project_id.clone(),
                     state.ingress.ingress_id.clone(),
                 );
-                let deleted = self.context.store.delete_ingress(project, id).await;
+                let deleted = self.context.store.ingresses().delete(project, id).await;
                 if let Ok(ingress) = &deleted {
                     state.ingress = ingress.clone();
                 }

@@ -26,7 +26,12 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        let live = self.context.store.live_records(self.id.clone()).await?;
+        let live = self
+            .context
+            .store
+            .server()
+            .live_records(self.id.clone())
+            .await?;
         state.lacks_rooms = live.lacks_rooms;
         for snapshot in live.rooms {
             // An empty room hibernates; a deadline that has passed wakes it at once.

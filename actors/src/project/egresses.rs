@@ -52,7 +52,7 @@ impl Followed for RunningEgress {
         project: ProjectId,
         id: EgressId,
     ) -> Result<Option<Self>, StoreError> {
-        store.running_egress(project, id).await
+        store.egresses().running(project, id).await
     }
 
     fn loaded(id: EgressId, record: Result<Option<Self>, StoreError>) -> ProjectMsg {
@@ -80,7 +80,7 @@ impl Followed for RunningEgress {
             EgressMsg::Refresh(reply) | EgressMsg::Stop { reply, .. } => {
                 let (store, project) = (project.context.store.clone(), project.id.clone());
                 tokio::spawn(async move {
-                    let record = store.egress_by_id(project, id).await;
+                    let record = store.egresses().by_id(project, id).await;
                     let _ = reply.send(record.map_err(TreeError::from));
                 });
             }
@@ -95,7 +95,7 @@ impl Followed for RunningEgress {
     fn clean_up(project: &ProjectActor, id: &EgressId) {
         let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
         tokio::spawn(async move {
-            if let Ok(Some(egress)) = context.store.ended_egress(project, id).await {
+            if let Ok(Some(egress)) = context.store.egresses().ended(project, id).await {
                 stop_on_plane(
                     &*context.media,
                     &egress.namespaced_room(),
@@ -181,7 +181,8 @@ async fn storage(
     }
     let found = context
         .store
-        .upload_storage(plan.room.split().0, used.id.clone())
+        .uploads()
+        .storage(plan.room.split().0, used.id.clone())
         .await?;
     found
         .map(Some)
@@ -202,7 +203,8 @@ async fn start(
     let egress_id = started.state.egress_id.clone();
     let written = context
         .store
-        .start_egress(Arc::clone(plan), started, context.node.clone(), recorder)
+        .egresses()
+        .start(Arc::clone(plan), started, context.node.clone(), recorder)
         .await;
     let written = written.map_err(TreeError::from);
     // An egress that has a record already was started by another request, and goes on.

@@ -59,7 +59,7 @@ impl Followed for Ingress {
         project: ProjectId,
         id: IngressId,
     ) -> Result<Option<Self>, StoreError> {
-        store.live_ingress(project, id).await
+        store.ingresses().live(project, id).await
     }
 
     fn loaded(id: IngressId, record: Result<Option<Self>, StoreError>) -> ProjectMsg {
@@ -121,7 +121,8 @@ impl Followed for Ingress {
         tokio::spawn(async move {
             if context
                 .store
-                .ingress(project, id.clone())
+                .ingresses()
+                .get(project, id.clone())
                 .await
                 .is_ok_and(|record| record.status.is_final())
             {
@@ -233,7 +234,8 @@ async fn create(
     };
     let written = context
         .store
-        .create_ingress(new)
+        .ingresses()
+        .create(new)
         .await
         .map_err(TreeError::from);
     // An endpoint that has a record already was created by another request, and stays.
@@ -257,7 +259,7 @@ async fn reply_with_record(
     id: IngressId,
     reply: IngressReply,
 ) {
-    let record = context.store.ingress(project, id).await;
+    let record = context.store.ingresses().get(project, id).await;
     let _ = reply.send(record.map_err(TreeError::from));
 }
 
@@ -267,6 +269,6 @@ async fn delete_record(
     id: IngressId,
     reply: IngressReply,
 ) {
-    let record = context.store.delete_ingress(project, id).await;
+    let record = context.store.ingresses().delete(project, id).await;
     let _ = reply.send(record.map_err(TreeError::from));
 }

@@ -110,7 +110,7 @@ impl ProjectActor {
         let (context, project) = (Arc::clone(&self.context), self.id.clone());
         tokio::spawn(async move {
             let names = rooms.iter().map(|room| room.split().1).collect();
-            let ended = context.store.ended_rooms(project, names).await;
+            let ended = context.store.rooms().ended(project, names).await;
             let ended = ended
                 .inspect_err(|error| log::warn!("ended rooms were not closed: {error}"))
                 .unwrap_or_default();

@@ -57,7 +57,8 @@ impl ProjectActor {
         let (me, path) = (me.clone(), self.path.clone());
         self.context
             .store
-            .create_room(new, recorder, move |result| {
+            .rooms()
+            .create(new, recorder, move |result| {
                 if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated {
                     result: Box::new(result),
                     reply,
@@ -203,7 +204,7 @@ impl ProjectActor {
     fn refuse_join(&self, room: RoomName, join: WaitingReport) {
         let (store, project) = (self.context.store.clone(), self.id.clone());
         tokio::spawn(async move {
-            let error = match store.room(project, room).await {
+            let error = match store.rooms().get(project, room).await {
                 Ok(room) if room.status == RoomStatus::Ended => ReportError::RoomEnded,
                 Err(StoreError::Refused(_)) => ReportError::UnknownRoom,
                 // It has just been created, or cannot be read.
@@ -257,7 +258,7 @@ impl ProjectActor {
     pub(super) fn load_room(&self, me: &Mailbox<ProjectMsg>, name: RoomName) {
         let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
         tokio::spawn(async move {
-            let snapshot = Box::new(store.open_room(project, name.clone()).await);
+            let snapshot = Box::new(store.rooms().find_open(project, name.clone()).await);
             let _ = me.cast(ProjectMsg::RoomLoaded { name, snapshot });
         });
     }

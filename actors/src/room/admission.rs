@@ -24,13 +24,15 @@ impl RoomActor {
     ) -> Result<(), ReportError> {
         let (store, room) = (&self.context.store, &state.room);
         let roles = store
-            .room_roles(room.project_id.clone(), room.template_id.clone())
+            .rooms()
+            .roles(room.project_id.clone(), room.template_id.clone())
             .await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         let changed = self.take_last_role(state, &mut participant, &roles).await?;
         check_role(state, &participant, &roles)?;
         // A participant that connects could not be recorded otherwise.
         store
+            .server()
             .ping()
             .await
             .map_err(|error| self.report_error(&error))?;

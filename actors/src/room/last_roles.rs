@@ -33,7 +33,8 @@ impl RoomActor {
         let last = self
             .context
             .store
-            .last_role_change(project, room, identity)
+            .role_changes()
+            .last(project, room, identity)
             .await;
         let last = last.map_err(|error| self.report_error(&error))?;
         let changed = last.and_then(|last| last.role_for(participant.known_role_change()));

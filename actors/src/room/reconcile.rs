@@ -66,7 +66,8 @@ async fn observe(
     let (project, _) = room.split();
     let tracks = context
         .store
-        .open_tracks(project, id)
+        .tracks()
+        .list_open(project, id)
         .await
         .map_err(|error| MediaError::Unavailable(error.to_string()))?;
     let participants = context.media.participants(room).await?;
@@ -161,7 +162,7 @@ impl RoomActor {
             state.room.project_id.clone(),
             state.room.template_id.clone(),
         );
-        let sent = match self.context.store.room_roles(project, template).await {
+        let sent = match self.context.store.rooms().roles(project, template).await {
             Ok(roles) => self
                 .set_subscription_rules(state, &roles)
                 .await
@@ -183,6 +184,7 @@ impl RoomActor {
     ) {
         let (store, project, room) = (&self.context.store, &state.room.project_id, state.room.id);
         let crash = store
+            .server()
             .crash()
             .filter(|_| !self.context.media.outlives_server());
         let joined_before = |sid: &ParticipantSid, at| {
@@ -199,6 +201,7 @@ impl RoomActor {
         if let Some(crash) = crash.filter(|_| !interrupted.is_empty()) {
             written.push(
                 store
+                    .sessions()
                     .record_interrupted(project.clone(), room, interrupted, crash.last_heartbeat)
                     .await,
             );
@@ -206,6 +209,7 @@ impl RoomActor {
         if !lost.is_empty() {
             written.push(
                 store
+                    .sessions()
                     .record_lost(project.clone(), room, lost, self.context.clock.now())
                     .await,
             );
@@ -254,7 +258,8 @@ impl RoomActor {
             let written = match report {
                 MissedReport::Published(track) => {
                     store
-                        .record_track(
+                        .tracks()
+                        .record(
                             project,
                             room,
                             who.clone(),
@@ -266,7 +271,8 @@ impl RoomActor {
                 }
                 MissedReport::Unpublished(track) => {
                     store
-                        .record_track(
+                        .tracks()
+                        .record(
                             project,
                             room,
                             who.clone(),
@@ -278,7 +284,8 @@ impl RoomActor {
                 }
                 MissedReport::Muted(track) => {
                     store
-                        .record_track_muted(project, room, who.sid.clone(), track)
+                        .tracks()
+                        .record_muted(project, room, who.sid.clone(), track)
                         .await
                 }
             };

@@ -56,10 +56,12 @@ impl RoomActor {
                 state.forget_join(&participant.sid);
                 let left = if self.context.is_stopping.load(Ordering::Relaxed) {
                     store
+                        .sessions()
                         .record_leave_at_stop(project, id, participant.sid, at, departure)
                         .await
                 } else {
                     store
+                        .sessions()
                         .record_leave(project, id, participant.sid, at, departure)
                         .await
                 };
@@ -68,17 +70,20 @@ impl RoomActor {
             MediaEvent::JoinAborted { participant } => {
                 state.reservations.release(&participant.sid);
                 store
+                    .sessions()
                     .record_join_aborted(project, id, participant, at)
                     .await
             }
             MediaEvent::TrackPublished { participant, track } => {
                 store
-                    .record_track(project, id, participant, track, TrackChange::Published, at)
+                    .tracks()
+                    .record(project, id, participant, track, TrackChange::Published, at)
                     .await
             }
             MediaEvent::TrackUnpublished { participant, track } => {
                 store
-                    .record_track(
+                    .tracks()
+                    .record(
                         project,
                         id,
                         participant,
@@ -90,7 +95,8 @@ impl RoomActor {
             }
             MediaEvent::TrackMuted { participant, track } => {
                 store
-                    .record_track_muted(project, id, participant.sid, track)
+                    .tracks()
+                    .record_muted(project, id, participant.sid, track)
                     .await
             }
             // Whoever can sign a webhook can measure anybody.
@@ -99,6 +105,7 @@ impl RoomActor {
             }
             MediaEvent::PublishLimit { participant, limit } => {
                 store
+                    .tracks()
                     .record_publish_limit(project, id, participant, limit, at)
                     .await
             }
@@ -120,7 +127,8 @@ impl RoomActor {
         let roles = self
             .context
             .store
-            .room_roles(project.clone(), state.room.template_id.clone())
+            .rooms()
+            .roles(project.clone(), state.room.template_id.clone())
             .await;
         let roles = roles.map_err(|error| self.report_error(&error))?;
         let changed = self.take_last_role(state, &mut participant, &roles).await?;
@@ -152,11 +160,15 @@ impl RoomActor {
         );
         if let Join::Listed { left_before } = join {
             store
+                .sessions()
                 .record_return(project.clone(), room, participant.clone(), left_before)
                 .await?;
         }
         let at = self.joined_at(&participant, join);
-        store.record_join(project, room, participant, at).await
+        store
+            .sessions()
+            .record_join(project, room, participant, at)
+            .await
     }
 
     fn joined_at(&self, participant: &Participant, join: Join) -> Timestamp {
@@ -186,6 +198,7 @@ impl RoomActor {
         let aborted = self
             .context
             .store
+            .sessions()
             .record_join_aborted(project, state.room.id, participant, at)
             .await;
         aborted.map_err(|error| self.report_error(&error))?;
@@ -248,7 +261,8 @@ impl RoomActor {
         let ended = self
             .context
             .store
-            .end_room(state.room.project_id.clone(), state.room.id)
+            .rooms()
+            .end(state.room.project_id.clone(), state.room.id)
             .await?;
         state.refresh(RoomSnapshot {
             room: ended,

@@ -69,7 +69,12 @@ impl RoomActor {
             participant,
             by: request.by,
         };
-        let written = self.context.store.record_role_change(new, recorder).await;
+        let written = self
+            .context
+            .store
+            .role_changes()
+            .record(new, recorder)
+            .await;
         if let Ok(RoleChanged { change, .. }) = &written {
             state.set_role(&change.participant_sid, &change.role);
         }
@@ -113,7 +118,11 @@ async fn set_role(
     request: &ChangeRoleRequest,
 ) -> Result<Participant, TreeError> {
     let (project, _) = room.split();
-    let roles = context.store.room_roles(project, template.clone()).await?;
+    let roles = context
+        .store
+        .rooms()
+        .roles(project, template.clone())
+        .await?;
     let role = find_role(template.as_ref(), &roles, &request.role)?;
     // The template may have changed since the last join sent its rules, and may have no rule any more.
     context

@@ -65,7 +65,7 @@ pub struct SystemState {
 impl SystemActor {
     /// Starts the projects that have something live. A store that does not answer is asked again.
     async fn populate(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
-        match self.context.store.live_projects().await {
+        match self.context.store.server().live_projects().await {
             Ok(projects) => {
                 for project in projects {
                     // A report may have started it while the store did not answer.
@@ -116,7 +116,7 @@ impl SystemActor {
     fn write_heartbeat(&self, me: &Mailbox<SystemMsg>) {
         let (store, me) = (self.context.store.clone(), me.clone());
         tokio::spawn(async move {
-            if let Err(error) = store.renew_heartbeat().await {
+            if let Err(error) = store.server().renew_heartbeat().await {
                 log::warn!("a heartbeat could not be written: {error}");
             }
             let _ = me.cast(SystemMsg::HeartbeatWritten);
@@ -128,7 +128,7 @@ impl SystemActor {
             .context
             .clock
             .now()
-            .after(self.context.store.heartbeat_interval());
+            .after(self.context.store.server().heartbeat_interval());
         state.heartbeat = Some(Timer::arm(
             &self.context.clock,
             "heartbeat",
@@ -157,6 +157,7 @@ async fn delete_expired(context: Arc<ActorContext>) {
     loop {
         match context
             .store
+            .server()
             .delete_expired(context.settings.webhooks.retention)
             .await
         {

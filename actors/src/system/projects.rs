@@ -67,7 +67,8 @@ impl SystemActor {
         let (store, me) = (self.context.store.clone(), me.clone());
         tokio::spawn(async move {
             let exists = store
-                .project(id.clone())
+                .projects()
+                .get(id.clone())
                 .await
                 .map(|project| project.is_some());
             let _ = me.cast(SystemMsg::ProjectLoaded { id, exists });

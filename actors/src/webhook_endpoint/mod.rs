@@ -218,7 +218,7 @@ impl Actor for WebhookEndpointActor {
             last_attempt: None,
         };
         // Deliveries may be pending from before.
-        let queue = self.context.store.endpoint_queue(self.id).await?;
+        let queue = self.context.store.deliveries().queue(self.id).await?;
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.webhooks.longest_delay());
         if let Some(due) = queue.next_due(now) {
@@ -286,7 +286,7 @@ fn next_tick(now: Timestamp, due: Timestamp, tick: Duration) -> Timestamp {
 /// What is left when the store does not answer or the server stops is deleted by the next housekeeping.
 pub(crate) async fn purge_deleted(context: Arc<ActorContext>) {
     loop {
-        match context.store.purge_deleted_endpoint().await {
+        match context.store.webhook_endpoints().purge_deleted().await {
             Ok(0) => break,
             Ok(_) => {}
             Err(error) => {

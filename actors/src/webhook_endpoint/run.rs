@@ -104,7 +104,8 @@ impl Run {
         let queue = self
             .context
             .store
-            .endpoint_queue(self.endpoint)
+            .deliveries()
+            .queue(self.endpoint)
             .await
             .map_err(Halt::Store)?;
         let now = self.context.clock.now();
@@ -114,6 +115,7 @@ impl Run {
             let project = self.project.clone();
             self.context
                 .store
+                .deliveries()
                 .bring_retries_forward(project, self.endpoint, latest)
                 .await
                 .map_err(Halt::Store)?;
@@ -176,14 +178,16 @@ impl Run {
         let (store, begun) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint gets nothing more.
         let endpoint = store
-            .active_webhook_endpoint(self.endpoint)
+            .webhook_endpoints()
+            .active(self.endpoint)
             .await
             .map_err(Halt::Store)?
             .ok_or(Halt::Deleted)?;
         let endpoint = Arc::new(endpoint);
         let (project, now) = (self.project.clone(), self.context.clock.now());
         let due = store
-            .due_deliveries(project, self.endpoint, now, BATCH)
+            .deliveries()
+            .due(project, self.endpoint, now, BATCH)
             .await
             .map_err(Halt::Store)?;
         let (count, rooms) = (due.len(), by_room(due));
@@ -267,7 +271,13 @@ impl Run {
     /// its result, the same delivery would be posted again at every tick, uncounted.
     async fn record(&self, attempt: Option<&Attempt>) {
         let Some(attempt) = attempt else { return };
-        if let Err(error) = self.context.store.record_attempt(attempt.clone()).await {
+        if let Err(error) = self
+            .context
+            .store
+            .deliveries()
+            .record_attempt(attempt.clone())
+            .await
+        {
             self.record_later(attempt, &error).await;
         }
         self.context
@@ -294,6 +304,7 @@ impl Run {
             if self
                 .context
                 .store
+                .deliveries()
                 .record_attempt(attempt.clone())
                 .await
                 .is_ok()

@@ -128,12 +128,14 @@ impl Fixture {
         };
         let tree = Tree::start(context, &relay).await.unwrap();
         let project = store
-            .create_project("p".into(), Environment::Test, "self_hosted".into())
+            .projects()
+            .create("p".into(), Environment::Test, "self_hosted".into())
             .await
             .unwrap()
             .id;
         let template = store
-            .create_template(template(&project), None)
+            .templates()
+            .create(template(&project), None)
             .await
             .unwrap();
         for name in ["stage", "sibling"] {
@@ -236,7 +238,8 @@ impl Fixture {
         };
         let page = self
             .store
-            .sessions(self.project.clone(), filter, page)
+            .sessions()
+            .list(self.project.clone(), filter, page)
             .await
             .unwrap();
         let mut identities: Vec<_> = page

@@ -24,7 +24,8 @@ pub const DELAY: Duration = Duration::from_millis(100);
 impl Fixture {
     async fn record(&self, room: &str) -> Room {
         self.store
-            .room(self.project.clone(), room.parse().unwrap())
+            .rooms()
+            .get(self.project.clone(), room.parse().unwrap())
             .await
             .unwrap()
     }
@@ -73,14 +74,16 @@ impl Fixture {
 
     pub async fn egress(&self, id: &EgressId) -> Egress {
         self.store
-            .egress(self.project.clone(), EgressKind::Recording, id.clone())
+            .egresses()
+            .get(self.project.clone(), EgressKind::Recording, id.clone())
             .await
             .unwrap()
     }
 
     pub async fn ingress(&self, id: &IngressId) -> Ingress {
         self.store
-            .ingress(self.project.clone(), id.clone())
+            .ingresses()
+            .get(self.project.clone(), id.clone())
             .await
             .unwrap()
     }

@@ -35,7 +35,8 @@ impl Fixture {
         };
         let queued = self
             .store
-            .deliveries(self.project.clone(), DeliveryFilter::default(), page)
+            .deliveries()
+            .list(self.project.clone(), DeliveryFilter::default(), page)
             .await
             .unwrap();
         queued
@@ -160,7 +161,8 @@ fn an_ingress_is_written_after_what_its_encoder_did_in_the_room() {
         );
         fixture
             .store
-            .create_webhook_endpoint(project, url, Secret::new("whsec_"), None)
+            .webhook_endpoints()
+            .create(project, url, Secret::new("whsec_"), None)
             .await
             .unwrap();
         let id = fixture.create_ingress().await;

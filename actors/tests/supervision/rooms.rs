@@ -120,7 +120,8 @@ fn a_room_can_be_ended_while_it_waits_to_be_rebuilt() {
         ending.await.unwrap().unwrap();
         let room = fixture
             .store
-            .room(fixture.project.clone(), "stage".parse().unwrap())
+            .rooms()
+            .get(fixture.project.clone(), "stage".parse().unwrap())
             .await
             .unwrap();
         assert_eq!(room.status.as_str(), "ended");
@@ -241,7 +242,8 @@ fn a_role_change_that_the_media_plane_refuses_is_not_written() {
         );
         let room = fixture
             .store
-            .room(fixture.project.clone(), "stage".parse().unwrap())
+            .rooms()
+            .get(fixture.project.clone(), "stage".parse().unwrap())
             .await
             .unwrap();
         let page = PageRequest {
@@ -250,7 +252,8 @@ fn a_role_change_that_the_media_plane_refuses_is_not_written() {
         };
         let log = fixture
             .store
-            .role_changes(fixture.project.clone(), room.id, None, page)
+            .role_changes()
+            .list(fixture.project.clone(), room.id, None, page)
             .await
             .unwrap();
         assert_eq!(log.items, []);

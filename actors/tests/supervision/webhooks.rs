@@ -23,7 +23,8 @@ impl Fixture {
             offset: 0,
         };
         self.store
-            .deliveries(self.project.clone(), DeliveryFilter::default(), page)
+            .deliveries()
+            .list(self.project.clone(), DeliveryFilter::default(), page)
             .await
             .unwrap()
             .items
@@ -63,7 +64,8 @@ fn without_a_confirmed_lease_nothing_is_posted_and_no_attempt_is_counted() {
         let (project, url) = (fixture.project.clone(), format!("http://{receiver}/"));
         let id = fixture
             .store
-            .create_webhook_endpoint(project, url, Secret::new("whsec_"), None)
+            .webhook_endpoints()
+            .create(project, url, Secret::new("whsec_"), None)
             .await
             .unwrap()
             .id;

@@ -3,13 +3,13 @@
 use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
+use crate::database::Database;
 use crate::engine::snapshot::Credential;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
-use crate::records::projects::no_such_project;
+use crate::records::projects::{self, no_such_project};
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 
 /// An API key that was created, in full.
 #[derive(Debug, Clone)]
@@ -58,58 +58,66 @@ fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreEr
     Ok(find(sql, prefix)?.ok_or_else(not_found)?)
 }
 
-impl Store {
+/// The records of API keys.
+#[derive(Debug, Clone)]
+pub struct ApiKeys(pub(crate) Database);
+
+impl ApiKeys {
     /// Finds the project of a key, revoked or not; `None` for an unknown key.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
-        self.read_snapshot(move |snapshot| {
-            let found = snapshot.key(&key.prefix())?;
-            // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
-            Ok(found
-                .filter(|found| found.hash == key.hash())
-                .map(|found| found.credential))
-        })
-        .await
+        self.0
+            .read_snapshot(move |snapshot| {
+                let found = snapshot.key(&key.prefix())?;
+                // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
+                Ok(found
+                    .filter(|found| found.hash == key.hash())
+                    .map(|found| found.credential))
+            })
+            .await
     }
 
     /// Creates a key and returns it in full. Only its hash is stored.
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn create_api_key(
+    pub async fn create(
         &self,
         project: ProjectId,
         label: String,
     ) -> Result<CreatedApiKey, StoreError> {
-        let Some(owner) = self.project(project.clone()).await? else {
+        let id = project.clone();
+        let Some(owner) = self.0.read(move |sql| projects::find(sql, &id)).await? else {
             return Err(no_such_project(&project));
         };
-        self.write(Queue::of(&project), move |tx| {
-            // A prefix names one key, so a key with a known prefix is generated again.
-            let mut key = ApiKey::generate(owner.env);
-            while find(tx.sql, &key.prefix())?.is_some() {
-                key = ApiKey::generate(owner.env);
-            }
-            tx.sql.put(
-                INSERT,
-                args![&key.prefix(), &project, &key.hash(), &label, tx.now],
-            )?;
-            Ok(CreatedApiKey {
-                record: existing(tx.sql, &key.prefix())?,
-                key,
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                // A prefix names one key, so a key with a known prefix is generated again.
+                let mut key = ApiKey::generate(owner.env);
+                while find(tx.sql, &key.prefix())?.is_some() {
+                    key = ApiKey::generate(owner.env);
+                }
+                tx.sql.put(
+                    INSERT,
+                    args![&key.prefix(), &project, &key.hash(), &label, tx.now],
+                )?;
+                Ok(CreatedApiKey {
+                    record: existing(tx.sql, &key.prefix())?,
+                    key,
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Lists a project's keys, oldest first, revoked ones too.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn api_keys(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record))
+    pub async fn list(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
+        self.0
+            .bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record))
             .await
     }
 
@@ -117,13 +125,14 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such key.
-    pub async fn revoke_api_key(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
-        self.write(Queue::SERVER, move |tx| {
-            let key = existing(tx.sql, &prefix)?;
-            tx.sql
-                .put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
-            existing(tx.sql, &prefix)
-        })
-        .await
+    pub async fn revoke(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
+        self.0
+            .write(Queue::SERVER, move |tx| {
+                let key = existing(tx.sql, &prefix)?;
+                tx.sql
+                    .put(REVOKE, args![&prefix, &key.project_id, tx.now])?;
+                existing(tx.sql, &prefix)
+            })
+            .await
     }
 }

@@ -11,6 +11,7 @@ use conclave_model::{
     CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomId, RoomName, Timestamp,
 };
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::role_changes::last_role_change;
@@ -21,7 +22,6 @@ use crate::records::usage::month_use;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// A room code to be created.
@@ -232,81 +232,86 @@ pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> 
         .and("room_id =", Some(room))
 }
 
-impl Store {
+/// The records of room codes.
+#[derive(Debug, Clone)]
+pub struct Codes(pub(crate) Database);
+
+impl Codes {
     /// Creates a code and returns it in full. Only its hash is stored.
     ///
     /// # Errors
     /// Refused when the project has no open room by that name, or the room's template no such role.
-    pub async fn create_code(
+    pub async fn create(
         &self,
         new: NewCode,
         recorder: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
-        self.write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
-            let room = open_room(tx.sql, &new.project_id, &new.room)?;
-            room_role(tx.sql, &room, &new.role)?;
-            let code = generate(tx.sql)?;
-            let record = RoomCodeRecord {
-                id: CodeId::new(),
-                project_id: new.project_id,
-                room: new.room,
-                role: new.role,
-                prefix: code.prefix(),
-                identity: new.identity,
-                expires_at: new.expires_at,
-                max_uses: new.max_uses,
-                uses: 0,
-                disabled: false,
-                created_at: tx.now,
-                updated_at: tx.now,
-            };
-            insert(tx, room.id, &code, &record)?;
-            Ok(CreatedCode { record, code })
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
+                let room = open_room(tx.sql, &new.project_id, &new.room)?;
+                room_role(tx.sql, &room, &new.role)?;
+                let code = generate(tx.sql)?;
+                let record = RoomCodeRecord {
+                    id: CodeId::new(),
+                    project_id: new.project_id,
+                    room: new.room,
+                    role: new.role,
+                    prefix: code.prefix(),
+                    identity: new.identity,
+                    expires_at: new.expires_at,
+                    max_uses: new.max_uses,
+                    uses: 0,
+                    disabled: false,
+                    created_at: tx.now,
+                    updated_at: tx.now,
+                };
+                insert(tx, room.id, &code, &record)?;
+                Ok(CreatedCode { record, code })
+            })
+            .await
     }
 
     /// Lists a room's codes, newest first, also those that can no longer be exchanged.
     ///
     /// # Errors
     /// Refused when the project has no room by that name.
-    pub async fn codes(
+    pub async fn list(
         &self,
         project: ProjectId,
         room: RoomName,
         page: PageRequest,
     ) -> Result<Page<RoomCodeRecord>, StoreError> {
-        self.list(project, move |sql, project| {
-            let room = by_name(sql, project, &room)?.ok_or_else(Problem::room_not_found)?;
-            list_query(project, room.id).page(sql, page, record)
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                let room = by_name(sql, project, &room)?.ok_or_else(Problem::room_not_found)?;
+                list_query(project, room.id).page(sql, page, record)
+            })
+            .await
     }
 
     /// Disables a code. A disabled code does not change.
     ///
     /// # Errors
     /// Refused when the project has no such code.
-    pub async fn disable_code(
-        &self,
-        project: ProjectId,
-        code: RoomCodeHash,
-    ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let known = by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
-            known.ok_or_else(Problem::code_not_found)?;
-            tx.sql.put(DISABLE, args![&code, &project, tx.now])
-        })
-        .await
+    pub async fn disable(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let known =
+                    by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
+                known.ok_or_else(Problem::code_not_found)?;
+                tx.sql.put(DISABLE, args![&code, &project, tx.now])
+            })
+            .await
     }
 
     /// Finds the project of a usable code. It is read before an exchange, so that one that guesses codes does not reach the writer.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up.
-    pub async fn project_of_code(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
-        let now = self.clock().now();
-        self.read(move |sql| usable(sql, &code, now).map(|code| code.record.project_id))
+    pub async fn project_of(&self, code: RoomCodeHash) -> Result<ProjectId, StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .read(move |sql| usable(sql, &code, now).map(|code| code.record.project_id))
             .await
     }
 
@@ -315,20 +320,21 @@ impl Store {
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up; or as `admit` refuses.
-    pub async fn exchange_code(
+    pub async fn exchange(
         &self,
         project: &ProjectId,
         code: RoomCodeHash,
         identity: Option<Identity>,
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
-        self.write(Queue::of(project), move |tx| {
-            let found = usable(tx.sql, &code, tx.now)?;
-            let exchange = exchange(tx, &found, identity.as_ref())?;
-            admit(&exchange)?;
-            count_use(tx, &found.record.project_id, found.record.id)?;
-            Ok(exchange)
-        })
-        .await
+        self.0
+            .write(Queue::of(project), move |tx| {
+                let found = usable(tx.sql, &code, tx.now)?;
+                let exchange = exchange(tx, &found, identity.as_ref())?;
+                admit(&exchange)?;
+                count_use(tx, &found.record.project_id, found.record.id)?;
+                Ok(exchange)
+            })
+            .await
     }
 }

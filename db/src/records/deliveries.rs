@@ -5,12 +5,12 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::webhook::{Attempt, Delivery, DeliveryStatus};
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId, Timestamp};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 
 /// The filters of a list of deliveries; `None` matches all.
 #[derive(Debug, Clone, Default)]
@@ -172,56 +172,58 @@ pub(crate) fn list_query<'a>(
         )
 }
 
-impl Store {
+/// The records of webhook deliveries.
+#[derive(Debug, Clone)]
+pub struct Deliveries(pub(crate) Database);
+
+impl Deliveries {
     /// Lists a project's deliveries, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn deliveries(
+    pub async fn list(
         &self,
         project: ProjectId,
         filter: DeliveryFilter,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        self.list(project, move |sql, project| {
-            list_query(project, &filter).page(sql, page, delivery)
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                list_query(project, &filter).page(sql, page, delivery)
+            })
+            .await
     }
 
     /// Reads a delivery.
     ///
     /// # Errors
     /// Refused when the project has no such delivery.
-    pub async fn delivery(
-        &self,
-        project: ProjectId,
-        id: DeliveryId,
-    ) -> Result<Delivery, StoreError> {
-        self.read(move |sql| existing(sql, &project, id)).await
+    pub async fn get(&self, project: ProjectId, id: DeliveryId) -> Result<Delivery, StoreError> {
+        self.0.read(move |sql| existing(sql, &project, id)).await
     }
 
     /// Puts a failed delivery back into the queue and counts its attempts from 0 again.
     ///
     /// # Errors
     /// Refused when the project has no such delivery, it has not failed, or its endpoint was deleted.
-    pub async fn retry_delivery(
+    pub async fn retry(
         &self,
         project: ProjectId,
         id: DeliveryId,
         record: Option<ResponseRecorder<Delivery>>,
     ) -> Result<Delivery, StoreError> {
-        self.write_recorded(Queue::of(&project), record, move |tx| {
-            existing(tx.sql, &project, id)?;
-            let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
-            let delivery = existing(tx.sql, &project, id)?;
-            match (requeued, delivery.status) {
-                (0, DeliveryStatus::Failed) => not_retryable("its endpoint has been deleted"),
-                (0, _) => not_retryable("only a failed delivery can be retried"),
-                _ => Ok(delivery),
-            }
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&project), record, move |tx| {
+                existing(tx.sql, &project, id)?;
+                let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
+                let delivery = existing(tx.sql, &project, id)?;
+                match (requeued, delivery.status) {
+                    (0, DeliveryStatus::Failed) => not_retryable("its endpoint has been deleted"),
+                    (0, _) => not_retryable("only a failed delivery can be retried"),
+                    _ => Ok(delivery),
+                }
+            })
+            .await
     }
 
     /// Reads at most `limit` due deliveries of a webhook endpoint: first attempts in the order of their events, then retries in
@@ -229,41 +231,43 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn due_deliveries(
+    pub async fn due(
         &self,
         project: ProjectId,
         endpoint: EndpointId,
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError> {
-        self.read(move |sql| {
-            let retries = sql.many(
-                SELECT_RETRIES,
-                args![endpoint, &project, now, limit / 2],
-                due,
-            )?;
-            let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
-            let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
-            found.extend(retries);
-            Ok(found)
-        })
-        .await
+        self.0
+            .read(move |sql| {
+                let retries = sql.many(
+                    SELECT_RETRIES,
+                    args![endpoint, &project, now, limit / 2],
+                    due,
+                )?;
+                let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
+                let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
+                found.extend(retries);
+                Ok(found)
+            })
+            .await
     }
 
     /// Reads when deliveries of a webhook endpoint are due.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn endpoint_queue(&self, endpoint: EndpointId) -> Result<EndpointQueue, StoreError> {
-        self.read(move |sql| {
-            Ok(EndpointQueue {
-                has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
-                next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
-                last_retry: sql.value(LAST_RETRY, args![endpoint])?,
-                has_delivered: sql.value(HAS_DELIVERED, args![endpoint])?,
+    pub async fn queue(&self, endpoint: EndpointId) -> Result<EndpointQueue, StoreError> {
+        self.0
+            .read(move |sql| {
+                Ok(EndpointQueue {
+                    has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
+                    next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
+                    last_retry: sql.value(LAST_RETRY, args![endpoint])?,
+                    has_delivered: sql.value(HAS_DELIVERED, args![endpoint])?,
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Makes retries due now that are due after `latest`, at most 1,000 for each call. They were scheduled by a clock that was
@@ -277,13 +281,14 @@ impl Store {
         endpoint: EndpointId,
         latest: Timestamp,
     ) -> Result<usize, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            tx.sql.change(
-                BRING_FORWARD,
-                args![endpoint, latest, tx.now, STEP, &project],
-            )
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                tx.sql.change(
+                    BRING_FORWARD,
+                    args![endpoint, latest, tx.now, STEP, &project],
+                )
+            })
+            .await
     }
 
     /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted in the meantime,
@@ -292,22 +297,23 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn record_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
-        self.write(Queue::of(&attempt.project_id), move |tx| {
-            let status = attempt.status();
-            let row = args![
-                attempt.delivery_id,
-                &attempt.project_id,
-                status,
-                attempt.number,
-                attempt
-                    .retry_at
-                    .filter(|_| status == DeliveryStatus::Pending),
-                (status == DeliveryStatus::Delivered).then_some(attempt.at),
-                attempt.outcome.error.as_deref().unwrap_or(""),
-                attempt.outcome.response_status,
-            ];
-            tx.sql.put(RECORD_ATTEMPT, row)
-        })
-        .await
+        self.0
+            .write(Queue::of(&attempt.project_id), move |tx| {
+                let status = attempt.status();
+                let row = args![
+                    attempt.delivery_id,
+                    &attempt.project_id,
+                    status,
+                    attempt.number,
+                    attempt
+                        .retry_at
+                        .filter(|_| status == DeliveryStatus::Pending),
+                    (status == DeliveryStatus::Delivered).then_some(attempt.at),
+                    attempt.outcome.error.as_deref().unwrap_or(""),
+                    attempt.outcome.response_status,
+                ];
+                tx.sql.put(RECORD_ATTEMPT, row)
+            })
+            .await
     }
 }

@@ -14,12 +14,12 @@ use conclave_model::{
     DestinationId, DestinationName, ErrorCode, Problem, ProjectId, Secret, TemplateId,
 };
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::templates::refuse_unknown_template;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
@@ -301,56 +301,63 @@ fn update(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Resu
     tx.sql.put(UPDATE, row)
 }
 
-impl Store {
+/// The records of destinations.
+#[derive(Debug, Clone)]
+pub struct Destinations(pub(crate) Database);
+
+impl Destinations {
     /// Creates a destination.
     ///
     /// # Errors
     /// Refused when a credential is missing, there is no such template, the name is taken, the plan does not include the feature,
     /// or the deployment has no encryption key.
-    pub async fn create_destination(
+    pub async fn create(
         &self,
         new: NewDestination,
         record: Option<ResponseRecorder<Destination>>,
     ) -> Result<Destination, StoreError> {
-        self.write_recorded(Queue::of(&new.project_id), record, move |tx| {
-            let config = new.config.clone().complete(None)?;
-            refuse_unknown_template(tx.sql, &new.project_id, &new.template_id)?;
-            refuse_taken_name(tx.sql, &new)?;
-            new.features.ensure_included(new.config.kind().feature())?;
-            insert(tx, &new, &config)
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+                let config = new.config.clone().complete(None)?;
+                refuse_unknown_template(tx.sql, &new.project_id, &new.template_id)?;
+                refuse_taken_name(tx.sql, &new)?;
+                new.features.ensure_included(new.config.kind().feature())?;
+                insert(tx, &new, &config)
+            })
+            .await
     }
 
     /// Lists a template's destinations, newest first.
     ///
     /// # Errors
     /// Refused when there is no such template.
-    pub async fn destinations(
+    pub async fn list(
         &self,
         project: ProjectId,
         id: TemplateId,
     ) -> Result<Vec<Destination>, StoreError> {
-        self.read(move |sql| {
-            refuse_unknown_template(sql, &project, &id)?;
-            sql.many(SELECT, args![&project, &id], |row| {
-                stored(row).map(|stored| stored.redacted)
+        self.0
+            .read(move |sql| {
+                refuse_unknown_template(sql, &project, &id)?;
+                sql.many(SELECT, args![&project, &id], |row| {
+                    stored(row).map(|stored| stored.redacted)
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Reads a destination.
     ///
     /// # Errors
     /// Refused when there is no such template or destination.
-    pub async fn destination(
+    pub async fn get(
         &self,
         project: ProjectId,
         id: TemplateId,
         name: DestinationName,
     ) -> Result<Destination, StoreError> {
-        self.read(move |sql| existing(sql, &project, &id, &name).map(|stored| stored.redacted))
+        self.0
+            .read(move |sql| existing(sql, &project, &id, &name).map(|stored| stored.redacted))
             .await
     }
 
@@ -359,32 +366,34 @@ impl Store {
     /// # Errors
     /// Refused when there is no such template or destination, it is of another kind, a credential is neither sent nor stored, the
     /// plan does not include the feature, the deployment has no encryption key, or kept credentials cannot be decrypted.
-    pub async fn update_destination(&self, new: NewDestination) -> Result<Destination, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
-            let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
-            let config = changed(tx, &find()?, &new)?;
-            update(tx, &new, &config)?;
-            Ok(find()?.redacted)
-        })
-        .await
+    pub async fn update(&self, new: NewDestination) -> Result<Destination, StoreError> {
+        self.0
+            .write(Queue::of(&new.project_id), move |tx| {
+                let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
+                let config = changed(tx, &find()?, &new)?;
+                update(tx, &new, &config)?;
+                Ok(find()?.redacted)
+            })
+            .await
     }
 
     /// Deletes a destination.
     ///
     /// # Errors
     /// Refused when there is no such template or destination, or an egress that is not final uses it.
-    pub async fn delete_destination(
+    pub async fn delete(
         &self,
         project: ProjectId,
         id: TemplateId,
         name: DestinationName,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let found = existing(tx.sql, &project, &id, &name)?;
-            refuse_if_in_use(tx.sql, &project, &found.redacted.id)?;
-            tx.sql.put(DELETE, args![&project, &id, &name])
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let found = existing(tx.sql, &project, &id, &name)?;
+                refuse_if_in_use(tx.sql, &project, &found.redacted.id)?;
+                tx.sql.put(DELETE, args![&project, &id, &name])
+            })
+            .await
     }
 
     /// Reads a destination of recordings. Its credentials can be decrypted; they are read again where they are used.
@@ -392,43 +401,45 @@ impl Store {
     /// # Errors
     /// Refused at `destination` when the template has no such recording destination, or as unusable when its credentials cannot be
     /// decrypted.
-    pub async fn recording_destination(
+    pub async fn recording(
         &self,
         project: ProjectId,
         template: TemplateId,
         name: DestinationName,
     ) -> Result<UsedDestination, StoreError> {
-        let vault = Arc::clone(self.vault());
-        self.read(move |sql| {
-            let found = usable(sql, &project, &template, &name, DestinationKind::Recording)?;
-            found.open(&vault).map(|_| found.used())
-        })
-        .await
+        let vault = Arc::clone(self.0.vault());
+        self.0
+            .read(move |sql| {
+                let found = usable(sql, &project, &template, &name, DestinationKind::Recording)?;
+                found.open(&vault).map(|_| found.used())
+            })
+            .await
     }
 
     /// Reads a destination of broadcasts, with its decrypted urls.
     ///
     /// # Errors
     /// Refused at `destination` when the template has no such rtmp destination, or as unusable when its urls cannot be decrypted.
-    pub async fn broadcast_destination(
+    pub async fn broadcast(
         &self,
         project: ProjectId,
         template: TemplateId,
         name: DestinationName,
     ) -> Result<BroadcastDestination, StoreError> {
-        let vault = Arc::clone(self.vault());
-        self.read(move |sql| {
-            let found = usable(sql, &project, &template, &name, DestinationKind::Rtmp)?;
-            match found.open(&vault)? {
-                DestinationConfig::Rtmp(rtmp) => Ok(BroadcastDestination {
-                    used: found.used(),
-                    urls: rtmp.urls,
-                }),
-                DestinationConfig::Recording(_) => Err(StoreError::Fault(
-                    "a destination's configuration is not of its kind".into(),
-                )),
-            }
-        })
-        .await
+        let vault = Arc::clone(self.0.vault());
+        self.0
+            .read(move |sql| {
+                let found = usable(sql, &project, &template, &name, DestinationKind::Rtmp)?;
+                match found.open(&vault)? {
+                    DestinationConfig::Rtmp(rtmp) => Ok(BroadcastDestination {
+                        used: found.used(),
+                        urls: rtmp.urls,
+                    }),
+                    DestinationConfig::Recording(_) => Err(StoreError::Fault(
+                        "a destination's configuration is not of its kind".into(),
+                    )),
+                }
+            })
+            .await
     }
 }

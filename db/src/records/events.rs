@@ -7,10 +7,10 @@
 use conclave_model::event::TestEvent;
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
+use crate::database::Database;
 use crate::error::StoreError;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 
 /// An event as webhook endpoints receive it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,13 +68,18 @@ fn bounds(sql: Sql<'_>, project: &ProjectId) -> Result<(i64, i64), StoreError> {
     Ok((deleted, newest.unwrap_or_default().max(deleted)))
 }
 
-impl Store {
+/// The records of events.
+#[derive(Debug, Clone)]
+pub struct Events(pub(crate) Database);
+
+impl Events {
     /// Reads the position after a project's newest event.
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn newest_event(&self, project: ProjectId) -> Result<i64, StoreError> {
-        self.read(move |sql| bounds(sql, &project).map(|(_, newest)| newest))
+    pub async fn newest(&self, project: ProjectId) -> Result<i64, StoreError> {
+        self.0
+            .read(move |sql| bounds(sql, &project).map(|(_, newest)| newest))
             .await
     }
 
@@ -83,30 +88,31 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn events_after(
+    pub async fn after(
         &self,
         project: ProjectId,
         position: i64,
         limit: u32,
     ) -> Result<EventPage, StoreError> {
-        self.read(move |sql| {
-            let (deleted, newest) = bounds(sql, &project)?;
-            if position > newest {
-                return Ok(EventPage {
-                    events: Vec::new(),
-                    position: newest,
-                    gap: Some(EventGap::Restored),
-                });
-            }
-            let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
-            let last = events.last().map_or(newest, |event| event.id);
-            events.retain(|event| event.event_type != TestEvent::NAME);
-            Ok(EventPage {
-                events,
-                position: last,
-                gap: (position < deleted).then_some(EventGap::Deleted),
+        self.0
+            .read(move |sql| {
+                let (deleted, newest) = bounds(sql, &project)?;
+                if position > newest {
+                    return Ok(EventPage {
+                        events: Vec::new(),
+                        position: newest,
+                        gap: Some(EventGap::Restored),
+                    });
+                }
+                let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
+                let last = events.last().map_or(newest, |event| event.id);
+                events.retain(|event| event.event_type != TestEvent::NAME);
+                Ok(EventPage {
+                    events,
+                    position: last,
+                    gap: (position < deleted).then_some(EventGap::Deleted),
+                })
             })
-        })
-        .await
+            .await
     }
 }

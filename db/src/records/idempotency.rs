@@ -8,11 +8,11 @@ use conclave_model::idempotency::{
     IdempotencyRecord, IdempotencySlot, ParticipantCaller, RETENTION, Response, ResponseRecorder,
 };
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
@@ -156,27 +156,7 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     })
 }
 
-impl Store {
-    /// Finds the response that was stored for a key within the last 24 hours.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read or the response cannot be decrypted.
-    pub async fn stored_response(
-        &self,
-        slot: IdempotencySlot,
-    ) -> Result<Option<StoredResponse>, StoreError> {
-        let (vault, oldest) = (
-            Arc::clone(self.vault()),
-            self.clock().now().before(RETENTION),
-        );
-        self.read(move |sql| {
-            find(sql, &slot, oldest)?
-                .map(|stored| unseal(&vault, stored))
-                .transpose()
-        })
-        .await
-    }
-
+impl Database {
     /// Makes a change, and stores the response to it in the same transaction, if the request asked for that.
     pub(crate) async fn write_recorded<T, F>(
         &self,
@@ -195,34 +175,60 @@ impl Store {
         })
         .await
     }
+}
+
+/// The responses that are stored for repeated requests.
+#[derive(Debug, Clone)]
+pub struct Responses(pub(crate) Database);
+
+impl Responses {
+    /// Finds the response that was stored for a key within the last 24 hours.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read or the response cannot be decrypted.
+    pub async fn find(&self, slot: IdempotencySlot) -> Result<Option<StoredResponse>, StoreError> {
+        let (vault, oldest) = (
+            Arc::clone(self.0.vault()),
+            self.0.clock().now().before(RETENTION),
+        );
+        self.0
+            .read(move |sql| {
+                find(sql, &slot, oldest)?
+                    .map(|stored| unseal(&vault, stored))
+                    .transpose()
+            })
+            .await
+    }
 
     /// Reserves the place of a response before an operation does what cannot be undone, so that the response can then be stored, also
     /// on a disk that has become full. A reservation is not found as a response.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn reserve_response(&self, record: IdempotencyRecord) -> Result<(), StoreError> {
+    pub async fn reserve(&self, record: IdempotencyRecord) -> Result<(), StoreError> {
         let mut body = RESERVED.as_bytes().to_vec();
         body.resize(RESERVED_BYTES, b' ');
         let reserved = Response { code: 503, body };
-        self.write(Queue::of(&record.slot.project_id), move |tx| {
-            tx.put_row(&record, &reserved)
-        })
-        .await
+        self.0
+            .write(Queue::of(&record.slot.project_id), move |tx| {
+                tx.put_row(&record, &reserved)
+            })
+            .await
     }
 
     /// Stores a response that no change of the records stores.
     ///
     /// # Errors
     /// Fails when the database cannot be written or the response cannot be sealed.
-    pub async fn store_response(
+    pub async fn store(
         &self,
         record: IdempotencyRecord,
         response: Response,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&record.slot.project_id), move |tx| {
-            tx.put_response(&record, &response)
-        })
-        .await
+        self.0
+            .write(Queue::of(&record.slot.project_id), move |tx| {
+                tx.put_response(&record, &response)
+            })
+            .await
     }
 }

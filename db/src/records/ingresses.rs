@@ -9,13 +9,13 @@ use conclave_model::{
     ErrorCode, Identity, IngressId, IngressRowId, Problem, ProjectId, RoomId, RoomName, Timestamp,
 };
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::rooms::rows::open_by_id;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// An ingress endpoint that the media plane has created.
@@ -242,18 +242,23 @@ pub(crate) fn live_ingresses(
     sql.many(SELECT_LIVE, args![project], ingress)
 }
 
-impl Store {
+/// The records of ingress endpoints.
+#[derive(Debug, Clone)]
+pub struct Ingresses(pub(crate) Database);
+
+impl Ingresses {
     /// Records an ingress endpoint that the media plane has created.
     ///
     /// # Errors
     /// Refused when the room has ended, or the endpoint is recorded already.
-    pub async fn create_ingress(&self, new: NewIngress) -> Result<Ingress, StoreError> {
-        self.write(Queue::of(&new.project_id), move |tx| {
-            let room = open_by_id(tx.sql, &new.project_id, new.room)?;
-            insert(tx, &room, &new)?;
-            existing(tx.sql, &room.project_id, &new.ingress_id)
-        })
-        .await
+    pub async fn create(&self, new: NewIngress) -> Result<Ingress, StoreError> {
+        self.0
+            .write(Queue::of(&new.project_id), move |tx| {
+                let room = open_by_id(tx.sql, &new.project_id, new.room)?;
+                insert(tx, &room, &new)?;
+                existing(tx.sql, &room.project_id, &new.ingress_id)
+            })
+            .await
     }
 
     /// Records the state of an endpoint that the media plane reported for the time `at`. A known state, and any state of a final
@@ -261,72 +266,72 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
-    pub async fn record_ingress(
+    pub async fn record(
         &self,
         project: ProjectId,
         state: IngressState,
         at: Timestamp,
     ) -> Result<Ingress, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            record(tx, &project, &state, at)
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                record(tx, &project, &state, at)
+            })
+            .await
     }
 
     /// Records that an endpoint was deleted. A deleted endpoint does not change.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
-    pub async fn delete_ingress(
-        &self,
-        project: ProjectId,
-        id: IngressId,
-    ) -> Result<Ingress, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
-            if before.status == IngressStatus::Deleted {
-                return Ok(before);
-            }
-            advance(tx, &before, IngressStatus::Deleted, None, at)?;
-            existing(tx.sql, &project, &id)
-        })
-        .await
+    pub async fn delete(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
+                if before.status == IngressStatus::Deleted {
+                    return Ok(before);
+                }
+                advance(tx, &before, IngressStatus::Deleted, None, at)?;
+                existing(tx.sql, &project, &id)
+            })
+            .await
     }
 
     /// Reads an endpoint, deleted or not.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
-    pub async fn ingress(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
-        self.read(move |sql| existing(sql, &project, &id)).await
+    pub async fn get(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
+        self.0.read(move |sql| existing(sql, &project, &id)).await
     }
 
     /// Lists a project's endpoints, deleted ones too, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn ingresses(
+    pub async fn list(
         &self,
         project: ProjectId,
         filter: IngressFilter,
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
-        self.list(project, move |sql, project| {
-            list_query(project, &filter).page(sql, page, ingress)
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                list_query(project, &filter).page(sql, page, ingress)
+            })
+            .await
     }
 
     /// Reads an endpoint that is not final; `None` when the project has none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn live_ingress(
+    pub async fn live(
         &self,
         project: ProjectId,
         id: IngressId,
     ) -> Result<Option<Ingress>, StoreError> {
-        self.read(move |sql| sql.one(SELECT_ONE_LIVE, args![&project, &id], ingress))
+        self.0
+            .read(move |sql| sql.one(SELECT_ONE_LIVE, args![&project, &id], ingress))
             .await
     }
 }

@@ -1,4 +1,4 @@
-//! The records: a file for each, with its SQL texts and the operations of [`Store`](crate::Store) on it.
+//! The records: a component for each, with its SQL texts, its types and its operations. All read and write through [`crate::sql`].
 
 pub(crate) mod api_keys;
 pub(crate) mod codes;

@@ -4,12 +4,12 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::{Environment, Project, ProjectStatus};
 use conclave_model::{ErrorCode, Problem, ProjectId, TemplateId};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::templates;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 
 macro_rules! select {
@@ -71,7 +71,7 @@ fn project(row: &Row<'_>) -> Result<Project, StoreError> {
     })
 }
 
-fn find(sql: Sql<'_>, id: &ProjectId) -> Result<Option<Project>, StoreError> {
+pub(crate) fn find(sql: Sql<'_>, id: &ProjectId) -> Result<Option<Project>, StoreError> {
     sql.one(SELECT_ONE, args![id], project)
 }
 
@@ -87,31 +87,37 @@ pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     ))
 }
 
-impl Store {
+/// The records of projects.
+#[derive(Debug, Clone)]
+pub struct Projects(pub(crate) Database);
+
+impl Projects {
     /// Creates an active project.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn create_project(
+    pub async fn create(
         &self,
         name: String,
         env: Environment,
         plan: String,
     ) -> Result<Project, StoreError> {
-        self.write(Queue::SERVER, move |tx| {
-            let id = ProjectId::new();
-            tx.sql.put(INSERT, args![&id, &name, env, &plan, tx.now])?;
-            existing(tx.sql, &id)
-        })
-        .await
+        self.0
+            .write(Queue::SERVER, move |tx| {
+                let id = ProjectId::new();
+                tx.sql.put(INSERT, args![&id, &name, env, &plan, tx.now])?;
+                existing(tx.sql, &id)
+            })
+            .await
     }
 
     /// Lists every project, oldest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn projects(&self) -> Result<Vec<Project>, StoreError> {
-        self.bulk_read(|sql| sql.many(SELECT_ALL, args![], project))
+    pub async fn list(&self) -> Result<Vec<Project>, StoreError> {
+        self.0
+            .bulk_read(|sql| sql.many(SELECT_ALL, args![], project))
             .await
     }
 
@@ -119,10 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn project_summaries(
-        &self,
-        page: PageRequest,
-    ) -> Result<Page<ProjectSummary>, StoreError> {
+    pub async fn summaries(&self, page: PageRequest) -> Result<Page<ProjectSummary>, StoreError> {
         let read = |row: &Row<'_>| {
             Ok(ProjectSummary {
                 project: project(row)?,
@@ -130,6 +133,7 @@ impl Store {
             })
         };
         let rows = self
+            .0
             .bulk_read(move |sql| {
                 sql.many(
                     SELECT_NEWEST,
@@ -146,39 +150,40 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn totals(&self) -> Result<Totals, StoreError> {
-        self.bulk_read(|sql| {
-            let counts = sql.one(COUNT_PROJECTS, args![], |row| {
-                Ok((row.get("projects")?, row.get("open_rooms")?))
-            })?;
-            let (projects, open_rooms) = counts.unwrap_or_default();
-            Ok(Totals {
-                projects,
-                open_rooms,
-                participants: sql.value(COUNT_PARTICIPANTS, args![])?,
-                running_egresses: sql.value(COUNT_EGRESSES, args![])?,
+        self.0
+            .bulk_read(|sql| {
+                let counts = sql.one(COUNT_PROJECTS, args![], |row| {
+                    Ok((row.get("projects")?, row.get("open_rooms")?))
+                })?;
+                let (projects, open_rooms) = counts.unwrap_or_default();
+                Ok(Totals {
+                    projects,
+                    open_rooms,
+                    participants: sql.value(COUNT_PARTICIPANTS, args![])?,
+                    running_egresses: sql.value(COUNT_EGRESSES, args![])?,
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Reads a project; `None` when there is none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        self.read(move |sql| find(sql, &id)).await
+    pub async fn get(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        self.0.read(move |sql| find(sql, &id)).await
     }
 
     /// Suspends or resumes a project.
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn set_project_status(
+    pub async fn set_status(
         &self,
         id: ProjectId,
         status: ProjectStatus,
     ) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| tx.sql.put(SET_STATUS, args![id, status]))
+        self.change(id, move |tx, id| tx.sql.put(SET_STATUS, args![id, status]))
             .await
     }
 
@@ -186,12 +191,8 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn set_project_plan(
-        &self,
-        id: ProjectId,
-        plan: String,
-    ) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| tx.sql.put(SET_PLAN, args![id, &plan]))
+    pub async fn set_plan(&self, id: ProjectId, plan: String) -> Result<Project, StoreError> {
+        self.change(id, move |tx, id| tx.sql.put(SET_PLAN, args![id, &plan]))
             .await
     }
 
@@ -199,8 +200,8 @@ impl Store {
     ///
     /// # Errors
     /// Refused when there is no such project.
-    pub async fn credit_project(&self, id: ProjectId, ugx: i64) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| tx.sql.put(ADD_BALANCE, args![id, ugx]))
+    pub async fn credit(&self, id: ProjectId, ugx: i64) -> Result<Project, StoreError> {
+        self.change(id, move |tx, id| tx.sql.put(ADD_BALANCE, args![id, ugx]))
             .await
     }
 
@@ -213,7 +214,7 @@ impl Store {
         id: ProjectId,
         template: TemplateId,
     ) -> Result<Project, StoreError> {
-        self.change_project(id, move |tx, id| {
+        self.change(id, move |tx, id| {
             existing(tx.sql, id)?;
             templates::refuse_unknown_template(tx.sql, id, &template)?;
             tx.sql.put(SET_DEFAULT_TEMPLATE, args![id, &template])
@@ -221,15 +222,16 @@ impl Store {
         .await
     }
 
-    async fn change_project(
+    async fn change(
         &self,
         id: ProjectId,
         change: impl FnOnce(&Tx<'_>, &ProjectId) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<Project, StoreError> {
-        self.write(Queue::of(&id), move |tx| {
-            change(tx, &id)?;
-            existing(tx.sql, &id)
-        })
-        .await
+        self.0
+            .write(Queue::of(&id), move |tx| {
+                change(tx, &id)?;
+                existing(tx.sql, &id)
+            })
+            .await
     }
 }

@@ -7,6 +7,7 @@ use conclave_model::participant::Participant;
 use conclave_model::role_change::{RoleChange, RoleChanged};
 use conclave_model::{Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId, Timestamp};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::rooms::rows::{by_id, connected_participants};
@@ -14,7 +15,6 @@ use crate::records::sessions::rows::event_context;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// A change of role that the media plane has made.
@@ -177,33 +177,39 @@ pub(crate) fn list_query<'a>(
         .and("participant_identity =", identity)
 }
 
-impl Store {
+/// The records of changes of roles.
+#[derive(Debug, Clone)]
+pub struct RoleChanges(pub(crate) Database);
+
+impl RoleChanges {
     /// Records that a connected participant received another role: the log entry, the session's role and the event.
     ///
     /// # Errors
     /// Refused when the participant has no open session in the room.
-    pub async fn record_role_change(
+    pub async fn record(
         &self,
         new: NewRoleChange,
         response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
-        self.write_recorded(Queue::of(&new.project_id), response, move |tx| {
-            record(tx, new)
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&new.project_id), response, move |tx| {
+                record(tx, new)
+            })
+            .await
     }
 
     /// Reads the last change of an identity's role in a room, which holds for its next joins.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn last_role_change(
+    pub async fn last(
         &self,
         project: ProjectId,
         room: RoomId,
         identity: Identity,
     ) -> Result<Option<LastRoleChange>, StoreError> {
-        self.read(move |sql| last_role_change(sql, &project, room, &identity))
+        self.0
+            .read(move |sql| last_role_change(sql, &project, room, &identity))
             .await
     }
 
@@ -211,16 +217,17 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn role_changes(
+    pub async fn list(
         &self,
         project: ProjectId,
         room: RoomId,
         identity: Option<Identity>,
         page: PageRequest,
     ) -> Result<Page<RoleChange>, StoreError> {
-        self.list(project, move |sql, project| {
-            list_query(project, room, identity.as_ref()).page(sql, page, role_change)
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                list_query(project, room, identity.as_ref()).page(sql, page, role_change)
+            })
+            .await
     }
 }

@@ -25,6 +25,7 @@
 //!    is on disk when everything is sealed again.
 //! 3. The old key is deleted. What a step that was stopped has left is sealed again first.
 
+use crate::database::Database;
 use crate::engine::postgres::lease::{ATTEMPTS_AT_ROW, ClusterState, read_cluster};
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
@@ -32,7 +33,6 @@ use crate::records::{destinations, idempotency, webhook_endpoints};
 use crate::rotation_lock;
 use crate::sql::values::{Value, args};
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 use crate::vault::{RotatedKeys, Sealed, Vault, VaultError};
 
@@ -227,51 +227,6 @@ pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, S
     Ok(count)
 }
 
-impl Store {
-    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once:
-    /// each would drop the key of the other.
-    ///
-    /// # Errors
-    /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
-    pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
-        let begun = self
-            .vault()
-            .begin_rotation()
-            .map_err(RotationError::KeyFile)?;
-        let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
-        let rotation = self
-            .reseal_all(old, new)
-            .await
-            .map_err(RotationError::Store)?;
-        self.vault()
-            .end_rotation()
-            .map_err(RotationError::KeyFile)?;
-        Ok(rotation)
-    }
-
-    /// Seals everything under the key `new` that another one has sealed, in one transaction.
-    pub(crate) async fn reseal_all(
-        &self,
-        old: String,
-        new: String,
-    ) -> Result<Rotation, StoreError> {
-        self.write(Queue::SERVER, move |tx| {
-            rotation_lock::hold_alone(tx.sql)?;
-            let mut rotation = Rotation {
-                old_key_id: old,
-                new_key_id: new.clone(),
-                resealed: 0,
-                unopenable: 0,
-            };
-            SEALED_TABLES
-                .iter()
-                .try_for_each(|table| reseal(tx, table, &new, &mut rotation))
-                .map(|()| rotation)
-        })
-        .await
-    }
-}
-
 /// A step of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotationStep {
@@ -335,16 +290,66 @@ fn cluster(sql: Sql<'_>) -> Result<ClusterState, StoreError> {
     }
 }
 
-impl Store {
+/// The encryption key of the deployment, and its rotation.
+#[derive(Debug, Clone)]
+pub struct EncryptionKey(pub(crate) Database);
+
+impl EncryptionKey {
+    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once:
+    /// each would drop the key of the other.
+    ///
+    /// # Errors
+    /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
+    pub async fn rotate(&self) -> Result<Rotation, RotationError> {
+        let begun = self
+            .0
+            .vault()
+            .begin_rotation()
+            .map_err(RotationError::KeyFile)?;
+        let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
+        let rotation = self
+            .reseal_all(old, new)
+            .await
+            .map_err(RotationError::Store)?;
+        self.0
+            .vault()
+            .end_rotation()
+            .map_err(RotationError::KeyFile)?;
+        Ok(rotation)
+    }
+
+    /// Seals everything under the key `new` that another one has sealed, in one transaction.
+    pub(crate) async fn reseal_all(
+        &self,
+        old: String,
+        new: String,
+    ) -> Result<Rotation, StoreError> {
+        self.0
+            .write(Queue::SERVER, move |tx| {
+                rotation_lock::hold_alone(tx.sql)?;
+                let mut rotation = Rotation {
+                    old_key_id: old,
+                    new_key_id: new.clone(),
+                    resealed: 0,
+                    unopenable: 0,
+                };
+                SEALED_TABLES
+                    .iter()
+                    .try_for_each(|table| reseal(tx, table, &new, &mut rotation))
+                    .map(|()| rotation)
+            })
+            .await
+    }
+
     /// Takes the next step of a rotation of the encryption key. The caller ensures that no two rotations of this key file run at once.
     ///
     /// # Errors
     /// Fails for a deployment without a key, for a step that a server is not ready for, for a key file that cannot be replaced, and for
     /// records that cannot be written.
-    pub async fn rotate_shared_key(&self) -> Result<SharedRotation, RotationError> {
-        let held = self.vault().key_ids().map_err(RotationError::KeyFile)?;
+    pub async fn rotate_shared(&self) -> Result<SharedRotation, RotationError> {
+        let held = self.0.vault().key_ids().map_err(RotationError::KeyFile)?;
         let first = held.first().ok_or(RotationError::NoKey)?;
-        let cluster = self.read(cluster).await.map_err(RotationError::Store)?;
+        let cluster = self.0.read(cluster).await.map_err(RotationError::Store)?;
         let seals = if cluster.encryption_key_id.is_empty() {
             first
         } else {
@@ -352,7 +357,7 @@ impl Store {
         };
         let (step, old, new) = next(&held, seals)?;
         if step == RotationStep::Added {
-            return add(self.vault(), old);
+            return add(self.0.vault(), old);
         }
         check_servers(&cluster, &new)?;
         if step == RotationStep::Sealed {
@@ -363,7 +368,8 @@ impl Store {
             .await
             .map_err(RotationError::Store)?;
         if step == RotationStep::Dropped {
-            self.vault()
+            self.0
+                .vault()
                 .keep_only(&new)
                 .map_err(RotationError::KeyFile)?;
         }
@@ -382,6 +388,7 @@ impl Store {
         loop {
             let (old, new) = (old.to_owned(), new.to_owned());
             match self
+                .0
                 .write(Queue::SERVER, move |tx| {
                     rotation_lock::note(tx.sql, &old, &new)
                 })

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use conclave_model::idempotency::RETENTION;
@@ -11,6 +12,7 @@ use conclave_model::ingress::Ingress;
 use conclave_model::{EndpointId, ProjectId, Timestamp};
 
 use crate::RunningEgress;
+use crate::database::Database;
 use crate::engine::postgres::lease::LeaseTiming;
 use crate::engine::writer::Queue;
 use crate::engine::{postgres, sqlite};
@@ -20,8 +22,16 @@ use crate::records::rooms::rows::RoomSnapshot;
 use crate::records::{egresses, ingresses, rooms, webhook_endpoints};
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::{Crash, Store};
 use crate::tx::Tx;
+
+/// A crash of the server that ran before this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash {
+    /// The last heartbeat before the crash.
+    pub last_heartbeat: Timestamp,
+    /// The instant at which this server started.
+    pub restarted_at: Timestamp,
+}
 
 const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
 const WRITE: &str =
@@ -70,118 +80,12 @@ fn count_rooms(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-impl Store {
-    /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed. The
-    /// open rooms of all projects are counted anew, and the empty timers start of those that the last stop has emptied. What a
-    /// damaged table keeps from being done is left out.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn begin_run(&self) -> Result<(), StoreError> {
-        self.note_server()?;
-        let begun = self.write(Queue::SERVER, |tx| {
-            tx.sql
-                .prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
-            let crash = first_heartbeat(tx)?;
-            start_timers(tx)?;
-            count_rooms(tx)?;
-            Ok(crash)
-        });
-        let crash = match begun.await {
-            Err(StoreError::Damaged(_)) => {
-                // Each part by itself, so that a damaged table keeps only what needs it from being done.
-                left_out(
-                    "the timers of empty rooms were not started",
-                    self.write(Queue::SERVER, start_timers).await,
-                )?;
-                left_out(
-                    "open rooms were not counted",
-                    self.write(Queue::SERVER, count_rooms).await,
-                )?;
-                let begun = self.write(Queue::SERVER, first_heartbeat).await;
-                left_out("it is not known whether the server crashed", begun)?.flatten()
-            }
-            begun => begun?,
-        };
-        // Only the first start counts: a server starts once.
-        let _ = self.crash_cell().set(crash);
-        Ok(())
-    }
-
-    /// Records that the server runs, if its start is recorded and its stop is not.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn renew_heartbeat(&self) -> Result<(), StoreError> {
-        self.write(Queue::SERVER, |tx| renew_heartbeat(tx)).await
-    }
-
-    /// The interval of heartbeats. On PostgreSQL it is that of the renewals of the lease, so that what a server has left behind ends at
-    /// its last renewal when another takes over.
-    #[must_use]
-    pub fn heartbeat_interval(&self) -> Duration {
-        match self.location() {
-            Location::File(_) => INTERVAL_OF_FILE,
-            Location::Server(_) => LeaseTiming::default().renewal,
-        }
-    }
-
-    /// Records that the server stops well.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn end_run(&self) -> Result<(), StoreError> {
-        self.write(Queue::SERVER, |tx| tx.sql.put(DELETE, args![]))
-            .await
-    }
-
-    /// Returns the crash before this server's start; `None` if the server before it stopped well, or there was none.
-    #[must_use]
-    pub fn crash(&self) -> Option<Crash> {
-        self.crash_cell().get().copied().flatten()
-    }
-}
-
 /// Reads a whole file, and returns the names of its damaged tables, separated by commas. Blocks.
 ///
 /// # Errors
 /// The file cannot be read, for another reason than damage.
 pub fn damaged_tables(file: &Path) -> Result<String, StoreError> {
     sqlite::damage::find(file)
-}
-
-impl Store {
-    /// Reads from and writes to the database.
-    ///
-    /// # Errors
-    /// Fails when it cannot be read or written now, or a table of the file is damaged.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        self.check_damage()?;
-        self.read(|sql| sql.value::<i64>("SELECT 1", &[])).await?;
-        // A transaction that changes nothing would succeed on a full disk.
-        self.write(Queue::SERVER, |tx| renew_heartbeat(tx)).await
-    }
-
-    /// Checks a whole file for damage; PostgreSQL checks its pages itself. Returns the number of the schema.
-    ///
-    /// # Errors
-    /// Fails with a description of the first damage found.
-    pub async fn check(&self) -> Result<i64, StoreError> {
-        self.bulk_read(|sql| match sql {
-            Sql::Sqlite(connection) => sqlite::backup::check_connection(connection),
-            Sql::Postgres(session) => postgres::migrate::version(session),
-        })
-        .await
-    }
-
-    /// The number of the newest schema that this program knows for the engine of this store.
-    #[must_use]
-    pub fn schema(&self) -> i64 {
-        match self.location() {
-            Location::File(_) => sqlite::migrate::SCHEMA,
-            Location::Server(_) => postgres::migrate::newest(),
-        }
-    }
 }
 
 const SELECT_LIVE: &str = "SELECT id FROM projects p
@@ -269,27 +173,6 @@ fn readable_live_projects(sql: Sql<'_>) -> Result<Vec<ProjectId>, StoreError> {
     Ok(live)
 }
 
-impl Store {
-    /// Reads the projects that need an actor when the server starts: those with an open room, an active webhook endpoint or an
-    /// egress that is not final. An ingress endpoint that is not final has an open room. Where a table is damaged, projects of which
-    /// nothing live can be read are missing: they start with the first message to them.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn live_projects(&self) -> Result<Vec<ProjectId>, StoreError> {
-        self.bulk_read(live_projects).await
-    }
-
-    /// Reads what is live of a project; where the file is damaged, as much as can be read. The reads of many projects run at once, as far
-    /// as the engine can, and no other read waits for those that have not begun.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn live_records(&self, project: ProjectId) -> Result<LiveRecords, StoreError> {
-        self.load(move |sql| live_records(sql, &project)).await
-    }
-}
-
 /// The most rows of each kind that one call deletes.
 const BATCH: u32 = 1_000;
 
@@ -305,24 +188,171 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
 const NOTE_DELETED: &str =
     "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
 
-impl Store {
+/// What the server as a whole records and reads.
+#[derive(Debug, Clone)]
+pub struct ServerRecords {
+    database: Database,
+    /// The crash before this server's start; empty until the server has started.
+    crash: Arc<OnceLock<Option<Crash>>>,
+}
+
+impl ServerRecords {
+    pub(crate) fn new(database: Database) -> Self {
+        Self {
+            database,
+            crash: Arc::default(),
+        }
+    }
+
+    /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed. The
+    /// open rooms of all projects are counted anew, and the empty timers start of those that the last stop has emptied. What a
+    /// damaged table keeps from being done is left out.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn begin_run(&self) -> Result<(), StoreError> {
+        self.database.note_server()?;
+        let begun = self.database.write(Queue::SERVER, |tx| {
+            tx.sql
+                .prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
+            let crash = first_heartbeat(tx)?;
+            start_timers(tx)?;
+            count_rooms(tx)?;
+            Ok(crash)
+        });
+        let crash = match begun.await {
+            Err(StoreError::Damaged(_)) => {
+                // Each part by itself, so that a damaged table keeps only what needs it from being done.
+                left_out(
+                    "the timers of empty rooms were not started",
+                    self.database.write(Queue::SERVER, start_timers).await,
+                )?;
+                left_out(
+                    "open rooms were not counted",
+                    self.database.write(Queue::SERVER, count_rooms).await,
+                )?;
+                let begun = self.database.write(Queue::SERVER, first_heartbeat).await;
+                left_out("it is not known whether the server crashed", begun)?.flatten()
+            }
+            begun => begun?,
+        };
+        // Only the first start counts: a server starts once.
+        let _ = self.crash.set(crash);
+        Ok(())
+    }
+
+    /// Records that the server runs, if its start is recorded and its stop is not.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn renew_heartbeat(&self) -> Result<(), StoreError> {
+        self.database
+            .write(Queue::SERVER, |tx| renew_heartbeat(tx))
+            .await
+    }
+
+    /// The interval of heartbeats. On PostgreSQL it is that of the renewals of the lease, so that what a server has left behind ends at
+    /// its last renewal when another takes over.
+    #[must_use]
+    pub fn heartbeat_interval(&self) -> Duration {
+        match self.database.location() {
+            Location::File(_) => INTERVAL_OF_FILE,
+            Location::Server(_) => LeaseTiming::default().renewal,
+        }
+    }
+
+    /// Records that the server stops well.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn end_run(&self) -> Result<(), StoreError> {
+        self.database
+            .write(Queue::SERVER, |tx| tx.sql.put(DELETE, args![]))
+            .await
+    }
+
+    /// Returns the crash before this server's start; `None` if the server before it stopped well, or there was none.
+    #[must_use]
+    pub fn crash(&self) -> Option<Crash> {
+        self.crash.get().copied().flatten()
+    }
+
+    /// Reads from and writes to the database.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read or written now, or a table of the file is damaged.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.database.check_damage()?;
+        self.database
+            .read(|sql| sql.value::<i64>("SELECT 1", &[]))
+            .await?;
+        // A transaction that changes nothing would succeed on a full disk.
+        self.database
+            .write(Queue::SERVER, |tx| renew_heartbeat(tx))
+            .await
+    }
+
+    /// Checks a whole file for damage; PostgreSQL checks its pages itself. Returns the number of the schema.
+    ///
+    /// # Errors
+    /// Fails with a description of the first damage found.
+    pub async fn check(&self) -> Result<i64, StoreError> {
+        self.database
+            .bulk_read(|sql| match sql {
+                Sql::Sqlite(connection) => sqlite::backup::check_connection(connection),
+                Sql::Postgres(session) => postgres::migrate::version(session),
+            })
+            .await
+    }
+
+    /// The number of the newest schema that this program knows for the engine of this store.
+    #[must_use]
+    pub fn schema(&self) -> i64 {
+        match self.database.location() {
+            Location::File(_) => sqlite::migrate::SCHEMA,
+            Location::Server(_) => postgres::migrate::newest(),
+        }
+    }
+
+    /// Reads the projects that need an actor when the server starts: those with an open room, an active webhook endpoint or an
+    /// egress that is not final. An ingress endpoint that is not final has an open room. Where a table is damaged, projects of which
+    /// nothing live can be read are missing: they start with the first message to them.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn live_projects(&self) -> Result<Vec<ProjectId>, StoreError> {
+        self.database.bulk_read(live_projects).await
+    }
+
+    /// Reads what is live of a project; where the file is damaged, as much as can be read. The reads of many projects run at once, as far
+    /// as the engine can, and no other read waits for those that have not begun.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn live_records(&self, project: ProjectId) -> Result<LiveRecords, StoreError> {
+        self.database
+            .load(move |sql| live_records(sql, &project))
+            .await
+    }
+
     /// Deletes stored responses older than 24 hours, and final deliveries and their events older than `retention`, in every
     /// project. Returns the number of deleted rows; 0 when nothing is left to delete.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn delete_expired(&self, retention: Duration) -> Result<usize, StoreError> {
-        self.write(Queue::SERVER, move |tx| {
-            let oldest_event = tx.now.before(retention);
-            let responses = tx
-                .sql
-                .change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
-            let deliveries = tx
-                .sql
-                .change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;
-            Ok(responses + deliveries + delete_events(tx, oldest_event)?)
-        })
-        .await
+        self.database
+            .write(Queue::SERVER, move |tx| {
+                let oldest_event = tx.now.before(retention);
+                let responses = tx
+                    .sql
+                    .change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
+                let deliveries = tx
+                    .sql
+                    .change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;
+                Ok(responses + deliveries + delete_events(tx, oldest_event)?)
+            })
+            .await
     }
 }
 

@@ -8,12 +8,12 @@ use conclave_model::role::Role;
 use conclave_model::template::{Region, Template, check_references, referring_role};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// A template to be created.
@@ -301,35 +301,41 @@ fn refuse_deleting_role(
     Ok(())
 }
 
-impl Store {
+/// The records of templates and their roles.
+#[derive(Debug, Clone)]
+pub struct Templates(pub(crate) Database);
+
+impl Templates {
     /// Creates a template and its roles.
     ///
     /// # Errors
     /// Refused when the name is taken or a role subscribes to one that the template does not have.
-    pub async fn create_template(
+    pub async fn create(
         &self,
         new: NewTemplate,
         record: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
-        self.write_recorded(Queue::of(&new.project_id), record, move |tx| {
-            check_roles(&new.roles, |role| format!("roles.{role}."))?;
-            refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
-            let id = insert(tx, &new)?;
-            existing(tx.sql, &new.project_id, &id)
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+                check_roles(&new.roles, |role| format!("roles.{role}."))?;
+                refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
+                let id = insert(tx, &new)?;
+                existing(tx.sql, &new.project_id, &id)
+            })
+            .await
     }
 
     /// Lists a project's templates with their roles, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn templates(
+    pub async fn list(
         &self,
         project: ProjectId,
         request: PageRequest,
     ) -> Result<Page<Template>, StoreError> {
-        self.list(project, move |sql, project| page(sql, project, request))
+        self.0
+            .list(project, move |sql, project| page(sql, project, request))
             .await
     }
 
@@ -337,51 +343,45 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has no such template.
-    pub async fn template(
-        &self,
-        project: ProjectId,
-        id: TemplateId,
-    ) -> Result<Template, StoreError> {
-        self.read(move |sql| existing(sql, &project, &id)).await
+    pub async fn get(&self, project: ProjectId, id: TemplateId) -> Result<Template, StoreError> {
+        self.0.read(move |sql| existing(sql, &project, &id)).await
     }
 
     /// Changes a template.
     ///
     /// # Errors
     /// Refused when there is no such template, the name is taken, or a role subscribes to one that the template does not have.
-    pub async fn update_template(
+    pub async fn update(
         &self,
         project: ProjectId,
         id: TemplateId,
         change: TemplateChange,
     ) -> Result<Template, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let mut template = existing(tx.sql, &project, &id)?;
-            template.roles.extend(change.roles.clone());
-            check_roles(&template.roles, |role| format!("roles.{role}."))?;
-            if let Some(name) = change.name.as_ref().filter(|name| **name != template.name) {
-                refuse_taken_name(tx.sql, &project, name)?;
-            }
-            update(tx, &project, &id, &change)?;
-            existing(tx.sql, &project, &id)
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let mut template = existing(tx.sql, &project, &id)?;
+                template.roles.extend(change.roles.clone());
+                check_roles(&template.roles, |role| format!("roles.{role}."))?;
+                if let Some(name) = change.name.as_ref().filter(|name| **name != template.name) {
+                    refuse_taken_name(tx.sql, &project, name)?;
+                }
+                update(tx, &project, &id, &change)?;
+                existing(tx.sql, &project, &id)
+            })
+            .await
     }
 
     /// Deletes a template with its roles and destinations.
     ///
     /// # Errors
     /// Refused when there is no such template, it is the default, or open rooms use it.
-    pub async fn delete_template(
-        &self,
-        project: ProjectId,
-        id: TemplateId,
-    ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
-            tx.sql.put(DELETE, args![&id, &project])
-        })
-        .await
+    pub async fn delete(&self, project: ProjectId, id: TemplateId) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
+                tx.sql.put(DELETE, args![&id, &project])
+            })
+            .await
     }
 
     /// Creates or replaces a role.
@@ -394,18 +394,19 @@ impl Store {
         id: TemplateId,
         role: Role,
     ) -> Result<PutRole, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let mut template = existing(tx.sql, &project, &id)?;
-            let is_new = template
-                .roles
-                .insert(role.name.clone(), role.clone())
-                .is_none();
-            check_roles(&template.roles, |_| String::new())?;
-            put_roles(tx, &id, [&role])?;
-            touch(tx, &project, &id)?;
-            Ok(PutRole { role, is_new })
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let mut template = existing(tx.sql, &project, &id)?;
+                let is_new = template
+                    .roles
+                    .insert(role.name.clone(), role.clone())
+                    .is_none();
+                check_roles(&template.roles, |_| String::new())?;
+                put_roles(tx, &id, [&role])?;
+                touch(tx, &project, &id)?;
+                Ok(PutRole { role, is_new })
+            })
+            .await
     }
 
     /// Reads a role.
@@ -418,11 +419,12 @@ impl Store {
         id: TemplateId,
         name: RoleName,
     ) -> Result<Role, StoreError> {
-        self.read(move |sql| {
-            refuse_unknown_template(sql, &project, &id)?;
-            Ok(find_role(sql, &project, &id, &name)?.ok_or_else(Problem::role_not_found)?)
-        })
-        .await
+        self.0
+            .read(move |sql| {
+                refuse_unknown_template(sql, &project, &id)?;
+                Ok(find_role(sql, &project, &id, &name)?.ok_or_else(Problem::role_not_found)?)
+            })
+            .await
     }
 
     /// Deletes a role.
@@ -435,15 +437,16 @@ impl Store {
         id: TemplateId,
         name: RoleName,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let template = existing(tx.sql, &project, &id)?;
-            if !template.roles.contains_key(&name) {
-                return StoreError::refuse(Problem::role_not_found());
-            }
-            refuse_deleting_role(tx.sql, &template, &name)?;
-            tx.sql.put(DELETE_ROLE, args![&id, &project, &name])?;
-            touch(tx, &project, &id)
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let template = existing(tx.sql, &project, &id)?;
+                if !template.roles.contains_key(&name) {
+                    return StoreError::refuse(Problem::role_not_found());
+                }
+                refuse_deleting_role(tx.sql, &template, &name)?;
+                tx.sql.put(DELETE_ROLE, args![&id, &project, &name])?;
+                touch(tx, &project, &id)
+            })
+            .await
     }
 }

@@ -5,13 +5,13 @@ use conclave_model::participant::{Participant, TrackKind};
 use conclave_model::room::Room;
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp, TrackSid};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::rooms::rows::by_id;
 use crate::records::sessions::rows::{end_track, event_context, find_session, track, with_role};
 use crate::sql::Row;
 use crate::sql::values::args;
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// A track that has not ended.
@@ -114,12 +114,16 @@ fn record_track(
     Ok(())
 }
 
-impl Store {
+/// The records of tracks.
+#[derive(Debug, Clone)]
+pub struct Tracks(pub(crate) Database);
+
+impl Tracks {
     /// Records that a track was published or unpublished. Repeated reports, and tracks of unknown joins, change nothing.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn record_track(
+    pub async fn record(
         &self,
         project: ProjectId,
         room: RoomId,
@@ -128,71 +132,75 @@ impl Store {
         change: TrackChange,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            record_track(tx, &project, room, participant, &track, change, at)
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                record_track(tx, &project, room, participant, &track, change, at)
+            })
+            .await
     }
 
     /// Reads the open tracks of the participants connected to a room.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn open_tracks(
+    pub async fn list_open(
         &self,
         project: ProjectId,
         room: RoomId,
     ) -> Result<Vec<OpenTrack>, StoreError> {
-        self.bulk_read(move |sql| {
-            let read = |row: &Row<'_>| {
-                Ok(OpenTrack {
-                    participant: row.get("participant_sid")?,
-                    track: track(row)?,
-                })
-            };
-            sql.many(SELECT_OPEN, args![room, &project], read)
-        })
-        .await
+        self.0
+            .bulk_read(move |sql| {
+                let read = |row: &Row<'_>| {
+                    Ok(OpenTrack {
+                        participant: row.get("participant_sid")?,
+                        track: track(row)?,
+                    })
+                };
+                sql.many(SELECT_OPEN, args![room, &project], read)
+            })
+            .await
     }
 
     /// Reads the kind of an open track of a participant connected to a room; `None` if there is no such track.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn track_kind(
+    pub async fn kind(
         &self,
         project: ProjectId,
         room: RoomId,
         track: TrackSid,
     ) -> Result<Option<TrackKind>, StoreError> {
-        self.read(move |sql| {
-            sql.one(SELECT_KIND, args![room, &project, &track], |row| {
-                row.get("kind")
+        self.0
+            .read(move |sql| {
+                sql.one(SELECT_KIND, args![room, &project, &track], |row| {
+                    row.get("kind")
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Records whether an open track is muted, for the event of its end. Ended tracks do not change.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn record_track_muted(
+    pub async fn record_muted(
         &self,
         project: ProjectId,
         room: RoomId,
         sid: ParticipantSid,
         track: TrackSummary,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            match find_session(tx.sql, &project, room, &sid)? {
-                Some(session) => tx
-                    .sql
-                    .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
-                None => Ok(()),
-            }
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                match find_session(tx.sql, &project, room, &sid)? {
+                    Some(session) => tx
+                        .sql
+                        .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
+                    None => Ok(()),
+                }
+            })
+            .await
     }
 
     /// Records that a participant's bitrate crossed the limit of its role, as an event.
@@ -207,17 +215,18 @@ impl Store {
         limit: PublishLimit,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
-                participant = with_role(tx.sql, &project, session, participant)?;
-            }
-            let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::publish_limit(
-                event_context(&room, at),
-                participant,
-                limit,
-            ))
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
+                    participant = with_role(tx.sql, &project, session, participant)?;
+                }
+                let room = by_id(tx.sql, &project, room)?;
+                tx.emit(&Event::publish_limit(
+                    event_context(&room, at),
+                    participant,
+                    limit,
+                ))
+            })
+            .await
     }
 }

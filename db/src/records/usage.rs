@@ -7,11 +7,11 @@ use conclave_model::plan::Plan;
 use conclave_model::usage::{Day, MonthUse, UsageDay, by_day, overage_ugx};
 use conclave_model::{ProjectId, Timestamp};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
-use crate::store::Store;
 use crate::tx::Tx;
 
 const ADD: &str = "INSERT INTO usage_days (project_id, day, participant_ms, sessions) VALUES (?1, ?2, ?3, ?4)
@@ -182,22 +182,27 @@ pub(crate) fn month_use(
     })
 }
 
-impl Store {
+/// The records of usage.
+#[derive(Debug, Clone)]
+pub struct Usage(pub(crate) Database);
+
+impl Usage {
     /// Reads a project's usage for each day from `from` to `to`, both included.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn usage_days(
+    pub async fn days(
         &self,
         project: ProjectId,
         from: Day,
         to: Day,
     ) -> Result<Vec<UsageDay>, StoreError> {
-        let now = self.clock().now();
-        self.list(project, move |sql, project| {
-            days(sql, project, from, to, now)
-        })
-        .await
+        let now = self.0.clock().now();
+        self.0
+            .list(project, move |sql, project| {
+                days(sql, project, from, to, now)
+            })
+            .await
     }
 
     /// Reads a project's usage in the current month.
@@ -205,8 +210,8 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn month_use(&self, project: ProjectId) -> Result<MonthUse, StoreError> {
-        let now = self.clock().now();
-        self.read(move |sql| month_use(sql, &project, now)).await
+        let now = self.0.clock().now();
+        self.0.read(move |sql| month_use(sql, &project, now)).await
     }
 
     /// Sums the time of the participants of all projects in the current month.
@@ -214,19 +219,20 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn month_time_of_all(&self) -> Result<Duration, StoreError> {
-        let now = self.clock().now();
+        let now = self.0.clock().now();
         let month = now.month_start();
-        self.bulk_read(move |sql| {
-            let closed: i64 = sql.value(
-                SUM_ALL_DAYS,
-                args![Day::from(month).number(), Day::from(now).number()],
-            )?;
-            let open: i64 = sql.value(SUM_ALL_OPEN, args![month, now])?;
-            Ok(Duration::from_millis(
-                closed.saturating_add(open).unsigned_abs(),
-            ))
-        })
-        .await
+        self.0
+            .bulk_read(move |sql| {
+                let closed: i64 = sql.value(
+                    SUM_ALL_DAYS,
+                    args![Day::from(month).number(), Day::from(now).number()],
+                )?;
+                let open: i64 = sql.value(SUM_ALL_OPEN, args![month, now])?;
+                Ok(Duration::from_millis(
+                    closed.saturating_add(open).unsigned_abs(),
+                ))
+            })
+            .await
     }
 
     /// Takes the overage of every past month that is not settled from the project's balance.
@@ -234,19 +240,20 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let this_month = tx.now.month_start();
-            let mut month = account(tx.sql, &project)?.settled_until;
-            let mut owed = 0i64;
-            while month < this_month {
-                owed = owed.saturating_add(overage_ugx(
-                    &plan,
-                    month_time(tx.sql, &project, month, tx.now)?,
-                ));
-                month = Day::from(month).plus(31).start().month_start();
-            }
-            tx.sql.put(SETTLE, args![&project, owed, this_month])
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let this_month = tx.now.month_start();
+                let mut month = account(tx.sql, &project)?.settled_until;
+                let mut owed = 0i64;
+                while month < this_month {
+                    owed = owed.saturating_add(overage_ugx(
+                        &plan,
+                        month_time(tx.sql, &project, month, tx.now)?,
+                    ));
+                    month = Day::from(month).plus(31).start().month_start();
+                }
+                tx.sql.put(SETTLE, args![&project, owed, this_month])
+            })
+            .await
     }
 }

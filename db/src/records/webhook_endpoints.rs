@@ -7,12 +7,12 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::vault::{Sealed, Vault};
 
 /// The purpose that signing secrets are sealed for.
@@ -129,73 +129,77 @@ pub(crate) fn active_ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<Endpoi
     sql.many(SELECT_ACTIVE_IDS, args![project], |row| row.get("id"))
 }
 
-impl Store {
+/// The records of webhook endpoints.
+#[derive(Debug, Clone)]
+pub struct WebhookEndpoints(pub(crate) Database);
+
+impl WebhookEndpoints {
     /// Creates an active webhook endpoint.
     ///
     /// # Errors
     /// Fails when the database cannot be written or the secret cannot be sealed.
-    pub async fn create_webhook_endpoint(
+    pub async fn create(
         &self,
         project: ProjectId,
         url: String,
         secret: Secret,
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.write_recorded(Queue::of(&project), record, move |tx| {
-            let id = EndpointId::new();
-            let plain = secret.reveal().as_bytes();
-            let sealed = tx.seal(plain, PURPOSE)?;
-            let bytes = sealed.as_ref().map_or(plain, |sealed| &sealed.bytes);
-            let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
-            tx.sql
-                .put(INSERT, args![id, &project, &url, bytes, key_id, tx.now])?;
-            Ok(WebhookEndpoint {
-                id,
-                project_id: project,
-                url,
-                secret,
-                active: true,
-                created_at: tx.now,
+        self.0
+            .write_recorded(Queue::of(&project), record, move |tx| {
+                let id = EndpointId::new();
+                let plain = secret.reveal().as_bytes();
+                let sealed = tx.seal(plain, PURPOSE)?;
+                let bytes = sealed.as_ref().map_or(plain, |sealed| &sealed.bytes);
+                let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
+                tx.sql
+                    .put(INSERT, args![id, &project, &url, bytes, key_id, tx.now])?;
+                Ok(WebhookEndpoint {
+                    id,
+                    project_id: project,
+                    url,
+                    secret,
+                    active: true,
+                    created_at: tx.now,
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Lists a project's webhook endpoints, newest first. Their secrets are blank.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn webhook_endpoints(
+    pub async fn list(
         &self,
         project: ProjectId,
         page: PageRequest,
     ) -> Result<Page<WebhookEndpoint>, StoreError> {
-        self.list(project, move |sql, project| {
-            Ok(list_query(project)
-                .page(sql, page, stored)?
-                .map(|stored| stored.endpoint))
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                Ok(list_query(project)
+                    .page(sql, page, stored)?
+                    .map(|stored| stored.endpoint))
+            })
+            .await
     }
 
     /// Reads an active webhook endpoint with its secret; `None` when there is none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read or the secret cannot be decrypted.
-    pub async fn active_webhook_endpoint(
-        &self,
-        id: EndpointId,
-    ) -> Result<Option<WebhookEndpoint>, StoreError> {
-        let vault = Arc::clone(self.vault());
-        self.read(move |sql| {
-            let found = sql.one(
-                &format!("{SELECT} WHERE id = ?1 AND active = 1"),
-                args![id],
-                stored,
-            )?;
-            found.map(|stored| stored.unseal(&vault)).transpose()
-        })
-        .await
+    pub async fn active(&self, id: EndpointId) -> Result<Option<WebhookEndpoint>, StoreError> {
+        let vault = Arc::clone(self.0.vault());
+        self.0
+            .read(move |sql| {
+                let found = sql.one(
+                    &format!("{SELECT} WHERE id = ?1 AND active = 1"),
+                    args![id],
+                    stored,
+                )?;
+                found.map(|stored| stored.unseal(&vault)).transpose()
+            })
+            .await
     }
 
     /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again, or
@@ -203,7 +207,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn failing_endpoints(&self, limit: u32) -> Result<Vec<FailingEndpoint>, StoreError> {
+    pub async fn failing(&self, limit: u32) -> Result<Vec<FailingEndpoint>, StoreError> {
         let read = |row: &Row<'_>| {
             Ok(FailingEndpoint {
                 id: row.get("id")?,
@@ -211,7 +215,8 @@ impl Store {
                 url: row.get("url")?,
             })
         };
-        self.bulk_read(move |sql| sql.many(SELECT_FAILING, args![limit], read))
+        self.0
+            .bulk_read(move |sql| sql.many(SELECT_FAILING, args![limit], read))
             .await
     }
 
@@ -224,13 +229,14 @@ impl Store {
         project: ProjectId,
         id: EndpointId,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
-                return StoreError::refuse(not_found());
-            }
-            tx.emit_test(&project, id)
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
+                    return StoreError::refuse(not_found());
+                }
+                tx.emit_test(&project, id)
+            })
+            .await
     }
 
     /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log. The rows are deleted by
@@ -238,19 +244,16 @@ impl Store {
     ///
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
-    pub async fn delete_webhook_endpoint(
-        &self,
-        project: ProjectId,
-        id: EndpointId,
-    ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let no_secret: &[u8] = &[];
-            if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {
-                return StoreError::refuse(not_found());
-            }
-            Ok(())
-        })
-        .await
+    pub async fn delete(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let no_secret: &[u8] = &[];
+                if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {
+                    return StoreError::refuse(not_found());
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// Deletes at most 500 pending deliveries of a deleted webhook endpoint of any project, or the endpoint when none is left.
@@ -258,18 +261,20 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn purge_deleted_endpoint(&self) -> Result<usize, StoreError> {
-        self.write(Queue::SERVER, |tx| {
-            let read = |row: &Row<'_>| Ok((row.get("id")?, row.get("project_id")?));
-            let found: Option<(EndpointId, ProjectId)> = tx.sql.one(SELECT_DELETED, &[], read)?;
-            let Some((id, project)) = found else {
-                return Ok(0);
-            };
-            match tx.sql.change(PURGE_DELIVERIES, args![id, &project, STEP])? {
-                0 => tx.sql.change(PURGE, args![id, &project]),
-                deleted => Ok(deleted),
-            }
-        })
-        .await
+    pub async fn purge_deleted(&self) -> Result<usize, StoreError> {
+        self.0
+            .write(Queue::SERVER, |tx| {
+                let read = |row: &Row<'_>| Ok((row.get("id")?, row.get("project_id")?));
+                let found: Option<(EndpointId, ProjectId)> =
+                    tx.sql.one(SELECT_DELETED, &[], read)?;
+                let Some((id, project)) = found else {
+                    return Ok(0);
+                };
+                match tx.sql.change(PURGE_DELIVERIES, args![id, &project, STEP])? {
+                    0 => tx.sql.change(PURGE, args![id, &project]),
+                    deleted => Ok(deleted),
+                }
+            })
+            .await
     }
 }

@@ -33,7 +33,7 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
         WriterEnd::TakenOver
     );
     // A job whose statements are all sent together, and one of no project, which has another lane.
-    assert!(old.renew_heartbeat().await.is_err());
+    assert!(old.server().renew_heartbeat().await.is_err());
     assert_eq!(
         database
             .run("SELECT string_agg(name, ' ') FROM rooms")
@@ -155,18 +155,18 @@ async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
     create_room(&store, new_room(&project, "before"), None)
         .await
         .unwrap();
-    store.begin_run().await.unwrap();
+    store.server().begin_run().await.unwrap();
     // Not that of the heartbeat, which is the last.
     set_back(&database, "< 2");
     assert!(
-        store.renew_heartbeat().await.is_ok(),
+        store.server().renew_heartbeat().await.is_ok(),
         "its own commits are there, and so is its connection"
     );
     database.end_sessions();
     timeout(WAIT_LIMIT, async {
         loop {
             // The first ones may find out that their connection has ended.
-            let _ = store.renew_heartbeat().await;
+            let _ = store.server().renew_heartbeat().await;
             tokio::select! {
                 end = store.writer_ended() => return assert_eq!(end, WriterEnd::CommitsLost),
                 () = tokio::time::sleep(Duration::from_millis(5)) => {}

@@ -10,7 +10,7 @@ use super::{cluster, open};
 /// A project with a webhook endpoint, whose statements its lane has prepared.
 async fn project(store: &Store) -> ProjectId {
     let project = create_project(store).await;
-    let endpoint = store.create_webhook_endpoint(
+    let endpoint = store.webhook_endpoints().create(
         project.clone(),
         "https://a.example".into(),
         Secret::new("s"),
@@ -24,7 +24,7 @@ async fn project(store: &Store) -> ProjectId {
     join(store, &project, room, "ada").await;
     join(store, &project, room, "bob").await;
     leave(store, &project, room, "ada").await;
-    store.end_room(project.clone(), room).await.unwrap();
+    store.rooms().end(project.clone(), room).await.unwrap();
     project
 }
 
@@ -35,13 +35,14 @@ fn sid(identity: &str) -> ParticipantSid {
 async fn join(store: &Store, project: &ProjectId, room: RoomId, identity: &str) {
     let joined = participant(identity, sid(identity).as_str());
     store
+        .sessions()
         .record_join(project.clone(), room, joined, clock().now())
         .await
         .unwrap();
 }
 
 async fn leave(store: &Store, project: &ProjectId, room: RoomId, identity: &str) {
-    let left = store.record_leave(
+    let left = store.sessions().record_leave(
         project.clone(),
         room,
         sid(identity),
@@ -94,8 +95,16 @@ async fn the_end_of_a_room_does_not_wait_for_each_participant() {
         join(store, &project, room, &format!("p{number}")).await;
     }
     let before = records.round_trips();
-    store.end_room(project.clone(), room).await.unwrap();
+    store.rooms().end(project.clone(), room).await.unwrap();
     let waits = records.round_trips() - before;
     assert!(waits < 20, "{waits} round trips");
-    assert!(store.live_records(project).await.unwrap().rooms.is_empty());
+    assert!(
+        store
+            .server()
+            .live_records(project)
+            .await
+            .unwrap()
+            .rooms
+            .is_empty()
+    );
 }

@@ -48,7 +48,7 @@ async fn a_connection_is_encrypted_and_a_server_with_an_unknown_certificate_is_r
     let root = cluster.root_certificate();
     let store = open(&database, "?sslmode=require", Some(&root)).unwrap();
     let project = create_project(&store).await;
-    assert!(store.project(project).await.unwrap().is_some());
+    assert!(store.projects().get(project).await.unwrap().is_some());
     let encrypted = "SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)
                      WHERE a.application_name = 'conclave'";
     assert_eq!(database.run(encrypted).trim(), "t");

@@ -99,7 +99,8 @@ const CREATION_TRIES: u32 = 10;
 pub async fn create_project(store: &Store) -> ProjectId {
     for _ in 0..CREATION_TRIES {
         match store
-            .create_project("p".into(), Environment::Test, "self_hosted".into())
+            .projects()
+            .create("p".into(), Environment::Test, "self_hosted".into())
             .await
         {
             Err(StoreError::Unavailable(_)) => {}
@@ -128,7 +129,9 @@ pub async fn create_room(
     recorder: Option<ResponseRecorder<Room>>,
 ) -> Result<Room, StoreError> {
     let (done, created) = tokio::sync::oneshot::channel();
-    store.create_room(new, recorder, move |room| done.send(room).unwrap());
+    store
+        .rooms()
+        .create(new, recorder, move |room| done.send(room).unwrap());
     created.await.unwrap()
 }
 

@@ -136,12 +136,13 @@ fn with_new_key(
 ) -> Result<(), CliError> {
     let created = with_store(config, data, async |store| {
         store
-            .create_api_key(project.clone(), KEY_LABEL.into())
+            .api_keys()
+            .create(project.clone(), KEY_LABEL.into())
             .await
     })?;
     let done = with(Secret::new(created.key.reveal()));
     let revoked = with_store(config, data, async |store| {
-        store.revoke_api_key(created.record.prefix).await
+        store.api_keys().revoke(created.record.prefix).await
     });
     done.and(revoked.map(drop))
 }

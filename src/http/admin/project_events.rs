@@ -118,7 +118,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let project = project(&request)?;
     let PositionQuery { after } = PositionQuery::from_query(request.query_string())?;
     let Some(after) = after else {
-        let position = state.store.newest_event(project).await?;
+        let position = state.store.events().newest(project).await?;
         return Ok(respond(EventPage {
             events: Vec::new(),
             position,
@@ -135,7 +135,8 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
         loop {
             let page = state
                 .store
-                .events_after(project.clone(), after.into(), PAGE)
+                .events()
+                .after(project.clone(), after.into(), PAGE)
                 .await?;
             if has_news(&page, after.into()) || !next_of(&mut committed, &project).await {
                 return Ok(page);
@@ -178,7 +179,7 @@ fn respond(page: EventPage) -> HttpResponse {
 /// Responds with the secret that signs the events of a project where they are forwarded.
 async fn secret(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let project = project(&request)?;
-    state.store.newest_event(project.clone()).await?;
+    state.store.events().newest(project.clone()).await?;
     let secret = state.keys.signing_secret(&project);
     Ok(HttpResponse::Ok()
         .insert_header((CACHE_CONTROL, "no-store"))

@@ -58,10 +58,16 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
     let (project, name) = claims.room.split();
     let permissions = acting_role::permissions(state, &claims).await?;
     let roles = if permissions.change_role {
-        let template = state.store.room(project.clone(), name).await?.template_id;
+        let template = state
+            .store
+            .rooms()
+            .get(project.clone(), name)
+            .await?
+            .template_id;
         state
             .store
-            .room_roles(project, template)
+            .rooms()
+            .roles(project, template)
             .await?
             .into_keys()
             .collect()

@@ -81,7 +81,7 @@ async fn open(
         expires_at: state.clock.now().after(DEFAULT_LIFE),
         max_uses: None,
     };
-    let created = state.store.create_code(new, None).await?;
+    let created = state.store.codes().create(new, None).await?;
     Ok(HttpResponse::Created().json(json!({"code": created.code.reveal()})))
 }
 
@@ -91,7 +91,12 @@ async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, 
         limit: PageRequest::MAX_LIMIT,
         offset: 0,
     };
-    let open = state.store.live_rooms(project.clone(), page).await?.items;
+    let open = state
+        .store
+        .rooms()
+        .list_open(project.clone(), page)
+        .await?
+        .items;
     let newest = open
         .into_iter()
         .filter(|room| room.name.as_str().starts_with(PREFIX))

@@ -61,9 +61,9 @@ async fn read(visit: &Visit) -> Result<Overview, ApiError> {
         None => None,
     };
     Ok(Overview {
-        totals: store.totals().await?,
-        minutes: usage::minutes(store.month_time_of_all().await?),
-        failing: store.failing_endpoints(SHOWN).await?,
+        totals: store.projects().totals().await?,
+        minutes: usage::minutes(store.usage().month_time_of_all().await?),
+        failing: store.webhook_endpoints().failing(SHOWN).await?,
         actors: failing_actors(&visit.state.tree).await,
         parts,
         backups: visit.state.admin.backups.as_ref().map(Backups::freshness),

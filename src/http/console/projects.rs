@@ -27,7 +27,7 @@ async fn list(visit: Visit) -> Answer {
         limit: ROWS,
         offset: visit.offset(),
     };
-    let projects = visit.state.store.project_summaries(page).await?;
+    let projects = visit.state.store.projects().summaries(page).await?;
     let content = html! {
         h1 { "Projects" }
         @if projects.items.is_empty() {
@@ -109,7 +109,7 @@ async fn create(visit: Visit) -> Answer {
         Environment::Live
     };
     let plan = existing_plan(&visit)?;
-    let project = visit.state.store.create_project(name, env, plan).await?;
+    let project = visit.state.store.projects().create(name, env, plan).await?;
     log_change("create_project", &project.id);
     Ok(visit.done(
         &format!("/projects/{}/settings", project.id),

@@ -154,7 +154,8 @@ async fn removal(
     if let Some(at) = visit
         .state
         .store
-        .recording_file_removed(project, id)
+        .local_files()
+        .removed_at(project, id)
         .await?
     {
         return Ok(Some(Removal::Done(at)));

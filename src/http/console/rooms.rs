@@ -77,7 +77,8 @@ async fn found(
     let mut rooms = visit
         .state
         .store
-        .rooms_with_prefix(project.id.clone(), prefix.clone(), page)
+        .rooms()
+        .with_prefix(project.id.clone(), prefix.clone(), page)
         .await?;
     rooms.items.sort_by_key(|room| room.ended_at.is_some());
     Ok(html! {
@@ -97,11 +98,11 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
         offset: 0,
     };
     let live = if page.offset == 0 {
-        Some(store.live_rooms(project.id.clone(), first).await?)
+        Some(store.rooms().list_open(project.id.clone(), first).await?)
     } else {
         None
     };
-    let rooms = store.rooms(project.id.clone(), page).await?;
+    let rooms = store.rooms().list(project.id.clone(), page).await?;
     Ok(html! {
         @if let Some(live) = live {
             h2 { "Live" }

@@ -36,7 +36,12 @@ pub fn routes() -> Vec<Route> {
 
 async fn show(visit: Visit) -> Answer {
     let project = visit.project().await?;
-    let keys = visit.state.store.api_keys(project.id.clone()).await?;
+    let keys = visit
+        .state
+        .store
+        .api_keys()
+        .list(project.id.clone())
+        .await?;
     let templates = templates(&visit, &project).await?;
     let content = html! {
         h1 { "Settings" }
@@ -183,7 +188,8 @@ async fn set_plan(visit: Visit) -> Answer {
     visit
         .state
         .store
-        .set_project_plan(project.id.clone(), plan)
+        .projects()
+        .set_plan(project.id.clone(), plan)
         .await?;
     done(&visit, &project, "set_project_plan", "plan-changed")
 }
@@ -198,7 +204,8 @@ async fn set_status(visit: Visit) -> Answer {
     visit
         .state
         .store
-        .set_project_status(project.id.clone(), status)
+        .projects()
+        .set_status(project.id.clone(), status)
         .await?;
     done(&visit, &project, "set_project_status", note)
 }
@@ -213,7 +220,8 @@ async fn credit(visit: Visit) -> Answer {
     visit
         .state
         .store
-        .credit_project(project.id.clone(), ugx)
+        .projects()
+        .credit(project.id.clone(), ugx)
         .await?;
     done(&visit, &project, "credit_project", "credited")
 }
@@ -227,6 +235,7 @@ async fn set_default_template(visit: Visit) -> Answer {
     visit
         .state
         .store
+        .projects()
         .set_default_template(project.id.clone(), template)
         .await?;
     done(
@@ -244,7 +253,8 @@ async fn create_key(visit: Visit) -> Answer {
     let key = visit
         .state
         .store
-        .create_api_key(project.id.clone(), label)
+        .api_keys()
+        .create(project.id.clone(), label)
         .await?
         .key;
     log_change("create_api_key", &project.id);
@@ -270,12 +280,17 @@ async fn revoke_key(visit: Visit) -> Answer {
             "no key with that prefix in this project",
         ))
     };
-    let keys = visit.state.store.api_keys(project.id.clone()).await?;
+    let keys = visit
+        .state
+        .store
+        .api_keys()
+        .list(project.id.clone())
+        .await?;
     let prefix = visit.param("prefix");
     let key = keys
         .into_iter()
         .find(|key| key.prefix.as_str() == prefix)
         .ok_or_else(not_found)?;
-    visit.state.store.revoke_api_key(key.prefix).await?;
+    visit.state.store.api_keys().revoke(key.prefix).await?;
     done(&visit, &project, "revoke_api_key", "key-revoked")
 }

@@ -123,7 +123,7 @@ impl Visit {
     /// # Errors
     /// 404 if there is none.
     pub async fn project(&self) -> Result<Project, ApiError> {
-        let found = self.state.store.project(self.project_id()?).await?;
+        let found = self.state.store.projects().get(self.project_id()?).await?;
         Ok(found.ok_or_else(no_such_project)?)
     }
 

@@ -188,7 +188,14 @@ fn next_attempt(delivery: &WebhookDelivery) -> Markup {
 async fn one(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let id = delivery_id(&visit)?;
-    let delivery = WebhookDelivery::from(visit.state.store.delivery(project.id.clone(), id).await?);
+    let delivery = WebhookDelivery::from(
+        visit
+            .state
+            .store
+            .deliveries()
+            .get(project.id.clone(), id)
+            .await?,
+    );
     let path = format!("/projects/{}/deliveries/{id}/retry", project.id);
     let content = html! {
         p { a href={ "/projects/" (project.id) "/webhooks" } { "Webhooks" } }
@@ -277,6 +284,7 @@ async fn send_test(visit: Visit) -> Answer {
     visit
         .state
         .store
+        .webhook_endpoints()
         .send_test_event(project.clone(), endpoint)
         .await?;
     log_change("send_test_event", &project);

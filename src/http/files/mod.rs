@@ -160,12 +160,14 @@ async fn find(
 ) -> Result<(NamedFile, String), ApiError> {
     let recording = state
         .store
-        .egress(project.clone(), EgressKind::Recording, id.clone())
+        .egresses()
+        .get(project.clone(), EgressKind::Recording, id.clone())
         .await?;
     let path = path_of(&recording)?.clone();
     if let Some(at) = state
         .store
-        .recording_file_removed(project.clone(), id.clone())
+        .local_files()
+        .removed_at(project.clone(), id.clone())
         .await?
     {
         return Err(without_file(format!(

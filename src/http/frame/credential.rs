@@ -79,7 +79,7 @@ async fn look_up(
     key: &ApiKey,
 ) -> Result<Option<Credential>, ApiError> {
     state.checks.limits.check_lookup(key, request)?;
-    let found = state.store.authenticate(key.clone()).await?;
+    let found = state.store.api_keys().authenticate(key.clone()).await?;
     if found.as_ref().is_some_and(|credential| !credential.revoked) {
         state.checks.limits.note_valid(key);
     } else {

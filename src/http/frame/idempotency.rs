@@ -95,7 +95,7 @@ pub async fn run_idempotent(
     context.record = Some(record.clone());
     let acts = operation.spec.acts_on_media_plane();
     if acts {
-        state.store.reserve_response(record.clone()).await?;
+        state.store.responses().reserve(record.clone()).await?;
     }
     let result = operation.run(context).await;
     if let Some(response) = storable(&result).filter(|_| !record.is_stored()) {
@@ -104,7 +104,8 @@ pub async fn run_idempotent(
             .map(|own| IdempotencyRecord::new(own, fingerprint, false));
         if let Err(error) = state
             .store
-            .store_response(refused.unwrap_or(record), response)
+            .responses()
+            .store(refused.unwrap_or(record), response)
             .await
         {
             return without_stored_response(operation, result, error);
@@ -140,7 +141,7 @@ async fn stored(
     slot: &IdempotencySlot,
     fingerprint: [u8; 32],
 ) -> Result<Option<StoredResponse>, ApiError> {
-    match state.store.stored_response(slot.clone()).await? {
+    match state.store.responses().find(slot.clone()).await? {
         Some(stored) if stored.fingerprint != fingerprint => {
             let message = "this Idempotency-Key was used with another body";
             Err(Problem::new(ErrorCode::IdempotencyKeyReuse, message).into())

@@ -240,8 +240,8 @@ pub async fn start(
         destination,
     }) = input.body;
     let (store, project) = (&context.state.store, context.project());
-    let room = store.room(project.clone(), input.path.name).await?;
-    let read = |template, name| store.broadcast_destination(project, template, name);
+    let room = store.rooms().get(project.clone(), input.path.name).await?;
+    let read = |template, name| store.destinations().broadcast(project, template, name);
     let (destination, urls) = match named_destination(&context, &room, destination, read).await? {
         None => (None, urls),
         Some(BroadcastDestination { used, urls }) => {

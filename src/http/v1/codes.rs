@@ -259,7 +259,8 @@ pub async fn list(
     let codes = context
         .state
         .store
-        .codes(context.project(), input.path.name, input.query.page)
+        .codes()
+        .list(context.project(), input.path.name, input.query.page)
         .await?;
     Ok(codes.map(RoomCodeJson::from))
 }
@@ -281,7 +282,7 @@ pub async fn create(
         max_uses: body.max_uses,
     };
     context
-        .recorded(|recorder| context.state.store.create_code(new, recorder))
+        .recorded(|recorder| context.state.store.codes().create(new, recorder))
         .await
 }
 
@@ -292,7 +293,8 @@ pub async fn disable(
     context
         .state
         .store
-        .disable_code(context.project(), input.path.code.hash())
+        .codes()
+        .disable(context.project(), input.path.code.hash())
         .await?;
     Ok(NoContent)
 }
@@ -342,7 +344,7 @@ async fn take_use(
 ) -> Result<CodeExchange> {
     // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
     let plans = context.state.plans.clone();
-    let project = context.state.store.project_of_code(code.hash()).await?;
+    let project = context.state.store.codes().project_of(code.hash()).await?;
     // Asked before the write: the writer waits for no other service.
     let billing = quota::ask_billing(&context.state, &project, context.spec).await;
     let (requested, malformed) = match requested {
@@ -362,7 +364,8 @@ async fn take_use(
     Ok(context
         .state
         .store
-        .exchange_code(&project, code.hash(), requested, check)
+        .codes()
+        .exchange(&project, code.hash(), requested, check)
         .await?)
 }
 

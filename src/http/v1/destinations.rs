@@ -265,7 +265,7 @@ pub async fn create(
     };
     check_addresses(&context, &new.config).await?;
     context
-        .recorded(|recorder| context.state.store.create_destination(new, recorder))
+        .recorded(|recorder| context.state.store.destinations().create(new, recorder))
         .await
 }
 
@@ -276,7 +276,8 @@ pub async fn list(
     let destinations = context
         .state
         .store
-        .destinations(context.project(), input.path.id)
+        .destinations()
+        .list(context.project(), input.path.id)
         .await?;
     Ok(Json(DestinationList {
         destinations: destinations
@@ -294,7 +295,8 @@ async fn get(
     let destination = context
         .state
         .store
-        .destination(context.project(), id, name)
+        .destinations()
+        .get(context.project(), id, name)
         .await?;
     Ok(Json(destination.into()))
 }
@@ -309,7 +311,8 @@ async fn kind_to_read(
     let stored = context
         .state
         .store
-        .destination(context.project(), path.id.clone(), path.name.clone())
+        .destinations()
+        .get(context.project(), path.id.clone(), path.name.clone())
         .await;
     match (stored.map_err(ApiError::from), body.kind) {
         (Ok(stored), Some(sent)) if sent != stored.kind => {
@@ -339,7 +342,7 @@ pub async fn update(
         features: context.plan().await?.features,
     };
     check_addresses(&context, &new.config).await?;
-    let destination = context.state.store.update_destination(new).await?;
+    let destination = context.state.store.destinations().update(new).await?;
     Ok(Json(destination.into()))
 }
 
@@ -351,7 +354,8 @@ pub async fn delete(
     context
         .state
         .store
-        .delete_destination(context.project(), id, name)
+        .destinations()
+        .delete(context.project(), id, name)
         .await?;
     Ok(NoContent)
 }

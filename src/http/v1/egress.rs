@@ -194,7 +194,8 @@ async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<E
     let egress = context
         .state
         .store
-        .egress(context.project(), J::KIND, id)
+        .egresses()
+        .get(context.project(), J::KIND, id)
         .await?;
     match &context.caller {
         Caller::RoomToken(claims) if claims.room != egress.namespaced_room() => {
@@ -270,7 +271,8 @@ pub async fn list_of_room<J: EgressJson>(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     let filter = EgressFilter {
         room: Some(room.name),
@@ -287,7 +289,8 @@ async fn read<J: EgressJson>(
     context
         .state
         .store
-        .egresses(context.project(), J::KIND, filter, page)
+        .egresses()
+        .list(context.project(), J::KIND, filter, page)
         .await?
         .try_map(J::try_from)
 }

@@ -208,7 +208,8 @@ pub async fn create(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     if room.status == RoomStatus::Ended {
         return Err(Problem::room_ended().into());
@@ -246,7 +247,8 @@ pub async fn list(
     let ingresses = context
         .state
         .store
-        .ingresses(context.project(), filter.into(), page)
+        .ingresses()
+        .list(context.project(), filter.into(), page)
         .await?;
     Ok(ingresses.map(IngressJson::from))
 }
@@ -258,7 +260,8 @@ async fn get(
     let ingress = context
         .state
         .store
-        .ingress(context.project(), input.path.ingress_id)
+        .ingresses()
+        .get(context.project(), input.path.ingress_id)
         .await?;
     let ingress = match ingress.status.is_final() {
         true => ingress,
@@ -280,7 +283,8 @@ pub async fn delete(
     let ingress = context
         .state
         .store
-        .ingress(context.project(), input.path.ingress_id)
+        .ingresses()
+        .get(context.project(), input.path.ingress_id)
         .await?;
     if ingress.status != IngressStatus::Deleted {
         context

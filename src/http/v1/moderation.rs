@@ -109,7 +109,12 @@ fn muted_example() -> serde_json::Value {
 
 /// The room of a participant: no participant is in one that has ended.
 async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room> {
-    let room = context.state.store.room(context.project(), name).await?;
+    let room = context
+        .state
+        .store
+        .rooms()
+        .get(context.project(), name)
+        .await?;
     if room.status == RoomStatus::Open {
         Ok(room)
     } else {
@@ -171,7 +176,8 @@ pub async fn send_data(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     if room.status == RoomStatus::Ended {
         return Err(Problem::no_room_for_data().into());

@@ -77,7 +77,8 @@ pub async fn list(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     let mut participants = match room.status {
         RoomStatus::Open => {
@@ -101,7 +102,8 @@ async fn get(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     let found = match room.status {
         RoomStatus::Open => {

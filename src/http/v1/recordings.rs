@@ -340,8 +340,8 @@ pub async fn start(
         destination,
     }) = input.body;
     let (store, project) = (&context.state.store, context.project());
-    let room = store.room(project.clone(), input.path.name).await?;
-    let read = |template, name| store.recording_destination(project, template, name);
+    let room = store.rooms().get(project.clone(), input.path.name).await?;
+    let read = |template, name| store.destinations().recording(project, template, name);
     let destination = named_destination(&context, &room, destination, read).await?;
     let filepath = match filepath {
         Some(filepath) => filepath,
@@ -365,6 +365,7 @@ async fn taken_paths(
     Ok(context
         .state
         .store
+        .uploads()
         .filepaths_at(context.project(), used.id.clone(), stem)
         .await?)
 }
@@ -391,7 +392,8 @@ async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Re
     let recorded = context
         .state
         .store
-        .track_kind(room.project_id.clone(), room.id, track.clone())
+        .tracks()
+        .kind(room.project_id.clone(), room.id, track.clone())
         .await?;
     if let Some(kind) = recorded {
         return Ok(kind == TrackKind::Audio);

@@ -162,7 +162,8 @@ pub async fn change(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     let request = ChangeRoleRequest {
         identity: input.path.identity,
@@ -186,12 +187,14 @@ async fn list(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     let changes = context
         .state
         .store
-        .role_changes(room.project_id, room.id, filter.identity, page)
+        .role_changes()
+        .list(room.project_id, room.id, filter.identity, page)
         .await?;
     Ok(changes.map(RoleChangeJson::from))
 }

@@ -87,6 +87,7 @@ pub async fn put(
     let PutRole { role, is_new } = context
         .state
         .store
+        .templates()
         .put_role(context.project(), id, role)
         .await?;
     Ok(if is_new {
@@ -103,6 +104,7 @@ async fn get(
     let role = context
         .state
         .store
+        .templates()
         .role(context.project(), input.path.id, input.path.name)
         .await?;
     Ok(Json(role))
@@ -115,6 +117,7 @@ pub async fn delete(
     context
         .state
         .store
+        .templates()
         .delete_role(context.project(), input.path.id, input.path.name)
         .await?;
     Ok(NoContent)

@@ -199,7 +199,8 @@ pub async fn list(
     let rooms = context
         .state
         .store
-        .rooms(context.project(), input.query.page)
+        .rooms()
+        .list(context.project(), input.query.page)
         .await?;
     Ok(rooms.map(RoomJson::from))
 }
@@ -211,7 +212,8 @@ pub async fn get(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     Ok(Json(room.into()))
 }
@@ -223,7 +225,8 @@ pub async fn end(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     context
         .state

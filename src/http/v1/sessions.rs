@@ -247,7 +247,8 @@ async fn list_of_room(
     let room = context
         .state
         .store
-        .room(context.project(), input.path.name)
+        .rooms()
+        .get(context.project(), input.path.name)
         .await?;
     read(&context, filter.in_room(room.name), page).await
 }
@@ -260,7 +261,8 @@ async fn read(
     let sessions = context
         .state
         .store
-        .sessions(context.project(), filter, page)
+        .sessions()
+        .list(context.project(), filter, page)
         .await?;
     let now = context.state.clock.now();
     Ok(sessions.map(|session| SessionJson::new(session, now)))
@@ -273,7 +275,8 @@ pub async fn get(
     let found = context
         .state
         .store
-        .session(context.project(), input.path.id)
+        .sessions()
+        .get(context.project(), input.path.id)
         .await?;
     Ok(Json(SessionDetail {
         session: SessionJson::new(found.session, context.state.clock.now()),

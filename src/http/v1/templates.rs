@@ -277,7 +277,7 @@ pub async fn create(
         roles: roles(body.roles)?,
     };
     context
-        .recorded(|recorder| context.state.store.create_template(new, recorder))
+        .recorded(|recorder| context.state.store.templates().create(new, recorder))
         .await
 }
 
@@ -288,7 +288,8 @@ pub async fn list(
     let templates = context
         .state
         .store
-        .templates(context.project(), input.query.page)
+        .templates()
+        .list(context.project(), input.query.page)
         .await?;
     Ok(templates.map(TemplateJson::from))
 }
@@ -300,7 +301,8 @@ pub async fn get(
     let template = context
         .state
         .store
-        .template(context.project(), input.path.id)
+        .templates()
+        .get(context.project(), input.path.id)
         .await?;
     Ok(Json(template.into()))
 }
@@ -318,7 +320,8 @@ pub async fn update(
     let template = context
         .state
         .store
-        .update_template(context.project(), input.path.id, change)
+        .templates()
+        .update(context.project(), input.path.id, change)
         .await?;
     Ok(Json(template.into()))
 }
@@ -330,7 +333,8 @@ pub async fn delete(
     context
         .state
         .store
-        .delete_template(context.project(), input.path.id)
+        .templates()
+        .delete(context.project(), input.path.id)
         .await?;
     Ok(NoContent)
 }
@@ -342,7 +346,8 @@ pub async fn get_settings(
     let template = context
         .state
         .store
-        .template(context.project(), input.path.id)
+        .templates()
+        .get(context.project(), input.path.id)
         .await?;
     Ok(Json(template.into()))
 }
@@ -358,7 +363,8 @@ async fn update_settings(
     let template = context
         .state
         .store
-        .update_template(context.project(), input.path.id, change)
+        .templates()
+        .update(context.project(), input.path.id, change)
         .await?;
     Ok(Json(template.into()))
 }

@@ -111,6 +111,7 @@ async fn create(
     let plan = context.plan().await?;
     let (store, identity) = (&context.state.store, holder.identity.clone());
     let token = store
+        .rooms()
         .token_context(context.project(), body.room, body.role, identity)
         .await?;
     refuse_if_full(&token, plan)?;

@@ -170,7 +170,7 @@ pub async fn usage(
     let owner = context.owner().await?;
     let project = owner.project.clone();
     let plan = plan_status(&context, owner, today).await?;
-    let days = context.state.store.usage_days(project, from, to).await?;
+    let days = context.state.store.usage().days(project, from, to).await?;
     Ok(Json(Usage {
         total_participant_minutes: minutes(days.iter().map(|day| day.participant_time).sum()),
         days: days.into_iter().map(UsageDayJson::from).collect(),

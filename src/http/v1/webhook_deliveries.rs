@@ -154,7 +154,8 @@ pub async fn list(
     let deliveries = context
         .state
         .store
-        .deliveries(context.project(), filter, page)
+        .deliveries()
+        .list(context.project(), filter, page)
         .await?;
     Ok(deliveries.map(WebhookDelivery::from))
 }
@@ -168,7 +169,8 @@ pub async fn retry(
         context
             .state
             .store
-            .retry_delivery(project.clone(), input.path.id, recorder)
+            .deliveries()
+            .retry(project.clone(), input.path.id, recorder)
     };
     let retried: Json<WebhookDelivery> = context.recorded(retry).await?;
     context

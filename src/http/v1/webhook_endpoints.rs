@@ -152,7 +152,8 @@ pub async fn list(
     let endpoints = context
         .state
         .store
-        .webhook_endpoints(context.project(), input.query.page)
+        .webhook_endpoints()
+        .list(context.project(), input.query.page)
         .await?;
     Ok(endpoints.map(WebhookEndpointJson::from))
 }
@@ -164,7 +165,7 @@ pub async fn create(
     let (project, url) = (context.project(), input.body.url);
     check(&context, url.clone()).await?;
     let create = |recorder| {
-        context.state.store.create_webhook_endpoint(
+        context.state.store.webhook_endpoints().create(
             project.clone(),
             url,
             generate_secret(),
@@ -201,7 +202,8 @@ pub async fn delete(
     context
         .state
         .store
-        .delete_webhook_endpoint(context.project(), id)
+        .webhook_endpoints()
+        .delete(context.project(), id)
         .await?;
     context.state.tree.endpoint_deleted(context.project(), id);
     Ok(NoContent)

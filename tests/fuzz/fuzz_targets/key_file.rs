@@ -78,7 +78,10 @@ impl Target {
     fn rotate(&self, keys: &[&str]) {
         let vault = open(&self.file()).unwrap();
         assert_eq!(vault.is_rotating(), keys.len() > 1);
-        let rotation = self.system.block_on(self.store.rotate_key()).unwrap();
+        let rotation = self
+            .system
+            .block_on(self.store.encryption_key().rotate())
+            .unwrap();
         let text = fs::read_to_string(self.file()).unwrap();
         assert!(
             text.ends_with('\n') && text.len() == 65,
@@ -111,7 +114,11 @@ impl Target {
             reason.is_some_and(|reason| known.contains(&reason)),
             "{error:?}"
         );
-        assert!(self.system.block_on(self.store.rotate_key()).is_err());
+        assert!(
+            self.system
+                .block_on(self.store.encryption_key().rotate())
+                .is_err()
+        );
         assert_eq!(
             fs::read(self.file()).unwrap(),
             data,

@@ -5,11 +5,11 @@ use conclave_model::filepath::FilePath;
 use conclave_model::{EgressId, EgressRowId, ProjectId, Timestamp};
 use uuid::Uuid;
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::sql::Row;
 use crate::sql::values::args;
-use crate::store::Store;
 
 /// A recording that has ended, and whose file was not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,37 +64,40 @@ fn local(row: &Row<'_>) -> Result<LocalRecording, StoreError> {
     })
 }
 
-impl Store {
+/// The records of files of recordings on this machine.
+#[derive(Debug, Clone)]
+pub struct LocalFiles(pub(crate) Database);
+
+impl LocalFiles {
     /// Reads up to `limit` recordings without a destination, of all projects, that have ended at `latest` or earlier and whose files were
     /// not removed, in the order in which they have ended.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn local_recordings(
+    pub async fn recordings(
         &self,
         after: RecordingPosition,
         latest: Timestamp,
         limit: u32,
     ) -> Result<Vec<LocalRecording>, StoreError> {
-        self.bulk_read(move |sql| {
-            sql.many(
-                SELECT_DUE,
-                args![latest, after.ended_at, after.id, limit],
-                local,
-            )
-        })
-        .await
+        self.0
+            .bulk_read(move |sql| {
+                sql.many(
+                    SELECT_DUE,
+                    args![latest, after.ended_at, after.id, limit],
+                    local,
+                )
+            })
+            .await
     }
 
     /// Reads which project a recording is of; `None` if there is no such recording.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn project_of_recording(
-        &self,
-        id: EgressId,
-    ) -> Result<Option<ProjectId>, StoreError> {
-        self.read(move |sql| sql.one(PROJECT, args![&id], |row| row.read(0)))
+    pub async fn project_of(&self, id: EgressId) -> Result<Option<ProjectId>, StoreError> {
+        self.0
+            .read(move |sql| sql.one(PROJECT, args![&id], |row| row.read(0)))
             .await
     }
 
@@ -102,31 +105,29 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn record_file_removed(
-        &self,
-        project: ProjectId,
-        id: EgressId,
-    ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            tx.sql.put(SET_REMOVED, args![&project, &id, tx.now])
-        })
-        .await
+    pub async fn record_removed(&self, project: ProjectId, id: EgressId) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                tx.sql.put(SET_REMOVED, args![&project, &id, tx.now])
+            })
+            .await
     }
 
     /// Reads when the file of a recording was removed; `None` if it was not, or there is no such recording.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn recording_file_removed(
+    pub async fn removed_at(
         &self,
         project: ProjectId,
         id: EgressId,
     ) -> Result<Option<Timestamp>, StoreError> {
-        self.read(move |sql| {
-            Ok(sql
-                .one(REMOVED_AT, args![&project, &id], |row| row.read(0))?
-                .flatten())
-        })
-        .await
+        self.0
+            .read(move |sql| {
+                Ok(sql
+                    .one(REMOVED_AT, args![&project, &id], |row| row.read(0))?
+                    .flatten())
+            })
+            .await
     }
 }

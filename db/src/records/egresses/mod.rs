@@ -16,6 +16,7 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::{EgressId, NodeId, ProjectId, RoomId, RoomName, Timestamp};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::destinations;
@@ -24,7 +25,6 @@ use crate::records::sessions::rows::event_context;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
-use crate::store::Store;
 use crate::tx::Tx;
 use uploads::PendingUpload;
 
@@ -163,24 +163,29 @@ pub(crate) fn list_query<'a>(
     .and("e.started_at <=", filter.before)
 }
 
-impl Store {
+/// The records of egresses.
+#[derive(Debug, Clone)]
+pub struct Egresses(pub(crate) Database);
+
+impl Egresses {
     /// Records an egress that the media plane has accepted, with its event. A file that is to be uploaded is on the disk of `node`.
     ///
     /// # Errors
     /// Refused when the room has ended, the destination was deleted, or the egress is recorded already.
-    pub async fn start_egress(
+    pub async fn start(
         &self,
         plan: Arc<EgressPlan>,
         started: StartedEgress,
         node: NodeId,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<RunningEgress, StoreError> {
-        self.write(Queue::of(&plan.room.split().0), move |tx| {
-            let running = start(tx, &plan, &started, &node)?;
-            tx.store_response(record.as_ref(), &running.egress)?;
-            Ok(running)
-        })
-        .await
+        self.0
+            .write(Queue::of(&plan.room.split().0), move |tx| {
+                let running = start(tx, &plan, &started, &node)?;
+                tx.store_response(record.as_ref(), &running.egress)?;
+                Ok(running)
+            })
+            .await
     }
 
     /// Records the state of an egress that the media plane reported for the time `at`. A known state, and one that would move the
@@ -188,63 +193,67 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn record_egress(
+    pub async fn record(
         &self,
         project: ProjectId,
         state: EgressState,
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write_recorded(Queue::of(&project), record, move |tx| {
-            advance(tx, &project, &state, at)
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&project), record, move |tx| {
+                advance(tx, &project, &state, at)
+            })
+            .await
     }
 
     /// Reads an egress of one kind.
     ///
     /// # Errors
     /// Refused when the project has no egress of that kind by that id.
-    pub async fn egress(
+    pub async fn get(
         &self,
         project: ProjectId,
         kind: EgressKind,
         id: EgressId,
     ) -> Result<Egress, StoreError> {
-        self.read(move |sql| {
-            let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
-            Ok(found.ok_or_else(|| kind.not_found())?)
-        })
-        .await
+        self.0
+            .read(move |sql| {
+                let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
+                Ok(found.ok_or_else(|| kind.not_found())?)
+            })
+            .await
     }
 
     /// Lists a project's egresses of one kind, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn egresses(
+    pub async fn list(
         &self,
         project: ProjectId,
         kind: EgressKind,
         filter: EgressFilter,
         page: PageRequest,
     ) -> Result<Page<Egress>, StoreError> {
-        self.list(project, move |sql, project| {
-            list_query(project, kind, &filter).page(sql, page, egress)
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                list_query(project, kind, &filter).page(sql, page, egress)
+            })
+            .await
     }
 
     /// Reads an egress that is not final, or whose file has to be uploaded; `None` when the project has none by that id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn running_egress(
+    pub async fn running(
         &self,
         project: ProjectId,
         id: EgressId,
     ) -> Result<Option<RunningEgress>, StoreError> {
-        self.read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running))
+        self.0
+            .read(move |sql| sql.one(SELECT_ONE_RUNNING, args![&project, &id], running))
             .await
     }
 
@@ -252,27 +261,24 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn ended_egress(
+    pub async fn ended(
         &self,
         project: ProjectId,
         id: EgressId,
     ) -> Result<Option<Egress>, StoreError> {
-        self.read(
-            move |sql| Ok(find(sql, &project, &id)?.filter(|egress| egress.status.is_final())),
-        )
-        .await
+        self.0
+            .read(
+                move |sql| Ok(find(sql, &project, &id)?.filter(|egress| egress.status.is_final())),
+            )
+            .await
     }
 
     /// Reads an egress of either kind that is known to exist.
     ///
     /// # Errors
     /// Fails when there is no such record, or the database cannot be read.
-    pub async fn egress_by_id(
-        &self,
-        project: ProjectId,
-        id: EgressId,
-    ) -> Result<Egress, StoreError> {
-        self.read(move |sql| existing(sql, &project, &id)).await
+    pub async fn by_id(&self, project: ProjectId, id: EgressId) -> Result<Egress, StoreError> {
+        self.0.read(move |sql| existing(sql, &project, &id)).await
     }
 }
 

@@ -9,13 +9,13 @@ use conclave_model::filepath::FilePath;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{DestinationId, EgressId, NodeId, ProjectId, Timestamp};
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::destinations;
 use crate::records::egresses::{advance, existing};
 use crate::sql::Row;
 use crate::sql::values::args;
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// The upload of a recording's file, which is outstanding.
@@ -102,7 +102,11 @@ fn settle(
     existing(tx.sql, project, &state.egress_id)
 }
 
-impl Store {
+/// The records of uploads of recordings.
+#[derive(Debug, Clone)]
+pub struct Uploads(pub(crate) Database);
+
+impl Uploads {
     /// Records how a recording has ended whose file is to be uploaded now. Until it is, the recording is ending.
     ///
     /// # Errors
@@ -114,25 +118,26 @@ impl Store {
         at: Timestamp,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
-        self.write_recorded(Queue::of(&project), record, move |tx| {
-            tx.sql.put(
-                SET_END,
-                args![
-                    &project,
-                    &state.egress_id,
-                    state.status,
-                    state.error.as_deref()
-                ],
-            )?;
-            let ending = EgressState {
-                status: EgressStatus::Ending,
-                error: None,
-                ended_at: None,
-                ..state.clone()
-            };
-            advance(tx, &project, &ending, at)
-        })
-        .await
+        self.0
+            .write_recorded(Queue::of(&project), record, move |tx| {
+                tx.sql.put(
+                    SET_END,
+                    args![
+                        &project,
+                        &state.egress_id,
+                        state.status,
+                        state.error.as_deref()
+                    ],
+                )?;
+                let ending = EgressState {
+                    status: EgressStatus::Ending,
+                    error: None,
+                    ended_at: None,
+                    ..state.clone()
+                };
+                advance(tx, &project, &ending, at)
+            })
+            .await
     }
 
     /// Records the upload in parts that was begun, before its first part is sent.
@@ -145,10 +150,11 @@ impl Store {
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])
+            })
+            .await
     }
 
     /// Records since when the file of a recording has been missing on the server that uploads it; `None` if it is there.
@@ -161,10 +167,11 @@ impl Store {
         id: EgressId,
         since: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            tx.sql.put(SET_MISSING, args![&project, &id, since])
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                tx.sql.put(SET_MISSING, args![&project, &id, since])
+            })
+            .await
     }
 
     /// Records the final state of a recording whose upload has succeeded or failed. One that had failed before keeps its status, and
@@ -172,42 +179,49 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn settle_upload(
+    pub async fn settle(
         &self,
         project: ProjectId,
         state: EgressState,
         at: Timestamp,
         rest: UploadRest,
     ) -> Result<Egress, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let egress = settle(tx, &project, &state, at)?;
-            if rest == UploadRest::Nothing {
-                tx.sql.put(DELETE, args![&project, &state.egress_id])?;
-            }
-            Ok(egress)
-        })
-        .await
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let egress = settle(tx, &project, &state, at)?;
+                if rest == UploadRest::Nothing {
+                    tx.sql.put(DELETE, args![&project, &state.egress_id])?;
+                }
+                Ok(egress)
+            })
+            .await
     }
 
     /// Reads the decrypted configuration of a recording destination, as it is now; `None` if it was deleted.
     ///
     /// # Errors
     /// Refused as unusable when its credentials cannot be decrypted.
-    pub async fn upload_storage(
+    pub async fn storage(
         &self,
         project: ProjectId,
         id: DestinationId,
     ) -> Result<Option<RecordingConfig>, StoreError> {
-        let vault = Arc::clone(self.vault());
-        self.read(move |sql| {
-            let found =
-                destinations::open_by_id(sql, &project, &id, DestinationKind::Recording, &vault)?;
-            Ok(found.and_then(|config| match config {
-                DestinationConfig::Recording(storage) => Some(storage),
-                DestinationConfig::Rtmp(_) => None,
-            }))
-        })
-        .await
+        let vault = Arc::clone(self.0.vault());
+        self.0
+            .read(move |sql| {
+                let found = destinations::open_by_id(
+                    sql,
+                    &project,
+                    &id,
+                    DestinationKind::Recording,
+                    &vault,
+                )?;
+                Ok(found.and_then(|config| match config {
+                    DestinationConfig::Recording(storage) => Some(storage),
+                    DestinationConfig::Rtmp(_) => None,
+                }))
+            })
+            .await
     }
 
     /// Reads the paths of a destination's recordings that begin with `stem`.
@@ -222,13 +236,14 @@ impl Store {
     ) -> Result<Vec<FilePath>, StoreError> {
         // Behind all that begin with it.
         let end = format!("{stem}{}", char::MAX);
-        self.read(move |sql| {
-            sql.many(
-                SELECT_FILEPATHS,
-                args![&project, &destination, &*stem, &*end],
-                |row| row.get("filepath"),
-            )
-        })
-        .await
+        self.0
+            .read(move |sql| {
+                sql.many(
+                    SELECT_FILEPATHS,
+                    args![&project, &destination, &*stem, &*end],
+                    |row| row.get("filepath"),
+                )
+            })
+            .await
     }
 }

@@ -15,6 +15,7 @@ use conclave_model::{
     Timestamp,
 };
 
+use crate::database::Database;
 use crate::engine::writer::{Isolation, Queue};
 use crate::error::StoreError;
 use crate::records::ingresses::complete_ingresses_of_room;
@@ -28,7 +29,6 @@ use crate::records::templates::{self, exists};
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Sql, no_row};
-use crate::store::Store;
 use crate::tx::Tx;
 
 /// A room to be created.
@@ -140,146 +140,6 @@ pub(crate) fn named_query<'a>(
         .and("name <=", Some(last))
 }
 
-impl Store {
-    /// Creates a room, with the deadline at which it ends if no participant joins. `done` takes it, on the thread of the writer; it
-    /// takes a refusal when the name was used before or the template does not exist.
-    pub fn create_room(
-        &self,
-        new: NewRoom,
-        record: Option<ResponseRecorder<Room>>,
-        done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
-    ) {
-        let queue = Queue::of(&new.project_id);
-        let isolation = if record.is_some() {
-            Isolation::Savepoint
-        } else {
-            Isolation::Statement
-        };
-        let create = move |tx: &mut Tx<'_>| {
-            let template_id = resolve_template(tx.sql, &new)?;
-            let room = Room {
-                id: RoomId::new(),
-                project_id: new.project_id,
-                name: new.name,
-                max_participants: new.max_participants,
-                empty_timeout_seconds: new.empty_timeout_seconds,
-                metadata: new.metadata,
-                status: RoomStatus::Open,
-                template_id,
-                created_at: tx.now,
-                started_at: None,
-                ended_at: None,
-                empty_deadline: Some(unjoined_deadline(tx.now, new.empty_timeout_seconds)),
-            };
-            insert(tx, &room)?;
-            tx.store_response(record.as_ref(), &room)?;
-            Ok(room)
-        };
-        self.write_then(queue, isolation, create, done);
-    }
-
-    /// Reads a room, open or ended.
-    ///
-    /// # Errors
-    /// Refused when the project has no room by that name.
-    pub async fn room(&self, project: ProjectId, name: RoomName) -> Result<Room, StoreError> {
-        self.read(
-            move |sql| Ok(by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?),
-        )
-        .await
-    }
-
-    /// Lists a project's rooms, open and ended, newest first.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read, or takes too long.
-    pub async fn rooms(
-        &self,
-        project: ProjectId,
-        page: PageRequest,
-    ) -> Result<Page<Room>, StoreError> {
-        self.list(project, move |sql, project| {
-            list_query(project).page(sql, page, room)
-        })
-        .await
-    }
-
-    /// Lists a project's open rooms, by template and then newest first; those without a template are the last.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read, or takes too long.
-    pub async fn live_rooms(
-        &self,
-        project: ProjectId,
-        page: PageRequest,
-    ) -> Result<Page<Room>, StoreError> {
-        self.list(project, move |sql, project| {
-            open_query(project).page(sql, page, room)
-        })
-        .await
-    }
-
-    /// Lists a project's rooms, open and ended, whose names begin with `prefix`, by name.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read, or takes too long.
-    pub async fn rooms_with_prefix(
-        &self,
-        project: ProjectId,
-        prefix: String,
-        page: PageRequest,
-    ) -> Result<Page<Room>, StoreError> {
-        // Names are ASCII, so that this is after every name with the prefix.
-        let last = format!("{prefix}\u{7f}");
-        self.list(project, move |sql, project| {
-            named_query(project, &prefix, &last).page(sql, page, room)
-        })
-        .await
-    }
-
-    /// Returns those of the names that are of rooms which have ended.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn ended_rooms(
-        &self,
-        project: ProjectId,
-        names: Vec<RoomName>,
-    ) -> Result<Vec<RoomName>, StoreError> {
-        self.read(move |sql| {
-            let rows = names.iter().map(|name| *args![&project, name]);
-            let rooms = sql.each(SELECT_BY_NAME, rows, |row| row.get::<RoomStatus>("status"))?;
-            let ended = names
-                .into_iter()
-                .zip(rooms)
-                .filter(|(_, room)| room.contains(&RoomStatus::Ended));
-            Ok(ended.map(|(name, _)| name).collect())
-        })
-        .await
-    }
-
-    /// Reads an open room with its connected participants; `None` when the project has no open room by that name.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn open_room(
-        &self,
-        project: ProjectId,
-        name: RoomName,
-    ) -> Result<Option<RoomSnapshot>, StoreError> {
-        self.read(move |sql| {
-            let open =
-                by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
-            let Some(room) = open else { return Ok(None) };
-            Ok(Some(RoomSnapshot {
-                participants: connected_participants(sql, &project, room.id)?,
-                room,
-            }))
-        })
-        .await
-    }
-}
-
 const END: &str = "UPDATE rooms
      SET status = 'ended', ended_at = CASE WHEN ?3 < created_at THEN created_at ELSE ?3 END, empty_deadline = NULL
      WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
@@ -303,20 +163,6 @@ fn end_room(
     let context = event_context(&room, at);
     tx.emit(&Event::RoomFinished { context })?;
     by_id(tx.sql, project, id)
-}
-
-impl Store {
-    /// Ends a room and returns its record. An ended room does not change.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn end_room(&self, project: ProjectId, room: RoomId) -> Result<Room, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let at = tx.now;
-            end_room(tx, &project, room, at)
-        })
-        .await
-    }
 }
 
 /// The room and the role that a token is minted for, with their numbers of participants, at one moment.
@@ -439,7 +285,169 @@ fn effective_permissions(
     Ok(acting.map(|role| role.permissions).unwrap_or_default())
 }
 
-impl Store {
+/// The records of rooms.
+#[derive(Debug, Clone)]
+pub struct Rooms(pub(crate) Database);
+
+impl Rooms {
+    /// Creates a room, with the deadline at which it ends if no participant joins. `done` takes it, on the thread of the writer; it
+    /// takes a refusal when the name was used before or the template does not exist.
+    pub fn create(
+        &self,
+        new: NewRoom,
+        record: Option<ResponseRecorder<Room>>,
+        done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
+    ) {
+        let queue = Queue::of(&new.project_id);
+        let isolation = if record.is_some() {
+            Isolation::Savepoint
+        } else {
+            Isolation::Statement
+        };
+        let create = move |tx: &mut Tx<'_>| {
+            let template_id = resolve_template(tx.sql, &new)?;
+            let room = Room {
+                id: RoomId::new(),
+                project_id: new.project_id,
+                name: new.name,
+                max_participants: new.max_participants,
+                empty_timeout_seconds: new.empty_timeout_seconds,
+                metadata: new.metadata,
+                status: RoomStatus::Open,
+                template_id,
+                created_at: tx.now,
+                started_at: None,
+                ended_at: None,
+                empty_deadline: Some(unjoined_deadline(tx.now, new.empty_timeout_seconds)),
+            };
+            insert(tx, &room)?;
+            tx.store_response(record.as_ref(), &room)?;
+            Ok(room)
+        };
+        self.0.write_then(queue, isolation, create, done);
+    }
+
+    /// Reads a room, open or ended.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name.
+    pub async fn get(&self, project: ProjectId, name: RoomName) -> Result<Room, StoreError> {
+        self.0
+            .read(
+                move |sql| Ok(by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?),
+            )
+            .await
+    }
+
+    /// Lists a project's rooms, open and ended, newest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn list(
+        &self,
+        project: ProjectId,
+        page: PageRequest,
+    ) -> Result<Page<Room>, StoreError> {
+        self.0
+            .list(project, move |sql, project| {
+                list_query(project).page(sql, page, room)
+            })
+            .await
+    }
+
+    /// Lists a project's open rooms, by template and then newest first; those without a template are the last.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn list_open(
+        &self,
+        project: ProjectId,
+        page: PageRequest,
+    ) -> Result<Page<Room>, StoreError> {
+        self.0
+            .list(project, move |sql, project| {
+                open_query(project).page(sql, page, room)
+            })
+            .await
+    }
+
+    /// Lists a project's rooms, open and ended, whose names begin with `prefix`, by name.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn with_prefix(
+        &self,
+        project: ProjectId,
+        prefix: String,
+        page: PageRequest,
+    ) -> Result<Page<Room>, StoreError> {
+        // Names are ASCII, so that this is after every name with the prefix.
+        let last = format!("{prefix}\u{7f}");
+        self.0
+            .list(project, move |sql, project| {
+                named_query(project, &prefix, &last).page(sql, page, room)
+            })
+            .await
+    }
+
+    /// Returns those of the names that are of rooms which have ended.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn ended(
+        &self,
+        project: ProjectId,
+        names: Vec<RoomName>,
+    ) -> Result<Vec<RoomName>, StoreError> {
+        self.0
+            .read(move |sql| {
+                let rows = names.iter().map(|name| *args![&project, name]);
+                let rooms =
+                    sql.each(SELECT_BY_NAME, rows, |row| row.get::<RoomStatus>("status"))?;
+                let ended = names
+                    .into_iter()
+                    .zip(rooms)
+                    .filter(|(_, room)| room.contains(&RoomStatus::Ended));
+                Ok(ended.map(|(name, _)| name).collect())
+            })
+            .await
+    }
+
+    /// Reads an open room with its connected participants; `None` when the project has no open room by that name.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn find_open(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+    ) -> Result<Option<RoomSnapshot>, StoreError> {
+        self.0
+            .read(move |sql| {
+                let open =
+                    by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
+                let Some(room) = open else { return Ok(None) };
+                Ok(Some(RoomSnapshot {
+                    participants: connected_participants(sql, &project, room.id)?,
+                    room,
+                }))
+            })
+            .await
+    }
+
+    /// Ends a room and returns its record. An ended room does not change.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn end(&self, project: ProjectId, room: RoomId) -> Result<Room, StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let at = tx.now;
+                end_room(tx, &project, room, at)
+            })
+            .await
+    }
+
     /// Reads what minting a token for a room, and optionally a role, needs to know.
     ///
     /// # Errors
@@ -451,31 +459,33 @@ impl Store {
         role: Option<RoleName>,
         identity: Identity,
     ) -> Result<TokenContext, StoreError> {
-        self.read(move |sql| {
-            let room = by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?;
-            let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
-            let changed = last_role_change(sql, &project, room.id, &identity)?;
-            let context = token_context(sql, room, role, Some(&identity))?;
-            Ok(TokenContext {
-                role_change: changed.map(|changed| changed.id),
-                ..context
+        self.0
+            .read(move |sql| {
+                let room = by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?;
+                let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
+                let changed = last_role_change(sql, &project, room.id, &identity)?;
+                let context = token_context(sql, room, role, Some(&identity))?;
+                Ok(TokenContext {
+                    role_change: changed.map(|changed| changed.id),
+                    ..context
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Reads the current roles of a room's template; empty for a room without a template.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn room_roles(
+    pub async fn roles(
         &self,
         project: ProjectId,
         template: Option<TemplateId>,
     ) -> Result<BTreeMap<RoleName, Role>, StoreError> {
         match template {
             Some(id) => {
-                self.read(move |sql| templates::roles(sql, &project, &id))
+                self.0
+                    .read(move |sql| templates::roles(sql, &project, &id))
                     .await
             }
             None => Ok(BTreeMap::new()),
@@ -493,7 +503,8 @@ impl Store {
         name: RoomName,
         actor: TokenActor,
     ) -> Result<RolePermissions, StoreError> {
-        self.read(move |sql| effective_permissions(sql, &project, &name, actor))
+        self.0
+            .read(move |sql| effective_permissions(sql, &project, &name, actor))
             .await
     }
 }

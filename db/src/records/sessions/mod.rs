@@ -6,13 +6,14 @@ pub(crate) mod rows;
 use conclave_model::event::{Departure, Event, ParticipantRef};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::Participant;
-use conclave_model::room::{Room, left_deadline};
 use conclave_model::participant::{Session, SessionTrack};
+use conclave_model::room::{Room, left_deadline};
 use conclave_model::{
     ErrorCode, Identity, ParticipantSid, Problem, ProjectId, RoleName, RoomId, RoomName, SessionId,
     Timestamp,
 };
 
+use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::rooms::rows::{
@@ -23,7 +24,6 @@ use crate::records::tracks::reopen_tracks;
 use crate::sql::Row;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
-use crate::store::Store;
 use crate::tx::Tx;
 
 const SET_DEADLINE: &str =
@@ -244,178 +244,6 @@ fn record_leaves(
     })
 }
 
-impl Store {
-    /// Records a join: opens a session, and starts the room when it is the first one. A known join changes nothing. A connected
-    /// participant with the same identity and another sid is closed as lost.
-    ///
-    /// # Errors
-    /// Refused when the room has ended.
-    pub async fn record_join(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        participant: Participant,
-        at: Timestamp,
-    ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            record_join(tx, &project, room, &participant, at)
-        })
-        .await
-    }
-
-    /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
-    /// the room's empty timer. An open or unknown session changes nothing.
-    ///
-    /// # Errors
-    /// Refused when the room has ended.
-    pub async fn record_return(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        participant: Participant,
-        before: Timestamp,
-    ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            record_return(tx, &project, room, &participant, before)
-        })
-        .await
-    }
-
-    /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn record_leave(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        sid: ParticipantSid,
-        at: Timestamp,
-        departure: Departure,
-    ) -> Result<RoomSnapshot, StoreError> {
-        self.record_one(
-            project,
-            room,
-            sid,
-            Leave {
-                at,
-                departure,
-                empty_since: Some(at),
-            },
-        )
-        .await
-    }
-
-    /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
-    /// ([`Store::begin_run`]), so that the participants can come back.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn record_leave_at_stop(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        sid: ParticipantSid,
-        at: Timestamp,
-        departure: Departure,
-    ) -> Result<RoomSnapshot, StoreError> {
-        self.record_one(
-            project,
-            room,
-            sid,
-            Leave {
-                at,
-                departure,
-                empty_since: None,
-            },
-        )
-        .await
-    }
-
-    async fn record_one(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        sid: ParticipantSid,
-        leave: Leave,
-    ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            record_leaves(tx, &project, room, |p| p.sid == sid, leave)
-        })
-        .await
-    }
-
-    /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn record_lost(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        lost: Vec<ParticipantSid>,
-        at: Timestamp,
-    ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave {
-            at,
-            departure: Departure::Lost,
-            empty_since: Some(at),
-        };
-        self.write(Queue::of(&project), move |tx| {
-            record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
-        })
-        .await
-    }
-
-    /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
-    /// timer starts now, so that the participants can come back.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn record_interrupted(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        lost: Vec<ParticipantSid>,
-        last_heartbeat: Timestamp,
-    ) -> Result<RoomSnapshot, StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            let leave = Leave {
-                at: last_heartbeat,
-                departure: Departure::Lost,
-                empty_since: Some(tx.now),
-            };
-            record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
-        })
-        .await
-    }
-
-    /// Records that a join failed before it completed: an event without a session.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be written.
-    pub async fn record_join_aborted(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        participant: ParticipantRef,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.write(Queue::of(&project), move |tx| {
-            if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
-                return Ok(());
-            }
-            let room = by_id(tx.sql, &project, room)?;
-            tx.emit(&Event::participant_gone(
-                event_context(&room, at),
-                participant,
-                Departure::Lost,
-            ))
-        })
-        .await
-    }
-}
-
 /// The filters of a list of sessions; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
@@ -515,48 +343,230 @@ pub(crate) fn list_query<'a>(
         .and("joined_at <=", filter.before)
 }
 
-impl Store {
+/// The records of sessions.
+#[derive(Debug, Clone)]
+pub struct Sessions(pub(crate) Database);
+
+impl Sessions {
+    /// Records a join: opens a session, and starts the room when it is the first one. A known join changes nothing. A connected
+    /// participant with the same identity and another sid is closed as lost.
+    ///
+    /// # Errors
+    /// Refused when the room has ended.
+    pub async fn record_join(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: Participant,
+        at: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                record_join(tx, &project, room, &participant, at)
+            })
+            .await
+    }
+
+    /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
+    /// the room's empty timer. An open or unknown session changes nothing.
+    ///
+    /// # Errors
+    /// Refused when the room has ended.
+    pub async fn record_return(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: Participant,
+        before: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                record_return(tx, &project, room, &participant, before)
+            })
+            .await
+    }
+
+    /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_leave(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        at: Timestamp,
+        departure: Departure,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.record_one(
+            project,
+            room,
+            sid,
+            Leave {
+                at,
+                departure,
+                empty_since: Some(at),
+            },
+        )
+        .await
+    }
+
+    /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
+    /// ([`ServerRecords::begin_run`](crate::ServerRecords::begin_run)), so that the participants can come back.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_leave_at_stop(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        at: Timestamp,
+        departure: Departure,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.record_one(
+            project,
+            room,
+            sid,
+            Leave {
+                at,
+                departure,
+                empty_since: None,
+            },
+        )
+        .await
+    }
+
+    async fn record_one(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        leave: Leave,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                record_leaves(tx, &project, room, |p| p.sid == sid, leave)
+            })
+            .await
+    }
+
+    /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_lost(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        lost: Vec<ParticipantSid>,
+        at: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        let leave = Leave {
+            at,
+            departure: Departure::Lost,
+            empty_since: Some(at),
+        };
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
+            })
+            .await
+    }
+
+    /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
+    /// timer starts now, so that the participants can come back.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_interrupted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        lost: Vec<ParticipantSid>,
+        last_heartbeat: Timestamp,
+    ) -> Result<RoomSnapshot, StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let leave = Leave {
+                    at: last_heartbeat,
+                    departure: Departure::Lost,
+                    empty_since: Some(tx.now),
+                };
+                record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
+            })
+            .await
+    }
+
+    /// Records that a join failed before it completed: an event without a session.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_join_aborted(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        participant: ParticipantRef,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
+                    return Ok(());
+                }
+                let room = by_id(tx.sql, &project, room)?;
+                tx.emit(&Event::participant_gone(
+                    event_context(&room, at),
+                    participant,
+                    Departure::Lost,
+                ))
+            })
+            .await
+    }
+
     /// Lists a project's sessions, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn sessions(
+    pub async fn list(
         &self,
         project: ProjectId,
         filter: SessionFilter,
         page: PageRequest,
     ) -> Result<Page<Session>, StoreError> {
-        self.list(project, move |sql, project| {
-            list_query(project, &filter).page(sql, page, session)
-        })
-        .await
+        self.0
+            .list(project, move |sql, project| {
+                list_query(project, &filter).page(sql, page, session)
+            })
+            .await
     }
 
     /// Reads a session with its tracks.
     ///
     /// # Errors
     /// Refused when the project has no such session.
-    pub async fn session(
+    pub async fn get(
         &self,
         project: ProjectId,
         id: SessionId,
     ) -> Result<SessionDetail, StoreError> {
-        self.read(move |sql| {
-            let query = format!("{SELECT} WHERE id = ?1 AND project_id = ?2");
-            let not_found = || {
-                Problem::new(
-                    ErrorCode::SessionNotFound,
-                    "no session by that id in this project",
-                )
-            };
-            let found = sql
-                .one(&query, args![id, &project], session)?
-                .ok_or_else(not_found)?;
-            Ok(SessionDetail {
-                session: found,
-                tracks: sql.many(SELECT_TRACKS, args![id], track)?,
+        self.0
+            .read(move |sql| {
+                let query = format!("{SELECT} WHERE id = ?1 AND project_id = ?2");
+                let not_found = || {
+                    Problem::new(
+                        ErrorCode::SessionNotFound,
+                        "no session by that id in this project",
+                    )
+                };
+                let found = sql
+                    .one(&query, args![id, &project], session)?
+                    .ok_or_else(not_found)?;
+                Ok(SessionDetail {
+                    session: found,
+                    tracks: sql.many(SELECT_TRACKS, args![id], track)?,
+                })
             })
-        })
-        .await
+            .await
     }
 }

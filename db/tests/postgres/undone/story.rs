@@ -70,7 +70,7 @@ impl Story {
         self.use_ingress(&room).await;
         self.record(&room, destination).await;
         self.deliver(endpoint).await;
-        let ending = async || self.store.end_room(self.project.clone(), room.id).await;
+        let ending = async || self.store.rooms().end(self.project.clone(), room.id).await;
         self.failures.check("end_room", ending).await;
         self.run_server().await;
         self.clean_up(endpoint).await;
@@ -95,31 +95,36 @@ impl Story {
     async fn begin(&self) -> EndpointId {
         let (store, failures) = (&self.store, &self.failures);
         failures
-            .check("begin_run", async || store.begin_run().await)
+            .check("begin_run", async || store.server().begin_run().await)
             .await;
         let created = failures
             .check("create_api_key", async || {
                 store
-                    .create_api_key(self.project.clone(), "key".into())
+                    .api_keys()
+                    .create(self.project.clone(), "key".into())
                     .await
             })
             .await;
         let prefix = created.record.prefix;
         failures
             .check("revoke_api_key", async || {
-                store.revoke_api_key(prefix.clone()).await
+                store.api_keys().revoke(prefix.clone()).await
             })
             .await;
         let create = async || {
             let url = "https://a.example".to_owned();
             store
-                .create_webhook_endpoint(self.project.clone(), url, Secret::new("s"), None)
+                .webhook_endpoints()
+                .create(self.project.clone(), url, Secret::new("s"), None)
                 .await
         };
         let endpoint = failures.check("create_webhook_endpoint", create).await.id;
         failures
             .check("send_test_event", async || {
-                store.send_test_event(self.project.clone(), endpoint).await
+                store
+                    .webhook_endpoints()
+                    .send_test_event(self.project.clone(), endpoint)
+                    .await
             })
             .await;
         endpoint
@@ -139,7 +144,8 @@ impl Story {
     async fn create_template(&self) -> TemplateId {
         let create = async || {
             self.store
-                .create_template(self.new_template("default"), None)
+                .templates()
+                .create(self.new_template("default"), None)
                 .await
         };
         let template = self.failures.check("create_template", create).await.id;
@@ -151,12 +157,14 @@ impl Story {
                 roles,
             };
             self.store
-                .update_template(self.project.clone(), template.clone(), change)
+                .templates()
+                .update(self.project.clone(), template.clone(), change)
                 .await
         };
         self.failures.check("update_template", update).await;
         let put = async || {
             self.store
+                .templates()
                 .put_role(self.project.clone(), template.clone(), role("listener"))
                 .await
         };
@@ -185,13 +193,15 @@ impl Story {
     async fn change_destinations(&self, template: &TemplateId) -> DestinationId {
         let create = async || {
             self.store
-                .create_destination(self.new_destination(template, "a"), None)
+                .destinations()
+                .create(self.new_destination(template, "a"), None)
                 .await
         };
         let destination = self.failures.check("create_destination", create).await;
         let update = async || {
             self.store
-                .update_destination(self.new_destination(template, "b"))
+                .destinations()
+                .update(self.new_destination(template, "b"))
                 .await
         };
         self.failures.check("update_destination", update).await;
@@ -202,26 +212,32 @@ impl Story {
         let (store, failures, id) = (&self.store, &self.failures, || self.project.clone());
         let create = async || {
             store
-                .create_project("other".into(), Environment::Test, "pro".into())
+                .projects()
+                .create("other".into(), Environment::Test, "pro".into())
                 .await
         };
         failures.check("create_project", create).await;
-        let set = async || store.set_default_template(id(), template.clone()).await;
+        let set = async || {
+            store
+                .projects()
+                .set_default_template(id(), template.clone())
+                .await
+        };
         failures.check("set_default_template", set).await;
         failures
             .check("set_project_plan", async || {
-                store.set_project_plan(id(), "pro".into()).await
+                store.projects().set_plan(id(), "pro".into()).await
             })
             .await;
         failures
             .check("credit_project", async || {
-                store.credit_project(id(), 5).await
+                store.projects().credit(id(), 5).await
             })
             .await;
         for status in [ProjectStatus::Suspended, ProjectStatus::Active] {
             failures
                 .check("set_project_status", async || {
-                    store.set_project_status(id(), status).await
+                    store.projects().set_status(id(), status).await
                 })
                 .await;
         }
@@ -246,6 +262,7 @@ impl Story {
     async fn join(&self, room: &Room, identity: &str) {
         let joined = participant(identity, &format!("PA_{identity}"));
         self.store
+            .sessions()
             .record_join(self.project.clone(), room.id, joined, self.now())
             .await
             .unwrap();
@@ -256,6 +273,7 @@ impl Story {
         let ada = participant("ada", "PA_ada");
         let joining = async || {
             store
+                .sessions()
                 .record_join(project(), room.id, ada.clone(), self.now())
                 .await
         };
@@ -263,12 +281,14 @@ impl Story {
         let aborted = ParticipantRef::from(&participant("eve", "PA_eve"));
         let aborting = async || {
             store
+                .sessions()
                 .record_join_aborted(project(), room.id, aborted.clone(), self.now())
                 .await
         };
         failures.check("record_join_aborted", aborting).await;
         let leaving = async || {
             store
+                .sessions()
                 .record_leave(
                     project(),
                     room.id,
@@ -281,6 +301,7 @@ impl Story {
         failures.check("record_leave", leaving).await;
         let returning = async || {
             store
+                .sessions()
                 .record_return(project(), room.id, ada.clone(), self.now())
                 .await
         };
@@ -289,6 +310,7 @@ impl Story {
         self.join(room, "dave").await;
         let at_stop = async || {
             store
+                .sessions()
                 .record_leave_at_stop(
                     project(),
                     room.id,
@@ -304,6 +326,7 @@ impl Story {
         failures
             .check("record_lost", async || {
                 store
+                    .sessions()
                     .record_lost(project(), room.id, lost(), self.now())
                     .await
             })
@@ -312,6 +335,7 @@ impl Story {
         let lost = || vec!["PA_carol".parse().unwrap()];
         let interrupting = async || {
             store
+                .sessions()
                 .record_interrupted(project(), room.id, lost(), self.now())
                 .await
         };
@@ -325,7 +349,7 @@ impl Story {
         };
         failures
             .check("record_role_change", async || {
-                store.record_role_change(change(), None).await
+                store.role_changes().record(change(), None).await
             })
             .await;
     }
@@ -343,7 +367,8 @@ impl Story {
         let change = async |change| {
             let record = async || {
                 store
-                    .record_track(
+                    .tracks()
+                    .record(
                         project(),
                         room.id,
                         ada.clone(),
@@ -358,7 +383,8 @@ impl Story {
         change(TrackChange::Published).await;
         let muting = async || {
             store
-                .record_track_muted(project(), room.id, ada.sid.clone(), track(true))
+                .tracks()
+                .record_muted(project(), room.id, ada.sid.clone(), track(true))
                 .await
         };
         failures.check("record_track_muted", muting).await;
@@ -371,6 +397,7 @@ impl Story {
         };
         let crossing = async || {
             store
+                .tracks()
                 .record_publish_limit(project(), room.id, ada.clone(), limit(), self.now())
                 .await
         };
@@ -388,20 +415,23 @@ impl Story {
             max_uses: Some(3),
         };
         let code = failures
-            .check("create_code", async || store.create_code(new(), None).await)
+            .check("create_code", async || {
+                store.codes().create(new(), None).await
+            })
             .await
             .code
             .hash();
         let exchange = async || {
             let identity = Some("ada".parse().unwrap());
             store
-                .exchange_code(&self.project, code, identity, |_| Ok(()))
+                .codes()
+                .exchange(&self.project, code, identity, |_| Ok(()))
                 .await
         };
         failures.check("exchange_code", exchange).await;
         failures
             .check("disable_code", async || {
-                store.disable_code(self.project.clone(), code).await
+                store.codes().disable(self.project.clone(), code).await
             })
             .await;
     }
@@ -411,7 +441,7 @@ impl Story {
         let new = new_ingress(room);
         failures
             .check("create_ingress", async || {
-                store.create_ingress(new.clone()).await
+                store.ingresses().create(new.clone()).await
             })
             .await;
         let id = new.ingress_id;
@@ -422,12 +452,15 @@ impl Story {
         };
         failures
             .check("record_ingress", async || {
-                store.record_ingress(project(), state(), self.now()).await
+                store
+                    .ingresses()
+                    .record(project(), state(), self.now())
+                    .await
             })
             .await;
         failures
             .check("delete_ingress", async || {
-                store.delete_ingress(project(), id.clone()).await
+                store.ingresses().delete(project(), id.clone()).await
             })
             .await;
     }
@@ -471,7 +504,8 @@ impl Story {
         let node: NodeId = "node_0123456789ab".parse().unwrap();
         let start = async || {
             store
-                .start_egress(Arc::clone(&plan), started(), node.clone(), None)
+                .egresses()
+                .start(Arc::clone(&plan), started(), node.clone(), None)
                 .await
         };
         failures.check("start_egress", start).await;
@@ -479,7 +513,8 @@ impl Story {
         failures
             .check("record_egress", async || {
                 store
-                    .record_egress(project(), active(), self.now(), None)
+                    .egresses()
+                    .record(project(), active(), self.now(), None)
                     .await
             })
             .await;
@@ -487,36 +522,46 @@ impl Story {
         let id = complete().egress_id;
         let multipart = async || {
             store
+                .uploads()
                 .record_multipart(project(), id.clone(), "upload".into())
                 .await
         };
         failures.check("record_multipart", multipart).await;
         let ending = async || {
             store
+                .uploads()
                 .record_recording_end(project(), complete(), self.now(), None)
                 .await
         };
         failures.check("record_recording_end", ending).await;
         let missing = async || {
             store
+                .uploads()
                 .record_missing_file(project(), id.clone(), Some(self.now()))
                 .await
         };
         failures.check("record_missing_file", missing).await;
         let settle = async || {
             store
-                .settle_upload(project(), complete(), self.now(), UploadRest::Nothing)
+                .uploads()
+                .settle(project(), complete(), self.now(), UploadRest::Nothing)
                 .await
         };
         failures.check("settle_upload", settle).await;
-        let removed = async || store.record_file_removed(project(), id.clone()).await;
+        let removed = async || {
+            store
+                .local_files()
+                .record_removed(project(), id.clone())
+                .await
+        };
         failures.check("record_file_removed", removed).await;
     }
 
     async fn deliver(&self, endpoint: EndpointId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let due = store
-            .due_deliveries(project(), endpoint, self.now(), 1)
+            .deliveries()
+            .due(project(), endpoint, self.now(), 1)
             .await
             .unwrap();
         let attempt = |retry_at| Attempt {
@@ -535,28 +580,32 @@ impl Story {
         let later = self.now().after(DAY);
         failures
             .check("record_attempt", async || {
-                store.record_attempt(attempt(Some(later))).await
+                store
+                    .deliveries()
+                    .record_attempt(attempt(Some(later)))
+                    .await
             })
             .await;
         let forward = async || {
             store
+                .deliveries()
                 .bring_retries_forward(project(), endpoint, self.now())
                 .await
         };
         failures.check("bring_retries_forward", forward).await;
         failures
             .check("record_attempt", async || {
-                store.record_attempt(attempt(None)).await
+                store.deliveries().record_attempt(attempt(None)).await
             })
             .await;
         failures
             .check("retry_delivery", async || {
-                store.retry_delivery(project(), due[0].id, None).await
+                store.deliveries().retry(project(), due[0].id, None).await
             })
             .await;
         failures
             .check("reserve_response", async || {
-                store.reserve_response(self.record_of("refused")).await
+                store.responses().reserve(self.record_of("refused")).await
             })
             .await;
         let response = || Response {
@@ -566,7 +615,8 @@ impl Story {
         failures
             .check("store_response", async || {
                 store
-                    .store_response(self.record_of("refused"), response())
+                    .responses()
+                    .store(self.record_of("refused"), response())
                     .await
             })
             .await;
@@ -576,12 +626,16 @@ impl Story {
         let (store, failures) = (&self.store, &self.failures);
         store.clock().advance(DAY);
         failures
-            .check("renew_heartbeat", async || store.renew_heartbeat().await)
+            .check("renew_heartbeat", async || {
+                store.server().renew_heartbeat().await
+            })
             .await;
         store.clock().advance(DAY);
-        failures.check("ping", async || store.ping().await).await;
         failures
-            .check("end_run", async || store.end_run().await)
+            .check("ping", async || store.server().ping().await)
+            .await;
+        failures
+            .check("end_run", async || store.server().end_run().await)
             .await;
     }
 
@@ -598,17 +652,19 @@ impl Story {
         };
         failures
             .check("settle_months", async || {
-                store.settle_months(project(), plan()).await
+                store.usage().settle_months(project(), plan()).await
             })
             .await;
         failures
-            .check("delete_expired", async || store.delete_expired(DAY).await)
+            .check("delete_expired", async || {
+                store.server().delete_expired(DAY).await
+            })
             .await;
-        let delete = async || store.delete_webhook_endpoint(project(), endpoint).await;
+        let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
         failures.check("delete_webhook_endpoint", delete).await;
         // Its deliveries, and then the endpoint itself.
         for _ in 0..2 {
-            let purge = async || store.purge_deleted_endpoint().await;
+            let purge = async || store.webhook_endpoints().purge_deleted().await;
             failures.check("purge_deleted_endpoint", purge).await;
         }
     }
@@ -617,12 +673,14 @@ impl Story {
     async fn delete_template(&self) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let spare = store
-            .create_template(self.new_template("spare"), None)
+            .templates()
+            .create(self.new_template("spare"), None)
             .await
             .unwrap()
             .id;
         store
-            .create_destination(self.new_destination(&spare, "a"), None)
+            .destinations()
+            .create(self.new_destination(&spare, "a"), None)
             .await
             .unwrap();
         let (id, guest, files) = (
@@ -633,19 +691,21 @@ impl Story {
         failures
             .check("delete_role", async || {
                 store
+                    .templates()
                     .delete_role(project(), id(), RoleName::clone(&guest))
                     .await
             })
             .await;
         let delete = async || {
             store
-                .delete_destination(project(), id(), DestinationName::clone(&files))
+                .destinations()
+                .delete(project(), id(), DestinationName::clone(&files))
                 .await
         };
         failures.check("delete_destination", delete).await;
         failures
             .check("delete_template", async || {
-                store.delete_template(project(), id()).await
+                store.templates().delete(project(), id()).await
             })
             .await;
     }

@@ -1,5 +1,5 @@
 //! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
-//! list has a deadline, and each project runs few at once: only its own other lists wait for these.
+//! list has a deadline, and each project runs few at once: only its own other lists wait for these. Bulk reads run on such threads too.
 
 use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
 use conclave_model::ProjectId;
@@ -88,11 +88,9 @@ pub(super) struct Threads {
 }
 
 /// A read, boxed for the queue. It sends its result through its own channel.
-struct Job(Box<dyn Run>);
+struct Job(Box<Run>);
 
-trait Run: FnOnce(Result<&Connection, StoreError>) + Send {}
-
-impl<F: FnOnce(Result<&Connection, StoreError>) + Send> Run for F {}
+type Run = dyn FnOnce(Result<&Connection, StoreError>) + Send;
 
 impl Message for Job {
     type Result = ();

@@ -1,0 +1,275 @@
+//! The database that all components of the store share: one writer, several readers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::{fmt, mem};
+
+use conclave_model::{Clock, ProjectId};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::engine::snapshot::{Memory, Snapshot};
+use crate::engine::sqlite::{self, Damage, DamageCheck};
+use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
+use crate::engine::{Readers, postgres};
+use crate::error::StoreError;
+use crate::options::{Location, StoreOptions};
+use crate::sql::Sql;
+use crate::tx::Tx;
+use crate::vault::Vault;
+
+/// A handle to the database. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Database(Arc<Inner>);
+
+struct Inner {
+    location: Location,
+    clock: Clock,
+    vault: Arc<Vault>,
+    writer: Mutex<Option<Arc<Writer>>>,
+    writer_threads: Mutex<Vec<JoinHandle<()>>>,
+    writer_ended: watch::Receiver<bool>,
+    writer_end: Arc<OnceLock<WriterEnd>>,
+    damage: Damage,
+    /// The thread that looks for damage, once a server runs.
+    damage_check: Mutex<Option<DamageCheck>>,
+    readers: Readers,
+    /// Whether a server runs on this store, as opposed to a command.
+    is_server: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("location", &self.0.location)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens a store, and creates or migrates its schema if it may. Needs a running actix system. Blocks.
+    ///
+    /// # Errors
+    /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
+    pub(crate) fn open(options: StoreOptions) -> Result<Self, StoreError> {
+        let StoreOptions {
+            location,
+            older_schema,
+            clock,
+            vault,
+            on_commit,
+            readers,
+            metrics,
+        } = options;
+        metrics
+            .engine
+            .with_label_values(&[location.engine()])
+            .set(1);
+        let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
+        let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
+        let shared = Shared {
+            clock: clock.clone(),
+            vault: Arc::clone(&vault),
+            metrics,
+            is_server: Arc::clone(&is_server),
+            end: Arc::clone(&end),
+        };
+        let (writer, threads, readers) = match &location {
+            Location::File(path) => {
+                let (writer, threads, readers) = sqlite::open(
+                    path,
+                    older_schema,
+                    readers,
+                    shared,
+                    on_commit,
+                    damage.clone(),
+                )?;
+                (writer, threads, Readers::File(readers))
+            }
+            Location::Server(options) => {
+                let (writer, threads, readers) =
+                    postgres::open(options, older_schema, &shared, on_commit)?;
+                (writer, threads, Readers::Sessions(readers))
+            }
+        };
+        let WriterThreads { handles, ended } = threads;
+        Ok(Self(Arc::new(Inner {
+            location,
+            clock,
+            vault,
+            writer: Mutex::new(Some(Arc::new(writer))),
+            writer_threads: Mutex::new(handles),
+            writer_ended: ended,
+            writer_end: end,
+            damage,
+            damage_check: Mutex::default(),
+            readers,
+            is_server,
+        })))
+    }
+
+    /// Runs the queued writes and closes the writer. Later writes fail as unavailable, and so do later reads from a server. Blocks until
+    /// then.
+    pub(crate) fn close(&self) {
+        drop(self.0.damage_check.lock().take());
+        drop(self.0.writer.lock().take());
+        match &self.0.readers {
+            // The transactions that point reads share would keep the write-ahead log from being emptied.
+            Readers::File(readers) => readers.end_snapshots(),
+            Readers::Sessions(readers) => readers.close(),
+        }
+        let threads = mem::take(&mut *self.0.writer_threads.lock());
+        if threads
+            .into_iter()
+            .filter_map(|thread| thread.join().err())
+            .count()
+            > 0
+        {
+            log::error!("a thread of the writer had panicked");
+        }
+    }
+
+    /// Returns once a thread of the writer has ended, with the reason: after [`Self::close`], or by itself. Its writes fail from then
+    /// on.
+    pub(crate) async fn writer_ended(&self) -> WriterEnd {
+        let mut ended = self.0.writer_ended.clone();
+        // An error means that all threads have ended.
+        let _ = ended.wait_for(|ended| *ended).await;
+        self.0
+            .writer_end
+            .get()
+            .copied()
+            .unwrap_or(WriterEnd::Failed)
+    }
+
+    /// Where the records are.
+    pub(crate) fn location(&self) -> &Location {
+        &self.0.location
+    }
+
+    /// The source of time.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Notes that a server runs on this store, and looks for damage of a file beside it.
+    pub(crate) fn note_server(&self) -> Result<(), StoreError> {
+        self.0.is_server.store(true, Ordering::Relaxed);
+        if let Location::File(path) = &self.0.location {
+            let check = DamageCheck::start(path, self.0.damage.clone())?;
+            // One of an earlier start ends.
+            drop(self.0.damage_check.lock().replace(check));
+        }
+        Ok(())
+    }
+
+    /// Fails if a table of the file is damaged, as far as that is known.
+    pub(crate) fn check_damage(&self) -> Result<(), StoreError> {
+        self.0.damage.check()
+    }
+
+    pub(crate) fn vault(&self) -> &Arc<Vault> {
+        &self.0.vault
+    }
+
+    /// Writes, when it is the turn of the queue.
+    pub(crate) async fn write<T, F>(&self, queue: Queue, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.writer() {
+            Some(writer) => writer.write(queue, run).await,
+            None => Err(StoreError::closed()),
+        }
+    }
+
+    /// Writes, and gives the result to `done` on the thread of the writer. Where many writes have one receiver, each wakes no task
+    /// of its own. `done` must not block.
+    pub(crate) fn write_then<T, F>(
+        &self,
+        queue: Queue,
+        isolation: Isolation,
+        run: F,
+        done: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+    ) where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.writer() {
+            Some(writer) => writer.write_then(queue, isolation, run, done),
+            None => done(Err(StoreError::closed())),
+        }
+    }
+
+    fn writer(&self) -> Option<Arc<Writer>> {
+        self.0.writer.lock().clone()
+    }
+
+    /// Reads a few rows by their keys.
+    pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match &self.0.readers {
+            Readers::File(readers) => readers.point(run).await,
+            Readers::Sessions(readers) => readers.point(run).await,
+        }
+    }
+
+    /// Reads a few rows by their keys, some of which the snapshot may remember.
+    pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match &self.0.readers {
+            Readers::File(readers) => readers.snapshot(run).await,
+            // Nothing is remembered: what another program has committed, such as a revoked key, is seen by the next read.
+            Readers::Sessions(readers) => {
+                readers
+                    .point(|sql| run(&mut Snapshot::new(sql, &mut Memory::default())))
+                    .await
+            }
+        }
+    }
+
+    /// Reads a page of a project's rows for a client.
+    pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match &self.0.readers {
+            Readers::File(readers) => readers.list(project, run).await,
+            Readers::Sessions(readers) => readers.list(project, run).await,
+        }
+    }
+
+    /// Reads what an actor starts from.
+    pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match &self.0.readers {
+            // There is no network to wait for, and the threads of bulk reads are as fast as the machine.
+            Readers::File(readers) => readers.bulk(run).await,
+            Readers::Sessions(readers) => readers.load(run).await,
+        }
+    }
+
+    /// Reads all rows of a kind.
+    pub(crate) async fn bulk_read<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match &self.0.readers {
+            Readers::File(readers) => readers.bulk(run).await,
+            Readers::Sessions(readers) => readers.bulk(run).await,
+        }
+    }
+}
