@@ -26,7 +26,7 @@ fn statuses(address: &str, method: &str, path: &str, count: usize) -> (usize, us
 
 #[test]
 fn a_standby_has_a_rate_of_the_responses_that_it_makes_itself() {
-    let standby = Standby::start_with(|options| options.most_held = 0);
+    let standby = Standby::start_with(|options| options.max_requests = 0);
     let address = standby.address.to_string();
     // Its health, what it refuses, and what it cannot hold.
     assert_eq!(

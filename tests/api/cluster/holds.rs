@@ -27,7 +27,7 @@ fn a_request_that_no_node_takes_in_time_is_refused_and_may_be_repeated() {
 #[test]
 fn as_many_requests_are_held_as_may_be() {
     let (standby, node) = (
-        Standby::start_with(|options| options.most_held = 2),
+        Standby::start_with(|options| options.max_requests = 2),
         Node::answering("active"),
     );
     let held = [(); 2].map(|()| standby.send(standby.request("GET", "/v1/rooms")));
@@ -44,7 +44,7 @@ fn as_many_requests_are_held_as_may_be() {
 #[test]
 fn a_client_that_has_a_quarter_of_the_places_leaves_the_rest_to_others() {
     let (standby, node) = (
-        Standby::start_with(|options| options.most_held = 4),
+        Standby::start_with(|options| options.max_requests = 4),
         Node::answering("active"),
     );
     let read = "GET /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

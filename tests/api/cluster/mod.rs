@@ -56,7 +56,7 @@ impl Standby {
         let mut options = PassThroughOptions {
             nodes: Arc::clone(&nodes),
             proxies: trusted.clone(),
-            most_held: 100,
+            max_requests: 100,
             longest_hold: NEVER,
             keep_alive: NEVER,
             fixed: Arc::new(FixedLimits::new(
