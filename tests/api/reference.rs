@@ -279,7 +279,7 @@ fn type_section((name, schema): (&String, &Value)) -> String {
 }
 
 fn event_section(event: &Event<'_>) -> String {
-    let mut out = format!("### {}\n\n{}.\n\n", event.name, event.summary());
+    let mut out = format!("### Event {}\n\n{}.\n\n", event.name, event.summary());
     out += &table(
         &["Field", "Type", "Always", ""],
         &properties(event.schema()),
