@@ -19,15 +19,16 @@ def target_directory():
     return Path(json.loads(metadata)["target_directory"])
 
 
-def in_environment():
-    """Runs this program again with the SDK, which is installed if it is missing."""
-    venv = target_directory() / "check-clients" / f"livekit-{PYTHON_SDK}"
+def in_environment(*others):
+    """Runs this program again with the SDK and other packages, which are installed if they are missing."""
+    packages = [f"livekit=={PYTHON_SDK}", *others]
+    venv = target_directory() / "check-clients" / "-".join(packages).replace("==", "-")
     if Path(sys.prefix) == venv:
         return
     if not (venv / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", f"livekit=={PYTHON_SDK}"]).returncode:
-            skip(f"the package livekit {PYTHON_SDK} of Python cannot be installed")
+        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", *packages]).returncode:
+            skip(f"the packages {' and '.join(packages)} of Python cannot be installed")
         (venv / "installed").touch()
     os.execv(venv / "bin" / "python", [str(venv / "bin" / "python"), *sys.argv])
 

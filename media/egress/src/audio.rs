@@ -115,6 +115,7 @@ pub mod tests {
             data.truncate(bytes);
             Frame {
                 at: PACKET * number,
+                timestamp: 0,
                 is_key: true,
                 data,
                 dimensions: None,
@@ -188,7 +189,7 @@ pub mod tests {
                 let place = index.index(packet.data.len());
                 packet.data[place] = byte;
             }
-            let random = packets.into_iter().map(|data| Frame { at: PACKET, is_key: true, data, dimensions: None });
+            let random = packets.into_iter().map(|data| Frame { at: PACKET, timestamp: 0, is_key: true, data, dimensions: None });
             for packet in tone.into_iter().chain(random) {
                 prop_assert!(decoder.push(&packet, now));
             }

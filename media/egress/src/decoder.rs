@@ -13,8 +13,9 @@ use crate::ffmpeg::Ffmpeg;
 use crate::matroska::{Block, Reader, Writer};
 use crate::places::Place;
 use crate::process::Process;
-use crate::rtp::{Frame, MAX_PIXELS};
+use crate::rtp::Frame;
 use crate::track_header::header;
+use crate::video_stream::VideoStream;
 
 /// Frames that wait for a decoder.
 const QUEUE: usize = 128;
@@ -90,8 +91,9 @@ impl VideoDecoder {
             "scale={width}:{height}:force_original_aspect_ratio=decrease:flags=bilinear,\
              pad={width}:{height}:(ow-iw)/2:(oh-ih)/2:black,setsar=1,format=yuv420p"
         );
-        let mut command = decoding(ffmpeg, codec);
+        let mut command = VideoStream::reader(ffmpeg, codec, &["-flags", "low_delay"]);
         command
+            .args(["-map", "0"])
             .args(ffmpeg.keep_timestamps())
             .args(["-enc_time_base", "-1", "-vf", &fit]);
         command.args(["-c:v", "rawvideo", "-allow_raw_vfw", "1"]);
@@ -172,31 +174,6 @@ impl Drop for VideoDecoder {
         self.output.decoded.lock().is_closed = true;
         self.output.changed.notify_all();
     }
-}
-
-/// Returns a command that decodes the track in Matroska of its input as soon as it arrives.
-fn decoding(ffmpeg: &Ffmpeg, codec: Codec) -> Command {
-    let mut command = ffmpeg.command();
-    if codec == Codec::Vp9 {
-        // ffmpeg's own decoder returns the frames of all spatial layers, this one only those of the best.
-        command.args(["-c:v", "libvpx-vp9"]);
-    }
-    // The first frame is enough to begin.
-    command.args(["-flags", "low_delay", "-fpsprobesize", "0"]);
-    command.args([
-        "-max_pixels",
-        &MAX_PIXELS.to_string(),
-        "-threads",
-        "1",
-        "-copyts",
-        "-f",
-        "matroska",
-        "-i",
-        "pipe:0",
-        "-map",
-        "0",
-    ]);
-    command
 }
 
 fn start(

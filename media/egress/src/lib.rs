@@ -5,6 +5,7 @@
 //!
 //! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
 //!   this process and ffmpeg. All without I/O.
+//! - `video_stream`: the frames of a video as ffmpeg reads them.
 //! - `names`: names as pictures, with the fonts of the system.
 //! - `job`: what an egress does, on its thread.
 //! - `rtmp`: the sending end of RTMP.
@@ -35,14 +36,16 @@ mod stopping;
 mod target;
 mod track_header;
 mod transcoders;
+mod video_stream;
 
 /// What reads packets and the output of ffmpeg, without processes: for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod machine {
     pub use crate::flv::{FILE_HEADER_BYTES, Splitter, Tag, TagKind};
     pub use crate::matroska::{Block, Reader, Track, TrackKind, Writer};
-    pub use crate::rtp::{Frame, PublisherClock, TrackReader, configuration, opus_duration};
+    pub use crate::rtp::{configuration, opus_duration};
     pub use crate::track_header::header;
+    pub use crate::{Frame, PublisherClock, TrackReader};
 }
 
 pub use backlog::{Capacity, DiskBuffer};
@@ -54,7 +57,8 @@ pub use job::{
 pub use priority::Priority;
 pub use process::{OnOutput, Process, SendError};
 pub use rtmp::Dialler;
-pub use rtp::{Announced, MAX_PIXELS, of_units};
+pub use rtp::{Announced, Frame, MAX_PIXELS, PublisherClock, TrackReader, of_units};
 pub use settings::Settings;
 pub use target::TargetState;
 pub use transcoders::Transcoders;
+pub use video_stream::VideoStream;

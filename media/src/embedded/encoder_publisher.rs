@@ -1,10 +1,12 @@
-//! The participant of an RTMP encoder, without I/O: its tracks, and the end of its stay.
+//! Participant of an encoder without a WebRTC connection of its own: its packets come from RTMP or from a transcoder.
+
+use std::sync::Arc;
 
 use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::{
-    Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium,
+    Codec, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium,
 };
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
@@ -13,11 +15,13 @@ use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
+use crate::embedded::plane::Inner;
+use crate::embedded::room::Room;
 use crate::protocol::{source_to_proto, track_kind_to_proto};
 
-/// The participant of an RTMP encoder.
+/// Participant of an encoder without a WebRTC connection of its own.
 #[derive(Debug)]
-pub struct RtmpPublisher {
+pub struct EncoderPublisher {
     join: EncoderJoin,
     /// Whether a media worker knows it.
     has_peer: bool,
@@ -26,7 +30,7 @@ pub struct RtmpPublisher {
     is_over: bool,
 }
 
-impl RtmpPublisher {
+impl EncoderPublisher {
     /// Creates the participant of an encoder that has been admitted.
     pub const fn new(join: EncoderJoin) -> Self {
         Self {
@@ -58,11 +62,6 @@ impl RtmpPublisher {
         self.is_over
     }
 
-    /// Returns whether it publishes a medium.
-    pub const fn publishes(&self, medium: TrackMedium) -> bool {
-        self.track(medium).is_some()
-    }
-
     const fn track(&self, medium: TrackMedium) -> Option<&TrackSid> {
         match medium {
             TrackMedium::Audio => self.audio.as_ref(),
@@ -70,11 +69,9 @@ impl RtmpPublisher {
         }
     }
 
-    /// Publishes a track. With the first one, the encoder becomes a peer of a media worker, and joins.
-    pub fn publish(&mut self, machine: &mut Machine, codec: Codec) {
-        if !self.has_peer {
-            self.add_peer(machine);
-        }
+    /// Publishes a track. The participant joins first, if it has not.
+    fn publish(&mut self, machine: &mut Machine, codec: Codec) {
+        self.join(machine);
         // It fails if the encoder was disconnected; the notice is on its way.
         let Ok(info) = machine.announce_track(&self.join.sid, &announcement(codec)) else {
             return;
@@ -86,7 +83,11 @@ impl RtmpPublisher {
         }
     }
 
-    fn add_peer(&mut self, machine: &mut Machine) {
+    /// Adds the participant to a media worker, which starts its join.
+    pub fn join(&mut self, machine: &mut Machine) {
+        if self.has_peer {
+            return;
+        }
         let Some(permissions) = machine.peer_permissions(&self.join.sid) else {
             return;
         };
@@ -103,11 +104,25 @@ impl RtmpPublisher {
         self.has_peer = true;
     }
 
-    /// Returns the command that forwards packets; `None` if the medium is not published.
-    pub fn forward(&self, medium: TrackMedium, packets: Vec<SourcePacket>) -> Option<Command> {
-        let track = self.track(medium)?.clone();
-        (!packets.is_empty())
-            .then(|| PeerCommand::Packets { track, packets }.for_peer(self.join.sid.clone()))
+    /// Forwards packets to a room, and publishes their track first if it is new.
+    pub fn forward_in(
+        &mut self,
+        inner: &Arc<Inner>,
+        room: &Arc<Room>,
+        codec: Codec,
+        packets: Vec<SourcePacket>,
+    ) {
+        if packets.is_empty() {
+            return;
+        }
+        let medium = codec.medium();
+        if self.track(medium).is_none() {
+            inner.call_in(room, |machine, _| self.publish(machine, codec));
+        }
+        if let Some(track) = self.track(medium).cloned() {
+            let packets = PeerCommand::Packets { track, packets };
+            room.send_command(packets.for_peer(self.join.sid.clone()));
+        }
     }
 
     /// Handles an event of the media worker. Returns whether the join was reported by it, so that the answer to the report has to

@@ -18,9 +18,7 @@ const TRANSCODED_PREFIX: &str = "IN_T_";
 
 /// Returns how the id of a new endpoint begins.
 pub(super) fn id_prefix(request: &IngressRequest) -> &'static str {
-    let is_transcoded =
-        request.input_type == InputType::Rtmp && request.enable_transcoding == Some(true);
-    if is_transcoded {
+    if request.enable_transcoding == Some(true) {
         TRANSCODED_PREFIX
     } else {
         PREFIX

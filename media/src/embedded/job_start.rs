@@ -30,15 +30,20 @@ struct Host {
 impl EmbeddedPlane {
     /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
-        let engine = Arc::clone(self.inner().jobs.as_ref()?.engine());
+        self.inner().ffmpeg().await
+    }
+}
+
+impl Inner {
+    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
+    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
+        let engine = Arc::clone(self.jobs.as_ref()?.engine());
         // The only error is a panic.
         tokio::task::spawn_blocking(move || engine.ffmpeg())
             .await
             .ok()
     }
-}
 
-impl Inner {
     /// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
     /// with a client of its own, or nothing is simulated on this server.
     fn uses_ffmpeg(self: &Arc<Self>, room: &NamespacedRoom) -> Result<bool, MediaError> {

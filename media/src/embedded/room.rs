@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Identity, NamespacedRoom};
-use conclave_sfu::{Command, Event, EventSink, RoomHandle, Workers};
+use conclave_sfu::{Command, Event, EventSink, PeerEvent, RoomHandle, Workers};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -20,6 +20,9 @@ use super::signal::registry::Sessions;
 
 /// How long is waited for a join that is being written.
 const JOIN_WRITTEN: Duration = Duration::from_secs(1);
+
+/// Capacity of the event queue of an encoder in a private room.
+const INTAKE_EVENTS: usize = 256;
 
 /// A room of the plane.
 pub(super) struct Room {
@@ -116,14 +119,18 @@ impl Room {
     }
 }
 
-/// The rooms of the plane. Its lock is held for a look-up or a change; no other lock is taken meanwhile.
+/// The rooms of the plane. Its locks are held for a look-up or a change; no other lock is taken meanwhile.
 #[derive(Default)]
-pub(super) struct Directory(RwLock<HashMap<NamespacedRoom, Arc<Room>>>);
+pub(super) struct Directory {
+    rooms: RwLock<HashMap<NamespacedRoom, Arc<Room>>>,
+    /// Events of encoders in private rooms of media workers, whose media is transcoded.
+    intakes: RwLock<HashMap<NamespacedRoom, mpsc::Sender<PeerEvent>>>,
+}
 
 impl Directory {
     /// Returns a room that is open.
     pub fn get(&self, name: &NamespacedRoom) -> Option<Arc<Room>> {
-        self.0.read().get(name).cloned()
+        self.rooms.read().get(name).cloned()
     }
 
     /// Calls `run` with an open room and its locked state: with a new room if there is none.
@@ -136,7 +143,7 @@ impl Directory {
         loop {
             let known = self.get(name);
             let room = known.unwrap_or_else(|| {
-                let mut rooms = self.0.write();
+                let mut rooms = self.rooms.write();
                 Arc::clone(
                     rooms
                         .entry(name.clone())
@@ -155,13 +162,40 @@ impl Directory {
     pub fn close_if_unused(&self, room: &Room, state: &mut RoomState) {
         if state.machine.is_unused() && !state.is_closed {
             state.is_closed = true;
-            self.0.write().remove(&room.name);
+            self.rooms.write().remove(&room.name);
         }
     }
 
     /// Returns all rooms that are open.
     pub fn all(&self) -> Vec<Arc<Room>> {
-        self.0.read().values().cloned().collect()
+        self.rooms.read().values().cloned().collect()
+    }
+
+    /// Adds a private room of a media worker, which has one peer. Returns the peer's events.
+    pub fn add_intake(&self, name: &NamespacedRoom) -> mpsc::Receiver<PeerEvent> {
+        let (channel, events) = mpsc::channel(INTAKE_EVENTS);
+        self.intakes.write().insert(name.clone(), channel);
+        events
+    }
+
+    /// Removes a private room.
+    pub fn remove_intake(&self, name: &NamespacedRoom) {
+        self.intakes.write().remove(name);
+    }
+
+    /// Passes an event to the encoder in a private room. If its queue is full, the queue is closed, and the encoder disconnected.
+    fn pass_to_intake(&self, event: Event) {
+        let Event::Peer { room, event, .. } = event else {
+            return;
+        };
+        let sent = self
+            .intakes
+            .read()
+            .get(&room)
+            .is_none_or(|channel| channel.try_send(event).is_ok());
+        if !sent {
+            self.remove_intake(&room);
+        }
     }
 }
 
@@ -170,8 +204,9 @@ impl EventSink for Directory {
     /// held during a call on a machine, and does not wait.
     fn handle(&self, event: Event) {
         let (Event::Peer { room, .. } | Event::Room { room, .. }) = &event;
-        if let Some(room) = self.get(room) {
-            room.sessions.handle_event(event);
+        match self.get(room) {
+            Some(room) => room.sessions.handle_event(event),
+            None => self.pass_to_intake(event),
         }
     }
 }

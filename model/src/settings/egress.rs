@@ -34,7 +34,7 @@ crate::settings! {
         ///
         /// This and the settings below apply to the embedded media plane only.
         pub rtmps_root: Option<PathBuf> = None;
-        /// The ffmpeg program, which records and broadcasts, and transcodes what RTMP encoders send: a path, or a name in `PATH`.
+        /// The ffmpeg program, which records and broadcasts, and transcodes what encoders send: a path, or a name in `PATH`.
         ///
         /// Without it, nothing can be recorded or broadcast.
         pub ffmpeg: String = "ffmpeg".into();
@@ -46,7 +46,7 @@ crate::settings! {
         ///
         /// The server's supervisor must wait 30 seconds longer.
         pub stop_timeout: Duration = Duration::from_secs(20);
-        /// Number of recordings and broadcasts that are encoded at once. As many videos of RTMP encoders, and 16 times as many audio
+        /// Number of recordings and broadcasts that are encoded at once. As many videos of encoders, and 16 times as many audio
         /// tracks, are transcoded at once, half of them for one project.
         ///
         /// Each takes up to one core. Further ones get 503 with Retry-After; a project that was refused and has less than an equal

@@ -26,6 +26,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The size of a frame of video, of which there are as many: 80 kbit/s.
 const VIDEO_BYTES: usize = 200;
 
+/// How a key frame of VP8 of 640x360 begins.
+const VP8_KEY_FRAME: [u8; 10] = [0x10, 2, 0, 0x9d, 1, 0x2a, 0x80, 0x02, 0x68, 0x01];
 /// How the payload descriptor of a key frame of VP9 begins that has one layer and one packet.
 pub const VP9_KEY_FRAME: u8 = 0x8c;
 
@@ -427,10 +429,10 @@ impl Publication {
         (self.next, self.sequence) = (now + INTERVAL, self.sequence + 1);
         let is_video = self.codec != Codec::Opus;
         let [high, low] = (u16::try_from(self.sequence & 0x7fff).unwrap() | 0x8000).to_be_bytes();
-        // A key frame of VP8 with its counters or one of VP9, or a little sound.
+        // A key frame of VP8 of 640x360 with its counters or one of VP9, or a little sound.
         let mut frame = match self.codec {
             Codec::Vp9 => vec![VP9_KEY_FRAME, high, low],
-            _ => vec![0x90, 0xf0, high, low, low, 0, 0],
+            _ => [&[0x90, 0xf0, high, low, low, 0][..], &VP8_KEY_FRAME].concat(),
         };
         frame.resize(VIDEO_BYTES, 0xaa);
         let payload = if is_video {

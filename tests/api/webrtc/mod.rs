@@ -25,6 +25,7 @@ mod rtmp;
 )]
 #[path = "../../../media/sfu/tests/support/socket.rs"]
 mod socket;
+mod transcoding;
 mod turn;
 mod upload_answers;
 mod uploads;

@@ -14,11 +14,11 @@ use crate::support::{Receiver, Request, Response, TestApp, eventually};
 
 /// A WHIP encoder that sends sound and pictures, whatever the server says.
 pub struct Encoder {
-    transport: SocketClient,
+    pub transport: SocketClient,
     publications: Vec<Publication>,
     /// The path of its session.
-    location: String,
-    etag: String,
+    pub location: String,
+    pub etag: String,
 }
 
 const SECTIONS: [NewSection<'_>; 2] = [
@@ -37,7 +37,7 @@ const SECTIONS: [NewSection<'_>; 2] = [
 impl Encoder {
     /// Connects with a stream key.
     #[track_caller]
-    fn connect(app: &TestApp, ingress: &Value) -> Self {
+    pub fn connect(app: &TestApp, ingress: &Value) -> Self {
         let (mut transport, offer, publications) = offer();
         let response = post(app, key(ingress), &offer).send();
         assert_eq!(response.status, 201, "{}", response.text());
@@ -66,7 +66,7 @@ impl Encoder {
         }
     }
 
-    fn patch(&self, app: &TestApp, condition: Option<&str>, fragment: &str) -> Response {
+    pub fn patch(&self, app: &TestApp, condition: Option<&str>, fragment: &str) -> Response {
         let request = app.patch(&self.location).anonymous().raw(fragment);
         let request = request.header("content-type", "application/trickle-ice-sdpfrag");
         condition
@@ -113,7 +113,7 @@ impl ConnectedEncoder {
     }
 }
 
-fn offer() -> (SocketClient, String, Vec<Publication>) {
+pub fn offer() -> (SocketClient, String, Vec<Publication>) {
     let mut transport = SocketClient::udp();
     let mut api = transport.connection.rtc.sdp_api();
     let mids = SECTIONS.map(|section| section.add(&mut api));
@@ -126,15 +126,25 @@ fn offer() -> (SocketClient, String, Vec<Publication>) {
     (transport, offer.to_sdp_string(), publications)
 }
 
-fn key(ingress: &Value) -> &str {
+pub fn key(ingress: &Value) -> &str {
     ingress["stream_key"].as_str().unwrap()
 }
 
-fn post(app: &TestApp, key: &str, offer: &str) -> Request {
+pub fn post(app: &TestApp, key: &str, offer: &str) -> Request {
     app.post(&format!("/whip/{key}"))
         .anonymous()
         .raw(offer)
         .header("content-type", "application/sdp")
+}
+
+/// Returns ICE credentials, as a fragment.
+pub fn other_credentials() -> String {
+    let (_, other_offer, _) = offer();
+    other_offer
+        .lines()
+        .filter(|line| line.starts_with("a=ice-"))
+        .map(|line| format!("{line}\r\n"))
+        .collect()
 }
 
 /// The response to an encoder that connects to a new room.
@@ -161,6 +171,13 @@ impl Call {
         self.wait("the encoder publishes", |call| {
             call.status(&ingress) == "publishing"
         });
+        let tracks = self.tracks_of_studio();
+        (ingress, tracks)
+    }
+
+    /// Returns the tracks of the encoder, sound first.
+    #[track_caller]
+    pub fn tracks_of_studio(&self) -> [String; 2] {
         let studio = self
             .app
             .get("/v1/rooms/standup/participants/studio")
@@ -177,17 +194,17 @@ impl Call {
                 .unwrap()
                 .to_owned()
         };
-        (ingress, [track("audio"), track("video")])
+        [track("audio"), track("video")]
     }
 
-    fn status(&self, ingress: &Value) -> String {
+    pub fn status(&self, ingress: &Value) -> String {
         self.app.ingress_now(ingress)["status"]
             .as_str()
             .unwrap()
             .to_owned()
     }
 
-    fn has_participant(&self, identity: &str) -> bool {
+    pub fn has_participant(&self, identity: &str) -> bool {
         self.app
             .get(&format!("/v1/rooms/standup/participants/{identity}"))
             .send()
@@ -403,12 +420,7 @@ fn ice_is_restarted_by_a_fragment_with_new_credentials() {
     call.assert_receives(viewer, &pictures);
     let encoder = &call.encoders[0];
     let (app, etag) = (&call.app, encoder.etag.clone());
-    let (_, other_offer, _) = offer();
-    let ice: String = other_offer
-        .lines()
-        .filter(|line| line.starts_with("a=ice-"))
-        .map(|line| format!("{line}\r\n"))
-        .collect();
+    let ice = other_credentials();
     encoder
         .patch(app, None, &ice)
         .expect_error(428, "precondition_required", None);

@@ -130,6 +130,7 @@ impl TrackJob {
     fn fill_late(&mut self, now: Instant) -> Result<(), String> {
         self.begin(&Frame {
             at: Duration::ZERO,
+            timestamp: 0,
             is_key: true,
             data: SILENCE.to_vec(),
             dimensions: None,

@@ -17,6 +17,8 @@ const MAX_FRAME: usize = 8 * 1024 * 1024;
 pub struct Frame {
     /// When it was captured, since the start of the egress. It never goes back within a track.
     pub at: Duration,
+    /// Its RTP timestamp.
+    pub timestamp: u32,
     /// Whether a decoder can start with it.
     pub is_key: bool,
     /// The frame as containers have it: of H.264 and H.265, NAL units behind their sizes in four bytes.
@@ -38,6 +40,10 @@ pub struct TrackReader {
     assembly: Assembly,
     /// Whether frames are dropped until a key frame.
     awaits_key_frame: bool,
+    /// Since when that is so after a loss.
+    lost_at: Option<Instant>,
+    /// How long a key frame is awaited after a loss; forever if `None`.
+    patience: Option<Duration>,
     /// Frames that were lost.
     pub lost: u64,
     /// Whether a frame was refused because a decoder would take too much memory for its pictures.
@@ -49,6 +55,7 @@ pub struct TrackReader {
 struct OpenFrame {
     timestamp: u32,
     at: i64,
+    arrived: Instant,
     is_key: bool,
     is_damaged: bool,
 }
@@ -64,10 +71,20 @@ impl TrackReader {
             open: None,
             assembly: Assembly::new(codec),
             awaits_key_frame: codec != Codec::Opus,
+            lost_at: None,
+            patience: None,
             lost: 0,
             is_too_large: false,
             last: None,
         }
+    }
+
+    /// Goes on without a key frame when none has come for so long after a loss. A publisher with intra refresh may send no more of
+    /// them, and a decoder recovers from what follows.
+    #[must_use]
+    pub const fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
     }
 
     /// Returns whether a key frame has to be requested.
@@ -87,11 +104,13 @@ impl TrackReader {
             let arrived = self.micros_since_start(ordered.packet.arrived);
             let at = self.clock.time(&ordered.packet, arrived, publisher);
             if self.codec == Codec::Opus {
-                frames.extend(self.complete(at, true, ordered.packet.payload.to_vec()));
+                let (timestamp, payload) = (ordered.packet.timestamp, &ordered.packet.payload);
+                frames.extend(self.complete((at, timestamp), true, payload.to_vec()));
             } else {
                 if ordered.is_after_gap {
-                    self.note_loss();
+                    self.note_loss(ordered.packet.arrived);
                 }
+                self.recover(ordered.packet.arrived);
                 frames.extend(self.push_video(&ordered.packet, at));
             }
         }
@@ -106,11 +125,27 @@ impl TrackReader {
         }
     }
 
-    fn note_loss(&mut self) {
+    fn note_loss(&mut self, now: Instant) {
         self.lost += u64::from(self.open.is_some());
         self.open = None;
         self.assembly.take();
         self.awaits_key_frame = true;
+        // Only who has seen a key frame can go on without one.
+        self.lost_at = self.last.and(self.lost_at.or(Some(now)));
+    }
+
+    /// Ends the wait for a key frame after a loss, if it has been long enough.
+    fn recover(&mut self, now: Instant) {
+        let waited = self
+            .lost_at
+            .map(|lost_at| now.saturating_duration_since(lost_at));
+        if self
+            .patience
+            .zip(waited)
+            .is_some_and(|(patience, waited)| waited >= patience)
+        {
+            (self.awaits_key_frame, self.lost_at) = (false, None);
+        }
     }
 
     fn push_video(
@@ -124,6 +159,7 @@ impl TrackReader {
         let open = self.open.get_or_insert(OpenFrame {
             timestamp: packet.timestamp,
             at,
+            arrived: packet.arrived,
             is_key: false,
             is_damaged: false,
         });
@@ -143,16 +179,23 @@ impl TrackReader {
         if open.is_damaged || data.is_empty() {
             self.lost += 1;
             self.awaits_key_frame = true;
+            self.lost_at = self.last.and(self.lost_at.or(Some(open.arrived)));
         }
         self.awaits_key_frame &= !open.is_key || open.is_damaged;
         if self.awaits_key_frame {
             return None;
         }
-        self.complete(open.at, open.is_key, data)
+        self.lost_at = None;
+        self.complete((open.at, open.timestamp), open.is_key, data)
     }
 
     /// Returns a frame. What was captured before the start belongs to the start.
-    fn complete(&mut self, at: i64, is_key: bool, data: Vec<u8>) -> Option<Frame> {
+    fn complete(
+        &mut self,
+        (at, timestamp): (i64, u32),
+        is_key: bool,
+        data: Vec<u8>,
+    ) -> Option<Frame> {
         let at = Duration::from_micros(at.max(0).unsigned_abs());
         let at = self.last.map_or(at, |last| at.max(last));
         self.last = Some(at);
@@ -167,6 +210,7 @@ impl TrackReader {
         };
         (!data.is_empty()).then_some(Frame {
             at,
+            timestamp,
             is_key,
             data,
             dimensions,
@@ -241,6 +285,36 @@ mod tests {
             [(33, true), (66, false)]
         );
         assert!(!reader.needs_key_frame());
+    }
+
+    #[test]
+    fn with_patience_frames_go_on_without_a_key_frame_some_time_after_a_loss() {
+        let mut camera = Camera {
+            start: Instant::now(),
+            sequence: 100,
+            frames: 0,
+        };
+        let patience = Duration::from_secs(1);
+        let mut reader = TrackReader::new(Codec::Vp8, camera.start).with_patience(patience);
+        for _ in 0..60 {
+            let packets = camera.frame(false);
+            assert!(
+                read(&mut reader, packets).is_empty(),
+                "nothing can start with it"
+            );
+        }
+        read(&mut reader, camera.frame(true));
+        let [_, end] = camera.frame(false);
+        let lost_at = camera.frames;
+        let mut next = read(&mut reader, [end]);
+        while next.is_empty() {
+            let packets = camera.frame(false);
+            next = read(&mut reader, packets);
+        }
+        let waited = Duration::from_millis(33) * (camera.frames - lost_at);
+        assert!(waited >= patience && waited < patience * 2, "{waited:?}");
+        assert!(!reader.needs_key_frame());
+        assert_eq!(read(&mut reader, camera.frame(false)).len(), 1);
     }
 
     #[test]

@@ -46,6 +46,13 @@ impl Machine {
         }
     }
 
+    /// Returns whether the endpoint with this stream key transcodes all video.
+    pub fn transcodes(&self, key: &StreamKeyHash) -> bool {
+        self.endpoints
+            .get_by_key(key)
+            .is_some_and(IngressEndpoint::is_transcoded)
+    }
+
     /// Asks the control plane whether an encoder may join. [`Machine::admit_encoder`] or [`Machine::cancel_request`] follows.
     pub fn request_encoder(
         &mut self,

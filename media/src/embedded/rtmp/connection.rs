@@ -4,21 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_model::ClientAddress;
 use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
+use conclave_model::{ClientAddress, ProjectId};
 use conclave_sfu::{Codec, PeerEvent, SourcePacket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{self, timeout};
 
-use super::flv::{self, AvcParameters, Medium, VideoTag};
-use super::publisher::RtmpPublisher;
+use super::feed::FlvFeed;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
-use super::stream::{self, Action, MediaStream, Unplayable};
+use super::stream::{Action, MediaStream, Unplayable};
 use super::tls::EncoderStream;
-use super::transcoder::Transcoded;
-use super::transcoding::{TranscodeError, Transcoding};
+use crate::embedded::encoder_publisher::EncoderPublisher;
 use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::plane::{EmbeddedPlane, Inner};
@@ -26,6 +24,11 @@ use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::driver::conclude;
 use crate::embedded::signal::registry::Input;
+use crate::embedded::transcoding::flv::Medium;
+use crate::embedded::transcoding::packets::{self, VideoPackets};
+use crate::embedded::transcoding::timeline::MediaTime;
+use crate::embedded::transcoding::transcoder::Transcoded;
+use crate::embedded::transcoding::{TranscodeError, Transcoding};
 
 /// How long an encoder may take from its connection to its stream key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,8 +36,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to read what it is sent.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Ticks of the RTP clock of Opus in a millisecond.
-const SOUND_TICKS: u128 = 48;
 /// Messages of sound, of two seconds or so, after which a stream that had no pictures has none.
 const SOUND_WITHOUT_PICTURES: u32 = 100;
 /// Bytes that are read at once.
@@ -79,9 +80,11 @@ pub(super) struct Connection {
     media: MediaStream,
     publisher: Option<Admitted>,
     sound: Transcoding,
+    sound_feed: FlvFeed,
     pictures: Transcoding,
-    /// The parameters of the pictures that are transcoded.
-    made_parameters: Option<AvcParameters>,
+    picture_feed: FlvFeed,
+    /// The packets of the pictures that are transcoded.
+    made_pictures: VideoPackets,
     /// Why the sound is not carried.
     sound_error: Option<TranscodeError>,
     /// Messages of sound that were not carried.
@@ -93,7 +96,7 @@ pub(super) struct Connection {
 /// The participant of an encoder that has been admitted, its room, and its inputs.
 struct Admitted {
     room: Arc<Room>,
-    publisher: RtmpPublisher,
+    publisher: EncoderPublisher,
     inputs: mpsc::Receiver<Input>,
 }
 
@@ -121,8 +124,10 @@ impl Connection {
             media: MediaStream::new(),
             publisher: None,
             sound: Transcoding::new(Medium::Audio),
+            sound_feed: FlvFeed::new(Medium::Audio),
             pictures: Transcoding::new(Medium::Video),
-            made_parameters: None,
+            picture_feed: FlvFeed::new(Medium::Video),
+            made_pictures: VideoPackets::default(),
             sound_error: None,
             lost_sound: 0,
             was_connected: false,
@@ -260,23 +265,42 @@ impl Connection {
                 Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => {
                     self.require_pictures()?;
                 }
-                Action::Transcode(Medium::Audio, time, body) => {
-                    if let Err(error) = self.sound.push(&self.plane, &project, (time, body)).await {
-                        self.give_up_sound(error);
-                    }
-                }
-                Action::Transcode(Medium::Video, time, body) => {
-                    if let Err(error) = self
-                        .pictures
-                        .push(&self.plane, &project, (time, body))
-                        .await
-                    {
-                        return Err(self.unplayable(&error));
-                    }
+                Action::Transcode(medium, time, body) => {
+                    self.transcode(&project, medium, time, body).await?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Gives a message to the transcoder of its medium.
+    async fn transcode(
+        &mut self,
+        project: &ProjectId,
+        medium: Medium,
+        time: MediaTime,
+        body: Vec<u8>,
+    ) -> Result<(), End> {
+        let (transcoding, feed) = match medium {
+            Medium::Audio => (&mut self.sound, &mut self.sound_feed),
+            Medium::Video => (&mut self.pictures, &mut self.picture_feed),
+        };
+        let pushed = match feed.message(time, body) {
+            Ok(message) => {
+                transcoding
+                    .push(self.plane.inner(), project, &message)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        match (pushed, medium) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), Medium::Audio) => {
+                self.give_up_sound(error);
+                Ok(())
+            }
+            (Err(error), Medium::Video) => Err(self.unplayable(&error)),
+        }
     }
 
     /// Goes on without sound.
@@ -317,43 +341,23 @@ impl Connection {
         match made {
             Transcoded::Sound(time, packet) => {
                 let time = self.media.timeline().at(time, now);
-                let (timestamp, captured) = (time.rtp(SOUND_TICKS), time.captured);
-                let packet = SourcePacket {
-                    timestamp,
-                    captured,
-                    payload: packet.into(),
-                    is_last: false,
-                };
-                self.forward(Codec::Opus, vec![packet]);
+                self.forward(Codec::Opus, vec![packets::sound_packet(time, packet)]);
             }
             Transcoded::Video(time, body) => {
                 let time = self.media.timeline().at(time, now);
-                if let Some(VideoTag::Parameters(parameters)) = flv::read_video(&body) {
-                    self.made_parameters = Some(parameters);
-                } else if let Some(parameters) = &self.made_parameters {
-                    let packets = stream::packets(parameters, time, &body);
-                    self.forward(Codec::H264, packets);
-                }
+                let packets = self.made_pictures.read(time, &body);
+                self.forward(Codec::H264, packets);
             }
         }
     }
 
     /// Forwards packets, and publishes their track first if it is new.
     fn forward(&mut self, codec: Codec, packets: Vec<SourcePacket>) {
-        let Some(Admitted {
+        if let Some(Admitted {
             room, publisher, ..
         }) = &mut self.publisher
-        else {
-            return;
-        };
-        let medium = codec.medium();
-        if !publisher.publishes(medium) {
-            self.plane
-                .inner()
-                .call_in(room, |machine, _| publisher.publish(machine, codec));
-        }
-        if let Some(command) = publisher.forward(medium, packets) {
-            room.send_command(command);
+        {
+            publisher.forward_in(self.plane.inner(), room, codec, packets);
         }
     }
 
@@ -434,7 +438,7 @@ async fn admit(
     admitted.inspect_err(|_| room.sessions.remove(&join.sid))?;
     Ok(Admitted {
         room,
-        publisher: RtmpPublisher::new(join),
+        publisher: EncoderPublisher::new(join),
         inputs,
     })
 }

@@ -1,24 +1,18 @@
 //! What becomes of the media of an RTMP stream, without I/O: H.264 passes to receivers as it is, and what they cannot play is
 //! left to a transcoder.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use conclave_sfu::{SourcePacket, packetize};
+use conclave_sfu::SourcePacket;
 
-use super::flv::{self, AudioTag, AvcParameters, Medium, VideoTag};
-use super::timeline::{MediaTime, Timeline};
+use crate::embedded::transcoding::flv::{self, AudioTag, AvcParameters, Medium, VideoTag};
+use crate::embedded::transcoding::packets::{KEY_SLICE, unit_type, video_packets};
+use crate::embedded::transcoding::timeline::{MediaTime, Timeline};
 
 /// Frames that are looked at before a stream passes: encoders begin with a key frame and the first B picture follows soon.
 const FRAMES_TO_SEE: usize = 8;
-/// Ticks of the RTP clock of video in a millisecond.
-const VIDEO_TICKS: u128 = 90;
 /// The profile without B pictures.
 const BASELINE: u8 = 66;
-
-const UNIT_TYPE: u8 = 0x1f;
-const KEY_SLICE: u8 = 5;
-const SEQUENCE_PARAMETERS: u8 = 7;
 
 /// What has to be done with a message.
 #[derive(Debug)]
@@ -207,7 +201,9 @@ impl MediaStream {
         Action::Send(
             self.parameters
                 .as_ref()
-                .map_or_else(Vec::new, |parameters| packets(parameters, *time, body)),
+                .map_or_else(Vec::new, |parameters| {
+                    video_packets(parameters, *time, body)
+                }),
         )
     }
 }
@@ -217,33 +213,6 @@ impl VideoMessage {
     fn transcode(self) -> Action {
         Action::Transcode(Medium::Video, self.time, self.body)
     }
-}
-
-/// Returns the packets of a frame. A key frame comes with its parameters.
-pub fn packets(parameters: &AvcParameters, time: MediaTime, body: &[u8]) -> Vec<SourcePacket> {
-    let Some(VideoTag::Frame { units, .. }) = flv::read_video(body) else {
-        return Vec::new();
-    };
-    let units: Vec<_> = flv::units(units, parameters.length_size).collect();
-    let has = |kind| units.iter().any(|unit| unit_type(unit) == Some(kind));
-    let sets = if has(KEY_SLICE) && !has(SEQUENCE_PARAMETERS) {
-        parameters.sets.as_slice()
-    } else {
-        &[]
-    };
-    let payloads = packetize::h264(sets.iter().map(Vec::as_slice).chain(units));
-    let last = payloads.len().saturating_sub(1);
-    let packet = |(index, payload): (usize, Arc<[u8]>)| SourcePacket {
-        timestamp: time.rtp(VIDEO_TICKS),
-        captured: time.captured,
-        payload,
-        is_last: index == last,
-    };
-    payloads.into_iter().enumerate().map(packet).collect()
-}
-
-fn unit_type(unit: &[u8]) -> Option<u8> {
-    unit.first().map(|header| header & UNIT_TYPE)
 }
 
 /// What the units of a frame are.

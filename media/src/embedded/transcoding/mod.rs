@@ -1,41 +1,51 @@
-//! The transcoding of one medium of a stream: a child process that is started when it is needed, and again when it ends.
+//! Transcoding of encoders' media into formats that all receivers play, with a child process per medium. The process starts with the
+//! first media, and again after a failure.
+//!
+//! - [`Transcoding`]: one medium, through all starts of its process. Its input is [`Message`]s of any container.
+//! - [`transcoder`]: one ffmpeg process. [`ogg_packets`] and [`flv`] parse its output.
+//! - [`timeline`]: media times on the clocks of a stream, of RTP and of this machine.
+//! - [`packets`]: RTP payloads of the output.
 
+pub mod flv;
+pub mod ogg_packets;
+pub mod packets;
+pub mod timeline;
+pub mod transcoder;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_egress::{Announced, Ffmpeg, FfmpegError, Priority, SendError, of_units};
+use conclave_egress::{Ffmpeg, FfmpegError, Priority, SendError};
 use conclave_model::ProjectId;
 use conclave_model::permits::ProjectPermit;
+use conclave_sfu::Codec;
 use tokio::task::spawn_blocking;
 
-use super::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
-use super::timeline::MediaTime;
-use super::transcoder::{Transcoded, Transcoder};
-use crate::embedded::plane::EmbeddedPlane;
+use crate::embedded::plane::Inner;
 use crate::redact::redact_urls;
+
+use flv::Medium;
+use transcoder::{Transcoded, Transcoder};
 
 /// How often ffmpeg may end before the medium is given up.
 const MAX_FAILURES: u32 = 3;
 /// How long is waited for a key frame after messages were dropped. An encoder with intra refresh sends no more of them: a decoder
 /// recovers without.
-const KEY_FRAME_WAIT: Duration = Duration::from_secs(5);
+pub const KEY_FRAME_WAIT: Duration = Duration::from_secs(5);
 /// How long it may take until it has made something for the first time.
 const FIRST_RESULT: Duration = Duration::from_secs(30);
 
 /// The transcoding of one medium.
 pub struct Transcoding {
     medium: Medium,
-    /// The message with the parameters, which each process has to know.
-    header: Option<Vec<u8>>,
-    /// Bytes of the length before each unit of a frame, as the parameters say.
-    length_size: usize,
     running: Option<Transcoder>,
+    /// Permit of the process that [`Transcoding::restart`] stopped.
+    permit: Option<ProjectPermit>,
     failures: u32,
     /// When the first message came, if one did.
     awaited_since: Option<Instant>,
     /// Whether ffmpeg has made something.
     has_made: bool,
-    /// Whether the video has the extended header of Enhanced RTMP.
-    is_extended: bool,
     /// Since when messages are dropped until one with which a decoder can begin; `None` if they are not.
     awaits_key: Option<Instant>,
 }
@@ -43,17 +53,60 @@ pub struct Transcoding {
 /// Why a medium cannot be transcoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct TranscodeError(String);
+pub struct TranscodeError(pub String);
 
-/// What a message is for a decoder.
+impl TranscodeError {
+    /// Returns the error for video whose decoder would need too much memory.
+    pub fn too_large() -> Self {
+        Self("the pictures are larger, or need more reference frames, than level 5.2 allows, or do not say how large they are".into())
+    }
+}
+
+/// Role of a message for a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub enum Role {
     /// Codec parameters, which come before the media that they describe.
     Header,
-    /// It can begin with it.
+    /// A frame at which a decoder can start.
     Entry,
-    /// It cannot begin with it.
+    /// A frame that depends on earlier ones.
     Other,
+}
+
+/// Container of ffmpeg's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// FLV, from RTMP encoders.
+    Flv {
+        /// Whether its video has the extended header of Enhanced RTMP.
+        is_extended: bool,
+    },
+    /// Video in Matroska, from WHIP encoders.
+    Matroska(Codec),
+}
+
+/// Start of a process's input.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The container.
+    pub source: Source,
+    /// The bytes before the first message.
+    pub bytes: Vec<u8>,
+}
+
+/// Input of a transcoder: a frame, or codec parameters.
+pub trait Message: Sync {
+    /// Returns the time on the stream's time line.
+    fn time(&self) -> Duration;
+
+    /// Returns the role for a decoder.
+    fn role(&self) -> Role;
+
+    /// Returns the input before this message if a process starts with it; `None` if no process can.
+    fn opening(&self) -> Option<Opening>;
+
+    /// Returns the message in its container, at a time since the process's first message; `None` if it is too large.
+    fn chunk(&self, since: Duration) -> Option<Vec<u8>>;
 }
 
 impl Transcoding {
@@ -61,13 +114,11 @@ impl Transcoding {
     pub const fn new(medium: Medium) -> Self {
         Self {
             medium,
-            header: None,
-            length_size: 4,
             running: None,
+            permit: None,
             failures: 0,
             awaited_since: None,
             has_made: false,
-            is_extended: false,
             awaits_key: None,
         }
     }
@@ -78,11 +129,10 @@ impl Transcoding {
     /// There is no ffmpeg, or it does not work.
     pub async fn push(
         &mut self,
-        plane: &EmbeddedPlane,
+        inner: &Arc<Inner>,
         project: &ProjectId,
-        (time, body): (MediaTime, Vec<u8>),
+        message: &impl Message,
     ) -> Result<(), TranscodeError> {
-        self.check_size(&body)?;
         if !self.has_made
             && self
                 .awaited_since
@@ -92,17 +142,12 @@ impl Transcoding {
         {
             return Err(TranscodeError("ffmpeg makes nothing of it".into()));
         }
-        self.is_extended = self.medium == Medium::Video && flv::read_extended(&body).is_some();
-        let role = role(self.medium, &body);
-        if role == Role::Header {
-            self.header = Some(body.clone());
-        }
+        let role = message.role();
         if self.running.is_none() {
-            // The parameters are given to it in any case.
-            if role != Role::Entry {
+            let Some(opening) = message.opening().filter(|_| role == Role::Entry) else {
                 return Ok(());
-            }
-            self.start(plane, project, time).await?;
+            };
+            self.start(inner, project, message.time(), opening).await?;
         }
         if self
             .awaits_key
@@ -111,71 +156,61 @@ impl Transcoding {
         {
             return Ok(());
         }
-        let sent = self
-            .running
-            .as_ref()
-            .map(|running| running.send(time, &body));
+        let sent = self.running.as_ref().map(|running| running.send(message));
         self.awaits_key = (sent == Some(Err(SendError::Full))).then(Instant::now);
         Ok(())
     }
 
-    /// Refuses pictures for which a decoder would take too much memory. Those of other codecs than H.264 are left to the limits of ffmpeg.
-    fn check_size(&mut self, body: &[u8]) -> Result<(), TranscodeError> {
-        let announced = match (self.medium, flv::read_video(body)) {
-            (Medium::Video, Some(VideoTag::Parameters(parameters))) => {
-                self.length_size = parameters.length_size;
-                of_units(parameters.sets.iter().map(Vec::as_slice))
-            }
-            (Medium::Video, Some(VideoTag::Frame { units, .. })) => {
-                of_units(flv::units(units, self.length_size))
-            }
-            _ => Announced::Nothing,
-        };
-        match announced {
-            Announced::Refused => Err(TranscodeError(
-                "the pictures are larger, or need more reference frames, than level 5.2 allows, or do not say how large they are".into(),
-            )),
-            Announced::Nothing | Announced::Size(..) => Ok(()),
+    /// Returns whether messages are dropped until the next entry point.
+    pub const fn needs_entry(&self) -> bool {
+        self.running.is_none() || self.awaits_key.is_some()
+    }
+
+    /// Stops the process. The next entry point starts another one with the same permit.
+    pub async fn restart(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.permit = running.end().await;
         }
     }
 
     async fn start(
         &mut self,
-        plane: &EmbeddedPlane,
+        inner: &Arc<Inner>,
         project: &ProjectId,
-        time: MediaTime,
+        start: Duration,
+        opening: Opening,
     ) -> Result<(), TranscodeError> {
         if self.failures > MAX_FAILURES {
             return Err(TranscodeError("ffmpeg ends again and again".into()));
         }
-        let ffmpeg = plane.ffmpeg().await.unwrap_or(Err(FfmpegError::NotFound));
+        let ffmpeg = inner.ffmpeg().await.unwrap_or(Err(FfmpegError::NotFound));
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
         require_encoder(&ffmpeg, self.medium)?;
-        if self.is_extended && !ffmpeg.reads_enhanced_flv() {
+        let is_extended = opening.source == Source::Flv { is_extended: true };
+        if is_extended && !ffmpeg.reads_enhanced_flv() {
             let version = &ffmpeg.version;
             let problem = "ffmpeg reads HEVC, AV1 and VP9 of RTMP encoders from version 6.1 on";
             return Err(TranscodeError(format!(
                 "{problem}, and this one is {version}"
             )));
         }
-        let (medium, start) = (self.medium, time.time);
-        let permit = take_permit(plane, medium, project)
+        let medium = self.medium;
+        let permit = self
+            .permit
+            .take()
+            .or_else(|| take_permit(inner, medium, project))
             .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
-        let priority = plane
-            .inner()
+        let priority = inner
             .jobs
             .as_ref()
             .map_or(Priority::new(0), |jobs| jobs.engine().priority());
-        let started =
-            spawn_blocking(move || Transcoder::start((&ffmpeg, priority), medium, start, permit))
-                .await;
+        let started = spawn_blocking(move || {
+            Transcoder::start((&ffmpeg, priority), medium, (start, opening), permit)
+        })
+        .await;
         let started = started.map_err(|_| TranscodeError("ffmpeg could not be started".into()))?;
         let running = started
             .map_err(|error| TranscodeError(format!("ffmpeg cannot be started: {error}")))?;
-        if let Some(header) = &self.header {
-            // The queue is empty.
-            let _ = running.send(time, header);
-        }
         self.running = Some(running);
         Ok(())
     }
@@ -198,7 +233,7 @@ impl Transcoding {
             };
             self.failures += 1;
             let failure = redact_urls(&ended.failure().await);
-            log::warn!(failures = self.failures; "ffmpeg for an RTMP encoder ended: {failure}");
+            log::warn!(failures = self.failures; "ffmpeg for an encoder ended: {failure}");
             if self.failures > MAX_FAILURES {
                 return Err(TranscodeError(failure));
             }
@@ -207,12 +242,8 @@ impl Transcoding {
 }
 
 /// Takes the permit of a transcoder; `None` if the server or the project has none left.
-fn take_permit(
-    plane: &EmbeddedPlane,
-    medium: Medium,
-    project: &ProjectId,
-) -> Option<ProjectPermit> {
-    let transcoders = plane.inner().jobs.as_ref()?.engine().transcoders();
+fn take_permit(inner: &Inner, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
+    let transcoders = inner.jobs.as_ref()?.engine().transcoders();
     match medium {
         Medium::Audio => transcoders.take_sound(project),
         Medium::Video => transcoders.take_pictures(project),
@@ -227,79 +258,4 @@ fn require_encoder(ffmpeg: &Ffmpeg, medium: Medium) -> Result<(), TranscodeError
     };
     let missing = || TranscodeError(format!("ffmpeg {} has no {encoder}", ffmpeg.version));
     ffmpeg.encoder(&[encoder]).map(drop).ok_or_else(missing)
-}
-
-fn role(medium: Medium, body: &[u8]) -> Role {
-    match medium {
-        Medium::Audio => match flv::read_audio(body) {
-            Some(AudioTag::Parameters) => Role::Header,
-            _ => Role::Entry,
-        },
-        Medium::Video => match (flv::read_extended(body), flv::read_video(body)) {
-            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => Role::Header,
-            (Some(ExtendedTag::Frame { is_key: false } | ExtendedTag::Nothing), _)
-            | (_, Some(VideoTag::Frame { is_key: false, .. })) => Role::Other,
-            // Of other codecs, any frame may be one to begin with.
-            _ => Role::Entry,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
-        // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.
-        let set = [
-            0x67,
-            66,
-            0xc0,
-            31,
-            0b1101_1000,
-            0b0100_0100,
-            0,
-            0b0100_0000,
-            0,
-            0,
-            0b0010_0000,
-            0b0000_0110,
-            0b1000_0000,
-        ];
-        let parameters = [
-            &[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 31, 0xff, 0xe1, 0, 13][..],
-            &set,
-            &[1, 0, 1, 0x68],
-        ]
-        .concat();
-        let frame = [&[0x17, 1, 0, 0, 0, 0, 0, 0, 13][..], &set].concat();
-        for body in [parameters, frame] {
-            assert!(
-                Transcoding::new(Medium::Video).check_size(&body).is_err(),
-                "{body:?}"
-            );
-            assert!(Transcoding::new(Medium::Audio).check_size(&body).is_ok());
-        }
-        assert!(
-            Transcoding::new(Medium::Video)
-                .check_size(&[0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9])
-                .is_ok()
-        );
-    }
-
-    #[test]
-    fn a_decoder_begins_with_sound_or_with_a_key_frame_after_the_parameters() {
-        assert_eq!(role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]), Role::Header);
-        assert_eq!(role(Medium::Audio, &[0xaf, 1, 0]), Role::Entry);
-        assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), Role::Entry);
-        assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), Role::Other);
-        assert_eq!(role(Medium::Video, &[0x22, 0]), Role::Entry);
-        let extended = |first: u8| role(Medium::Video, &[&[first][..], b"hvc1", &[0; 8]].concat());
-        assert_eq!(
-            [0x90, 0x91, 0x93].map(extended),
-            [Role::Header, Role::Entry, Role::Entry]
-        );
-        assert_eq!([0xa1, 0xa3, 0x92, 0x94].map(extended), [Role::Other; 4]);
-    }
 }

@@ -65,6 +65,58 @@ impl Timeline {
     }
 }
 
+/// Ticks of the RTP clock of video in a second.
+const VIDEO_RATE: i64 = 90_000;
+/// The largest step back between consecutive frames, in ticks: B-frames are sent after the frames that they precede.
+const MOST_BACK: i64 = -VIDEO_RATE;
+/// The longest pause of a video, in ticks. A larger difference means that the encoder's clock was set.
+const MAX_PAUSE: i64 = 600 * VIDEO_RATE;
+/// Assumed frame duration where the encoder's clock was set.
+const UNKNOWN_STEP: Duration = Duration::from_millis(20);
+
+/// Maps RTP timestamps of video frames, in sending order, to times. Transcoded frames keep these times, by which their capture instant
+/// is found again.
+#[derive(Debug, Default)]
+pub struct FrameTimeline {
+    /// The last timestamp, and its time.
+    last: Option<(u32, Duration)>,
+    /// The latest time, and the instant of time 0 according to its frame.
+    newest: Option<(Duration, Instant)>,
+}
+
+impl FrameTimeline {
+    /// Returns the time of a frame that was captured at an instant.
+    pub fn frame(&mut self, timestamp: u32, captured: Instant) -> Duration {
+        let time = match self.last {
+            Some((last, time)) => {
+                let ticks = i64::from(timestamp.wrapping_sub(last).cast_signed());
+                let micros = Duration::from_micros((ticks * 1_000_000 / VIDEO_RATE).unsigned_abs());
+                match ticks {
+                    ..MOST_BACK | MAX_PAUSE.. => time + UNKNOWN_STEP,
+                    ..0 => time.saturating_sub(micros),
+                    _ => time + micros,
+                }
+            }
+            None => START,
+        };
+        self.last = Some((timestamp, time));
+        // A B-frame's capture instant is clamped to that of the frame before it, so it says nothing about the origin.
+        if self.newest.is_none_or(|(newest, _)| time > newest) {
+            self.newest = Some((time, captured.checked_sub(time).unwrap_or(captured)));
+        }
+        time
+    }
+
+    /// Returns the instant of a time.
+    pub fn at(&self, time: Duration) -> MediaTime {
+        let origin = self.newest.map_or_else(Instant::now, |(_, origin)| origin);
+        MediaTime {
+            time,
+            captured: origin + time,
+        }
+    }
+}
+
 /// Returns the time of a timestamp, from that of another one. Timestamps wrap.
 fn step(time: Duration, from: u32, to: u32) -> Duration {
     let (ahead, behind) = (
@@ -109,6 +161,29 @@ mod tests {
             times.map(|time| (time - START).as_millis()),
             [0, 40, 40, 80]
         );
+    }
+
+    #[test]
+    fn frames_have_the_distances_of_their_timestamps_and_the_instants_of_their_capture() {
+        let (mut timeline, now) = (FrameTimeline::default(), Instant::now());
+        let after = |milliseconds| now + Duration::from_millis(milliseconds);
+        let first = timeline.frame(u32::MAX - 1_799, now);
+        assert_eq!((first, timeline.at(first).captured), (START, now));
+        // A B-frame: sent second, shown first.
+        let later = timeline.frame(5_400, after(80));
+        let between = timeline.frame(1_800, after(80));
+        assert_eq!(
+            [later, between].map(|time| (time - START).as_millis()),
+            [80, 40]
+        );
+        assert_eq!(timeline.at(between).captured, after(40));
+        // The encoder's clock turns out to be 15 ms ahead.
+        let next = timeline.frame(9_000, after(105));
+        assert_eq!(timeline.at(next).captured, after(105));
+        // It is set back by an hour.
+        let reset = timeline.frame(9_000_u32.wrapping_sub(324_000_000), after(160));
+        assert_eq!(reset, next + UNKNOWN_STEP);
+        assert_eq!(timeline.at(reset).captured, after(160));
     }
 
     proptest! {

@@ -1,18 +1,18 @@
 //! A child process of ffmpeg that makes what receivers can play: Opus from any sound, H.264 without B pictures from any video.
 //!
-//! It reads an FLV file from its standard input, so it ends when the encoder or this process is gone, however that ends.
+//! It reads a file from its standard input, so it ends when the encoder or this process is gone, however that ends.
 
 use std::io;
 use std::time::Duration;
 
-use conclave_egress::{Ffmpeg, MAX_PIXELS, OnOutput, Priority, Process, SendError};
+use conclave_egress::{Ffmpeg, MAX_PIXELS, OnOutput, Priority, Process, SendError, VideoStream};
 use conclave_model::permits::ProjectPermit;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::flv::{self, FileReader, Medium};
+use super::flv::{FileReader, Medium};
 use super::ogg_packets::OggPackets;
-use super::timeline::MediaTime;
+use super::{Message, Opening, Source};
 
 /// Messages that wait for ffmpeg: some seconds.
 const QUEUE: usize = 512;
@@ -20,6 +20,8 @@ const QUEUE: usize = 512;
 const OUTPUT: usize = 256;
 /// The most address space of ffmpeg. Pictures of the largest size take a bit more than half of it.
 const MEMORY: u64 = 2 << 30;
+/// Condition for a key frame: 2 seconds since the last one. A number of frames alone would be too long at low frame rates.
+const KEY_FRAMES: &str = "expr:if(isnan(prev_forced_t),1,gte(t,prev_forced_t+2))";
 /// Sound before the first sample that an Opus decoder gives out (RFC 7845, section 4.2).
 const PRE_SKIP: Duration = Duration::from_micros(6_500);
 /// The sound in a packet.
@@ -36,7 +38,6 @@ pub enum Transcoded {
 
 /// What ffmpeg makes in this process.
 pub struct Transcoder {
-    medium: Medium,
     /// The time of the first message.
     start: Duration,
     /// `None` while it is being dropped.
@@ -54,7 +55,7 @@ impl Transcoder {
     pub fn start(
         (ffmpeg, priority): (&Ffmpeg, Priority),
         medium: Medium,
-        start: Duration,
+        (start, opening): (Duration, Opening),
         permit: ProjectPermit,
     ) -> io::Result<Self> {
         let (sender, output) = mpsc::channel(OUTPUT);
@@ -66,15 +67,14 @@ impl Transcoder {
             }
         };
         let (command, on_output) = (
-            command(ffmpeg, medium),
+            command(ffmpeg, medium, opening.source),
             Some(Box::new(on_output) as OnOutput),
         );
         let process =
             priority.run(|| Process::start_within(command, Some(MEMORY), QUEUE, on_output))?;
         // The queue is empty.
-        let _ = process.try_send(flv::file_header(medium));
+        let _ = process.try_send(opening.bytes);
         Ok(Self {
-            medium,
             start,
             process: Some(process),
             output,
@@ -82,21 +82,31 @@ impl Transcoder {
         })
     }
 
-    /// Gives ffmpeg a message, without waiting.
+    /// Sends a message to ffmpeg, without waiting.
     ///
     /// # Errors
     /// ffmpeg does not read fast enough, or has ended.
-    pub fn send(&self, time: MediaTime, body: &[u8]) -> Result<(), SendError> {
-        let since = time.time.saturating_sub(self.start).as_millis();
-        let tag = flv::file_tag(self.medium, u32::try_from(since).unwrap_or(u32::MAX), body);
+    pub fn send(&self, message: &impl Message) -> Result<(), SendError> {
+        let since = message.time().saturating_sub(self.start);
         let process = self.process.as_ref().ok_or(SendError::Closed)?;
-        // A message that does not fit into a tag is larger than what an encoder may send.
-        tag.map_or(Ok(()), |tag| process.try_send(tag))
+        // Encoders may not send messages that are too large for the container.
+        message
+            .chunk(since)
+            .map_or(Ok(()), |chunk| process.try_send(chunk))
     }
 
     /// Returns what ffmpeg makes next; `None` once it has ended.
     pub async fn next(&mut self) -> Option<Transcoded> {
         self.output.recv().await
+    }
+
+    /// Stops ffmpeg, and returns its permit.
+    pub async fn end(mut self) -> Option<ProjectPermit> {
+        let (process, permit) = (self.process.take(), self.permit.take());
+        // The permit stands for the memory of the process, so it is free only after the process has ended.
+        let ended = spawn_blocking(move || drop(process)).await;
+        // The only error is a panic.
+        permit.filter(|_| ended.is_ok())
     }
 
     /// Returns why ffmpeg has ended, as it says.
@@ -126,20 +136,31 @@ impl Drop for Transcoder {
     }
 }
 
-fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
-    let mut command = ffmpeg.command();
-    // It begins with what has come first, and decodes each frame at once.
-    command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
-    command.args([
-        "-threads",
-        "1",
-        "-probesize",
-        "2048",
-        "-analyzeduration",
-        "1000",
-        "-copyts",
-    ]);
-    command.args(["-f", "flv", "-i", "pipe:0"]);
+/// Returns an ffmpeg command that reads a container from its standard input.
+fn reader(ffmpeg: &Ffmpeg, source: Source) -> std::process::Command {
+    match source {
+        Source::Matroska(codec) => VideoStream::reader(ffmpeg, codec, &[]),
+        Source::Flv { .. } => {
+            let mut command = ffmpeg.command();
+            // The first message is enough to start, and each frame is decoded at once.
+            command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
+            command.args([
+                "-threads",
+                "1",
+                "-probesize",
+                "2048",
+                "-analyzeduration",
+                "1000",
+                "-copyts",
+            ]);
+            command.args(["-f", "flv", "-i", "pipe:0"]);
+            command
+        }
+    }
+}
+
+fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Command {
+    let mut command = reader(ffmpeg, source);
     match medium {
         Medium::Audio => {
             // Gaps are filled, so that each packet has its time.
@@ -164,6 +185,8 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
         }
         Medium::Video => {
             command.arg("-an").args(ffmpeg.keep_timestamps());
+            // Shared windows can have odd sizes, which yuv420p does not allow.
+            command.args(["-vf", "scale=trunc(iw/2)*2:trunc(ih/2)*2"]);
             command.args([
                 "-c:v",
                 "libx264",
@@ -179,6 +202,7 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium) -> std::process::Command {
             command.args([
                 "-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M",
             ]);
+            command.args(["-force_key_frames", KEY_FRAMES]);
             command.args(["-f", "flv", "-flvflags", "no_duration_filesize"]);
         }
     }
@@ -241,6 +265,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flv;
     use super::*;
 
     #[test]

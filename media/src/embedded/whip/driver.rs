@@ -13,10 +13,13 @@ use tokio::time::timeout;
 
 use super::WhipAnswer;
 use super::fragment;
+use super::profiles::OfferedProfiles;
 use super::registry::{Request, Restarted, WhipSessionName};
 use super::session::{Patched, WhipPatch, WhipPatchError, WhipSession, announced_tracks};
+use super::transcoded::{TranscodedSession, TranscodedWake};
 use crate::embedded::common::Owned;
 use crate::embedded::encoder_activity::SILENT;
+use crate::embedded::encoder_publisher::EncoderPublisher;
 use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::error::MachineError;
 use crate::embedded::machine::Machine;
@@ -141,6 +144,11 @@ async fn admit(
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
+    let (offer, profiles) = if inner.transcodes(&key)? {
+        OfferedProfiles::replace(&offer)
+    } else {
+        (offer, OfferedProfiles::default())
+    };
     let tracks = announced_tracks(&offer)?;
     let (room, join) = inner.request_encoder(&key, InputType::Whip).await?;
     // Before the encoder is admitted, so that its session misses no notice.
@@ -154,10 +162,16 @@ async fn admit(
         started
     });
     let session = started.inspect_err(|_| room.sessions.remove(&join.sid))?;
-    open(inner, room, join, session, inputs).await
+    open(inner, room, join, (session, profiles), inputs).await
 }
 
 impl Inner {
+    /// Returns whether the endpoint with a stream key transcodes all video.
+    fn transcodes(self: &Arc<Self>, key: &StreamKeyHash) -> Result<bool, MachineError> {
+        let room = self.room_of_key(key)?;
+        Ok(self.call(&room, |machine, _| machine.transcodes(key)).0)
+    }
+
     /// Returns the room of the endpoint with this stream key.
     pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
         self.common
@@ -232,23 +246,28 @@ async fn open(
     inner: Arc<Inner>,
     room: Arc<Room>,
     join: EncoderJoin,
-    session: WhipSession,
+    (session, profiles): (WhipSession, OfferedProfiles),
     inputs: mpsc::Receiver<Input>,
 ) -> Result<WhipAnswer, EncoderRefusal> {
     let id = random_text(ID_LENGTH, BASE62);
     let requests = inner.whip.add(&id, &join.sid);
     let (reply, answered) = oneshot::channel();
-    let sid = join.sid;
+    let sid = join.sid.clone();
+    let publisher = EncoderPublisher::new(join);
     let turn = inner
         .turn
         .iter()
         .map(|turn| turn.for_participant(&sid, inner.clock.now()))
         .collect();
+    let transcoded = session
+        .intake()
+        .map(|peer| TranscodedSession::open(&inner, &room, peer.clone(), (publisher, profiles)));
     let task = SessionTask {
         inner,
         room,
         sid,
         session,
+        transcoded,
         reply: Some(Waiting::Offer(reply)),
         was_connected: false,
     };
@@ -282,6 +301,8 @@ struct SessionTask {
     room: Arc<Room>,
     sid: ParticipantSid,
     session: WhipSession,
+    /// Media of the session, if its video is transcoded.
+    transcoded: Option<TranscodedSession>,
     reply: Option<Waiting>,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
@@ -291,6 +312,7 @@ struct SessionTask {
 enum Wake {
     Input(Option<Input>),
     Request(Request),
+    Transcoded(TranscodedWake),
     Deadline,
 }
 
@@ -301,23 +323,27 @@ impl SessionTask {
         mut inputs: mpsc::Receiver<Input>,
         mut requests: mpsc::Receiver<Request>,
     ) {
+        self.send_commands();
         while !self.session.is_over() {
             let deadline = self.session.next_deadline();
             let wake = tokio::select! {
                 input = inputs.recv() => Wake::Input(input),
                 Some(request) = requests.recv() => Wake::Request(request),
+                wake = next_transcoded(&mut self.transcoded) => Wake::Transcoded(wake),
                 () = sleep_until(&self.inner, deadline) => Wake::Deadline,
             };
             match wake {
                 Wake::Input(Some(input)) => self.handle_input(input),
                 // It did not keep up, or its participant was removed before.
-                Wake::Input(None) => {
+                Wake::Input(None) | Wake::Transcoded(TranscodedWake::Event(None)) => {
                     self.call(|session, machine, now| session.end(machine, Departure::Lost, now));
                     break;
                 }
                 Wake::Request(request) => self.handle_request(request),
+                Wake::Transcoded(wake) => self.handle_transcoded(wake).await,
                 Wake::Deadline => self.call(WhipSession::tick),
             }
+            self.send_commands();
             self.reply_with_answer();
         }
         self.inner.whip.remove(&self.sid);
@@ -346,10 +372,13 @@ impl SessionTask {
         }
     }
 
+    /// Handles an event of the participant at its media worker.
     fn handle_media(&mut self, event: PeerEvent) {
         let (inner, session) = (&self.inner, &mut self.session);
-        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| {
-            session.handle_media(machine, event, now)
+        let transcoded = &self.transcoded;
+        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| match transcoded {
+            Some(transcoded) => transcoded.publisher.handle_media(machine, event, now),
+            None => session.handle_media(machine, event, now),
         });
         if is_joining {
             self.was_connected = true;
@@ -359,6 +388,49 @@ impl SessionTask {
                 self.sid.clone(),
                 answers,
             ));
+        }
+    }
+
+    /// Handles an event of a transcoded session.
+    async fn handle_transcoded(&mut self, wake: TranscodedWake) {
+        let Some(transcoded) = &mut self.transcoded else {
+            return;
+        };
+        let handled = match wake {
+            TranscodedWake::Event(Some(event)) => {
+                transcoded.handle_event(&self.inner, &self.room, &event);
+                let session = &mut self.session;
+                self.inner.call_in(&self.room, |machine, now| {
+                    session.handle_media(machine, event, now)
+                });
+                Ok(())
+            }
+            TranscodedWake::Event(None) => Ok(()),
+            TranscodedWake::Packet(packet) => {
+                transcoded.push(&self.inner, &self.room, packet).await
+            }
+            TranscodedWake::Made(made) => made.map(|made| {
+                transcoded.forward_made(&self.inner, &self.room, &made);
+            }),
+        };
+        if let Err(error) = handled {
+            let reason = format!("the video is to be transcoded: {error}");
+            log::info!(participant = self.sid.as_str(); "WHIP encoder disconnected: {reason}");
+            self.inner.call_in(&self.room, |machine, now| {
+                machine.fail_encoder(&self.sid, reason, now);
+            });
+            // Ignore further packets until the disconnection notice arrives.
+            self.transcoded = None;
+        }
+    }
+
+    /// Sends the session's commands to its intake.
+    fn send_commands(&mut self) {
+        let commands = self.session.take_commands();
+        if let Some(transcoded) = &self.transcoded {
+            commands
+                .into_iter()
+                .for_each(|command| transcoded.send(command));
         }
     }
 
@@ -392,6 +464,10 @@ impl SessionTask {
         let Some(sdp) = self.session.take_answer() else {
             return;
         };
+        let sdp = match &self.transcoded {
+            Some(transcoded) => transcoded.profiles.restore(&sdp),
+            None => sdp,
+        };
         let etag = self.session.etag().to_owned();
         // The encoder may have hung up.
         match self.reply.take() {
@@ -414,6 +490,14 @@ impl SessionTask {
         inner
             .call_in(&self.room, |machine, now| call(session, machine, now))
             .0
+    }
+}
+
+/// Returns the next event of a transcoded session; never if there is none.
+async fn next_transcoded(transcoded: &mut Option<TranscodedSession>) -> TranscodedWake {
+    match transcoded {
+        Some(transcoded) => transcoded.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -6,11 +6,20 @@
 //!
 //! An encoder is a client of a media worker that only publishes, in one peer connection that it offers. Its join has the two
 //! phases of every client's.
+//!
+//! If the endpoint transcodes, the encoder connects to a private room of a media worker ([`intake`]), as a peer that no other
+//! participant sees. The session's task ([`transcoded`]) receives its packets, forwards the audio, and sends the video through ffmpeg
+//! ([`pictures`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder.
+//! [`profiles`] rewrites offers, since transcoded video may have codec profiles that receivers do not support.
 
 mod driver;
 mod fragment;
+mod intake;
+mod pictures;
+mod profiles;
 mod registry;
 mod session;
+mod transcoded;
 
 pub(super) use registry::WhipSessions;
 pub use registry::{Restarted as WhipRestart, WhipSessionName};

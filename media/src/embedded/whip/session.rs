@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use conclave_model::Timestamp;
 use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
+use conclave_model::{ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::{
-    ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium,
+    Codec, Command, ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent,
+    TrackMedium,
 };
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
 use super::fragment::{self, IceCredentials};
-use crate::embedded::announcement::MediaSection;
+use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::machine::Machine;
@@ -69,6 +70,7 @@ pub enum WhipPatchError {
 #[derive(Debug)]
 pub(super) struct WhipSession {
     join: EncoderJoin,
+    connection: Connection,
     /// The offer with the ICE credentials of now.
     offer: String,
     offer_id: u32,
@@ -83,9 +85,28 @@ pub(super) struct WhipSession {
     is_over: bool,
 }
 
+/// Owner of the encoder's connection.
+#[derive(Debug)]
+enum Connection {
+    /// The visible participant.
+    Participant,
+    /// A private peer, because the video is transcoded.
+    Intake {
+        peer: ParticipantSid,
+        /// Commands for its media worker that were not taken yet.
+        commands: Vec<Command>,
+    },
+}
+
 /// The refusal of an offer that the media worker cannot use.
 const UNUSABLE: EncoderRefusal =
     EncoderRefusal::BadStream("the session description of the encoder cannot be used");
+
+/// Refusal of tracks that the participant may not publish.
+const UNPUBLISHABLE: EncoderRefusal =
+    EncoderRefusal::BadStream("the offer has tracks that cannot be published");
+/// Random characters of a sid.
+const SID_LENGTH: usize = 12;
 
 /// Reads the tracks that an offer announces: at most one of each medium.
 pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
@@ -144,7 +165,8 @@ fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderR
 }
 
 impl WhipSession {
-    /// Creates the session of an encoder that has been admitted, and lets the media worker answer its offer.
+    /// Creates the session of an admitted encoder, and sends its offer to the media worker. If the video is transcoded, the
+    /// connection belongs to a private peer, and the commands for it are returned by [`WhipSession::take_commands`].
     pub fn start(
         machine: &mut Machine,
         join: EncoderJoin,
@@ -155,7 +177,7 @@ impl WhipSession {
         let permissions = machine
             .peer_permissions(&join.sid)
             .ok_or(EncoderRefusal::UnknownKey)?;
-        machine.add_peer(NewPeer {
+        let peer = NewPeer {
             sid: join.sid.clone(),
             identity: join.identity.clone(),
             mode: ConnectionMode::Single,
@@ -163,15 +185,23 @@ impl WhipSession {
             needs_full_ice: false,
             allows_pause: false,
             permissions,
-        });
-        for track in tracks {
-            let announced = machine.announce_track(&join.sid, track);
-            announced.map_err(|_| {
-                EncoderRefusal::BadStream("the offer has tracks that cannot be published")
-            })?;
-        }
+        };
+        let has_video = tracks
+            .iter()
+            .any(|track| track.r#type() == proto::TrackType::Video);
+        let connection = if join.is_transcoded && has_video {
+            Connection::intake(peer, tracks)?
+        } else {
+            machine.add_peer(peer);
+            for track in tracks {
+                let announced = machine.announce_track(&join.sid, track);
+                announced.map_err(|_| UNPUBLISHABLE)?;
+            }
+            Connection::Participant
+        };
         let mut session = Self {
             join,
+            connection,
             offer,
             offer_id: 0,
             credentials,
@@ -184,6 +214,22 @@ impl WhipSession {
         };
         session.send_offer(machine);
         Ok(session)
+    }
+
+    /// Returns the private peer that owns the connection; `None` if the video is not transcoded.
+    pub const fn intake(&self) -> Option<&ParticipantSid> {
+        match &self.connection {
+            Connection::Intake { peer, .. } => Some(peer),
+            Connection::Participant => None,
+        }
+    }
+
+    /// Returns the commands for the private peer since the last call.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        match &mut self.connection {
+            Connection::Intake { commands, .. } => std::mem::take(commands),
+            Connection::Participant => Vec::new(),
+        }
     }
 
     /// Returns the entity tag of the ICE credentials of now.
@@ -247,7 +293,11 @@ impl WhipSession {
         event: PeerEvent,
         now: Timestamp,
     ) -> bool {
+        let is_intake = self.intake().is_some();
         match event {
+            // The visible participant joins and publishes separately.
+            PeerEvent::Connected | PeerEvent::TrackPublished { .. } | PeerEvent::TrackEnded(_)
+                if is_intake => {}
             PeerEvent::Connected => return machine.connected(&self.join.sid, now),
             PeerEvent::Answered { offer_id, sdp, .. } if offer_id == self.offer_id => {
                 self.answer = Some(sdp);
@@ -308,7 +358,34 @@ impl WhipSession {
             offer_id: self.offer_id,
             sdp: self.offer.clone(),
         };
-        machine.command(&self.join.sid, offer);
+        match &mut self.connection {
+            Connection::Participant => machine.command(&self.join.sid, offer),
+            Connection::Intake { peer, commands } => commands.push(offer.for_peer(peer.clone())),
+        }
+    }
+}
+
+impl Connection {
+    /// Returns a private peer with these tracks, with the identity and permissions of another peer.
+    fn intake(like: NewPeer, tracks: &[AddTrackRequest]) -> Result<Self, EncoderRefusal> {
+        let peer: ParticipantSid = format!("PA_{}", random_text(SID_LENGTH, BASE62))
+            .parse()
+            .map_err(|_| UNPUBLISHABLE)?;
+        let mut commands = vec![Command::AddPeer(NewPeer {
+            sid: peer.clone(),
+            ..like
+        })];
+        for track in tracks {
+            let kind_and_source = announcement::kind_and_source(track.r#type, track.source);
+            let (kind, source) = kind_and_source.ok_or(UNPUBLISHABLE)?;
+            let prefix = announcement::sid_prefix(kind, source);
+            let sid: TrackSid = format!("{prefix}{}", random_text(SID_LENGTH, BASE62))
+                .parse()
+                .map_err(|_| UNPUBLISHABLE)?;
+            let (_, media) = announcement::accept(track, &sid, (kind, source), &Codec::ALL);
+            commands.push(PeerCommand::PublishTrack(media).for_peer(peer.clone()));
+        }
+        Ok(Self::Intake { peer, commands })
     }
 }
 

@@ -255,3 +255,99 @@ fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials()
         assert_eq!(world.session.take_answer(), taken);
     }
 }
+
+#[test]
+fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
+    let mut machine = Machine::default();
+    let key = endpoint(&mut machine, InputType::Whip);
+    let join = EncoderJoin {
+        is_transcoded: true,
+        ..machine.request_encoder(&key, InputType::Whip, NOW).unwrap()
+    };
+    machine.admit_encoder(&join.sid, NOW).unwrap();
+    machine.take_reports();
+    machine.take_effects();
+    let start = |machine: &mut Machine, offer: String| {
+        let tracks = announced_tracks(&offer).unwrap();
+        WhipSession::start(machine, join.clone(), offer, &tracks).unwrap()
+    };
+    let mut session = start(&mut machine, both());
+    let peer = session.intake().unwrap().clone();
+    assert_ne!(peer, join.sid);
+    let commands = session.take_commands();
+    let Some((Command::AddPeer(added), others)) = commands.split_first() else {
+        panic!("{commands:?}")
+    };
+    assert_eq!((&added.sid, added.mode), (&peer, ConnectionMode::Single));
+    let [
+        Command::Peer {
+            command: PeerCommand::PublishTrack(sound),
+            ..
+        },
+        Command::Peer {
+            command: PeerCommand::PublishTrack(pictures),
+            ..
+        },
+        Command::Peer {
+            command: PeerCommand::Offer { offer_id: 1, .. },
+            peer: offered,
+        },
+    ] = others
+    else {
+        panic!("{others:?}")
+    };
+    assert_eq!(
+        (sound.codec, pictures.codec),
+        (Some(Codec::Opus), Some(Codec::H264))
+    );
+    assert_eq!(offered, &peer);
+    // Its events are not those of the participant.
+    let published = PeerEvent::TrackPublished {
+        track: pictures.sid.clone(),
+        mid: "1".into(),
+        codec: Codec::H264,
+        layers: vec![Quality::Low],
+    };
+    for event in [
+        PeerEvent::Connected,
+        published,
+        PeerEvent::TrackEnded(sound.sid.clone()),
+    ] {
+        assert!(!session.handle_media(&mut machine, event, NOW));
+    }
+    assert!(machine.take_reports().is_empty() && machine.take_effects().is_empty());
+    let patch = WhipPatch {
+        condition: Some("*".into()),
+        fragment: ICE.replace("EsAw", "Other"),
+    };
+    assert_eq!(session.patch(&mut machine, &patch), Ok(Patched::Restarting));
+    assert!(matches!(
+        session.take_commands().as_slice(),
+        [Command::Peer {
+            command: PeerCommand::Offer { offer_id: 2, .. },
+            ..
+        }]
+    ));
+    session.handle_media(
+        &mut machine,
+        PeerEvent::Failed(FailureReason::Negotiation),
+        NOW,
+    );
+    assert_eq!(session.refusal(), UNUSABLE);
+    assert!(machine.vacant_endpoint(&key, InputType::Whip).is_ok());
+}
+
+#[test]
+fn sound_alone_is_not_transcoded() {
+    let mut machine = Machine::default();
+    let key = endpoint(&mut machine, InputType::Whip);
+    let join = EncoderJoin {
+        is_transcoded: true,
+        ..machine.request_encoder(&key, InputType::Whip, NOW).unwrap()
+    };
+    machine.admit_encoder(&join.sid, NOW).unwrap();
+    let sound = offer("m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n");
+    let tracks = announced_tracks(&sound).unwrap();
+    let mut session = WhipSession::start(&mut machine, join, sound, &tracks).unwrap();
+    assert!(session.intake().is_none() && session.take_commands().is_empty());
+}

@@ -1,0 +1,181 @@
+//! Messages of an RTMP stream as input of a transcoder, in FLV.
+
+use std::time::Duration;
+
+use conclave_egress::{Announced, of_units};
+
+use crate::embedded::transcoding::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
+use crate::embedded::transcoding::timeline::MediaTime;
+use crate::embedded::transcoding::{Message, Opening, Role, Source, TranscodeError};
+
+/// Converts messages of one medium for its transcoder.
+pub struct FlvFeed {
+    medium: Medium,
+    /// The message with the parameters, which each process has to know.
+    header: Option<Vec<u8>>,
+    /// Bytes of the length before each unit of a frame, as the parameters say.
+    length_size: usize,
+}
+
+/// A message for a transcoder.
+pub struct FlvMessage<'a> {
+    medium: Medium,
+    time: MediaTime,
+    role: Role,
+    header: Option<&'a [u8]>,
+    body: Vec<u8>,
+}
+
+impl FlvFeed {
+    /// Creates the feed of a medium before its first message.
+    pub const fn new(medium: Medium) -> Self {
+        Self {
+            medium,
+            header: None,
+            length_size: 4,
+        }
+    }
+
+    /// Converts a message.
+    ///
+    /// # Errors
+    /// Its decoder would need too much memory.
+    pub fn message(
+        &mut self,
+        time: MediaTime,
+        body: Vec<u8>,
+    ) -> Result<FlvMessage<'_>, TranscodeError> {
+        self.check_size(&body)?;
+        let role = role(self.medium, &body);
+        if role == Role::Header {
+            self.header = Some(body.clone());
+        }
+        Ok(FlvMessage {
+            medium: self.medium,
+            time,
+            role,
+            header: self.header.as_deref(),
+            body,
+        })
+    }
+
+    /// Refuses pictures for which a decoder would take too much memory. Those of other codecs than H.264 are left to the limits of ffmpeg.
+    fn check_size(&mut self, body: &[u8]) -> Result<(), TranscodeError> {
+        let announced = match (self.medium, flv::read_video(body)) {
+            (Medium::Video, Some(VideoTag::Parameters(parameters))) => {
+                self.length_size = parameters.length_size;
+                of_units(parameters.sets.iter().map(Vec::as_slice))
+            }
+            (Medium::Video, Some(VideoTag::Frame { units, .. })) => {
+                of_units(flv::units(units, self.length_size))
+            }
+            _ => Announced::Nothing,
+        };
+        match announced {
+            Announced::Refused => Err(TranscodeError::too_large()),
+            Announced::Nothing | Announced::Size(..) => Ok(()),
+        }
+    }
+}
+
+impl Message for FlvMessage<'_> {
+    fn time(&self) -> Duration {
+        self.time.time
+    }
+
+    fn role(&self) -> Role {
+        self.role
+    }
+
+    fn opening(&self) -> Option<Opening> {
+        // Each process gets the parameters first.
+        let header = self
+            .header
+            .and_then(|header| flv::file_tag(self.medium, 0, header));
+        let is_extended = self.medium == Medium::Video && flv::read_extended(&self.body).is_some();
+        Some(Opening {
+            source: Source::Flv { is_extended },
+            bytes: [flv::file_header(self.medium), header.unwrap_or_default()].concat(),
+        })
+    }
+
+    fn chunk(&self, since: Duration) -> Option<Vec<u8>> {
+        let milliseconds = u32::try_from(since.as_millis()).unwrap_or(u32::MAX);
+        flv::file_tag(self.medium, milliseconds, &self.body)
+    }
+}
+
+fn role(medium: Medium, body: &[u8]) -> Role {
+    match medium {
+        Medium::Audio => match flv::read_audio(body) {
+            Some(AudioTag::Parameters) => Role::Header,
+            _ => Role::Entry,
+        },
+        Medium::Video => match (flv::read_extended(body), flv::read_video(body)) {
+            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => Role::Header,
+            (Some(ExtendedTag::Frame { is_key: false } | ExtendedTag::Nothing), _)
+            | (_, Some(VideoTag::Frame { is_key: false, .. })) => Role::Other,
+            // Of other codecs, any frame may be one to begin with.
+            _ => Role::Entry,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
+        // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.
+        let set = [
+            0x67,
+            66,
+            0xc0,
+            31,
+            0b1101_1000,
+            0b0100_0100,
+            0,
+            0b0100_0000,
+            0,
+            0,
+            0b0010_0000,
+            0b0000_0110,
+            0b1000_0000,
+        ];
+        let parameters = [
+            &[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 31, 0xff, 0xe1, 0, 13][..],
+            &set,
+            &[1, 0, 1, 0x68],
+        ]
+        .concat();
+        let frame = [&[0x17, 1, 0, 0, 0, 0, 0, 0, 13][..], &set].concat();
+        for body in [parameters, frame] {
+            assert!(
+                FlvFeed::new(Medium::Video).check_size(&body).is_err(),
+                "{body:?}"
+            );
+            assert!(FlvFeed::new(Medium::Audio).check_size(&body).is_ok());
+        }
+        assert!(
+            FlvFeed::new(Medium::Video)
+                .check_size(&[0x27, 1, 0, 0, 0, 0, 0, 0, 2, 0x41, 9])
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_decoder_begins_with_sound_or_with_a_key_frame_after_the_parameters() {
+        assert_eq!(role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]), Role::Header);
+        assert_eq!(role(Medium::Audio, &[0xaf, 1, 0]), Role::Entry);
+        assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), Role::Entry);
+        assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), Role::Other);
+        assert_eq!(role(Medium::Video, &[0x22, 0]), Role::Entry);
+        let extended = |first: u8| role(Medium::Video, &[&[first][..], b"hvc1", &[0; 8]].concat());
+        assert_eq!(
+            [0x90, 0x91, 0x93].map(extended),
+            [Role::Header, Role::Entry, Role::Entry]
+        );
+        assert_eq!([0xa1, 0xa3, 0x92, 0x94].map(extended), [Role::Other; 4]);
+    }
+}

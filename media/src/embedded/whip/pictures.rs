@@ -1,0 +1,272 @@
+//! Media of an encoder whose video is transcoded: audio is forwarded as it is, and video frames go through ffmpeg.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_egress::{Frame, PublisherClock, TrackReader, VideoStream};
+use conclave_model::{ProjectId, TrackSid};
+use conclave_sfu::{Codec, RecordedPacket, SourcePacket};
+
+use crate::embedded::plane::Inner;
+use crate::embedded::transcoding::flv::Medium;
+use crate::embedded::transcoding::packets::VideoPackets;
+use crate::embedded::transcoding::timeline::FrameTimeline;
+use crate::embedded::transcoding::transcoder::Transcoded;
+use crate::embedded::transcoding::{
+    KEY_FRAME_WAIT, Message, Opening, Role, Source, TranscodeError, Transcoding,
+};
+
+/// The least time between two requests for a key frame.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
+/// The least time between two changes of the output size, each of which restarts ffmpeg. Browsers change the size as their bandwidth
+/// estimate grows.
+const RESIZE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Media of one encoder.
+pub(super) struct TranscodedMedia {
+    /// Start of the capture time line.
+    start: Instant,
+    /// Estimate of the encoder's clock, which keeps audio and video in sync.
+    clock: PublisherClock,
+    sound: TrackReader,
+    pictures: Option<Pictures>,
+    transcoding: Transcoding,
+    made: VideoPackets,
+}
+
+/// Video of an encoder, before it is transcoded.
+struct Pictures {
+    track: TrackSid,
+    codec: Codec,
+    reader: TrackReader,
+    timeline: FrameTimeline,
+    /// Size of the output, and since when.
+    size: Option<((u32, u32), Instant)>,
+    /// Whether a change of size is postponed.
+    awaits_resize: bool,
+    /// Time of the last key frame request.
+    requested: Option<Instant>,
+}
+
+/// A frame for the transcoder.
+struct FrameMessage {
+    codec: Codec,
+    time: Duration,
+    frame: Frame,
+}
+
+impl TranscodedMedia {
+    /// Creates the state for an encoder that has sent nothing yet.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            start: now,
+            clock: PublisherClock::default(),
+            sound: TrackReader::new(Codec::Opus, now),
+            pictures: None,
+            transcoding: Transcoding::new(Medium::Video),
+            made: VideoPackets::default(),
+        }
+    }
+
+    /// Handles a packet. Returns the audio packets to forward.
+    ///
+    /// # Errors
+    /// The video cannot be transcoded.
+    pub async fn push(
+        &mut self,
+        inner: &Arc<Inner>,
+        project: &ProjectId,
+        packet: RecordedPacket,
+    ) -> Result<Vec<SourcePacket>, TranscodeError> {
+        let start = self.start;
+        if packet.codec == Codec::Opus {
+            let packets = self.sound.push(packet, &mut self.clock);
+            return Ok(packets
+                .into_iter()
+                .map(|packet| sound(start, packet))
+                .collect());
+        }
+        let pictures = self
+            .pictures
+            .get_or_insert_with(|| Pictures::new(&packet, start));
+        if packet.codec != pictures.codec {
+            return Ok(Vec::new());
+        }
+        let frames = pictures.reader.push(packet, &mut self.clock);
+        if pictures.reader.take_too_large() {
+            return Err(TranscodeError::too_large());
+        }
+        for frame in frames {
+            if pictures.is_resized(&frame) {
+                self.transcoding.restart().await;
+            }
+            let time = pictures.timeline.frame(frame.timestamp, start + frame.at);
+            let message = FrameMessage {
+                codec: pictures.codec,
+                time,
+                frame,
+            };
+            self.transcoding.push(inner, project, &message).await?;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns the next output of ffmpeg; never while nothing is transcoded.
+    ///
+    /// # Errors
+    /// ffmpeg has failed too often.
+    pub async fn next(&mut self) -> Result<Transcoded, TranscodeError> {
+        self.transcoding.next().await
+    }
+
+    /// Returns the packets of an output.
+    pub fn packets(&mut self, made: &Transcoded) -> Vec<SourcePacket> {
+        let (Transcoded::Video(time, body), Some(pictures)) = (made, &self.pictures) else {
+            return Vec::new();
+        };
+        self.made.read(pictures.timeline.at(*time), body)
+    }
+
+    /// Returns the track that needs a key frame request now, if any.
+    pub fn awaited_key_frame(&mut self, now: Instant) -> Option<TrackSid> {
+        let lacks_entry = self.transcoding.needs_entry();
+        let pictures = self.pictures.as_mut()?;
+        let is_early = pictures
+            .requested
+            .is_some_and(|at| now < at + REQUEST_INTERVAL);
+        let is_needed =
+            lacks_entry || pictures.reader.needs_key_frame() || pictures.may_resize(now);
+        if is_early || !is_needed {
+            return None;
+        }
+        pictures.requested = Some(now);
+        Some(pictures.track.clone())
+    }
+}
+
+impl Pictures {
+    fn new(first: &RecordedPacket, start: Instant) -> Self {
+        Self {
+            track: first.track.clone(),
+            codec: first.codec,
+            reader: TrackReader::new(first.codec, start).with_patience(KEY_FRAME_WAIT),
+            timeline: FrameTimeline::default(),
+            size: None,
+            awaits_resize: false,
+            requested: None,
+        }
+    }
+
+    /// Returns whether ffmpeg has to restart with this frame because the size has changed: its output keeps the size of the first frame.
+    fn is_resized(&mut self, frame: &Frame) -> bool {
+        let Some(size) = frame.dimensions.filter(|_| frame.is_key) else {
+            return false;
+        };
+        let now = Instant::now();
+        let Some((before, since)) = self.size else {
+            self.size = Some((size, now));
+            return false;
+        };
+        self.awaits_resize = size != before;
+        if size == before || now < since + RESIZE_INTERVAL {
+            return false;
+        }
+        (self.size, self.awaits_resize) = (Some((size, now)), false);
+        true
+    }
+
+    /// Returns whether a postponed change of size is due.
+    fn may_resize(&self, now: Instant) -> bool {
+        let is_due = self
+            .size
+            .is_some_and(|(_, since)| now >= since + RESIZE_INTERVAL);
+        self.awaits_resize && is_due
+    }
+}
+
+impl Message for FrameMessage {
+    fn time(&self) -> Duration {
+        self.time
+    }
+
+    fn role(&self) -> Role {
+        if self.frame.is_key {
+            Role::Entry
+        } else {
+            Role::Other
+        }
+    }
+
+    fn opening(&self) -> Option<Opening> {
+        let bytes = VideoStream::header(self.codec, &self.frame)?;
+        Some(Opening {
+            source: Source::Matroska(self.codec),
+            bytes,
+        })
+    }
+
+    fn chunk(&self, since: Duration) -> Option<Vec<u8>> {
+        Some(VideoStream::frame(since, &self.frame))
+    }
+}
+
+/// Returns the packet of an audio frame.
+fn sound(start: Instant, frame: Frame) -> SourcePacket {
+    SourcePacket {
+        timestamp: frame.timestamp,
+        captured: start + frame.at,
+        payload: frame.data.into(),
+        is_last: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pictures() -> Pictures {
+        let packet = RecordedPacket {
+            track: "TR_1".parse().unwrap(),
+            layer: 0,
+            codec: Codec::Vp8,
+            sequence: 1,
+            timestamp: 0,
+            is_marked: true,
+            is_entry_point: true,
+            payload: Arc::default(),
+            arrived: Instant::now(),
+            report: None,
+        };
+        Pictures::new(&packet, packet.arrived)
+    }
+
+    fn key_frame(width: u32) -> Frame {
+        Frame {
+            at: Duration::ZERO,
+            timestamp: 0,
+            is_key: true,
+            data: vec![1],
+            dimensions: Some((width, 180)),
+        }
+    }
+
+    #[test]
+    fn a_decoder_starts_again_with_a_key_frame_of_another_size_and_not_too_often() {
+        let mut pictures = pictures();
+        assert!(!pictures.is_resized(&key_frame(320)), "the first size");
+        assert!(!pictures.is_resized(&key_frame(640)), "too early");
+        let later = Instant::now() + RESIZE_INTERVAL;
+        assert!(pictures.may_resize(later) && !pictures.may_resize(Instant::now()));
+        assert!(!pictures.is_resized(&key_frame(320)));
+        assert!(!pictures.may_resize(later), "it is the size of before");
+        let since = Instant::now().checked_sub(RESIZE_INTERVAL).unwrap();
+        pictures.size = Some(((320, 180), since));
+        let other = Frame {
+            is_key: false,
+            ..key_frame(640)
+        };
+        assert!(!pictures.is_resized(&other));
+        assert!(pictures.is_resized(&key_frame(640)));
+        assert!(!pictures.is_resized(&key_frame(640)));
+    }
+}
