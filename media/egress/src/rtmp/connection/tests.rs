@@ -2,7 +2,7 @@ use std::sync::atomic::Ordering;
 
 use conclave_model::address::AddressFilter;
 use conclave_model::rtmp::RtmpUrl;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -48,20 +48,26 @@ fn settled(connection: &Connection) -> ConnectionState {
     }
 }
 
-/// The settings of a server with a certificate of its own for a name, and the certificate.
+/// The settings of a server with a certificate for a name from an authority that nobody knows, and the certificate of the authority.
 fn encrypted(name: &str) -> (Arc<ServerConfig>, [CertificateDer<'static>; 1]) {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    let root = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let signed = params.signed_by(&key, &root).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap();
     let config = config
         .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
+        .with_single_cert(
+            vec![signed.der().clone()],
+            PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+        )
         .unwrap();
-    (Arc::new(config), [cert.der().clone()])
+    (Arc::new(config), [root.der().clone()])
 }
 
 #[test]
