@@ -40,9 +40,9 @@ pub struct TrackReader {
     assembly: Assembly,
     /// Whether frames are dropped until a key frame.
     awaits_key_frame: bool,
-    /// Since when that is so after a loss.
+    /// Time of the loss, while a key frame is awaited because of it.
     lost_at: Option<Instant>,
-    /// How long a key frame is awaited after a loss; forever if `None`.
+    /// Longest wait for a key frame after a loss; unlimited if `None`.
     patience: Option<Duration>,
     /// Frames that were lost.
     pub lost: u64,
@@ -79,8 +79,8 @@ impl TrackReader {
         }
     }
 
-    /// Goes on without a key frame when none has come for so long after a loss. A publisher with intra refresh may send no more of
-    /// them, and a decoder recovers from what follows.
+    /// Limits the wait for a key frame after a loss. A publisher with intra refresh may send no further key frames, and a decoder
+    /// recovers without.
     #[must_use]
     pub const fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
@@ -111,6 +111,10 @@ impl TrackReader {
                     self.note_loss(ordered.packet.arrived);
                 }
                 self.recover(ordered.packet.arrived);
+                if ordered.packet.payload.is_empty() {
+                    // Padding, by which the publisher looks for bandwidth.
+                    continue;
+                }
                 frames.extend(self.push_video(&ordered.packet, at));
             }
         }
@@ -130,11 +134,11 @@ impl TrackReader {
         self.open = None;
         self.assembly.take();
         self.awaits_key_frame = true;
-        // Only who has seen a key frame can go on without one.
+        // Before the first key frame, there is nothing to recover from.
         self.lost_at = self.last.and(self.lost_at.or(Some(now)));
     }
 
-    /// Ends the wait for a key frame after a loss, if it has been long enough.
+    /// Stops waiting for a key frame if the loss was long enough ago.
     fn recover(&mut self, now: Instant) {
         let waited = self
             .lost_at
@@ -285,6 +289,28 @@ mod tests {
             [(33, true), (66, false)]
         );
         assert!(!reader.needs_key_frame());
+    }
+
+    #[test]
+    fn padding_is_no_part_of_a_frame() {
+        let mut camera = Camera {
+            start: Instant::now(),
+            sequence: 100,
+            frames: 0,
+        };
+        let mut reader = TrackReader::new(Codec::Vp8, camera.start);
+        let mut packets = camera.frame(true).to_vec();
+        camera.sequence += 1;
+        packets.push(RecordedPacket {
+            sequence: camera.sequence,
+            is_marked: false,
+            is_entry_point: false,
+            payload: Arc::default(),
+            ..packets[1].clone()
+        });
+        packets.extend(camera.frame(false));
+        assert_eq!(read(&mut reader, packets), [(33, true), (66, false)]);
+        assert_eq!((reader.lost, reader.needs_key_frame()), (0, false));
     }
 
     #[test]

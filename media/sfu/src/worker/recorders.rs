@@ -67,11 +67,18 @@ impl Recorder {
     /// is one, of which the packets that are recorded have numbers without gaps.
     fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Option<(usize, u64, bool)> {
         let (media, before) = (&packet.media, self.choice.current);
-        let Some(layered) = media.layered().filter(|_| packet.is_layered) else {
+        if !packet.is_layered {
             let is_admitted = self.choice.admit(layer, media.is_entry_point);
             return is_admitted.then_some((layer, media.sequence, packet.is_last));
+        }
+        let ends_picture = match media.layered() {
+            _ if media.is_padding() => None,
+            Some(layered) => self.choice.admit_layered(&layered),
+            // One that names no layer belongs to whatever else is recorded.
+            None => (before.is_some() || self.choice.admit(layer, media.is_entry_point))
+                .then_some(false),
         };
-        let Some(ends_picture) = self.choice.admit_layered(&layered) else {
+        let Some(ends_picture) = ends_picture else {
             self.numbers.skip(media.sequence);
             return None;
         };

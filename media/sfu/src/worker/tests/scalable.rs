@@ -538,6 +538,36 @@ fn a_recorder_gets_one_stream_without_gaps_of_the_layers_that_it_wants() {
 }
 
 #[test]
+fn a_recorder_of_layers_gets_no_padding_and_no_gap_in_its_place() {
+    for codec in CODECS {
+        let mut call = Call::new(ConnectionMode::Single, codec);
+        let queue = std::sync::Arc::new(Queue::default());
+        let recorder = recorder(&queue);
+        let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
+        call.world
+            .command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
+        call.stream(10, 3);
+        queue.take();
+        for _ in 0..20 {
+            call.stream(1, 3);
+            call.world.send_part(&mut call.camera, &[], (false, None));
+        }
+        let packets = queue.take();
+        assert!(packets.len() > 40, "{codec}: {}", packets.len());
+        assert!(
+            packets.iter().all(|packet| !packet.payload.is_empty()),
+            "{codec}"
+        );
+        assert!(
+            packets
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+            "{codec}"
+        );
+    }
+}
+
+#[test]
 fn a_receiver_without_the_codec_of_a_track_is_told_so() {
     for (mode, codec) in MODES
         .into_iter()
