@@ -63,7 +63,7 @@ realtime() {
 }
 
 # timed COMMAND...: runs `cargo test`, and notes how long each test takes. `end` prints the slowest.
-timed() { "$@" 2>&1 | scripts/test-times "$LOGS/test-times"; }
+timed() { "$@" 2>&1 | .ci/test-times "$LOGS/test-times"; }
 
 # skip NAME REASON: notes a section that cannot be run here.
 skip() {
@@ -120,7 +120,7 @@ end() {
     done
     if [[ -s $LOGS/test-times ]]; then
         header 'the slowest tests'
-        scripts/test-times --slowest 10 "$LOGS/test-times"
+        .ci/test-times --slowest 10 "$LOGS/test-times"
     fi
     header "${#NAMES[@]} sections, ${#FAILED[@]} failed, ${#FLAKY[@]} flaky"
     for name in "${NAMES[@]}"; do printf '%6s s  %-12s  %s\n' "${TOOK[$name]:-0}" "${RESULT[$name]:-not ended}" "$name"; done
@@ -145,10 +145,13 @@ install() {
 # has_postgres: whether a PostgreSQL is installed. Its server is in no folder of PATH.
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; }
 
+# has_program NAME: whether a program is installed; `postgres` stands for those of its server.
+has_program() { if [[ $1 == postgres ]]; then has_postgres; else command -v "$1" >/dev/null; fi; }
+
 # install_missing PROGRAM=PACKAGE...: installs the packages of programs that are not there. Says so if it cannot; what needs them is skipped.
 install_missing() {
     local missing=() pair
-    for pair in "$@"; do command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}"); done
+    for pair in "$@"; do has_program "${pair%%=*}" || missing+=("${pair#*=}"); done
     if ((${#missing[@]} == 0)); then
         echo 'everything is installed'
     else

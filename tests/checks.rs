@@ -26,12 +26,11 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Runs a check with these commands, which are after `source scripts/sections.sh`.
+    /// Runs a check with these commands, which are after `source .ci/sections.sh`.
     fn of(commands: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let scripts = folder.path().join("scripts");
-        std::os::unix::fs::symlink(root().join("scripts"), scripts).unwrap();
-        let script = format!("set -euo pipefail\nsource scripts/sections.sh\n{commands}\nend\n");
+        std::os::unix::fs::symlink(root().join(".ci"), folder.path().join(".ci")).unwrap();
+        let script = format!("set -euo pipefail\nsource .ci/sections.sh\n{commands}\nend\n");
         fs::write(folder.path().join("check"), script).unwrap();
         let mut bash = Command::new("bash");
         bash.arg("check")
@@ -182,7 +181,7 @@ fn sections_in_real_time_come_last() {
         assert!(
             in_real_time
                 .iter()
-                .any(|(_, line)| line.contains(&format!("scripts/check-{check}"))),
+                .any(|(_, line)| line.contains(&format!("scripts/check {check}"))),
             "{check}"
         );
     }
@@ -193,9 +192,9 @@ fn sections_in_real_time_come_last() {
     );
 }
 
-/// Runs Python with `tool`, which is `scripts/test-times` as a module.
+/// Runs Python with `tool`, which is `.ci/test-times` as a module.
 fn python(program: &str) -> Option<String> {
-    let tool = root().join("scripts/test-times");
+    let tool = root().join(".ci/test-times");
     let load = format!(
         "import importlib.machinery\nimport importlib.util\nimport sys\nsys.dont_write_bytecode = True\n\
          loader = importlib.machinery.SourceFileLoader('tool', {:?})\n\
@@ -290,9 +289,88 @@ fn a_check_names_the_slowest_tests_and_keeps_the_status_of_what_it_times() {
     assert_eq!(Outcome::of(&tests(101)).result("tests"), "FAILED");
 }
 
+/// Runs `scripts/check` or `scripts/bench`, and returns its exit code and what it prints.
+fn door(verb: &str, words: &[&str]) -> (i32, String) {
+    let output = Command::new(root().join("scripts").join(verb))
+        .args(words)
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(printed).unwrap(),
+    )
+}
+
+#[test]
+fn every_check_is_listed_with_its_time_and_runs_at_night_or_before_a_merge() {
+    if python("").is_none() {
+        return;
+    }
+    let (code, printed) = door("check", &["--list"]);
+    assert_eq!(code, 0, "{printed}");
+    let listed: Vec<_> = printed
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert!(listed.len() > 20, "{printed}");
+    let folders = fs::read_dir(root().join("tests/e2e")).unwrap();
+    for folder in folders.map(|entry| entry.unwrap().path()) {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let is_check = ["main.py", "main.mjs", "main.sh"]
+            .iter()
+            .any(|file| folder.join(file).exists());
+        assert!(!is_check || listed.contains(&name), "{name} is not listed");
+    }
+    let [run, nightly] = [".ci/run", "scripts/nightly"]
+        .map(|script| fs::read_to_string(root().join(script)).unwrap());
+    let (_, sections) = nightly.split_once("all=(").unwrap();
+    let sections: Vec<_> = sections
+        .split(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    for name in listed {
+        let is_run = sections.contains(&name) || run.contains(&format!("scripts/check {name}"));
+        assert!(is_run, "nothing runs {name}");
+    }
+}
+
+#[test]
+fn a_check_that_does_not_exist_is_refused_and_arguments_are_for_one_alone() {
+    if python("").is_none() {
+        return;
+    }
+    let (code, printed) = door("check", &["nothing"]);
+    assert!(
+        code == 2 && printed.contains("there is no check nothing, but features"),
+        "{code} {printed}"
+    );
+    let (code, printed) = door("check", &["openapi", "sdks", "--seed", "7"]);
+    assert!(
+        code != 0 && printed.contains("arguments are for one alone"),
+        "{code} {printed}"
+    );
+    let (code, printed) = door("bench", &["--list"]);
+    assert!(
+        code == 0 && printed.contains("server") && printed.contains("media"),
+        "{code} {printed}"
+    );
+    assert_eq!(
+        door("check", &["--packages", "guide"]),
+        (
+            0,
+            "node=nodejs\nnpm=npm\nchromium=chromium\nffmpeg=ffmpeg\ncurl=curl\ngo=golang-go\n"
+                .to_owned()
+        )
+    );
+}
+
 #[test]
 fn scripts_of_checks_are_read_by_bash() {
-    for script in [".ci/run", "scripts/nightly", "scripts/sections.sh"] {
+    for script in [".ci/run", "scripts/nightly", ".ci/sections.sh"] {
         let output = Command::new("bash")
             .arg("-n")
             .arg(root().join(script))

@@ -1,5 +1,5 @@
 //! The guide is right: what needs no browser runs here, and its receivers are given real, altered and old deliveries.
-//! `scripts/check-guide` runs all of it. The commands of these pages run here, too: `recordings.md`, `webhooks.md`, `tenants.md`,
+//! `scripts/check guide` runs all of it. The commands of these pages run here, too: `recordings.md`, `webhooks.md`, `tenants.md`,
 //! `keys.md`, `moving.md` and `mobile.md`.
 //!
 //! Blocks of commands that are run here have a comment before them, `<!-- run: setup -->`; a receiver's first line names its file. What

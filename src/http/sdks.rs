@@ -1,6 +1,6 @@
 //! The packages of the SDKs, of this program's version: the files that package managers download, and the commands that install them.
 //!
-//! `sdk/pack` writes the archives, which are checked in, so that a build of the program needs no other language. `scripts/check-sdks`
+//! `sdk/pack` writes the archives, which are checked in, so that a build of the program needs no other language. `scripts/check sdks`
 //! compares them with the sources.
 
 use std::sync::LazyLock;

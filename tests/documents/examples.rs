@@ -15,13 +15,13 @@ use crate::{documents, root};
 
 /// What runs the blocks that are marked `<!-- run: NAME -->`. Each names the pages whose blocks it runs.
 const RUNNERS: [&str; 5] = [
-    "scripts/check-sdks",
-    "scripts/cluster-page/page.py",
-    "scripts/deploy/pages.py",
+    "tests/e2e/sdks/main.py",
+    "tests/e2e/cluster-page/page.py",
+    "tests/e2e/deploy/pages.py",
     "tests/guide.rs",
     "tests/cli/postgres.rs",
 ];
-/// The documents of which every block is run: by `scripts/check-guide`, `scripts/check-sdks` and `scripts/check-embed`.
+/// The documents of which every block is run: by `scripts/check guide`, `scripts/check sdks` and `scripts/check embed`.
 const RUN_WHOLE: [&str; 2] = ["docs/guide.md", "sdk/"];
 
 /// The blocks of a language in all documents, with the names of their documents.

@@ -1,6 +1,6 @@
 //! The documents are right: the files, tests, headings, settings, commands, operations and events that they name exist, and their
 //! examples work. Every page of `docs/`, every document beside `README.md` and those of the SDKs are checked. `tests/guide.rs` runs the
-//! tutorial, `scripts/check-sdks` the examples of the SDKs.
+//! tutorial, `scripts/check sdks` the examples of the SDKs.
 
 #![allow(
     clippy::unwrap_used,

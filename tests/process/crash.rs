@@ -1,4 +1,4 @@
-//! A short run of the crash test; `scripts/crash` makes a long one.
+//! A short run of the crash test; `scripts/check crash` makes a long one.
 
 use std::time::Duration;
 

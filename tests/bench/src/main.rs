@@ -1,4 +1,4 @@
-//! The benchmark that `scripts/bench` runs: what the server does, compared with what the same machine does without it.
+//! The benchmark that `scripts/bench server` runs: what the server does, compared with what the same machine does without it.
 //!
 //! Each ceiling is a bare program that does the work and nothing else. Both are measured alternately, and what counts is the
 //! ratio: absolute numbers differ between machines and from minute to minute. All traffic is on loopback, and times and numbers

@@ -79,7 +79,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     figures.push(import::measure(conclave, scratch, &empty.url_at(cluster.address())).await?);
     Ok(Section {
         title: "Records in PostgreSQL, 0.5 ms away",
-        about: "`scripts/bench --only postgres`. A proxy delays each round trip to a PostgreSQL on the same two cores, \
+        about: "`scripts/bench server --only postgres`. A proxy delays each round trip to a PostgreSQL on the same two cores, \
                 which writes durably. 64 clients create rooms, or join and leave through the sandbox; the reads are \
                 sequential. A server on a file does the same, alternately. The load uses both cores: about a quarter of \
                 that is the server's, a quarter the load's with the proxy, the rest PostgreSQL's, and half of all is \

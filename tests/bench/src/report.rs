@@ -9,7 +9,7 @@ use crate::plot;
 
 const HEAD: &str = "# Performance
 
-`scripts/bench --report` and `scripts/bench-media --report` write this page: each run replaces the sections that it measures. Do not
+`scripts/bench server --report` and `scripts/bench media --report` write this page: each run replaces the sections that it measures. Do not
 edit it. A ratio compares the server with a program that does the same work, measured alternately on the same machine, so it holds
 on other machines; absolute numbers do not. The load runs on the same cores. The SQL statements, messages, commits and allocations
 of each operation do not depend on the machine; `tests/costs.rs` checks them.

@@ -1,8 +1,6 @@
-#!/usr/bin/env python3
 """Restores what backups have: the copies that a server makes of its database, and Litestream's stream of it after kill -9.
 
-    scripts/check-backup                             with the program that it builds
-    CONCLAVE_BIN=path/conclave scripts/check-backup  with one that is built already
+    scripts/check backup
 
 A server runs under load: rooms are created and ended, participants join. What it has acknowledged by the time of a copy, or two
 seconds before the kill, must be there after the restore, and the start must bring sessions and deadlines in order. Litestream is
@@ -13,25 +11,19 @@ while copies are made. Needs Go. Exits 0 only if everything held, and 77 if Lite
 import json
 import os
 import re
-import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent / "clients"))
-
-import preparation
-from settings import environment
-from telling import Telling, wait_for
+from ..support import preparation
+from ..support.server import NOWHERE, UNLIMITED, Server
+from ..support.settings import environment
+from ..support.telling import Telling, wait_for
 
 MODULE = "github.com/benbjohnson/litestream"
 SETTINGS = preparation.ROOT / "deploy" / "litestream.yml"
@@ -40,6 +32,8 @@ VERSION = re.search(r"Litestream (\d+\.\d+\.\d+)", SETTINGS.read_text()).group(1
 # What Litestream may not have copied yet, in seconds.
 LOST = 2
 LOAD_SECONDS, WRITERS = 12, 3
+# More rooms and sessions than a story has.
+ALL = 1_000_000
 # What is added to the database: so much that a copy takes a while, and that the log is moved into the file many times.
 TO_COPY, TO_STREAM = 200, 40
 
@@ -53,62 +47,21 @@ def litestream(directory):
     return program if program.exists() else None
 
 
-class Server:
-    """`conclave dev` on a data directory."""
-
-    # Those that run, to be killed when a story does not hold.
-    running = set()
-
-    def __init__(self, program, data, settings=None):
-        settings = {
-            "CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000", "CONCLAVE_LIMITS__BURST": "100000",
-            "RUST_LOG": "warn,conclave::backups=info",
-        } | (settings or {})
-        command = [program, "--data", data, "dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        self.log = Path(f"{data}.log")
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                command, env=environment(settings), stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        self.running.add(self)
-        ready = self.process.stdout.readline()
-        assert ready, f"the server did not start: {self.log.read_text()}"
-        self.ready = json.loads(ready)
-
-    def call(self, method, path, body=None):
-        """Calls the API, or the admin listener for what is there, and returns the body of the response."""
-        base = self.ready["api" if path.startswith("/v1/") else "admin"]
-        request = urllib.request.Request(f"{base}{path}", method=method)
-        request.add_header("authorization", f"Bearer {self.ready['api_key']}")
-        if body is not None:
-            request.add_header("content-type", "application/json")
-            request.data = json.dumps(body).encode()
-        with urllib.request.urlopen(request, timeout=40) as response:
-            text = response.read()
-        return json.loads(text) if text else None
-
-    def all(self, path):
-        """Returns all items of a list of the API."""
-        items, name = [], path.rsplit("/", 1)[1]
-        while page := self.call("GET", f"{path}?limit=200&offset={len(items)}")[name]:
-            items += page
-        return items
-
-    def end(self, how):
-        self.running.discard(self)
-        self.process.send_signal(how)
-        self.process.wait()
+# The log says when a copy was made.
+SETTINGS_OF_SERVERS = UNLIMITED | {"RUST_LOG": "warn,conclave::backups=info"}
 
 
 @contextmanager
 def place():
-    """A folder for a story. Nothing that it has started runs on."""
-    with tempfile.TemporaryDirectory(prefix="conclave-backup-") as folder:
-        try:
-            yield Path(folder)
-        finally:
-            for server in list(Server.running):
-                server.end(signal.SIGKILL)
+    """Yields a function that starts servers in a folder for a story, and the folder. Nothing that it has started runs on."""
+    with tempfile.TemporaryDirectory(prefix="conclave-backup-") as folder, ExitStack() as ends:
+
+        def start(program, name, settings=None):
+            server = Server(program, folder, SETTINGS_OF_SERVERS | (settings or {}), name=name)
+            ends.callback(server.stop)
+            return server.start()
+
+        yield start, Path(folder)
 
 
 class Load:
@@ -134,7 +87,7 @@ class Load:
 
     def call(self, acknowledged, room, *request):
         begun = time.monotonic()
-        self.server.call(*request)
+        self.server.request(*request)
         self.took.append(time.monotonic() - begun)
         acknowledged[room] = time.time()
 
@@ -156,7 +109,7 @@ def quantiles(took):
 
 def verify(server, load, until):
     """Returns how many rooms there are, of those that were acknowledged before a time."""
-    rooms = {room["name"]: room["status"] for room in server.all("/v1/rooms")}
+    rooms = {room["name"]: room["status"] for room in server.listed("/v1/rooms", "rooms", ALL)}
     created, ended = load.expected(until)
     missing = sorted(created - rooms.keys())
     assert not missing, f"{len(missing)} of {len(created)} rooms are missing, such as {missing[0]}"
@@ -184,32 +137,32 @@ class Check:
 
     def copies(self):
         """The server copies its database again and again under load, and a copy is restored."""
-        with place() as folder:
-            return self.copies_in(folder)
+        with place() as (start, folder):
+            return self.copies_in(start, folder)
 
-    def copies_in(self, folder):
+    def copies_in(self, start, folder):
         data, directory = folder / "data", folder / "copies"
-        server = Server(self.program, data)
-        server.call("POST", "/v1/webhook-endpoints", {"url": "http://127.0.0.1:9/"})
+        server = start(self.program, "data")
+        server.request("POST", "/v1/webhook-endpoints", {"url": NOWHERE})
         pad(data / "conclave.db", TO_COPY)
         without = Load(server, "without")
         time.sleep(LOAD_SECONDS)
         without.stop()
-        server.end(signal.SIGTERM)
+        server.stop()
         settings = {"CONCLAVE_BACKUP__DIRECTORY": str(directory), "CONCLAVE_BACKUP__EVERY": "1s", "CONCLAVE_BACKUP__KEEP": "2"}
-        server = Server(self.program, data, settings)
+        server = start(self.program, "data", settings)
         beside = Load(server, "beside")
         wait_for("two copies", lambda: server.log.read_text().count("has been copied") >= 2, 300)
         time.sleep(LOAD_SECONDS)
         beside.stop()
-        server.end(signal.SIGTERM)
+        server.stop()
         copies = sorted(directory.glob("conclave-*.db"))
         assert len(copies) == 2, copies
         at = datetime.fromisoformat(re.sub(r"T(\d\d)-(\d\d)-", r"T\1:\2:", copies[-1].name[len("conclave-"):-len(".db")]).replace("Z", "+00:00"))
         found = self.restore(copies[-1], folder / "restored", data)
-        restored = Server(self.program, folder / "restored")
+        restored = start(self.program, "restored")
         count = verify(restored, beside, at.timestamp())
-        restored.end(signal.SIGTERM)
+        restored.stop()
         made = server.log.read_text().count("has been copied")
         return (
             f"{made} copies of {found['bytes'] >> 20} MiB, {count} rooms in the last one; writes took {quantiles(without.took)} ms "
@@ -218,13 +171,13 @@ class Check:
 
     def streamed(self):
         """The machine is lost under load, and what Litestream has copied is restored."""
-        with place() as folder:
-            return self.streamed_in(folder)
+        with place() as (start, folder):
+            return self.streamed_in(start, folder)
 
-    def streamed_in(self, folder):
+    def streamed_in(self, start, folder):
         data, replica = folder / "data", folder / "replica"
-        server = Server(self.program, data)
-        server.call("POST", "/v1/webhook-endpoints", {"url": "http://127.0.0.1:9/"})
+        server = start(self.program, "data")
+        server.request("POST", "/v1/webhook-endpoints", {"url": NOWHERE})
         places = os.environ | {"CONCLAVE_DATA": str(data), "CONCLAVE_REPLICA": f"file://{replica}"}
         with (folder / "litestream.log").open("w") as log:
             command = [self.stream, "replicate", "-config", SETTINGS]
@@ -233,13 +186,13 @@ class Check:
             load = Load(server, "streamed")
             pad(data / "conclave.db", TO_STREAM)
             # One room has participants until the end; one has a deadline that passes while nothing runs.
-            server.call("POST", "/v1/rooms", {"name": "live"})
-            token = server.call("POST", "/v1/tokens", {"room": "live", "identity": "alice", "name": "Alice", "role": "host"})["token"]
-            server.call("POST", "/sandbox/join", {"token": token})
-            server.call("POST", "/v1/rooms", {"name": "short", "empty_timeout_seconds": LOAD_SECONDS + 1})
+            server.request("POST", "/v1/rooms", {"name": "live"})
+            token = server.request("POST", "/v1/tokens", {"room": "live", "identity": "alice", "name": "Alice", "role": "host"})["token"]
+            server.request("POST", "/sandbox/join", {"token": token})
+            server.request("POST", "/v1/rooms", {"name": "short", "empty_timeout_seconds": LOAD_SECONDS + 1})
             time.sleep(LOAD_SECONDS)
             killed = time.time()
-            server.end(signal.SIGKILL)
+            server.kill()
             stream.kill()
             load.stop()
         finally:
@@ -250,13 +203,13 @@ class Check:
         ended = subprocess.run(command, env=places, capture_output=True, text=True)
         assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}{(folder / 'litestream.log').read_text()}"
         found = self.restore(restored, folder / "again", data)
-        server = Server(self.program, folder / "again")
+        server = start(self.program, "again")
         count = verify(server, load, killed - LOST)
-        sessions = server.all("/v1/sessions")
+        sessions = server.listed("/v1/sessions", "sessions", ALL)
         assert sessions and all(session.get("left_at") for session in sessions), sessions
-        wait_for("the deadline that has passed ends its room", lambda: server.call("GET", "/v1/rooms/short")["status"] == "ended")
-        assert server.call("GET", "/v1/rooms/live")["status"] == "open"
-        server.end(signal.SIGTERM)
+        wait_for("the deadline that has passed ends its room", lambda: server.request("GET", "/v1/rooms/short")["status"] == "ended")
+        assert server.request("GET", "/v1/rooms/live")["status"] == "open"
+        server.stop()
         late = sum(at > killed - LOST for at in load.open.values())
         kept = {room for room, at in load.open.items() if at > killed - LOST} & names(folder / "again" / "conclave.db")
         return (
@@ -285,7 +238,6 @@ def pad(database, megabytes):
 
 
 def main():
-    preparation.need("go")
     directory = preparation.target_directory() / "check-backup"
     directory.mkdir(parents=True, exist_ok=True)
     stream = litestream(directory)
@@ -299,6 +251,3 @@ def main():
         telling.tell(title, story)
     return telling.end()
 
-
-if __name__ == "__main__":
-    sys.exit(main())

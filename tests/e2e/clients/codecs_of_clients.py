@@ -2,10 +2,10 @@
 
 import time
 
-from media_files import color, run, streams
-from recorded_call import path
-from stories import DECODED, WATCH, frames, has_height, inbound, published_codecs, sees, sent
-from telling import wait_for
+from ..support.media_files import color, run, streams
+from ..support.telling import wait_for
+from ..support.watching import frames, has_height, inbound, sees
+from .stories import DECODED, WATCH, published_codecs, sent
 
 # The heights of the spatial layers of a browser's video, by the codecs whose layers are in one stream.
 HEIGHTS = {"LOW": 136, "MEDIUM": 270, "HIGH": 540}
@@ -129,7 +129,7 @@ def a_codec_is_recorded(call, codec):
     look = lambda recording: call.conclave.request("GET", f"/v1/recordings/{recording['egress_id']}")
     ended = [wait_for("the end of a recording", lambda one=one: (now := look(one))["status"] in final and now, ENDED) for one in recordings]
     assert {one["status"] for one in ended} == {"complete"}, ended
-    alone, composed = [path(call.conclave, one) for one in ended]
+    alone, composed = [call.conclave.file_of(one) for one in ended]
     codecs, duration = streams(alone)
     assert codecs == [codec] and duration > RECORDED / 2, (codecs, duration)
     pictures = run("ffmpeg", "-v", "error", *DECODERS.get(codec, ()), "-i", alone, "-vf", "scale=8:8,format=gray", "-vsync", "passthrough", "-f", "rawvideo", "-")

@@ -2,8 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from native import Native
-from telling import wait_for
+from ..support.native import Native
+from ..support.telling import wait_for
 
 TRACKS = 50
 # How fast a person mutes and unmutes, and for how long.

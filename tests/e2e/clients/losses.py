@@ -4,13 +4,13 @@ import itertools
 import time
 from contextlib import ExitStack
 
-import program
-import videos
-from codecs_of_clients import sent_pictures, share_of_frames
-from network import Conditions
-from sdks import Missing
-from stories import WATCH, frames, published_codecs, sees
-from telling import wait_for
+from ..support.sdks import Missing
+from ..support.telling import wait_for
+from ..support.watching import frames, sees
+from . import program, videos
+from .codecs_of_clients import sent_pictures, share_of_frames
+from .network import Conditions
+from .stories import WATCH, published_codecs
 
 CODECS = ("vp8", "h264", "vp9", "av1")
 # The share of the packets that is lost in each direction: of the receiver, and of a publisher that is not Chromium.

@@ -1,16 +1,14 @@
-#!/usr/bin/env python3
 """Lets LiveKit's own clients call each other through Conclave: livekit-client in Chromium and Firefox, and the SDKs for Python, Node.js
 and Go.
 
-    scripts/check-clients                             with the embedded media plane
-    scripts/check-clients --livekit-server PATH       with a LiveKit server as the media plane
-    scripts/check-clients --core                      tells half of the stories, in a third of the time: one connection for each client
-    scripts/check-clients --only messages_arrive ...  tells one story only
-    scripts/check-clients --client node ...           tells stories with such a client only: chromium, firefox, python, node or go
-    scripts/check-clients --leaves 200                lets each client leave so often
-    CONCLAVE_BIN=path/conclave scripts/check-clients  uses a program that is built already
+    scripts/check clients                             with the embedded media plane
+    scripts/check clients --livekit-server PATH       with a LiveKit server as the media plane
+    scripts/check clients --core                      tells half of the stories, in a third of the time: one connection for each client
+    scripts/check clients --only messages_arrive ...  tells one story only
+    scripts/check clients --client node ...           tells stories with such a client only: chromium, firefox, python, node or go
+    scripts/check clients --leaves 200                lets each client leave so often
 
-A client is told what to do by the check, in both connection modes; scripts/clients/stories.py has what must hold. Browsers
+A client is told what to do by the check, in both connection modes; stories.py has what must hold. Browsers
 have a fake camera and microphone. No traffic leaves the machine.
 
 Needs Chromium and, for their stories, Firefox and coturn (Debian: chromium, firefox-esr, coturn), Node.js, Go and ffmpeg, openssl and
@@ -22,18 +20,30 @@ import argparse
 import copy
 import itertools
 import os
-import sys
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent / "clients"))
-
-import only_443
-import preparation
-import relay
-from telling import Telling
+from ..support import preparation
+from ..support.browser import Browser, Pages
+from ..support.livekit_server import LiveKit
+from ..support.native import Native
+from ..support.receiver import Receiver
+from ..support.server import CallServer, free_port
+from ..support.telling import Telling
+from . import (
+    codecs_of_clients,
+    crowds,
+    losses,
+    metadata_and_data_tracks,
+    only_443,
+    poor_networks,
+    reconnects,
+    relay,
+    scalability_modes,
+    stories,
+)
+from .network import Conditions, Network
 
 # Failures that the server simulates because the client asks for them.
 SIMULATED = ["disconnect-signal-on-resume", "disconnect-signal-on-resume-no-messages", "migration", "node-failure"]
@@ -59,8 +69,6 @@ class Check:
         self.is_core, self.modes = is_core, (True,) if is_core else (True, False)
 
     def tell(self, story, clients, single=True, conclave=None, conditions=None, **details):
-        from stories import Call
-
         if self.only not in (None, story.__name__) or self.kind and all(client.kind != self.kind for client in clients):
             return
         names = " and ".join(client.name for client in clients)
@@ -69,16 +77,13 @@ class Check:
         title = f"{story.__name__}: " + ", ".join(filter(None, [names, mode, *notes, str(conditions or "")]))
 
         def call_and_look():
-            with Call(conclave or self.conclave, clients, single, copy.copy(conditions)) as call:
+            with stories.Call(conclave or self.conclave, clients, single, copy.copy(conditions)) as call:
                 return story(call, **details)
 
         self.telling.tell(title, call_and_look)
 
 
 def tell_all(check, leaves, python, chromium, other, firefox=None):
-    import reconnects
-    import stories
-
     for single in check.modes:
         check.tell(stories.pictures_arrive, [chromium, python], single)
         check.tell(stories.pictures_arrive, [chromium, other], single)
@@ -106,25 +111,20 @@ def tell_all(check, leaves, python, chromium, other, firefox=None):
 
 
 def tell_of_codecs(check, python, chromium, other, firefox=None):
-    import codecs_of_clients as codecs
-    import scalability_modes
-
     for single in check.modes:
         for codec in ("vp9", "av1"):
-            check.tell(codecs.a_codec_arrives, [chromium, other, python, *([firefox] if firefox else [])], single, codec=codec)
-            check.tell(codecs.layers_of_a_codec_change, [chromium, other, python], single, codec=codec)
+            check.tell(codecs_of_clients.a_codec_arrives, [chromium, other, python, *([firefox] if firefox else [])], single, codec=codec)
+            check.tell(codecs_of_clients.layers_of_a_codec_change, [chromium, other, python], single, codec=codec)
         for codec in ("h264", "vp9", "av1"):
-            check.tell(codecs.a_codec_arrives, [python, chromium], single, codec=codec)
-        check.tell(codecs.a_backup_codec_is_sent_while_it_is_needed, [chromium, python, other], single, codec="vp9")
+            check.tell(codecs_of_clients.a_codec_arrives, [python, chromium], single, codec=codec)
+        check.tell(codecs_of_clients.a_backup_codec_is_sent_while_it_is_needed, [chromium, python, other], single, codec="vp9")
     for codec in ("vp9", "av1"):
-        check.tell(codecs.a_codec_is_recorded, [chromium], codec=codec)
+        check.tell(codecs_of_clients.a_codec_is_recorded, [chromium], codec=codec)
         for mode in scalability_modes.modes_of(chromium, codec):
             check.tell(scalability_modes.a_scalability_mode_arrives, [chromium, other], codec=codec, mode=mode)
 
 
 def tell_of_crowds(check, python, chromium):
-    import crowds
-
     for single in check.modes:
         check.tell(crowds.fifty_tracks_arrive, [chromium, python], single)
     if check.only not in (None, crowds.twenty_mute_and_unmute.__name__):
@@ -139,12 +139,6 @@ def tell_of_crowds(check, python, chromium):
 
 def tell_of_the_embedded_plane(check, network, python, chromium, other, firefox=None):
     """What the embedded media plane has to do itself: it ends with the server, and it is what the network connects to."""
-    import losses
-    import metadata_and_data_tracks
-    import poor_networks
-    import reconnects
-    from network import Conditions
-
     shares = [(0.05, 0.02)] if check.is_core else [(0.01, 0.01), (0.05, 0.02), (0.1, 0.07)]
     # A LiveKit server ends the session of such a client.
     check.tell(reconnects.connections_come_back, [chromium, python], scenario="server-leave")
@@ -167,16 +161,14 @@ def tell_of_the_embedded_plane(check, network, python, chromium, other, firefox=
     check.tell(poor_networks.bandwidth_decides, [chromium, other], True, network, Conditions(), bits_per_second=500_000)
 
 
-def tell_of_relays(check, built, pages, _python, chromium, other, firefox=None):
+def tell_of_relays(check, built, hooks, _python, chromium, other, firefox=None):
     """Where nothing but a TURN server can be reached."""
-    from deployment import Conclave
-
     kinds = [relay.OwnRelay, *([relay.Relay] if relay.is_installed() else [])]
     for kind, transport in itertools.product(kinds, ("udp", "tcp")):
         with ExitStack() as ends:
             turn = kind(transport)
             ends.callback(turn.stop)
-            server = Conclave(built, pages.webhooks(), network=turn)
+            server = CallServer(built, hooks, network=turn)
             ends.callback(server.stop)
             for single in (True, False):
                 check.tell(relay.media_is_relayed, [chromium, other], single, server, transport=transport)
@@ -184,11 +176,8 @@ def tell_of_relays(check, built, pages, _python, chromium, other, firefox=None):
                 check.tell(relay.media_is_relayed, [chromium, firefox], True, server, transport=transport)
 
 
-def tell_of_port_443(check, built, pages):
+def tell_of_port_443(check, built, pages, hooks):
     """Where nothing but TCP 443 can be reached: in network namespaces."""
-    from browser import Browser
-    from deployment import Conclave, free_port
-
     if check.only not in (None, only_443.media_goes_by_443.__name__):
         return
     if not only_443.is_possible():
@@ -198,7 +187,7 @@ def tell_of_port_443(check, built, pages):
         ports = free_port(), free_port()
         network = only_443.Only443(pages, ports[0])
         ends.callback(network.stop)
-        server = Conclave(built, pages.webhooks(), network=network, ports=ports)
+        server = CallServer(built, hooks, network=network, ports=ports)
         ends.callback(server.stop)
         # The certificate is that of the check.
         flags = ["--ignore-certificate-errors"]
@@ -211,17 +200,14 @@ def tell_of_port_443(check, built, pages):
 
 def main():
     chosen = options()
-    if not preparation.has_chromium():
-        preparation.skip("Chromium is not installed")
-    preparation.in_environment()
-    from browser import Browser, Pages
-    from deployment import Conclave
-    from native import Native
-    from network import Network
-
-    built, pages = preparation.program(), Pages()
+    built, pages, hooks = preparation.program(), Pages(), Receiver().url
     with ExitStack() as ends:
-        server = Conclave(built, pages.webhooks(), chosen.livekit_server)
+        livekit = None
+        if chosen.livekit_server:
+            folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="conclave-livekit-")))
+            livekit = LiveKit(chosen.livekit_server, folder, ends.enter_context((folder / "livekit.log").open("w")))
+            ends.callback(livekit.stop)
+        server = CallServer(built, hooks, livekit)
         ends.callback(server.stop)
         clients = [Native("python"), Browser("chromium", pages, "chromium"), Browser("chromium", pages, "another-chromium")]
         has_firefox = preparation.has_firefox() and not chosen.core
@@ -233,12 +219,12 @@ def main():
         if not chosen.core and not chosen.livekit_server:
             tell_of_codecs(check, *clients)
         if not chosen.livekit_server:
-            network = Conclave(built, pages.webhooks(), network=Network())
+            network = CallServer(built, hooks, network=Network())
             ends.callback(network.stop)
             tell_of_the_embedded_plane(check, network, *clients)
             if not chosen.core:
-                tell_of_relays(check, built, pages, *clients)
-                tell_of_port_443(check, built, pages)
+                tell_of_relays(check, built, hooks, *clients)
+                tell_of_port_443(check, built, pages, hooks)
     if not chosen.core and not relay.is_installed():
         print("skipped coturn, which is not installed", flush=True)
     if not chosen.core and not preparation.has_firefox():
@@ -246,6 +232,3 @@ def main():
     # The threads of the SDK do not end by themselves.
     os._exit(check.telling.end())
 
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """What clients say of themselves, and their data tracks."""
 
-from telling import wait_for
+from ..support.telling import wait_for
 
 # A frame of more bytes than a packet has.
 LONG = "long " * 4_000

@@ -1,13 +1,8 @@
 """A network that lets nothing through but TCP at port 443 of the server: a network namespace with a loopback interface alone, in which a
-program passes connections of that port on, by a socket in a file.
-
-As a program, it runs inside the namespace: it passes on, starts the client, and ends with it.
-
-    unshare --net python3 only_443.py [PORT SOCKET]... -- COMMAND ARGUMENT...
+program passes connections of that port on, by a socket in a file (passage.py).
 """
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,10 +10,12 @@ import tempfile
 import threading
 from pathlib import Path
 
-from certificates import NAME, make_certificate
+from ..support.certificates import NAME, make_certificate
+from ..support.watching import wait_for_more_video, wait_for_video
+from . import passage
+from .passage import pass_on
 
 HTTPS = 443
-PACKET = 65_536
 
 
 def is_possible():
@@ -63,45 +60,15 @@ class Only443:
     def around(self):
         """What runs a command in this network."""
         passages = [part for port in self.passages for part in (str(port), self.socket(port))]
-        return [*INSIDE, sys.executable, str(Path(__file__).resolve()), *passages, "--"]
+        return [*INSIDE, sys.executable, passage.__file__, *passages, "--"]
 
     def stop(self):
         os.environ.pop("SSL_CERT_FILE", None)
         self.directory.cleanup()
 
 
-def pass_on(listener, target):
-    """Connects each connection to a target: an address, or a socket in a file."""
-    while True:
-        try:
-            client, _ = listener.accept()
-            server = socket.create_connection(target) if isinstance(target, tuple) else connect(target)
-        except OSError:
-            continue
-        for ends in (client, server), (server, client):
-            threading.Thread(target=copy, args=ends, daemon=True).start()
-
-
-def connect(file):
-    server = socket.socket(socket.AF_UNIX)
-    server.connect(file)
-    return server
-
-
-def copy(source, target):
-    try:
-        while data := source.recv(PACKET):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        for end in (source, target):
-            end.close()
-
-
 def media_goes_by_443(call):
     """Where nothing else is open, all see all, and media goes by the TURN server at the port of the API."""
-    from stories import wait_for_more_video, wait_for_video
-
     for client in call.clients:
         client.call("publish")
     wait_for_video(*call.clients)
@@ -109,20 +76,3 @@ def media_goes_by_443(call):
     routes = [client.call("route") for client in call.clients]
     assert all((route["type"], route["relayProtocol"]) == ("relay", "tls") for route in routes), routes
     return "video both ways"
-
-
-def main():
-    """Runs inside the namespace."""
-    end = sys.argv.index("--")
-    passages, command = sys.argv[1:end], sys.argv[end + 1 :]
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    for port, file in zip(passages[::2], passages[1::2]):
-        threading.Thread(target=pass_on, args=(socket.create_server(("127.0.0.1", int(port))), file), daemon=True).start()
-    client = subprocess.Popen(command)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: client.terminate())
-    sys.exit(client.wait())
-
-
-if __name__ == "__main__":
-    main()

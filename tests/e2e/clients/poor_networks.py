@@ -2,8 +2,9 @@
 
 import time
 
-from stories import BEST, frames, inbound, wait_for_more_video, wait_for_ordered_messages, wait_for_video
-from telling import wait_for
+from ..support.telling import wait_for
+from ..support.watching import frames, inbound, wait_for_more_video, wait_for_video
+from .stories import BEST, wait_for_ordered_messages
 
 # How long a poor network is watched, in seconds.
 WATCH = 10

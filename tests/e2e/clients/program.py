@@ -7,10 +7,10 @@ import tempfile
 import threading
 from pathlib import Path
 
-import videos
-from preparation import target_directory
-from remote import ClientError, Remote
-from sdks import GO_SDK, NODE_SDK, command, go_module, need, stamped
+from ..support.preparation import target_directory
+from ..support.remote import ClientError, Remote
+from ..support.sdks import GO_SDK, NODE_SDK, command, go_module, need, stamped
+from . import videos
 
 HERE = Path(__file__).resolve().parent
 

@@ -2,8 +2,9 @@
 
 import time
 
-from stories import frames, inbound, wait_for_more_video, wait_for_ordered_messages, wait_for_video
-from telling import wait_for
+from ..support.telling import wait_for
+from ..support.watching import frames, inbound, wait_for_more_video, wait_for_video
+from .stories import wait_for_ordered_messages
 
 # Within how many seconds clients are back once the server is.
 BACK = 5

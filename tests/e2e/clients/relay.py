@@ -4,9 +4,9 @@ import shutil
 import socket
 import subprocess
 
-from deployment import free_port
-from network import SERVER, Conditions
-from stories import wait_for_video
+from ..support.server import free_port
+from ..support.watching import wait_for_video
+from .network import SERVER, Conditions
 
 SECRET = "a-secret-that-the-relay-shares-with-the-server"
 PROGRAM = "turnserver"

@@ -4,9 +4,10 @@ import itertools
 import re
 import time
 
-from codecs_of_clients import change_layers, layers_sent, sent_pictures, share_of_frames
-from stories import WATCH, frames, sees
-from telling import wait_for
+from ..support.telling import wait_for
+from ..support.watching import frames, sees
+from .codecs_of_clients import change_layers, layers_sent, sent_pictures, share_of_frames
+from .stories import WATCH
 
 # The height of the video that is published.
 FULL = 540

@@ -2,7 +2,7 @@
 
 import itertools
 
-from sdks import command, need
+from ..support.sdks import command, need
 
 FRAMES_PER_SECOND, SECONDS = 15, 4
 # The sizes of the layers of simulcast, and their bits per second.

@@ -2,44 +2,34 @@
 and of livekit-client in the browsers that are installed."""
 
 import itertools
-import json
 import os
-import signal
 import tempfile
 import time
-import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-import page
-import preparation
-import servers
-from browser import Browser, Pages
-from native import Native
-from remote import ClientError
-from stories import frames, inbound, wait_for_video
+from ..support import cluster, preparation
+from ..support.browser import Browser, Pages
+from ..support.native import Native
+from ..support.remote import ClientError
+from ..support.server import free_port
+from ..support.watching import frames, inbound, wait_for_video
+from . import page
 
 # The most seconds from the kill until each client has new video of all others.
 LIMIT = 15
 
 
-class CallNode(servers.Node):
+class CallNode(cluster.Node):
     """A server that clients of calls reach on this machine, each with media ports of its own."""
 
-    def __init__(self, binary, folder, database, api, public):
-        super().__init__(binary, folder, database, api)
-        self.env |= {
+    def __init__(self, binary, folder, name, database, api, public):
+        super().__init__(binary, folder, name, database, api)
+        self.own_settings |= {
             "CONCLAVE_MEDIA__PUBLIC_URL": f"ws://127.0.0.1:{public}",
             "CONCLAVE_MEDIA__RTC__LOOPBACK": "true",
-            "CONCLAVE_MEDIA__RTC__UDP_PORTS": str(servers.free_port()),
+            "CONCLAVE_MEDIA__RTC__UDP_PORTS": str(free_port()),
         }
-
-
-def post(node, key, path, body):
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"http://127.0.0.1:{node.api}{path}", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)
 
 
 def start_clients(ends):
@@ -81,33 +71,33 @@ def check_call(nodes, clients, token):
     wait_for_video(*clients)
     before = {pair: inbound(*pair)["trackSid"] for pair in itertools.permutations(clients, 2)}
     active = next(node for node in nodes if node.role() == "active")
-    active.stop(signal.SIGKILL)
+    active.kill()
     took = until_back(before, time.monotonic())
     times = ", ".join(f"{name} after {seconds:.1f} s" for name, seconds in took.items())
     print(f"video again after the kill: {times}", flush=True)
 
 
 def check_in(folder, binary):
-    postgres, nodes = servers.Postgres(folder), []
+    postgres, nodes = cluster.Postgres(folder), []
     try:
         database, config = folder / "database.url", page.settings_of_page(folder)
         postgres.create_database(database)
         # Clients call the second server, which stays.
-        called = servers.free_port()
+        called = free_port()
         apis = (None, called, None)
-        nodes = [CallNode(binary, folder / name, database, api, called) for name, api in zip(servers.NODES, apis)]
-        servers.start_nodes(nodes, config)
-        project = nodes[0].command(config, "project", "create", "--name", "calls")["project_id"]
-        key = nodes[0].command(config, "key", "create", project)["key"]
+        nodes = [CallNode(binary, folder, name, database, api, called) for name, api in zip(cluster.NODES, apis)]
+        cluster.start_nodes(nodes, config)
+        project = nodes[0].run(config, "project", "create", "--name", "calls")["project_id"]
+        key = nodes[0].run(config, "key", "create", project)["key"]
         roles = {"host": {}}
-        template = post(nodes[1], key, "/v1/templates", {"name": "calls", "roles": roles})
-        post(nodes[1], key, "/v1/rooms", {"name": "call", "template_id": template["id"]})
-        token = lambda identity: post(nodes[1], key, "/v1/tokens", {"room": "call", "identity": identity, "role": "host"})
+        template = nodes[1].call("POST", "/v1/templates", key, {"name": "calls", "roles": roles})
+        nodes[1].call("POST", "/v1/rooms", key, {"name": "call", "template_id": template["id"]})
+        token = lambda identity: nodes[1].call("POST", "/v1/tokens", key, {"room": "call", "identity": identity, "role": "host"})
         with ExitStack() as ends:
             check_call(nodes, start_clients(ends), token)
     finally:
         for node in nodes:
-            node.end()
+            node.stop()
         postgres.stop()
 
 
@@ -118,7 +108,7 @@ def check(binary):
             Path(folder).chmod(0o755)
             check_in(Path(folder), binary)
     except (AssertionError, ClientError) as failure:
-        print(f"check-cluster: {failure}", flush=True)
+        print(f"cluster-page: {failure}", flush=True)
         status = 1
     # The threads of the SDK do not end by themselves.
     os._exit(status)

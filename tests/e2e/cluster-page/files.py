@@ -5,8 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
-import preparation
-from servers import fail, run
+from ..support import preparation
+from ..support.cluster import fail, run
 
 FOLDER = Path("deploy/cluster")
 
@@ -42,7 +42,7 @@ def check_syntax():
         fail(f"compose.yaml and .env.example do not have the same variables: {wanted ^ given}")
     validate = preparation.validator()
     if validate is None:
-        return skipped("scripts/deploy cannot be built")
+        return skipped("the program of tests/e2e/deploy cannot be built")
     run(validate, "compose", FOLDER / "compose.yaml", env={**os.environ, **dict.fromkeys(wanted, "192.0.2.1")})
     run(validate, "kubernetes", FOLDER / "kubernetes")
 

@@ -4,15 +4,15 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from pathlib import Path
 
-from blocks import blocks
-from deployment import free_port
-from files import FOLDER
-from servers import NODES, PASSWORD, TOKEN, Node, Postgres, create_room, fail, run, start_nodes, wait
+from ..support import preparation
+from ..support.blocks import blocks
+from ..support.cluster import NODES, PASSWORD, TOKEN, Node, Postgres, create_room, fail, start_nodes, wait
+from ..support.server import free_port
+from .files import FOLDER
 
 
 def shell(commands, nodes, config, postgres, answers=""):
@@ -26,13 +26,13 @@ def shell(commands, nodes, config, postgres, answers=""):
     here = f"--connect-to 127.0.0.1:8081:127.0.0.1:{first.admin} --header 'Authorization: Bearer {TOKEN}'"
     prelude = f"""
         curl() {{ case "$*" in *127.0.0.1:8081*) set -- --fail {here} "$@" ;; esac; command curl{addresses} "$@"; }}
-        conclave() {{ command {first.binary} --config {config} --data {first.data} "$@"; }}
+        conclave() {{ command {first.program} --config {config} --data {first.data} "$@"; }}
         sudo() {{ shift 2; PGHOST={postgres.folder} PGPORT={postgres.port} PGUSER=postgres {postgres.programs}/"$@"; }}
     """
     # Without a terminal, createuser reads the password from its input.
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", prelude + commands],
-        env=first.env, input=answers, capture_output=True, text=True, start_new_session=True,
+        env=first.environment(), input=answers, capture_output=True, text=True, start_new_session=True,
     )
     if done.returncode != 0:
         fail(f"{commands}\nfailed: {done.stdout}{done.stderr}")
@@ -68,7 +68,7 @@ def check_page(binary, folder):
     nodes, proxy = [], None
     try:
         database, config = folder / "database.url", settings_of_page(folder)
-        nodes = [Node(binary, folder / name, database) for name in NODES]
+        nodes = [Node(binary, folder, name, database) for name in NODES]
         here = (nodes, config, postgres)
         shell(blocks("docs/postgresql.md")["database"], *here, answers=f"{PASSWORD}\n{PASSWORD}\n")
         postgres.write_url(database, "conclave")
@@ -89,7 +89,7 @@ def check_page(binary, folder):
         check_database_page(nodes, config, postgres)
     finally:
         for node in nodes:
-            node.end()
+            node.stop()
         if proxy:
             proxy[0].terminate()
             proxy[0].wait()
@@ -101,7 +101,7 @@ def check_takeover(nodes, config, key, proxy):
     active = wait("a server is active", lambda: next((node for node in nodes if node.role() == "active"), None))
     port = proxy[1] if proxy else next(node for node in nodes if node is not active).api
     wait("a room is created", lambda: create_room(port, key, "before") == 201)
-    active.stop(signal.SIGKILL)
+    active.kill()
     # A load balancer may send the first ones to the server that has gone; a retry with the same key is what clients do.
     wait("a room is created after the kill", lambda: create_room(port, key, "after") == 201)
     active.start(config)
@@ -136,18 +136,14 @@ def check_database_page(nodes, config, postgres):
 
 
 def restart(node, config, change):
-    node.stop(signal.SIGTERM)
+    node.stop()
     change()
     node.start(config)
 
 
 def check():
-    binary = os.environ.get("CONCLAVE_BIN")
-    if binary is None:
-        run("cargo", "build", "--quiet", "--workspace", "--bins")
-        binary = f"{os.environ.get('CARGO_TARGET_DIR', 'target')}/debug/conclave"
     with tempfile.TemporaryDirectory(prefix="conclave-cluster-") as folder:
         # The user of PostgreSQL has to reach its directory.
         os.chmod(folder, 0o755)
-        check_page(str(Path(binary).resolve()), Path(folder))
+        check_page(preparation.program(), Path(folder))
     print("docs/cluster.md and docs/postgresql.md are right", flush=True)

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { Conclave } from './server.mjs';
+import { Conclave } from '../support/server.mjs';
 
 // Pages, each with a text that it has.
 const PAGES = [['index.html', 'Two commands'], ['operations.html', 'Idempotency'], ['api.html', 'create_room'], ['cluster.html', 'Source of the diagram']];

@@ -1,15 +1,21 @@
-// The check of the console: see scripts/check-console.
-import { createRequire } from 'node:module';
+// Walks every page and every action of the console with headless Chromium against the real server: light and dark, 380 and
+// 1440 pixels wide, by keyboard alone, and without scripts. axe-core must find nothing. The same for the documentation, served and as
+// files, with its search, and for a call from the API viewer.
+//
+//   scripts/check console                  the check
+//   scripts/check console --core           with the actions in two of the four looks
+//   scripts/check console --screenshots    also writes the screenshots in docs/console
+//
+// Needs Node.js 20 with npm, and Chromium. Exits 0 only if all holds, and 77 if something is missing and cannot be installed.
 import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 
+import { AXE as AXE_FILE, launchChromium } from '../support/browsers.mjs';
+import { Conclave, TOKEN, startReceiver } from '../support/server.mjs';
 import { runActions } from './actions.mjs';
+import { fill } from './contents.mjs';
 import { checkDocs } from './docs.mjs';
-import { Conclave, TOKEN, startReceiver } from './server.mjs';
 
-const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
-const { chromium } = require('playwright-core');
-const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const AXE = readFileSync(AXE_FILE, 'utf8');
 const LOOKS = ['light', 'dark'].flatMap((colorScheme) => [380, 1440].map((width) => ({ colorScheme, width })));
 const WITH_SCREENSHOTS = process.argv.includes('--screenshots');
 // In two looks, each width and each color scheme is there once.
@@ -159,9 +165,9 @@ async function main() {
   mkdirSync(FOLDER, { recursive: true });
   const receiver = await startReceiver();
   const server = await Conclave.start();
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
+  const browser = await launchChromium({ hasDevices: false });
   try {
-    await server.fill(receiver);
+    await fill(server, receiver);
     await signInPages(browser, server);
     for (const look of LOOKS) await walk(browser, server, look);
     await withoutScripts(browser, server);

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """A webhook receiver for scripts/demo, which verifies both signatures of each delivery and logs one line for it.
 
-Usage: demo-receiver.py DIR. It writes its port to DIR/port and its log to DIR/log. For each delivery it reads the
+Usage: receiver.py DIR. It writes its port to DIR/port and its log to DIR/log. For each delivery it reads the
 endpoint's signing secret from DIR/secret and the status of its response from DIR/status. Needs only the standard library.
 """
 
@@ -11,8 +10,15 @@ import hmac
 import json
 import os
 import sys
+import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+# Nothing is written beside the sources.
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from e2e.support.receiver import Receiver  # noqa: E402
 
 DIR = sys.argv[1]
 TOLERANCE_SECONDS = 300
@@ -37,38 +43,31 @@ def is_standard_signature_valid(secret, body, headers):
     return fresh and hmac.compare_digest(expected, headers.get("webhook-signature", ""))
 
 
-class Receiver(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        secret, status = read("secret"), int(read("status"))
-        event = json.loads(body)
-        valid = [
-            name
-            for name, verify in (("svc", is_svc_signature_valid), ("standard", is_standard_signature_valid))
-            if verify(secret, body, self.headers)
-        ]
-        is_type_in_header = self.headers.get("X-Svc-Event") == event["type"]
-        line = " ".join([
-            f"answered={status}",
-            "signed=" + ("+".join(valid) or "none") + ("" if is_type_in_header else "!event-header"),
-            f"id={self.headers.get('webhook-id')}",
-            f"type={event['type']}",
-            f"room={event.get('room', '')}",
-            f"who={event.get('participant_identity', '-')}",
-            f"sid={event.get('participant_sid', '-')}",
-        ])
-        with open(os.path.join(DIR, "log"), "a", encoding="utf-8") as log:
-            log.write(line + "\n")
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        """Writes nothing to stderr; deliveries are in the log file."""
+def answer(_method, _path, headers, body):
+    secret, status = read("secret"), int(read("status"))
+    event = json.loads(body)
+    valid = [
+        name
+        for name, verify in (("svc", is_svc_signature_valid), ("standard", is_standard_signature_valid))
+        if verify(secret, body, headers)
+    ]
+    is_type_in_header = headers.get("X-Svc-Event") == event["type"]
+    line = " ".join([
+        f"answered={status}",
+        "signed=" + ("+".join(valid) or "none") + ("" if is_type_in_header else "!event-header"),
+        f"id={headers.get('webhook-id')}",
+        f"type={event['type']}",
+        f"room={event.get('room', '')}",
+        f"who={event.get('participant_identity', '-')}",
+        f"sid={event.get('participant_sid', '-')}",
+    ])
+    with open(os.path.join(DIR, "log"), "a", encoding="utf-8") as log:
+        log.write(line + "\n")
+    return status, ""
 
 
-server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+receiver = Receiver(answer)
 with open(os.path.join(DIR, "port.part"), "w", encoding="utf-8") as file:
-    file.write(str(server.server_address[1]))
+    file.write(str(receiver.port))
 os.rename(os.path.join(DIR, "port.part"), os.path.join(DIR, "port"))
-server.serve_forever()
+threading.Event().wait()

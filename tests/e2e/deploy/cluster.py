@@ -4,7 +4,7 @@ import itertools
 import threading
 from contextlib import contextmanager
 
-import servers
+from ..support import cluster
 
 # Seconds between two requests through the standby.
 PAUSE = 0.5
@@ -17,23 +17,23 @@ def is_metric(name):
 
 @contextmanager
 def running(program, folder):
-    """Yields the addresses of the admin listeners of both servers. The standby gets requests meanwhile."""
+    """Yields the addresses of the admin listeners of both cluster. The standby gets requests meanwhile."""
     # The user of PostgreSQL has to reach its directory.
     folder.chmod(0o755)
-    postgres, nodes, is_over = servers.Postgres(folder), [], threading.Event()
+    postgres, nodes, is_over = cluster.Postgres(folder), [], threading.Event()
     try:
         database, config = folder / "database.url", folder / "cluster.toml"
         postgres.create_database(database)
-        # All settings are in the environment of the servers.
+        # All settings are in the environment of the cluster.
         config.touch()
-        nodes = [servers.Node(program, folder / name, database) for name in servers.NODES[:2]]
-        servers.start_nodes(nodes, config)
-        project = nodes[0].command(config, "project", "create", "--name", "cluster")["project_id"]
-        key = nodes[0].command(config, "key", "create", project)["key"]
+        nodes = [cluster.Node(program, folder, name, database) for name in cluster.NODES[:2]]
+        cluster.start_nodes(nodes, config)
+        project = nodes[0].run(config, "project", "create", "--name", "cluster")["project_id"]
+        key = nodes[0].run(config, "key", "create", project)["key"]
 
         def call():
             for number in itertools.count():
-                servers.create_room(nodes[1].api, key, f"room-{number}")
+                cluster.create_room(nodes[1].api, key, f"room-{number}")
                 if is_over.wait(PAUSE):
                     return
 
@@ -46,5 +46,5 @@ def running(program, folder):
             calls.join()
     finally:
         for node in nodes:
-            node.end()
+            node.stop()
         postgres.stop()

@@ -9,12 +9,12 @@ import urllib.parse
 import urllib.request
 from contextlib import ExitStack
 
-import cluster
-import preparation
-import servers
-from deployment import free_port
-from loaded import Server, receiver
-from telling import wait_for
+from ..support import preparation
+from ..support.cluster import TOKEN
+from ..support.server import free_port
+from ..support.telling import wait_for
+from . import cluster
+from .loaded import LoadedServer, receiver
 
 DEPLOY = preparation.ROOT / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "conclave.json"
@@ -27,7 +27,7 @@ class Prometheus:
 
     def __init__(self, folder, targets):
         self.port, self.targets = free_port(), len(targets)
-        (folder / "token").write_text(servers.TOKEN)
+        (folder / "token").write_text(TOKEN)
         settings = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
         for ours, here in (
             ("/run/secrets/admin_token", str(folder / "token")), ('["conclave:8081"]', json.dumps(targets)), ("15s", "1s"),
@@ -96,7 +96,7 @@ def metrics(text):
 
 def known_metrics():
     """The metrics that the sources of the server define."""
-    sources = (path for folder in ("src", "actors", "db", "media", "rtc", "turn", "egress") for path in (preparation.ROOT / folder).rglob("*.rs"))
+    sources = (path for folder in ("src", "actors", "db", "media") for path in (preparation.ROOT / folder).rglob("*.rs"))
     return {name for path in sources for name in re.findall(r'"(conclave_[a-z_]+)"', path.read_text())}
 
 
@@ -107,17 +107,17 @@ def check(program, folder):
     assert not unknown, f"no metrics of the server: {unknown}"
     unchecked = set()
     with ExitStack() as ends:
-        server, hooks = Server(program, folder), receiver()
+        server, hooks = LoadedServer(program, folder), receiver()
         ends.callback(server.stop)
         ends.callback(hooks.stop)
         targets = [server.ready["admin"].removeprefix("http://")]
-        if servers.postgres_programs():
+        if preparation.postgres_programs():
             targets += ends.enter_context(cluster.running(program, folder))
         else:
             unchecked = {panel for panel in panels() if any(map(cluster.is_metric, metrics(panel[1])))}
         prometheus = Prometheus(folder, targets)
         ends.callback(prometheus.stop)
-        server.call("POST", "/v1/webhook-endpoints", {"url": hooks.url})
+        server.request("POST", "/v1/webhook-endpoints", {"url": hooks.url})
         wait_for("Prometheus scrapes the servers", prometheus.is_up, 30)
         begun = time.time()
         with server.recording(folder):

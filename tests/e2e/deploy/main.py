@@ -1,15 +1,13 @@
-#!/usr/bin/env python3
 """Checks what deploy/ has: Prometheus with the alerts, the dashboard of Grafana, the compose file, the manifests of Kubernetes.
 
-    scripts/check-deploy                             with the program that it builds
-    scripts/check-deploy --quick                     without the compose file, Kubernetes and the pages
-    CONCLAVE_BIN=path/conclave scripts/check-deploy  with one that is built already
+    scripts/check deploy            checks everything
+    scripts/check deploy --quick    without the compose file, Kubernetes and the pages
 
 Prometheus runs with deploy/prometheus/prometheus.yml and scrapes a real server under a load of calls, with TLS, TURN, backups, a receiver of
 webhooks, a recording with its upload and a broadcast; and a cluster of two servers. Every expression of every panel must have data, and
 every metric must be one of the server. Alerts are tested by promtool.
-Compose and Kubernetes are read by the parsers of those projects (scripts/deploy, built by Go), their settings by `conclave check`. The
-commands of docs/deployment.md and docs/running.md are run with stand-ins for what would change this machine (scripts/deploy/pages.py).
+Compose and Kubernetes are read by the parsers of those projects (main.go, built by Go), their settings by `conclave check`. The
+commands of docs/deployment.md and docs/running.md are run with stand-ins for what would change this machine (pages.py).
 Needs Prometheus with promtool (Debian: prometheus), openssl, ffmpeg, and Go without --quick. Exits 0 only if everything held, and 77 if a
 program is missing. Without PostgreSQL, the panels of the cluster are named as not checked.
 """
@@ -17,22 +15,15 @@ program is missing. Without PostgreSQL, the panels of the cluster are named as n
 import argparse
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-for folder in ("cluster-page", "clients", "deploy"):
-    sys.path.insert(0, str(Path(__file__).resolve().parent / folder))
-
-import dashboard
-import pages
-import preparation
-from dashboard import DEPLOY, known_metrics, metrics
-from servers import TOKEN
-from settings import check_settings, environment
-from telling import Telling
+from ..support import preparation
+from ..support.cluster import TOKEN
+from ..support.settings import check_settings, environment
+from ..support.telling import Telling
+from . import dashboard, pages
+from .dashboard import DEPLOY, known_metrics, metrics
 
 # What the compose file takes from its environment.
 COMPOSE = {"CONCLAVE_DOMAIN": "meet.example.org", "CONCLAVE_ADDRESS": "192.0.2.1", "CONCLAVE_ADMIN_TOKEN": TOKEN}
@@ -93,10 +84,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="without the compose file, Kubernetes and the pages")
     is_quick = parser.parse_args().quick
-    preparation.need("promtool", "prometheus", "openssl", "ffmpeg", *([] if is_quick else ["go"]))
+    preparation.need(*([] if is_quick else ["go"]))
     validate = None if is_quick else preparation.validator()
     if not is_quick and not validate:
-        preparation.skip("scripts/deploy cannot be built")
+        preparation.skip("tests/e2e/deploy cannot be built")
     program, telling = preparation.program(), Telling()
     stories = [("the alerts of Prometheus", lambda _: alerts()), ("the dashboard of Grafana", lambda folder: dashboard.check(program, folder))]
     if validate:
@@ -107,6 +98,3 @@ def main():
         telling.tell(title, in_folder, story)
     return telling.end()
 
-
-if __name__ == "__main__":
-    sys.exit(main())

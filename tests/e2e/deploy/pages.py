@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import preparation
-from blocks import blocks
-from settings import environment
+from ..support import preparation
+from ..support.blocks import blocks
+from ..support.settings import environment
 
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
 PROGRAMS = ("apt", "cargo", "conclave", "docker", "install", "kubectl", "podman", "sudo", "systemctl", "useradd")

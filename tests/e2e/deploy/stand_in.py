@@ -14,9 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from settings import check_settings
+from e2e.support.settings import check_settings  # noqa: E402
 
 FOLDER, SOURCES = Path(os.environ["CHECK_FOLDER"]), Path.cwd()
 PROGRAM, VALIDATE, REAL = (os.environ[f"CHECK_{name}"] for name in ("PROGRAM", "VALIDATE", "PATH"))

@@ -1,15 +1,15 @@
 // Draws the Mermaid diagrams of all pages with headless Chromium: see scripts/docs. Each picture has the source that it was drawn from, by
 // which the server finds it.
-import { createRequire } from 'node:module';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { basename, join } from 'node:path';
+
+import { launchChromium } from '../support/browsers.mjs';
 
 const MERMAID = '11.12.2';
 const FOLDER = 'docs/diagrams';
 const tools = process.env.TOOLS;
 execFileSync('npm', ['install', '--silent', '--no-save', '--no-audit', '--no-fund', '--prefix', join(tools, 'mermaid'), `mermaid@${MERMAID}`]);
-const { chromium } = createRequire(join(tools, 'node_modules', 'x.js'))('playwright-core');
 
 // Fonts of the same widths on all systems, and text that a picture can have: no HTML.
 const OPTIONS = {
@@ -20,7 +20,7 @@ const OPTIONS = {
 const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;');
 const markdown = (folder) => readdirSync(folder).filter((name) => name.endsWith('.md')).map((name) => join(folder, name));
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
+const browser = await launchChromium({ hasDevices: false });
 const page = await browser.newPage();
 await page.setContent('<!DOCTYPE html><body></body>');
 await page.addScriptTag({ path: join(tools, 'mermaid/node_modules/mermaid/dist/mermaid.min.js') });

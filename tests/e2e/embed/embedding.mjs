@@ -1,8 +1,9 @@
 // A call in a page of another origin: attributes, events and methods.
 import assert from 'node:assert/strict';
 
-import { openWindow } from './browsers.mjs';
-import { embed, eventOf, frameOf, submit, until } from './sites.mjs';
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { embed, eventOf, frameOf, submit } from './sites.mjs';
 
 const pressed = (frame, id) => frame.locator(`#${id}`).getAttribute('aria-pressed');
 const call = (window, method, ...values) => window.evaluate(([name, given]) => globalThis.call[name](...given).then(() => 'done', (error) => error.code), [method, values]);

@@ -5,8 +5,9 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { openWindow } from './browsers.mjs';
-import { frameOf, submit, until } from './sites.mjs';
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { frameOf, submit } from './sites.mjs';
 
 const DOCUMENTED = { server: 'https://meet.example.org', code: 'abcd-efgh-jkmn' };
 

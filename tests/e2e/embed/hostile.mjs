@@ -1,8 +1,9 @@
 // What must not work: pages of other origins, and attributes, messages, names and texts that try to be more than they are.
 import assert from 'node:assert/strict';
 
-import { openWindow } from './browsers.mjs';
-import { embed, eventOf, frameOf, submit, until } from './sites.mjs';
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { embed, eventOf, frameOf, submit } from './sites.mjs';
 
 const MARKUP = '<img src="x" onerror="globalThis.hacked = true"><style>body { display: none }</style>';
 const isUnchanged = () => !globalThis.hacked && !document.querySelector('img, style, iframe, base') && getComputedStyle(document.body).display === 'block';

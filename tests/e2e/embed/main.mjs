@@ -1,8 +1,19 @@
-// The check of the call page, and of calls in other pages: see scripts/check-embed.
+// Tries the call page, and <conclave-call> in pages of other origins, with Chromium and Firefox and fake devices: all attributes, events
+// and methods from an origin of http.embed_origins, refusal of another one, hostile attributes, messages and names. Walks the page by
+// keyboard, on screens of computers and phones, light and dark; axe-core must find nothing. Runs the examples of docs/embedding.md and
+// of the React component.
+//
+//   scripts/check embed                   the check
+//   scripts/check embed --core            in Chromium, without the examples, with two of the screens
+//   scripts/check embed --only hostile    the parts whose titles contain a text
+//   scripts/check embed --screenshots     also writes docs/embedding/*.png
+//
+// Needs Node.js 20 with npm, Chromium and, for its part, Firefox. Exits 0 only if all holds, and 77 if something is missing and cannot be
+// installed.
 import { mkdirSync } from 'node:fs';
 
-import { Conclave } from '../console/server.mjs';
-import { launchChromium, launchFirefox } from './browsers.mjs';
+import { Conclave } from '../support/server.mjs';
+import { launchChromium, launchFirefox } from '../support/browsers.mjs';
 import { Embedding } from './embedding.mjs';
 import * as examples from './examples.mjs';
 import * as hostile from './hostile.mjs';

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { cameras } from '../guide/cameras.mjs';
-import { launchChromium, openWindow } from './browsers.mjs';
-import { frameOf, until } from './sites.mjs';
+import { launchChromium, openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { frameOf } from './sites.mjs';
 
 const FOLDER = 'docs/embedding';
 const SIZE = { width: 1080, height: 700 };

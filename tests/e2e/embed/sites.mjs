@@ -1,6 +1,8 @@
 // Sites of other origins than the server, with pages that show calls in a frame.
 import { createServer } from 'node:http';
 
+import { until } from '../support/server.mjs';
+
 // The page of a site. Its own policy lets it load what `server` has, and frames of anyone.
 function page(server) {
   return `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A site</title><link rel="icon" href="data:,"></head>
@@ -66,13 +68,4 @@ export async function submit(frame) {
 
 export async function eventOf(window, name) {
   return until(async () => (await window.evaluate(() => events)).find(([found]) => found === name)?.[1], `no event ${name}`);
-}
-
-export async function until(find, problem) {
-  for (let turn = 0; turn < 600; turn += 1) {
-    const found = await find();
-    if (found) return found;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  throw new Error(problem);
 }

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 
 import { Keyboard } from '../console/keyboard.mjs';
-import { AXE, openWindow } from './browsers.mjs';
-import { until } from './sites.mjs';
+import { AXE, openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
 
 // Computers and phones, upright and on their side.
 export const SCREENS = [

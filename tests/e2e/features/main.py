@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Checks that `cargo test --workspace` after `cargo run` compiles no dependency again, in seconds and without compiling anything.
 
-    scripts/check-features
+    scripts/check features
 
 Cargo compiles a dependency once for each set of its features, and tests may switch on more of them. The two commands are compared by
 `cargo tree`: the crates of the program by themselves, and then with those of build scripts and macros, which may have other features. The
@@ -10,11 +9,10 @@ in Cargo.toml, and if only a dependency of a test switches it on, to the depende
 """
 
 import subprocess
-import sys
 from collections import defaultdict
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from ..support.preparation import ROOT
+
 # Of what `cargo tree` prints of a crate of the workspace.
 OWN = f" ({ROOT}"
 
@@ -53,9 +51,7 @@ def main():
     if found:
         print("Compiled again by the tests, with other features:")
         print("\n".join(dict.fromkeys(found)))
-        sys.exit(1)
+        return 1
     print("the tests compile no dependency of the program again")
+    return 0
 
-
-if __name__ == "__main__":
-    main()

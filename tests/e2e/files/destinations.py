@@ -6,11 +6,11 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-import preparation
-from media_files import assert_color, assert_tone, streams
-from pushing import Receiver
-from recorded_call import RED, Call, ffmpegs
-from settings import environment
+from ..support import preparation
+from ..support.media_files import assert_color, assert_tone, streams
+from ..support.pushing import RtmpReceiver
+from ..support.settings import environment
+from .recorded_call import RED, Call, ffmpegs
 
 
 async def the_commands_of_the_page_get_a_file(conclave):
@@ -20,7 +20,7 @@ async def the_commands_of_the_page_get_a_file(conclave):
         file, recording = await call.record(2, type="room_composite")
     with tempfile.TemporaryDirectory() as folder:
         names = {"API": conclave.ready["api"], "KEY": conclave.ready["api_key"], "EGRESS_ID": recording["egress_id"]}
-        program = f'conclave() {{ "{conclave.program}" --data "{conclave.directory.name}/data" "$@"; }}\n'
+        program = f'conclave() {{ "{conclave.program}" --data "{conclave.folder}/data" "$@"; }}\n'
         command = ["bash", "-euc", program + commands]
         done = await asyncio.to_thread(
             subprocess.run, command, cwd=folder, env=environment(names), capture_output=True, text=True, timeout=60)
@@ -34,7 +34,7 @@ async def the_commands_of_the_page_get_a_file(conclave):
 
 async def broadcasts_arrive(conclave):
     """Each receiver gets the stream; one that is killed and comes back gets it again, and holds up no other."""
-    one, two = (Receiver(conclave.directory.name, name) for name in ("one", "two"))
+    one, two = (RtmpReceiver(conclave.folder, name) for name in ("one", "two"))
     async with Call(conclave, ("alice", RED, 440)) as call:
         broadcast = await call.start("broadcasts", urls=[one.url, two.url])
         await call.status(broadcast, ["active"], "broadcasts")
@@ -58,7 +58,7 @@ async def broadcasts_arrive(conclave):
         assert_color(two.files[0], 15, 0.5, 0.2, RED)
         assert_tone(two.files[0], 15, 440)
         assert streams(one.files[1])[1] > 3, "the receiver that came back has nothing"
-        assert "secret-key" not in (Path(conclave.directory.name) / "conclave.log").read_text()
+        assert "secret-key" not in conclave.log.read_text()
     return f"{duration:.0f} s"
 
 

@@ -7,12 +7,13 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-import storage
-from browser import Browser, Pages
-from deployment import Conclave
 from livekit import rtc
-from media_files import assert_color, assert_tone, streams
-from recorded_call import HEIGHT, RED, WIDTH, Call, Participant, path
+
+from ..support.browser import Browser, Pages
+from ..support.media_files import assert_color, assert_tone, streams
+from ..support.server import CallServer
+from . import storage
+from .recorded_call import HEIGHT, RED, WIDTH, Call, Participant
 
 # The color and the tone of the page.
 TEAL, TONE = (20, 140, 140), 660
@@ -54,7 +55,7 @@ class Settings:
 @contextmanager
 def server(conclave, **settings):
     """Another server, with other settings."""
-    other = Conclave(conclave.program, "http://127.0.0.1:9/", network=Settings(**settings))
+    other = CallServer(conclave.program, network=Settings(**settings))
     try:
         yield other
     finally:
@@ -104,7 +105,7 @@ async def upload(conclave, bucket, connection):
         assert ended["status"] == "complete", ended
         check_object(conclave, bucket, ended, 6)
         assert not bucket.has_incomplete_uploads(), "an upload in parts is left"
-        log = (Path(conclave.directory.name) / "conclave.log").read_text()
+        log = conclave.log.read_text()
         assert SECRET not in log, "the log has the secret"
     return f"{size / 2**20:.0f} MiB in parts, 2 connections cut, 1 kill"
 
@@ -119,11 +120,11 @@ async def record(call, filepath, seconds):
 def check_object(conclave, bucket, recording, seconds):
     """The object plays, and the file is gone."""
     uploaded = bucket.object(f"2026/{recording['filepath']}")
-    copy = Path(conclave.directory.name) / "copy.mp4"
+    copy = conclave.folder / "copy.mp4"
     copy.write_bytes(uploaded)
     codecs, duration = streams(copy)
     assert codecs == ["h264", "aac"] and abs(duration - seconds) < 1.5, (codecs, duration)
-    assert not path(conclave, recording).exists(), "the file is left"
+    assert not conclave.file_of(recording).exists(), "the file is left"
     return len(uploaded)
 
 
@@ -194,7 +195,7 @@ def small_disk(directory):
 
 
 async def a_full_disk_fails_the_recording_and_not_the_call(conclave):
-    with small_disk(conclave.directory.name) as (settings, reason):
+    with small_disk(conclave.folder) as (settings, reason):
         with server(conclave, egress__video_kbps=HIGH_KBPS, **settings) as own:
             async with NoiseCall(own) as call:
                 viewer = Viewer()
@@ -206,7 +207,7 @@ async def a_full_disk_fails_the_recording_and_not_the_call(conclave):
                 await asyncio.sleep(3)
                 assert viewer.seen > before + 15, f"the call does not go on: {viewer.seen - before} pictures in 3 s"
                 await viewer.leave()
-            root = Path(settings.get("recordings__dir", Path(own.directory.name) / "data" / "recordings"))
+            root = Path(settings.get("recordings__dir", own.data / "recordings"))
             _, duration = streams(root / ended["project_id"] / ended["filepath"])
             assert duration > 1, duration
     return f"{ended['error']}; {duration:.0f} s play"

@@ -2,11 +2,11 @@
 
 import asyncio
 
-import preparation
-from browser import Browser, Pages
-from media_files import assert_color, assert_tone, streams
-from pushing import push
-from recorded_call import BLUE, DURATION, RED, Call
+from ..support import preparation
+from ..support.browser import Browser, Pages
+from ..support.media_files import assert_color, assert_tone, streams
+from ..support.pushing import push
+from .recorded_call import BLUE, DURATION, RED, Call
 
 PUSHED, PAGED = (RED, 440), (BLUE, 880)
 

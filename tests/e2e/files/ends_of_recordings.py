@@ -5,8 +5,8 @@ import os
 import signal
 from pathlib import Path
 
-from media_files import assert_color, streams
-from recorded_call import RED, Call, ffmpegs, path
+from ..support.media_files import assert_color, streams
+from .recorded_call import RED, Call, ffmpegs
 
 
 async def the_death_of_ffmpeg_fails_the_recording(conclave):
@@ -17,7 +17,7 @@ async def the_death_of_ffmpeg_fails_the_recording(conclave):
         os.kill(ffmpegs(conclave.process.pid)[0], signal.SIGKILL)
         ended = await call.end(track)
         # A publisher sends key frames on request, and none was requested.
-        assert ended["status"] == "failed" and streams(path(conclave, ended))[1] > 3, ended
+        assert ended["status"] == "failed" and streams(conclave.file_of(ended))[1] > 3, ended
         recording = await call.start(type="room_composite")
         await asyncio.sleep(6)
         command = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -29,7 +29,7 @@ async def the_death_of_ffmpeg_fails_the_recording(conclave):
         os.kill(encoder[0], signal.SIGKILL)
         ended = await call.end(recording)
         assert ended["status"] == "failed" and "ffmpeg" in ended["error"], ended
-        file = path(conclave, ended)
+        file = conclave.file_of(ended)
         assert streams(file)[1] > 4, streams(file)
         assert_color(file, 4, 0.5, 0.2, RED)
         await asyncio.sleep(1)
@@ -52,7 +52,7 @@ async def the_death_of_the_server_leaves_a_file_that_plays(conclave):
     await asyncio.to_thread(conclave.start)
     ended = await call.end(recording)
     assert ended["status"] == "failed" and "restarted" in ended["error"], ended
-    file = path(conclave, ended)
+    file = conclave.file_of(ended)
     assert streams(file)[1] > 5, streams(file)
     assert_color(file, 4, 0.5, 0.2, RED)
     for task in call.participants[0].tasks:
@@ -75,10 +75,10 @@ async def a_stop_of_the_server_completes_what_it_records(conclave):
     for recording in recordings:
         ended = await call.end(recording)
         assert ended["status"] == "complete", ended
-        assert_color(path(conclave, ended), 6, 0.5, 0.2, RED)
+        assert_color(conclave.file_of(ended), 6, 0.5, 0.2, RED)
     for task in call.participants[0].tasks:
         task.cancel()
-    return f"{streams(path(conclave, ended))[1]:.0f} s"
+    return f"{streams(conclave.file_of(ended))[1]:.0f} s"
 
 
 STORIES = [

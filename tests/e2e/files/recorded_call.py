@@ -5,10 +5,10 @@ import math
 import struct
 import subprocess
 import time
-from pathlib import Path
 
 from livekit import rtc
-from media_files import SAMPLES_PER_SECOND
+
+from ..support.media_files import SAMPLES_PER_SECOND
 
 WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
 SAMPLES = 480
@@ -109,7 +109,7 @@ class Call:
         await asyncio.sleep(seconds)
         ended = await self.stop(recording)
         assert ended["status"] == "complete", ended
-        return path(self.conclave, ended), ended
+        return self.conclave.file_of(ended), ended
 
     async def stop(self, egress, kind="recordings"):
         await self.request("POST", f"/v1/{kind}/{egress['egress_id']}/stop")
@@ -125,10 +125,6 @@ class Call:
                 return now
             await asyncio.sleep(0.2)
         raise AssertionError(f"not {statuses} within {seconds} s: {now}")
-
-
-def path(conclave, recording):
-    return Path(conclave.directory.name) / "data" / "recordings" / recording["project_id"] / recording["filepath"]
 
 
 def ffmpegs(server):

@@ -1,15 +1,16 @@
 """What a minute of a recording or a broadcast costs: seconds of a processor, and megabytes."""
 
 import asyncio
+import json
 import os
 import subprocess
 import urllib.request
-import json
 from pathlib import Path
 
 from livekit import rtc
-from pushing import Receiver
-from recorded_call import HEIGHT, RED, WIDTH, Call, Participant, ffmpegs, path
+
+from ..support.pushing import RtmpReceiver
+from .recorded_call import HEIGHT, RED, WIDTH, Call, Participant, ffmpegs
 
 SECONDS, BASELINE = 60, 15
 # Pictures that move, again and again.
@@ -68,7 +69,7 @@ def dropped_frames(conclave, egress):
 async def cost(conclave, participants, kind, request):
     """The processor seconds beyond those of the call, the megabytes, and the pictures that were left out."""
     server = conclave.process.pid
-    receiver = Receiver(conclave.directory.name, "measured") if kind == "broadcasts" else None
+    receiver = RtmpReceiver(conclave.folder, "measured") if kind == "broadcasts" else None
     async with MovingCall(conclave, participants) as call:
         await asyncio.sleep(5)
         begun = processor_seconds(server)
@@ -84,7 +85,7 @@ async def cost(conclave, participants, kind, request):
     assert ended["status"] == "complete", ended
     if receiver:
         await asyncio.to_thread(receiver.process.wait, 20)
-    written = (receiver.files[0] if receiver else path(conclave, ended)).stat().st_size
+    written = (receiver.files[0] if receiver else conclave.file_of(ended)).stat().st_size
     return used, written / 1e6, dropped
 
 

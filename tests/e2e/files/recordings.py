@@ -7,7 +7,8 @@ import sys
 import time
 
 from livekit import rtc
-from media_files import (
+
+from ..support.media_files import (
     SAMPLES_PER_SECOND,
     SILENCE,
     assert_color,
@@ -19,10 +20,10 @@ from media_files import (
     durations,
     onsets,
     samples,
-    strength,
     streams,
+    strength,
 )
-from recorded_call import (
+from .recorded_call import (
     BEAT,
     BEAT_LENGTH,
     BLUE,
@@ -34,7 +35,6 @@ from recorded_call import (
     WIDTH,
     Call,
     Participant,
-    path,
 )
 
 # The most that audio and video may be apart, in seconds.
@@ -124,7 +124,7 @@ async def who_leaves_or_mutes_is_recorded_to_the_end(conclave):
                 bob.camera_track.mute()
                 bob.microphone_track.mute()
             await asyncio.sleep(4)
-            file = path(conclave, await call.stop(recording))
+            file = conclave.file_of(await call.stop(recording))
         heard = samples(file)
         steps = range(0, len(heard) - 960, 960)
         sounds = lambda tone: [at / SAMPLES_PER_SECOND for at in steps if strength(heard[at : at + 960], tone) > 200]
@@ -315,7 +315,7 @@ async def a_busy_machine_costs_frames_and_no_audio(conclave):
                 loop.kill()
                 loop.wait()
         assert [one["status"] for one in ended] == ["complete", "complete"], ended
-        files = [path(conclave, one) for one in ended]
+        files = [conclave.file_of(one) for one in ended]
         lasting, heard = durations(files[0]), durations(files[1])["opus"]
         assert abs(lasting["aac"] - 12) < DURATION + 1 and abs(heard - 12) < DURATION + 1, (lasting, heard)
         assert abs(lasting["h264"] - lasting["aac"]) < 0.1, lasting

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from deployment import free_port
+from ..support.server import free_port
 
 MOTO = "5.2.5"
 # It checks that requests are signed, and not by whom.

@@ -2,9 +2,9 @@
 # Fuzzes each target, or the one that is named, one after the other. A finding ends the run with an error; tests/fuzz/README.md
 # says what to do with it. Needs cargo-fuzz and a C++ compiler.
 #
-# Usage: scripts/fuzz [--seconds N] [TARGET]     N is for each target, 60 by default
+# Usage: scripts/check fuzz [--seconds N] [TARGET]     N is for each target, 60 by default
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 seconds=60
 if [[ ${1:-} == --seconds ]]; then

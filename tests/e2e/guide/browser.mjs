@@ -1,16 +1,9 @@
 // What a reader of the guide does in the browser: Ada in one window and Ben in another.
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { launchChromium } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
 
-import { until } from './terminals.mjs';
-
-const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
-const { chromium } = require('playwright-core');
-const ARGUMENTS = [
-  '--no-sandbox', '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream', '--allow-loopback-in-peer-connection',
-  '--autoplay-policy=no-user-gesture-required', '--disable-background-timer-throttling',
-  '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding',
-];
+// How long a window may take to show something.
+const PATIENCE = 90_000;
 const SIZE = { width: 1100, height: 620 };
 // The videos that play, in the page.
 const playing = () => [...document.querySelectorAll('.tile video')].filter((video) => video.videoWidth > 0 && !video.paused).length;
@@ -24,8 +17,7 @@ export class Windows {
 
   async open(link, name) {
     const camera = this.cameras[this.windows.length];
-    const args = camera ? [...ARGUMENTS, `--use-file-for-fake-video-capture=${camera}`] : ARGUMENTS;
-    const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args });
+    const browser = await launchChromium({ camera });
     const page = await browser.newPage({ viewport: SIZE });
     page.setDefaultTimeout(60_000);
     await page.goto(link);
@@ -42,7 +34,7 @@ export class Windows {
   // Both windows show both videos.
   async see() {
     for (const { page, name } of this.windows) {
-      await until(async () => await page.evaluate(playing) === 2, `the window of ${name} does not show two videos`);
+      await until(async () => await page.evaluate(playing) === 2, `the window of ${name} does not show two videos`, PATIENCE);
     }
   }
 

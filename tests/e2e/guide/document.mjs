@@ -4,7 +4,7 @@
 //   <!-- terminal: T -->  the commands below are for a terminal T of their own, where they stay; they end the last ones there
 //   ```text               what the last commands print, with … for what differs
 //   ```js, python, go     a file, with its name in the first line
-//   <!-- browser: S -->   what the reader does in the browser, named in scripts/guide/browser.mjs
+//   <!-- browser: S -->   what the reader does in the browser, named in browser.mjs
 
 const FENCE = /^```(\w+)$/;
 const COMMENT = /^<!-- (terminal|browser): (.*) -->$/;

@@ -1,10 +1,18 @@
-// The check of the guide: see scripts/check-guide.
+// Does what docs/guide.md says, in its order: runs every command against a real server on free ports, compares what is printed with
+// what the guide shows, joins with two Chromium windows, records them, and runs each webhook receiver.
+//
+//   scripts/check guide                  the check
+//   scripts/check guide --screenshots    also writes docs/guide/call.png
+//
+// Needs Node.js 20 with npm, Chromium, ffmpeg, curl and script (Debian: bsdutils). What is in a language that is not installed is skipped
+// with a line. Exits 0 only if all holds, and 77 if something is missing and cannot be installed.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { environment as withoutSettings } from '../support/server.mjs';
 import { Windows } from './browser.mjs';
 import { cameras } from './cameras.mjs';
 import { isPrinted, steps } from './document.mjs';
@@ -172,9 +180,8 @@ function environment(home) {
   mkdirSync(programs);
   writeFileSync(join(programs, 'conclave'), `#!/bin/sh\nexec '${process.env.CONCLAVE_BIN}' "$@"\n`);
   chmodSync(join(programs, 'conclave'), 0o755);
-  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('CONCLAVE_'));
   const caches = { GOCACHE: join(homedir(), '.cache', 'go-build'), GOMODCACHE: join(home, 'modules'), GOFLAGS: '-modcacherw' };
-  return { ...Object.fromEntries(own), ...caches, HOME: home, PATH: `${programs}:${process.env.PATH}`, RUST_LOG: 'warn' };
+  return { ...withoutSettings(), ...caches, HOME: home, PATH: `${programs}:${process.env.PATH}`, RUST_LOG: 'warn' };
 }
 
 function freePort() {

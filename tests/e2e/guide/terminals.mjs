@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 
+import { until } from '../support/server.mjs';
+
 const PATIENCE = 90_000;
 
 // A shell in which commands run one after another, and end the check if they fail.
@@ -18,7 +20,7 @@ export class Shell {
     const end = randomUUID();
     this.printed = '';
     this.child.stdin.write(`${commands}\necho ${end}\n`);
-    const finished = until(() => this.printed.includes(end), 'the commands do not end');
+    const finished = until(() => this.printed.includes(end), 'the commands do not end', PATIENCE).then(() => null);
     const problem = await Promise.race([finished, this.ended]).catch((error) => error.message);
     if (problem) throw new Error(`${problem}:\n${commands}\nprinted:\n${this.printed}`);
     return this.printed.replace(`${end}\n`, '');
@@ -51,7 +53,7 @@ export class Terminal {
       if (await test()) return true;
       if (this.hasEnded) throw new Error(`the program has ended, and printed: ${this.printed}`);
       return false;
-    }, problem);
+    }, problem, PATIENCE);
   }
 
   async stop() {
@@ -59,14 +61,6 @@ export class Terminal {
     const timer = setTimeout(() => this.child.kill('SIGKILL'), PATIENCE);
     await this.ended;
     clearTimeout(timer);
-  }
-}
-
-export async function until(test, problem, patience = PATIENCE) {
-  for (const end = Date.now() + patience; ;) {
-    if (await test()) return;
-    if (Date.now() > end) throw new Error(typeof problem === 'function' ? problem() : problem);
-    await new Promise((resolve) => { setTimeout(resolve, 100); });
   }
 }
 

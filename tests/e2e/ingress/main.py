@@ -1,13 +1,11 @@
-#!/usr/bin/env python3
 """Lets encoders publish into a room: ffmpeg by RTMP, Chromium and aiortc by WHIP. LiveKit's Python SDK receives and looks at what arrives.
 
-    scripts/check-ingress                             with the program that it builds
-    CONCLAVE_BIN=path/conclave scripts/check-ingress  with one that is built already
+    scripts/check ingress
 
 The picture of an encoder has a colour, and its sound a tone, which must arrive. No process of ffmpeg may be left when an encoder
 or the server is gone. No traffic leaves the machine.
 
-Needs ffmpeg and Chromium (Debian: ffmpeg, chromium); the Python SDK is installed as by scripts/check-clients, and aiortc beside it. Exits 0 only if
+Needs ffmpeg and Chromium (Debian: ffmpeg, chromium); the Python SDK is installed as by scripts/check clients, and aiortc beside it. Exits 0 only if
 everything held, and 77 if something is missing and cannot be installed.
 """
 
@@ -21,16 +19,16 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent / "clients"))
+from livekit import rtc
 
-import preparation
-from pushing import H264, push
-from telling import Telling, wait_for
+from ..support import preparation
+from ..support.browser import Browser, Pages
+from ..support.native import Native
+from ..support.pushing import H264, push
+from ..support.receiver import Receiver
+from ..support.server import CallServer, Rtmp
+from ..support.telling import Telling, wait_for
 
-# The WHIP encoder of files.
-AIORTC = "aiortc==1.16.0"
 # The tone of encoders, in hertz, and how much of what is heard it must be.
 TONE, PURITY = 440, 0.8
 # The colour of their pictures in RGB, and how far what is seen may be from it.
@@ -62,9 +60,6 @@ def is_alive(pid):
 
 def listener():
     """Returns a client that looks at what it receives."""
-    from livekit import rtc
-    from native import Native
-
     class Listener(Native):
         async def look_at(self, stream, received):
             async for event in stream:
@@ -205,7 +200,7 @@ class Check:
             file = Path(folder) / "pictures.ts"
             picture = "color=c=0x%02x%02x%02x:size=640x360:rate=30" % COLOUR
             subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", picture, "-t", "120", *video, file], check=True)
-            program = Path(__file__).resolve().parent / "clients" / "whip_encoder.py"
+            program = Path(__file__).resolve().parent / "whip_encoder.py"
             encoder = subprocess.Popen([sys.executable, program, url, file, str(TONE)], stdin=subprocess.PIPE)
             try:
                 seen = self.watch()
@@ -234,16 +229,8 @@ class Check:
 
 
 def main():
-    preparation.need("ffmpeg")
-    if not preparation.has_chromium():
-        preparation.skip("Chromium is not installed")
-    preparation.in_environment(AIORTC)
-    from browser import Browser, Pages
-    from deployment import Conclave, Rtmp
-
-    built = preparation.program()
+    server = CallServer(preparation.program(), Receiver().url, network=Rtmp())
     pages = Pages()
-    server = Conclave(built, pages.webhooks(), network=Rtmp())
     browser, ears = Browser("chromium", pages, "chromium"), listener()
     try:
         check, telling = Check(server, browser, ears), Telling()
@@ -264,6 +251,3 @@ def main():
         server.stop()
     return telling.end()
 
-
-if __name__ == "__main__":
-    sys.exit(main())

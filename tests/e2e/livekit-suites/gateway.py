@@ -9,8 +9,8 @@ import json
 import threading
 from urllib.parse import parse_qsl, urlencode
 
-import tokens
-from room_service import RoomService, TwirpError
+from . import tokens
+from .room_service import RoomService, TwirpError
 
 TWIRP = "/twirp/livekit.RoomService/"
 

@@ -1,16 +1,14 @@
-#!/usr/bin/env python3
 """Runs the suites of LiveKit's makers against Conclave with its embedded media plane, and against a livekit-server as the control.
 
-    scripts/check-livekit-suites                               all suites
-    scripts/check-livekit-suites --livekit-server PATH         beside a livekit-server, or `build` to build one from its sources
-    scripts/check-livekit-suites --suites python node          some suites: integration, go, python, node, load
-    scripts/check-livekit-suites --only 'DataPublish|Resume'   rows whose names fit
-    scripts/check-livekit-suites --repeat 5 --json FILE        five rounds, and the table as JSON, too
-    CONCLAVE_BIN=path/conclave scripts/check-livekit-suites    uses a program that is built already
+    scripts/check livekit-suites                               all suites
+    scripts/check livekit-suites --livekit-server PATH         beside a livekit-server, or `build` to build one from its sources
+    scripts/check livekit-suites --suites python node          some suites: integration, go, python, node, load
+    scripts/check livekit-suites --only 'DataPublish|Resume'   rows whose names fit
+    scripts/check livekit-suites --repeat 5 --json FILE        five rounds, and the table as JSON, too
 
 The integration tests are those of livekit-server, with a server of their own for each test; the others come with LiveKit's SDKs for Go,
 Python and Node.js. The load tester is written anew. Sources are brought from the Go module proxy, PyPI and npm into a folder outside the
-repository (--cache), and are changed only where they name or start their server. scripts/livekit-suites/differences.toml lists what is
+repository (--cache), and are changed only where they name or start their server. differences.toml lists what is
 left out, and which rows are known to differ, with reasons. A livekit-server also reads the settings that docs/livekit.md shows.
 
 A suite whose programs are missing is skipped. Exits 0 if no row differs, 1 if one does without a reason, and 77 if no suite could run.
@@ -18,21 +16,14 @@ A suite whose programs are missing is skipped. Exits 0 if no row differs, 1 if o
 
 import argparse
 import json
-import sys
 import tomllib
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "livekit-suites"), str(HERE / "clients")]
-
-import preparation
-import sources
-import suites
-from gateway import Gateway
-from servers import Conclave, LiveKit
-from table import Table
+from ..support import preparation
+from . import sources, suites
+from .gateway import Gateway
+from .servers import Conclave, LiveKit
+from .table import Table
 
 
 def options():
@@ -65,7 +56,7 @@ def main():
     logs.mkdir(parents=True, exist_ok=True)
     for old in logs.iterdir():
         old.unlink()
-    known = tomllib.loads((HERE / "livekit-suites" / "differences.toml").read_text())
+    known = tomllib.loads((Path(__file__).resolve().parent / "differences.toml").read_text())
     left_out = known.get("left_out", [])
     table = Table(known.get("difference", []), left_out)
     for server in servers(chosen, logs):
@@ -81,10 +72,11 @@ def main():
     if chosen.json:
         chosen.json.write_text(json.dumps(table.json(), indent=1) + "\n")
     if not table.rows:
-        sys.exit(preparation.SKIPPED)
+        return preparation.SKIPPED
     if differs := table.differs():
         print(f"\n{len(differs)} rows differ without a reason; the logs are in {logs}")
-        sys.exit(1)
+        return 1
+    return 0
 
 
 def run(suite, context, table, round_number):
@@ -96,6 +88,3 @@ def run(suite, context, table, round_number):
     except sources.Missing as missing:
         table.skip(suite, str(missing))
 
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 import calendar
 import time
 
-from tokens import identity, room_name
+from .tokens import identity, room_name
 
 # The kinds of media that a source of a track belongs to.
 KIND_OF_SOURCE = {"camera": "video", "microphone": "audio", "screen_share": "screen", "screen_share_audio": "screen"}

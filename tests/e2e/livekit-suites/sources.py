@@ -8,8 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sdks import GO_SDK, NODE_SDK, PYTHON_SDK, Missing, command, go_module, need, stamped
-from tokens import KEY, SECRET
+from ..support.preparation import ROOT
+from ..support.sdks import GO_SDK, NODE_SDK, PYTHON_SDK, Missing, command, go_module, need, stamped
+from .tokens import KEY, SECRET
 
 HERE = Path(__file__).resolve().parent
 
@@ -103,7 +104,7 @@ def livekit_server(cache):
 
 def check_page(program):
     """A livekit-server reads the settings of docs/livekit.md. It refuses unknown ones, with the status 0, before it prints its ports."""
-    page = (HERE.parent.parent / "docs" / "livekit.md").read_text()
+    page = (ROOT / "docs" / "livekit.md").read_text()
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
         file.flush()

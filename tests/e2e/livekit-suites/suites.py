@@ -8,8 +8,8 @@ import subprocess
 import xml.etree.ElementTree as xml
 from dataclasses import dataclass
 
-import sources
-from tokens import KEY, SECRET
+from . import sources
+from .tokens import KEY, SECRET
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 # How long a command may take before its tests count as failed, in seconds. Those of the integration tests wait 30 s for each of three modes.

@@ -4,7 +4,7 @@ import fnmatch
 from collections import Counter
 from dataclasses import dataclass, field
 
-from suites import FAILED, PASSED, SKIPPED
+from .suites import FAILED, PASSED, SKIPPED
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What scripts/check-openapi adds to schemathesis: a record of every failed check, exceptions, and care for what it made.
+"""What scripts/check openapi adds to schemathesis: a record of every failed check, exceptions, and care for what it made.
 
 schemathesis stops sending requests to an operation after a failure, and shows one failure of a kind. Therefore every
 failure is written to a file here and then dropped; the script judges by that file.

@@ -1,16 +1,14 @@
-#!/usr/bin/env python3
 """Checks that the OpenAPI description is exact: whoever sends only what it allows is not refused for the shape of the
 request, and gets only what it promises.
 
-    scripts/check-openapi                               builds with cargo, then checks everything
-    CONCLAVE_BIN=path/conclave scripts/check-openapi    checks a program that is built already
-    scripts/check-openapi --seed 7 --max-examples 300   searches elsewhere, and longer
-    scripts/check-openapi --only create_room            sends requests to one operation only
+    scripts/check openapi                               checks everything
+    scripts/check openapi --seed 7 --max-examples 300   searches elsewhere, and longer
+    scripts/check openapi --only create_room            sends requests to one operation only
 
 Two tools do the work: `schemathesis` sends requests that are generated from the description to a server of its own (a
 sandbox on free ports, its data in a temporary directory), and `redocly lint` reads the description. Both are installed
 once, in target/check-openapi. What JSON Schema cannot say, and the server refuses all the same, is listed with its reason
-in scripts/openapi/exceptions.toml; an entry there that no request needed any more fails the check too, unless it is
+in exceptions.toml; an entry there that no request needed any more fails the check too, unless it is
 marked as rare.
 
 Needs python3 (3.11 or newer, with venv) and, the first time, the package indexes of Python and npm. Node.js is taken from
@@ -22,22 +20,18 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 import urllib.error
-import urllib.request
 from collections import Counter
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent / "clients"))
-
-from settings import environment
+from ..support.preparation import program, target_directory
+from ..support.server import UNLIMITED, Server
+from ..support.telling import wait_for
 
 SCHEMATHESIS = "4.32.5"
 REDOCLY = "2.77.0"
@@ -45,8 +39,7 @@ NODE = "22.20.0"
 PHASES = "examples,coverage,fuzzing,stateful"
 SCHEMATHESIS_SECONDS = 600
 
-ROOT = Path(__file__).resolve().parent.parent
-CONFIG = ROOT / "scripts" / "openapi"
+CONFIG = Path(__file__).resolve().parent
 STARTED = time.monotonic()
 
 
@@ -67,19 +60,6 @@ def run(command, **options):
 
 
 # ----------------------------------------------------------------------------------------------------------------- tools
-
-
-def target_directory():
-    metadata = run(["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=ROOT)
-    return Path(json.loads(metadata[metadata.index("{") :])["target_directory"])
-
-
-def conclave():
-    """Returns the path of the program to check."""
-    if given := os.environ.get("CONCLAVE_BIN"):
-        return Path(given).resolve()
-    run(["cargo", "build", "--quiet", "--workspace", "--bins"], cwd=ROOT)
-    return target_directory() / "debug" / "conclave"
 
 
 def has_node():
@@ -111,56 +91,31 @@ def install(tools):
 # ---------------------------------------------------------------------------------------------------------------- server
 
 
-class Server:
-    """`conclave dev` on free ports, without limits that a generator of requests would run into."""
+class Target(Server):
+    """A server without limits that a generator of requests would run into."""
 
-    SETTINGS = {
-        "CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000",
-        "CONCLAVE_LIMITS__BURST": "100000",
+    SETTINGS = UNLIMITED | {
         "CONCLAVE_LIMITS__EXCHANGE_PER_SECOND": "100000",
         "CONCLAVE_LIMITS__EXCHANGE_BURST": "100000",
         "CONCLAVE_WEBHOOKS__TICK": "500ms",
         "CONCLAVE_WEBHOOKS__RETRY_DELAYS": "500ms,500ms",
-        "RUST_LOG": "warn",
     }
 
     def __init__(self, program, work):
-        self.log = work / "server.log"
-        command = [program, "dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", work / "data"]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=work, env=environment(self.SETTINGS), stdout=subprocess.PIPE, stderr=log
-            )
-        line = self.process.stdout.readline()
-        if not line:
-            fail(f"the server did not start:\n{self.log.read_text()}")
-        ready = json.loads(line)
-        self.api_url, self.admin_url, self.key = ready["api"], ready["admin"], ready["api_key"]
+        super().__init__(program, work, self.SETTINGS)
+        self.start()
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
+    def request(self, method, path, body=None):
         try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-    def call(self, url, body=None, method=None):
-        request = urllib.request.Request(url, method=method or ("GET" if body is None else "POST"))
-        request.add_header("Authorization", f"Bearer {self.key}")
-        if body is not None:
-            request.add_header("Content-Type", "application/json")
-            request.data = json.dumps(body).encode()
-        try:
-            with urllib.request.urlopen(request, timeout=20) as response:
-                return json.loads(response.read() or b"null")
+            return super().request(method, path, body)
         except urllib.error.HTTPError as error:
-            fail(f"preparing the server, {request.get_method()} {url} answered {error.code}: {error.read().decode()}")
+            fail(f"preparing the server, {method} {path} answered {error.code}: {error.read().decode()}")
 
-    def api(self, path, body=None, method=None):
-        return self.call(self.api_url + path, body, method)
+    def api(self, path, body=None):
+        return self.request("GET" if body is None else "POST", path, body)
 
     def sandbox(self, path, body):
-        return self.call(f"{self.admin_url}/sandbox/{path}", body)
+        return self.request("POST", f"/sandbox/{path}", body)
 
 
 def prepare(server):
@@ -204,12 +159,8 @@ def prepare(server):
 
 def failed_delivery(server):
     """Waits for a delivery to be given up, which takes three attempts."""
-    for _ in range(200):
-        failed = server.api("/v1/webhook-deliveries?status=failed")["webhook_deliveries"]
-        if failed:
-            return failed[-1]["id"]
-        time.sleep(0.1)
-    fail("no webhook delivery failed within 20 s")
+    failed = lambda: server.api("/v1/webhook-deliveries?status=failed")["webhook_deliveries"]
+    return wait_for("a webhook delivery fails", failed)[-1]["id"]
 
 
 # ---------------------------------------------------------------------------------------------------------- schemathesis
@@ -258,8 +209,8 @@ def send_requests(schemathesis, server, options, work):
     (work / "schemathesis.toml").write_text(settings(ids, description["paths"]))
     findings = work / "findings.jsonl"
     findings.touch()
-    command = [schemathesis, "--config-file", work / "schemathesis.toml", "run", f"{server.api_url}/openapi.json"]
-    command += ["--url", server.api_url, "--phases", options.phases, "--seed", str(options.seed), "--no-color"]
+    command = [schemathesis, "--config-file", work / "schemathesis.toml", "run", f"{server.ready['api']}/openapi.json"]
+    command += ["--url", server.ready["api"], "--phases", options.phases, "--seed", str(options.seed), "--no-color"]
     command += ["--max-examples", str(options.max_examples), "--workers", "1"]
     command += [part for name in options.only for part in ("--include-operation-id", name)]
     variables = os.environ | {
@@ -267,7 +218,7 @@ def send_requests(schemathesis, server, options, work):
         "CHECK_OPENAPI_FINDINGS": str(findings),
         "CHECK_OPENAPI_EXCEPTIONS": str(CONFIG / "exceptions.toml"),
         "CHECK_OPENAPI_KEEP": json.dumps(sum(ids.values(), [])),
-        "CHECK_OPENAPI_KEY": server.key,
+        "CHECK_OPENAPI_KEY": server.ready["api_key"],
     }
     output = work / "schemathesis.log"
     with open(output, "wb") as log:
@@ -359,13 +310,13 @@ def main():
     options = arguments()
     complete = options.phases == PHASES and not options.only
     section("tools")
-    program = conclave()
+    built = program()
     schemathesis, redocly = install(target_directory() / "check-openapi")
     work = Path(tempfile.mkdtemp(prefix="check-openapi."))
     server = None
     try:
         section(f"schemathesis {SCHEMATHESIS}: {options.phases}")
-        server = Server(program, work)
+        server = Target(built, work)
         code, findings, output = send_requests(schemathesis, server, options, work)
         section("what schemathesis found")
         faults = report_requests(findings, complete)
@@ -373,7 +324,7 @@ def main():
             print(output)
             faults += 1
         section(f"redocly lint {REDOCLY}")
-        faults += lint(redocly, run([program, "openapi"], cwd=work), work)
+        faults += lint(redocly, run([built, "openapi"], cwd=work), work)
         section("the description is exact" if not faults else f"{faults} faults")
         return 1 if faults else 0
     finally:
@@ -384,6 +335,3 @@ def main():
         else:
             shutil.rmtree(work, ignore_errors=True)
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the Debian package, installs it, calls the server, upgrades it with its data, removes it and purges it.
 #
-#     scripts/check-package            on a machine of its own, such as a container: it installs system-wide
+#     scripts/check package            on a machine of its own, such as a container: it installs system-wide
 #
 # Needs root, dpkg, and cargo-deb (`cargo install --locked cargo-deb`). It changes the machine, so it runs only where CI is set,
 # or with --here. Where systemd does not run, the server is started as its user, by the command of the unit.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+source tests/e2e/support/server.sh
 
 [[ ${CI:-} || ${1:-} == --here ]] || { echo 'it installs a package on this machine: confirm with --here'; exit 2; }
 [[ $(id -u) == 0 ]] || { echo 'it needs root'; exit 2; }
@@ -18,20 +19,12 @@ mkdir -p "$output"
 step() { printf '    %s\n' "$*"; }
 fail() { printf '    FAILED: %s\n' "$*"; exit 1; }
 run_as_conclave() { runuser -u conclave -- conclave --config /etc/conclave/conclave.toml --data /var/lib/conclave "$@"; }
-json() { python3 -c "import json, sys; print(json.load(sys.stdin)$1)"; }
+die() { cat "$WORK/server.log"; fail "$*"; }
 
-server=
-start() {
-    coproc SERVER { exec runuser -u conclave -- conclave serve --config /etc/conclave/conclave.toml --data /var/lib/conclave 2>"$output/server.log"; }
-    server=$SERVER_PID
-    read -r -t 30 ready <&"${SERVER[0]}" || { cat "$output/server.log"; fail 'the server does not start'; }
-    api=$(json '["api"]' <<<"$ready")
-}
-stop() {
-    # runuser passes SIGTERM on, and ends with the server.
-    if [[ $server ]]; then kill "$server" && wait "$server" || true; fi
-    server=
-}
+WORK=$output
+start() { start_server runuser -u conclave -- conclave serve --config /etc/conclave/conclave.toml --data /var/lib/conclave; }
+# runuser passes SIGTERM on, and ends with the server.
+stop() { stop_server || true; }
 remove() {
     stop
     dpkg --purge conclave >/dev/null 2>&1 || true
@@ -57,11 +50,11 @@ run_as_conclave check >"$output/check.log" || { cat "$output/check.log"; fail 'c
 bash -c 'source /usr/share/bash-completion/completions/conclave && complete -p conclave' >/dev/null || fail 'no completion'
 step 'installed: user, data directory, unit, manual, completion, conclave check'
 
-project=$(run_as_conclave project create --name acme --json | json '["project_id"]')
-key=$(run_as_conclave key create "$project" --json | json '["key"]')
+project=$(run_as_conclave project create --name acme --json | json project_id)
+key=$(run_as_conclave key create "$project" --json | json key)
 call() { curl -fsS -o /dev/null -w '%{http_code}' -H "authorization: Bearer $key" -H 'content-type: application/json' "$@"; }
 start
-[[ $(call "$api/v1/rooms" -d '{"name": "standup"}') == 201 ]] || fail 'a room is created'
+[[ $(call "$API/v1/rooms" -d '{"name": "standup"}') == 201 ]] || fail 'a room is created'
 step 'called: a room is created'
 
 stop
@@ -69,7 +62,7 @@ echo '# changed by the administrator' >>/etc/conclave/conclave.toml
 dpkg --install "$output/1.0.0-2.deb" >"$output/upgrade.log" 2>&1 </dev/null || { cat "$output/upgrade.log"; fail 'upgrade'; }
 grep -q 'changed by the administrator' /etc/conclave/conclave.toml || fail 'the upgrade replaced the settings'
 start
-[[ $(call "$api/v1/rooms/standup") == 200 ]] || fail 'the room is there after the upgrade'
+[[ $(call "$API/v1/rooms/standup") == 200 ]] || fail 'the room is there after the upgrade'
 step 'upgraded: settings and records are kept'
 
 stop

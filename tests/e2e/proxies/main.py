@@ -1,13 +1,11 @@
-#!/usr/bin/env python3
 """Runs nginx, Caddy and Traefik with the configurations of deploy/proxies in front of Conclave, and calls through them.
 
-    scripts/check-proxies                             with the program that it builds
-    scripts/check-proxies caddy                       with one of the proxies
-    CONCLAVE_BIN=path/conclave scripts/check-proxies  uses a program that is built already
+    scripts/check proxies          with all that are installed
+    scripts/check proxies caddy    with one of the proxies
 
 Requests come from other addresses of the loopback network, so that the server has to learn them from the proxy. Participants are two of
 LiveKit's Python SDK. No traffic leaves the machine. Needs nginx or Caddy, curl, openssl and ffmpeg (Debian: nginx, caddy, curl, openssl,
-ffmpeg), and Traefik for its part, which Debian does not have; the SDK is that of scripts/check-clients. Exits 0 only if everything held,
+ffmpeg), and Traefik for its part, which Debian does not have; the SDK is that of scripts/check clients. Exits 0 only if everything held,
 and 77 if there is no proxy, or something else is missing. A proxy that is not installed is named as not checked.
 """
 
@@ -24,13 +22,13 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-for name in ("clients", "deploy"):
-    sys.path.insert(0, str(Path(__file__).resolve().parent / name))
-
-import preparation
-from telling import Telling, wait_for
+from ..support import preparation
+from ..support.certificates import make_certificate
+from ..support.native import Native
+from ..support.server import CallServer, free_port
+from ..support.telling import Telling, wait_for
+from ..support.watching import wait_for_video
+from . import proxies
 
 # An address of this machine that requests come from. The proxy itself is at 127.0.0.1.
 CLIENT = "127.0.0.7"
@@ -174,9 +172,6 @@ def addresses_are_real(behind):
 @contextmanager
 def in_call(behind):
     """Two participants that see each other, by signalling through the proxy."""
-    from native import Native
-    from stories import wait_for_video
-
     clients = [Native("alice"), Native("bob")]
     try:
         for client in clients:
@@ -209,7 +204,7 @@ def calls_are_recorded(behind):
 
 
 def file_of(behind):
-    [file] = Path(behind.conclave.directory.name).glob("data/recordings/**/*.mp4")
+    [file] = behind.conclave.data.glob("recordings/**/*.mp4")
     return file
 
 
@@ -284,8 +279,6 @@ def encoders_connect(behind):
 
 def restarts_are_survived(behind):
     """A server that starts again is reached again, and participants come back by themselves."""
-    from stories import wait_for_video
-
     with in_call(behind) as clients:
         behind.conclave.terminate()
         equal(behind.call("GET", "/v1/plan").status, 502, "no server")
@@ -313,9 +306,6 @@ STORIES = (
 
 
 def check(kind, program, telling, only):
-    from certificates import make_certificate
-    from deployment import Conclave, free_port
-
     with tempfile.TemporaryDirectory(prefix="conclave-proxies-") as folder:
         folder = Path(folder)
         certificate, key = make_certificate(folder)
@@ -325,7 +315,7 @@ def check(kind, program, telling, only):
         (folder / kind.program).mkdir()
         proxy = kind(folder / kind.program, ports[0], certificate, key)
         try:
-            conclave = Conclave(program, "http://127.0.0.1:9/", network=Settings(proxy.https), ports=ports)
+            conclave = CallServer(program, network=Settings(proxy.https), ports=ports)
             try:
                 behind = Behind(conclave, proxy, folder, certificate)
                 for story in STORIES:
@@ -338,8 +328,6 @@ def check(kind, program, telling, only):
 
 
 def main():
-    import proxies
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [kind.program for kind in proxies.KINDS]
     parser.add_argument("proxy", nargs="*", choices=[[], *names], help="all that are installed by default")
@@ -349,8 +337,6 @@ def main():
     installed = [kind for kind in kinds if kind in proxies.installed()]
     if not installed:
         preparation.skip("no proxy is installed")
-    preparation.need("curl", "openssl", "ffmpeg")
-    preparation.in_environment()
     program, telling = preparation.program(), Telling()
     for kind in kinds:
         if kind in installed:
@@ -362,6 +348,3 @@ def main():
     sys.stdout.flush()
     os._exit(status)
 
-
-if __name__ == "__main__":
-    main()

@@ -5,10 +5,10 @@ import shutil
 import socket
 import subprocess
 
-import preparation
-from certificates import NAME
-from deployment import free_port
-from telling import wait_for
+from ..support import preparation
+from ..support.certificates import NAME
+from ..support.server import free_port
+from ..support.telling import wait_for
 
 FOLDER = preparation.ROOT / "deploy" / "proxies"
 DOMAIN = "meet.example.org"

@@ -1,14 +1,12 @@
-#!/usr/bin/env python3
 """Checks the SDKs: what is generated, their tests, their linters, whether sdk/packages has them as they are, and a scenario in each
 language against a real server, from the SDK that the server serves, which the documented command installs in an empty project.
 
-    scripts/check-sdks                              builds with cargo, then checks all languages
-    scripts/check-sdks python                       one language
-    CONCLAVE_BIN=path/conclave scripts/check-sdks   with a program that is built already
+    scripts/check sdks           all languages
+    scripts/check sdks python    one language
 
 The scenario creates a template, a room, tokens and a code, lets simulated participants join, moderates and records them, gets the
 file by a link that expires, receives and verifies webhooks, goes through pages, and is disturbed by 429, 503, cut connections and a
-kill: see scripts/sdks/server.py. Then the examples of the SDK's README are run, and those of README.md.
+kill: see server.py. Then the examples of the SDK's README are run, and those of README.md.
 
 Needs python3 (3.11 or newer, with venv), and for their languages Node.js with npm, and Go; a language that is not there, or too
 old, is skipped. The tools are installed in target/sdk, the first time from the package indexes.
@@ -30,27 +28,24 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / folder) for folder in ("sdk", "scripts/sdks", "scripts/clients")]
-sys.dont_write_bytecode = True
+from ..support import preparation
+from ..support.preparation import ROOT
+from ..support.server import free_port
+from ..support.telling import wait_for
+from .server import Backend, Proxy
+
+sys.path.insert(0, str(ROOT / "sdk"))
 
 import packing  # noqa: E402
 import tools  # noqa: E402
-from deployment import free_port  # noqa: E402
-from server import Proxy, Server, call, wait_for  # noqa: E402
 from tools import run, say  # noqa: E402
 
 SCENARIO_SECONDS = 300
+# How long a receiver may take, in seconds.
+PATIENCE = 30
+HERE = Path(__file__).resolve().parent
 # The address of the admin listener in documents.
 SHOWN = "http://127.0.0.1:8081"
-
-
-def conclave():
-    """Returns the path of the program to check."""
-    if given := os.environ.get("CONCLAVE_BIN"):
-        return Path(given).resolve()
-    run(["cargo", "build", "--quiet", "--workspace", "--bins"], cwd=ROOT)
-    return tools.TARGET.parent / "debug" / "conclave"
 
 
 def main():
@@ -61,7 +56,7 @@ def main():
         if reason := tools.missing(name):
             say(f"{name}: skipped, {reason}")
     chosen = [name for name in chosen if not tools.missing(name)]
-    program = conclave()
+    program = preparation.program()
     packing.check_versions()
     say("what is generated")
     print(run([ROOT / "sdk" / "generate", "--check", *chosen]), end="")
@@ -71,7 +66,7 @@ def main():
     for problem in problems:
         print(f"FAILED {problem}")
     say(f"{len(chosen)} SDKs, {len(problems)} failures")
-    sys.exit(bool(problems))
+    return bool(problems)
 
 
 def check(name, program):
@@ -99,7 +94,7 @@ def check(name, program):
                 language.install(command.replace(SHOWN, admin))
             language.build(texts)
             return play(name, language, program, work) + read_me(name, language, program, work, bool(first_screen))
-        except (subprocess.SubprocessError, RuntimeError, OSError) as error:
+        except (subprocess.SubprocessError, RuntimeError, AssertionError, OSError) as error:
             return [f"{name}: {error}"]
 
 
@@ -108,7 +103,7 @@ def packages(name, program, work):
     """Starts a server, from which the SDK can be installed meanwhile, and returns the address of its admin listener."""
     server = start_server(program, work / "server-of-packages")
     try:
-        admin = f"http://{server.admin}"
+        admin = server.ready["admin"]
         with urllib.request.urlopen(f"{admin}/sdk/", timeout=20) as page:
             shown = page.read().decode()
         [archive, *_] = packing.EMBEDDED[name].values()
@@ -121,7 +116,7 @@ def packages(name, program, work):
 
 def start_server(program, folder):
     folder.mkdir()
-    return Server(program, folder)
+    return Backend(program, folder)
 
 
 def play(name, language, program, work):
@@ -159,8 +154,7 @@ def read_me(name, language, program, work, has_first):
     """Runs the examples of an SDK's README, and that of README.md if it has one; returns what failed."""
     server = start_server(program, work / "server-of-examples")
     try:
-        api = f"http://{server.api}"
-        variables = {"CONCLAVE_URL": api, "CONCLAVE_KEY": server.key}
+        variables = {"CONCLAVE_URL": server.ready["api"], "CONCLAVE_KEY": server.key}
         # Each twice, as by a newcomer who tries again: the room "standup" is there then.
         for example in [*(["first"] * 2 if has_first else []), "calls", "calls"]:
             printed = run(language.program(example), env=language.environment | variables, cwd=language.project)
@@ -168,7 +162,7 @@ def read_me(name, language, program, work, has_first):
             return [f"{name}: the example of calls printed {printed}"]
         missing = []
         for example, wanted in language.receivers.items():
-            received = receive(language, example, wanted[-1], server, api)
+            received = receive(language, example, wanted[-1], server)
             missing += [f"{name}: {example} has not printed {line}" for line in wanted if line not in received]
         say(f"{name}: the examples of its README")
         return missing
@@ -176,10 +170,10 @@ def read_me(name, language, program, work, has_first):
         server.kill()
 
 
-def receive(language, example, last, server, api):
+def receive(language, example, last, server):
     """Runs the example of a receiver, and returns what it prints when a participant joins."""
     port = free_port()
-    endpoint = call(f"{api}/v1/webhook-endpoints", server.key, "POST", {"url": f"http://127.0.0.1:{port}/hooks"})
+    endpoint = server.request("POST", "/v1/webhook-endpoints", {"url": f"http://127.0.0.1:{port}/hooks"})
     variables = {"PORT": str(port), "CONCLAVE_WEBHOOK_SECRET": endpoint["secret"]}
     output = language.project / f"{example}.log"
     with open(output, "wb") as log:
@@ -192,23 +186,23 @@ def receive(language, example, last, server, api):
             start_new_session=True,
         )
     try:
-        wait_for("the receiver listens", lambda: listens(port))
-        token = call(f"{api}/v1/tokens", server.key, "POST", {"room": "standup", "identity": "alice", "role": "host"})
-        call(f"http://{server.admin}/sandbox/join", server.key, "POST", {"token": token["token"]})
-        wait_for(f"{last} is printed", lambda: last in output.read_text())
+        wait_for("the receiver listens", lambda: listens(port), PATIENCE)
+        token = server.request("POST", "/v1/tokens", {"room": "standup", "identity": "alice", "role": "host"})
+        server.request("POST", "/sandbox/join", {"token": token["token"]})
+        wait_for(f"{last} is printed", lambda: last in output.read_text(), PATIENCE)
         server.send_test_event(endpoint["id"])
-        wait_for("the test event of the console is accepted", lambda: is_accepted(server, api, endpoint["id"]))
+        wait_for("the test event of the console is accepted", lambda: is_accepted(server, endpoint["id"]), PATIENCE)
     finally:
         # With what it has started in turn.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        call(f"{api}/v1/webhook-endpoints/{endpoint['id']}", server.key, "DELETE")
+        server.request("DELETE", f"/v1/webhook-endpoints/{endpoint['id']}")
     return output.read_text().splitlines()
 
 
-def is_accepted(server, api, endpoint):
+def is_accepted(server, endpoint):
     """Tells whether a receiver has accepted the test event. Raises RuntimeError if it has refused it."""
-    deliveries = call(f"{api}/v1/webhook-deliveries?endpoint_id={endpoint}", server.key)["webhook_deliveries"]
+    deliveries = server.request("GET", f"/v1/webhook-deliveries?endpoint_id={endpoint}")["webhook_deliveries"]
     [test] = [one for one in deliveries if one["event_type"] == "webhook.test"]
     if test["attempts"] and test["status"] != "delivered":
         raise RuntimeError(f"the receiver does not accept the test event: {test}")
@@ -239,7 +233,7 @@ class Python:
         self.environment = dict(os.environ)
 
     def lint_and_test(self):
-        scenario = ROOT / "scripts" / "sdks" / "python"
+        scenario = HERE / "python"
         run(["ruff", "format", "--check", self.sdk], env=self.tools)
         run(["ruff", "check", self.sdk], env=self.tools)
         config = ["--config", self.sdk / "pyproject.toml"]
@@ -262,7 +256,7 @@ class Python:
         run([self.interpreter, "-m", "pip", "install", "--quiet", "fastapi", "flask", "uvicorn"], env=environment)
 
     def build(self, examples):
-        examples["scenario"] = (ROOT / "scripts" / "sdks" / "python" / "scenario.py").read_text()
+        examples["scenario"] = (HERE / "python" / "scenario.py").read_text()
         for name, text in examples.items():
             (self.project / f"{name}.py").write_text(text)
         # As its user sees it: the types of the installed package.
@@ -297,7 +291,7 @@ class TypeScript:
     def lint_and_test(self):
         shutil.copytree(self.source, self.sdk)
         (self.sdk / "node_modules").symlink_to(self.modules)
-        shutil.copy(ROOT / "scripts" / "sdks" / "typescript" / "scenario.ts", self.sdk / "test")
+        shutil.copy(HERE / "typescript" / "scenario.ts", self.sdk / "test")
         self.npm("run", "lint")
         (self.sdk / "test" / "scenario.ts").unlink()
         self.npm("test")
@@ -311,7 +305,7 @@ class TypeScript:
         self.npm("install", "--no-audit", "--no-fund", *wanted, folder=self.project)
 
     def build(self, examples):
-        examples["scenario"] = (ROOT / "scripts" / "sdks" / "typescript" / "scenario.ts").read_text()
+        examples["scenario"] = (HERE / "typescript" / "scenario.ts").read_text()
         for name, text in examples.items():
             (self.project / f"{name}.ts").write_text(text)
         # The types and the code of the other kind of module.
@@ -353,7 +347,7 @@ class Go:
         }
 
     def lint_and_test(self):
-        scenario = ROOT / "scripts" / "sdks" / "go"
+        scenario = HERE / "go"
         if badly_formatted := run(["gofmt", "-l", self.sdk, scenario]):
             raise RuntimeError(f"gofmt would change {badly_formatted}")
         run(["go", "vet", "./..."], cwd=self.sdk)
@@ -371,7 +365,7 @@ class Go:
         run(["bash", "-euc", command], cwd=self.project, env=self.environment)
 
     def build(self, examples):
-        examples["scenario"] = (ROOT / "scripts" / "sdks" / "go" / "scenario.go").read_text()
+        examples["scenario"] = (HERE / "go" / "scenario.go").read_text()
         for name, text in examples.items():
             (self.project / name).mkdir()
             (self.project / name / "main.go").write_text(text)
@@ -390,6 +384,3 @@ class Go:
 
 
 LANGUAGES = {"python": Python, "typescript": TypeScript, "go": Go}
-
-if __name__ == "__main__":
-    main()

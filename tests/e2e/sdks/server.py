@@ -1,4 +1,4 @@
-"""A real server for scripts/check-sdks, and a proxy before it that breaks what the SDKs must mend.
+"""A real server for scripts/check sdks, and a proxy before it that breaks what the SDKs must mend.
 
 The proxy forwards requests to the API listener, and those below `/sandbox` to the admin listener, so that its address stays
 the same when the server is killed and started again. A scenario orders faults from it:
@@ -15,66 +15,42 @@ import http.client
 import json
 import re
 import socket
-import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 import urllib.request
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from settings import environment
+from ..support.server import Server
 
-SETTINGS = {"CONCLAVE_WEBHOOKS__TICK": "200ms", "RUST_LOG": "warn"}
+SETTINGS = {"CONCLAVE_WEBHOOKS__TICK": "200ms"}
 RESTART_AFTER = 1.0
 # Headers that belong to one connection.
 OWN_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
 
 
-class Server:
-    """`conclave dev` on free ports, whose API key survives a restart."""
+class Backend(Server):
+    """A server whose API key survives a restart, at whichever addresses."""
 
-    def __init__(self, program: Path, work: Path):
-        self.program, self.work = program, work
-        self.process = self.api = self.admin = None
-        ready = self.start()
-        self.project, self.key = ready["project_id"], ready["api_key"]
+    def __init__(self, program: Path, folder: Path):
+        super().__init__(program, folder, SETTINGS)
+        self.start()
+        self.project, self.key = self.ready["project_id"], self.ready["api_key"]
 
-    def start(self):
-        command = [
-            self.program,
-            "dev",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--data",
-            self.work / "data",
-        ]
-        with open(self.work / "server.log", "ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.work, env=environment(SETTINGS), stdout=subprocess.PIPE, stderr=log
-            )
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the server did not start:\n{(self.work / 'server.log').read_text()}")
-        ready = json.loads(line)
-        self.api, self.admin = (ready[name].removeprefix("http://") for name in ("api", "admin"))
-        return ready
+    def address(self, listener: str) -> str:
+        """The address of a listener, `api` or `admin`."""
+        return self.ready[listener].removeprefix("http://")
 
     def send_test_event(self, endpoint: str):
         """Presses the button "Send test event" of a webhook endpoint in the console."""
-        with urllib.request.urlopen(f"http://{self.admin}/projects", timeout=20) as page:
+        admin = self.ready["admin"]
+        with urllib.request.urlopen(f"{admin}/projects", timeout=20) as page:
             [token, *_] = re.findall(r'name="csrf" value="([^"]+)"', page.read().decode())
         path = f"/projects/{self.project}/webhooks/{endpoint}/test"
         form = urllib.parse.urlencode({"csrf": token}).encode()
-        urllib.request.urlopen(f"http://{self.admin}{path}", data=form, timeout=20).close()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+        urllib.request.urlopen(f"{admin}{path}", data=form, timeout=20).close()
 
 
 class Listener(ThreadingHTTPServer):
@@ -91,7 +67,7 @@ class Listener(ThreadingHTTPServer):
 class Proxy:
     """The proxy, with what it has seen."""
 
-    def __init__(self, server: Server):
+    def __init__(self, server: Backend):
         self.server = server
         self.lock = threading.Lock()
         self.faults = []
@@ -116,7 +92,7 @@ class Proxy:
         threading.Timer(RESTART_AFTER, self.server.start).start()
 
     def write_recording(self, path: str, text: str):
-        file = self.server.work / "data" / "recordings" / path
+        file = self.server.data / "recordings" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
@@ -162,7 +138,7 @@ def handler(proxy: Proxy):
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request  # noqa: N815
 
         def forward(self, body, cut):
-            host = proxy.server.admin if self.path.startswith("/sandbox") else proxy.server.api
+            host = proxy.server.address("admin" if self.path.startswith("/sandbox") else "api")
             headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN_HEADERS}
             try:
                 connection = http.client.HTTPConnection(host, timeout=30)
@@ -201,22 +177,3 @@ def handler(proxy: Proxy):
 def refusal(status):
     code = {429: "rate_limited", 503: "media_unavailable"}[status]
     return json.dumps({"error": {"code": code, "message": "by order of the test"}}).encode()
-
-
-def call(url, key, method="GET", body=None):
-    """Sends a request without any SDK."""
-    request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode())
-    request.add_header("Authorization", f"Bearer {key}")
-    request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, timeout=20) as response:
-        return json.loads(response.read() or b"null")
-
-
-def wait_for(what, found, seconds=30):
-    """Waits until a function returns something, and returns that."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if result := found():
-            return result
-        time.sleep(0.1)
-    raise RuntimeError(f"not within {seconds} s: {what}")

@@ -10,17 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
-from remote import Remote
+from .preparation import ROOT, find
+from .remote import Remote
 
 HERE = Path(__file__).resolve().parent
-SDK = HERE.parent.parent / "src" / "http" / "call" / "vendor" / "livekit-client.umd.js"
+SDK = ROOT / "src" / "http" / "call" / "vendor" / "livekit-client.umd.js"
 FILES = {
     "/client": (HERE / "page.html", "text/html"),
     "/page.js": (HERE / "page.js", "text/javascript"),
     "/livekit-client.umd.js": (SDK, "text/javascript"),
 }
-# Where events are delivered to; nothing is done with them.
-WEBHOOKS = "/webhooks"
 # A page asks again when it has waited this long for a command, in seconds.
 POLL = 20
 
@@ -81,8 +80,6 @@ class Pages:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
-                if self.path == WEBHOOKS:
-                    return self.answer(204)
                 pages.results[parse_qs(urlparse(self.path).query)["id"][0]].put(json.loads(body))
                 return self.answer(204)
 
@@ -105,9 +102,6 @@ class Pages:
     def url(self, client):
         return f"http://127.0.0.1:{self.server.server_port}/client?id={client}"
 
-    def webhooks(self):
-        return f"http://127.0.0.1:{self.server.server_port}{WEBHOOKS}"
-
     def register(self, client, results):
         self.commands[client], self.results[client] = queue.Queue(), results
 
@@ -125,14 +119,12 @@ class Browser(Remote):
         self.process = subprocess.Popen([*command, pages.url(name)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def chromium(self):
-        program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        return [program, *CHROMIUM, f"--user-data-dir={self.profile}"]
+        return [find("chromium"), *CHROMIUM, f"--user-data-dir={self.profile}"]
 
     def firefox(self):
         settings = "".join(f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in FIREFOX.items())
         (Path(self.profile) / "user.js").write_text(settings)
-        program = shutil.which("firefox-esr") or shutil.which("firefox")
-        return [program, "--headless", "--no-remote", "--profile", self.profile]
+        return [find("firefox-esr"), "--headless", "--no-remote", "--profile", self.profile]
 
     def send(self, command):
         self.pages.commands[self.name].put(command)

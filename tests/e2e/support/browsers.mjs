@@ -1,4 +1,4 @@
-// Chromium and Firefox as they are installed, with a fake camera and a fake microphone.
+// Chromium and Firefox as they are installed.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
@@ -6,8 +6,9 @@ const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
 const { chromium, firefox } = require('playwright-core');
 export const AXE = require.resolve('axe-core/axe.min.js');
 
-const CHROMIUM = [
-  '--no-sandbox', '--use-fake-device-for-media-stream', '--allow-loopback-in-peer-connection',
+// A fake camera and a fake microphone.
+const DEVICES = [
+  '--use-fake-device-for-media-stream', '--allow-loopback-in-peer-connection',
   '--autoplay-policy=no-user-gesture-required', '--disable-background-timer-throttling',
   '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding',
 ];
@@ -18,9 +19,10 @@ const FIREFOX = {
   'media.peerconnection.ice.obfuscate_host_addresses': false, 'media.peerconnection.ice.loopback': true,
 };
 
-// With `isBlocked`, the browser asks nobody and refuses every device.
-export function launchChromium({ isBlocked = false, camera } = {}) {
-  const args = [...CHROMIUM, ...(isBlocked ? ['--deny-permission-prompts'] : ALLOWING)];
+// With `isBlocked`, the browser asks nobody and refuses every device. `camera` is a file of what the camera shows.
+export function launchChromium({ hasDevices = true, isBlocked = false, camera } = {}) {
+  const args = ['--no-sandbox'];
+  if (hasDevices) args.push(...DEVICES, ...(isBlocked ? ['--deny-permission-prompts'] : ALLOWING));
   if (camera) args.push(`--use-file-for-fake-video-capture=${camera}`);
   return chromium.launch({ executablePath: process.env.CHROMIUM, args });
 }

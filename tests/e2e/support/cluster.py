@@ -3,15 +3,12 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
-import time
 import urllib.error
-import urllib.request
-from pathlib import Path
 
-from deployment import free_port
-from settings import environment
+from .preparation import postgres_programs
+from .server import Server, call, free_port
+from .telling import wait_for
 
 NODES = ("node-1", "node-2", "node-3")
 PASSWORD = "a password of this check"
@@ -33,31 +30,7 @@ def run(*command, **options):
 
 
 def wait(what, is_true):
-    end = time.monotonic() + WAIT_LIMIT
-    while not (result := is_true()):
-        if time.monotonic() > end:
-            fail(f"waited in vain for: {what}")
-        time.sleep(0.05)
-    return result
-
-
-def get(url):
-    """Returns the status and the JSON of a response; None without one."""
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read() or b"null")
-    except OSError:
-        return None
-
-
-def postgres_programs():
-    """The folder of the programs of PostgreSQL; None where it is not installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    in_path = shutil.which("initdb")
-    return found[-1] if found else in_path and Path(in_path).parent
+    return wait_for(what, is_true, WAIT_LIMIT)
 
 
 class Postgres:
@@ -70,7 +43,7 @@ class Postgres:
         self.user = "postgres" if os.geteuid() == 0 else None
         if self.user:
             shutil.chown(self.folder, self.user)
-        self.call("initdb", "--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync")
+        self.call("initdb", "--encoding=UTF8", "--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync")
         options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
         self.call("pg_ctl", "--wait", "--log", str(self.folder / "log"), "-o", options, "start")
 
@@ -94,53 +67,54 @@ class Postgres:
         self.call("pg_ctl", "--wait", "--mode=immediate", "stop")
 
 
-class Node:
-    """A server on addresses of this machine."""
+class Node(Server):
+    """A server of a cluster, on addresses of this machine. Its name is that of its data directory."""
 
-    def __init__(self, binary, folder, database, api=None):
-        self.binary, self.data, self.process = binary, folder, None
-        self.api, self.admin = api or free_port(), free_port()
-        self.env = environment({
+    def __init__(self, program, folder, name, database, api=None):
+        super().__init__(program, folder, name=name)
+        self.api, self.admin, self.config = api or free_port(), free_port(), None
+        self.own_settings = {
             "CONCLAVE_HTTP__LISTEN": f"127.0.0.1:{self.api}",
             "CONCLAVE_HTTP__TRUSTED_PROXIES": "127.0.0.1",
             "CONCLAVE_CLUSTER__URL": f"http://127.0.0.1:{self.api}",
             "CONCLAVE_ADMIN__LISTEN": f"127.0.0.1:{self.admin}",
             "CONCLAVE_ADMIN__TOKEN": TOKEN,
             "CONCLAVE_DATABASE__URL_FILE": str(database),
-        })
+        }
+
+    def command(self):
+        return [self.program, "--config", self.config, "--data", self.data, "serve"]
 
     def start(self, config):
-        arguments = [self.binary, "--config", config, "--data", self.data, "serve"]
-        log = open(f"{self.data}.log", "ab")
-        self.process = subprocess.Popen(arguments, env=self.env, stdout=log, stderr=log)
+        """Starts the server. It is not ready before it has a role."""
+        self.config = config
+        self.launch(None)
 
-    def command(self, config, *arguments):
+    def run(self, config, *arguments):
         """Runs a command of the program with the settings of this server, and returns the JSON that it prints."""
-        return json.loads(run(self.binary, "--config", config, "--data", self.data, *arguments, "--json", env=self.env))
+        command = [self.program, "--config", config, "--data", self.data, *arguments, "--json"]
+        return json.loads(run(*command, env=self.environment()))
+
+    def call(self, method, path, key, body=None, headers=None):
+        """Calls the API."""
+        return call(method, f"http://127.0.0.1:{self.api}{path}", key, body, headers=headers)
 
     def role(self):
         if self.process.poll() is not None:
-            fail(f"a server has ended: {Path(f'{self.data}.log').read_text()}")
-        answer = get(f"http://127.0.0.1:{self.admin}/readyz")
-        return answer[1].get("role") if answer else None
-
-    def stop(self, with_signal):
-        self.process.send_signal(with_signal)
-        self.process.wait(WAIT_LIMIT)
-
-    def end(self):
-        """Stops the server if it runs."""
-        if self.process and self.process.poll() is None:
-            self.stop(signal.SIGTERM)
+            fail(f"a server has ended: {self.log.read_text()}")
+        try:
+            return call("GET", f"http://127.0.0.1:{self.admin}/readyz", TOKEN, timeout=30).get("role")
+        except urllib.error.HTTPError as error:
+            return (json.loads(error.read() or b"null") or {}).get("role")
+        except OSError:
+            return None
 
 
 def create_room(port, key, name):
     """Creates a room, and returns the status; None without an answer."""
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Idempotency-Key": name}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/rooms", json.dumps({"name": name}).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return response.status
+        call("POST", f"http://127.0.0.1:{port}/v1/rooms", key, {"name": name}, headers={"Idempotency-Key": name}, timeout=60)
+        return 201
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:

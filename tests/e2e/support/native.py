@@ -7,7 +7,7 @@ import time
 
 from livekit import rtc
 
-from remote import ClientError
+from .remote import ClientError
 
 # The SDK warns of what stories do on purpose.
 logging.getLogger("livekit").setLevel(logging.CRITICAL)

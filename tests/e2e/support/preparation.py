@@ -1,4 +1,4 @@
-"""What the checks need before they begin: programs, LiveKit's Python SDK, and a build of Conclave."""
+"""What the checks need before they start: programs, packages, and a build of Conclave."""
 
 import json
 import os
@@ -7,57 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sdks import PYTHON_SDK
+from .sdks import PYTHON_SDK
 
 # The status of a check that cannot be run here.
 SKIPPED = 77
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
+# The names of programs that are installed under several ones.
+NAMES = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox-esr": ("firefox-esr", "firefox")}
+PLAYWRIGHT, AXE = "1.64.1", "4.14.1"
 
 
 def target_directory():
     metadata = subprocess.check_output(["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=ROOT, text=True)
     return Path(json.loads(metadata)["target_directory"])
-
-
-def in_environment(*others):
-    """Runs this program again with the SDK and other packages, which are installed if they are missing."""
-    packages = [f"livekit=={PYTHON_SDK}", *others]
-    venv = target_directory() / "check-clients" / "-".join(packages).replace("==", "-")
-    if Path(sys.prefix) == venv:
-        return
-    if not (venv / "installed").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", *packages]).returncode:
-            skip(f"the packages {' and '.join(packages)} of Python cannot be installed")
-        (venv / "installed").touch()
-    os.execv(venv / "bin" / "python", [str(venv / "bin" / "python"), *sys.argv])
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
-
-def need(*programs):
-    """Skips the check if a program is not installed."""
-    if missing := [program for program in programs if not shutil.which(program)]:
-        skip(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed")
-
-
-def has_chromium():
-    return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
-
-
-def has_firefox():
-    return any(map(shutil.which, ("firefox-esr", "firefox")))
-
-
-def validator():
-    """Returns the program that reads compose files and manifests, which is built. None if it cannot be."""
-    program = target_directory() / "check-deploy" / "validate"
-    command = ["go", "build", "-o", program, "."]
-    is_built = shutil.which("go") and subprocess.run(command, cwd=ROOT / "scripts" / "deploy").returncode == 0
-    return program if is_built else None
 
 
 def program():
@@ -67,3 +29,80 @@ def program():
     # The whole workspace, as the tests do: dependencies that are built for one package have other features.
     subprocess.run(["cargo", "build", "--quiet", "--workspace", "--bins"], cwd=ROOT, check=True)
     return target_directory() / "debug" / "conclave"
+
+
+# -------------------------------------------------------------------------------------------------------------- programs
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def find(name):
+    """Returns the path of a program, or None."""
+    if name == "postgres":
+        return postgres_programs()
+    return next(filter(None, map(shutil.which, NAMES.get(name, (name,)))), None)
+
+
+def need(*programs):
+    """Skips the check if a program is not installed."""
+    if missing := [program for program in programs if not find(program)]:
+        skip(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed")
+
+
+def has_chromium():
+    return find("chromium") is not None
+
+
+def has_firefox():
+    return find("firefox-esr") is not None
+
+
+def postgres_programs():
+    """The folder of the programs of PostgreSQL; None where it is not installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    in_path = shutil.which("initdb")
+    return found[-1] if found else in_path and Path(in_path).parent
+
+
+# -------------------------------------------------------------------------------------------------------------- packages
+
+
+def in_environment(verb, name, arguments, others):
+    """Runs this check again with LiveKit's Python SDK and other packages, which are installed if they are missing."""
+    packages = [f"livekit=={PYTHON_SDK}", *others]
+    venv = target_directory() / "check-clients" / "-".join(packages).replace("==", "-")
+    if Path(sys.prefix) == venv:
+        return
+    if not (venv / "installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", *packages]).returncode:
+            skip(f"the packages {' and '.join(packages)} of Python cannot be installed")
+        (venv / "installed").touch()
+    python = str(venv / "bin" / "python")
+    os.execv(python, [python, str(ROOT / "scripts" / verb), name, "--", *arguments])
+
+
+def for_browsers(with_program=True):
+    """Returns what checks in JavaScript need, as variables: browsers, the program, and the folder of playwright-core and axe-core, which
+    are installed if they are missing."""
+    need("node", "npm", "chromium")
+    tools = target_directory() / "check-console" / f"playwright-{PLAYWRIGHT}-axe-{AXE}"
+    if not (tools / "installed").exists():
+        tools.mkdir(parents=True, exist_ok=True)
+        install = ["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix", tools]
+        if subprocess.run([*install, f"playwright-core@{PLAYWRIGHT}", f"axe-core@{AXE}"]).returncode:
+            skip("playwright-core and axe-core cannot be installed")
+        (tools / "installed").touch()
+    variables = {"CHROMIUM": find("chromium"), "FIREFOX": find("firefox-esr") or "", "TOOLS": str(tools)}
+    return variables | ({"CONCLAVE_BIN": str(program())} if with_program else {})
+
+
+def validator():
+    """Returns the program that reads compose files and manifests, which is built. None if it cannot be."""
+    built = target_directory() / "check-deploy" / "validate"
+    command = ["go", "build", "-o", built, "."]
+    is_built = shutil.which("go") and subprocess.run(command, cwd=ROOT / "tests" / "e2e" / "deploy").returncode == 0
+    return built if is_built else None

@@ -4,7 +4,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-from deployment import free_port
+from .server import free_port
 
 H264 = ["-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-pix_fmt", "yuv420p", "-g", "30"]
 
@@ -25,7 +25,7 @@ def push(url, color, tone, video=H264):
         process.wait()
 
 
-class Receiver:
+class RtmpReceiver:
     """An RTMP server for one connection: ffmpeg, which writes what it receives to a file."""
 
     def __init__(self, directory, name):

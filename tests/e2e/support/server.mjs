@@ -1,6 +1,6 @@
-// The real server with something of every kind in it, and a receiver of webhooks.
+// The real server, a receiver of webhooks, and waiting.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,18 +17,32 @@ export async function startReceiver() {
   return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
 }
 
+// The environment of this check without settings of a server.
+export function environment() {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('CONCLAVE_')));
+}
+
+// Waits until a test returns something, and returns that. `problem` is a text or returns one.
+export async function until(test, problem, patience = 60_000) {
+  for (const end = Date.now() + patience; ;) {
+    const found = await test();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(typeof problem === 'function' ? problem() : problem);
+    await new Promise((resolve) => { setTimeout(resolve, 100); });
+  }
+}
+
 export class Conclave {
   // `settings` are further environment variables.
   static async start(settings = {}) {
-    const data = mkdtempSync(join(tmpdir(), 'check-console-'));
-    const others = Object.entries(process.env).filter(([name]) => !name.startsWith('CONCLAVE_'));
-    const environment = {
-      ...Object.fromEntries(others), RUST_LOG: 'warn', CONCLAVE_ADMIN__TOKEN: TOKEN, CONCLAVE_WEBHOOKS__TICK: '500ms',
+    const data = mkdtempSync(join(tmpdir(), 'conclave-check-'));
+    const variables = {
+      ...environment(), RUST_LOG: 'warn', CONCLAVE_ADMIN__TOKEN: TOKEN, CONCLAVE_WEBHOOKS__TICK: '500ms',
       CONCLAVE_LIMITS__REQUESTS_PER_SECOND: '1000', CONCLAVE_LIMITS__BURST: '1000',
       CONCLAVE_WEBHOOKS__RETRY_DELAYS: '1s', ...settings,
     };
     const options = ['--data', data, 'dev', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
-    const child = spawn(process.env.CONCLAVE_BIN, options, { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.env.CONCLAVE_BIN, options, { env: variables, stdio: ['ignore', 'pipe', 'inherit'] });
     const line = await new Promise((resolve, reject) => {
       createInterface({ input: child.stdout }).once('line', resolve);
       child.once('exit', (code) => reject(new Error(`the server has ended with ${code}`)));
@@ -63,42 +77,6 @@ export class Conclave {
 
   leave(sid) {
     return this.sandbox(`/sandbox/participants/${sid}/leave`, { clean: true });
-  }
-
-  async fill(receiver) {
-    for (const path of ['/ok', '/broken']) await this.call('POST', '/v1/webhook-endpoints', { url: receiver.url + path });
-    const video = [['video', 'camera'], ['audio', 'microphone']];
-    for (const name of ['standup', 'design-review', 'all-hands', 'retro']) {
-      await this.call('POST', '/v1/rooms', { name, metadata: { team: 'blue', agenda: ['news', 'plans'] } });
-    }
-    const left = await this.join('standup', 'dora', 'guest', video);
-    await this.join('standup', 'alice', 'host', [...video, ['video', 'screen_share']]);
-    await this.join('standup', 'bob', 'guest', video);
-    await this.join('standup', 'carol', 'guest', [['audio', 'microphone']]);
-    await this.join('all-hands', 'erin', 'host', video);
-    await this.leave(left);
-    await this.call('DELETE', '/v1/rooms/retro');
-    await this.record('standup', 'monday.mp4');
-    await this.call('POST', '/v1/rooms/standup/recordings', { type: 'room_composite' });
-    await this.call('POST', '/v1/rooms/standup/broadcasts', { urls: ['rtmp://127.0.0.1/live/key'] });
-    const ingress = { input_type: 'rtmp', participant_identity: 'stage', participant_name: 'Stage camera' };
-    await this.call('POST', '/v1/rooms/all-hands/ingress', ingress);
-    await this.call('POST', '/v1/rooms/standup/codes', { role: 'guest', max_uses: 10 });
-    const roles = { teacher: { permissions: { end_room: true, mute_others: true, remove_others: true } }, pupil: {} };
-    const template = await this.call('POST', '/v1/templates', { name: 'lesson', roles });
-    const destination = { name: 'stage', kind: 'rtmp', config: { urls: ['rtmp://127.0.0.1/live/key'] } };
-    await this.call('POST', `/v1/templates/${template.id}/destinations`, destination);
-    this.template = template.id;
-  }
-
-  // A recording that is complete, with a file.
-  async record(room, filepath) {
-    const recording = await this.call('POST', `/v1/rooms/${room}/recordings`, { type: 'room_composite', filepath });
-    await this.sandbox(`/sandbox/egress/${recording.egress_id}`, { status: 'complete' });
-    const folder = join(this.data, 'recordings', this.project_id);
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, filepath), 'not really a film');
-    this.recording = recording.egress_id;
   }
 
   async stop() {

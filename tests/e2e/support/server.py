@@ -1,10 +1,11 @@
-"""The servers of a check: Conclave, and LiveKit where it is the media plane."""
+"""Servers for checks: `conclave dev`, each in a folder and a process of its own."""
 
 import contextlib
 import json
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -12,9 +13,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from settings import environment
+from .settings import environment
 
-KEY, SECRET = "check-clients", "a-secret-of-the-check-that-is-long-enough"
+# No check runs into these limits by accident.
+UNLIMITED = {"CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000", "CONCLAVE_LIMITS__BURST": "100000"}
+# A webhook endpoint where nothing listens.
+NOWHERE = "http://127.0.0.1:9/"
 
 
 def free_port(count=1):
@@ -29,41 +33,113 @@ def free_port(count=1):
             return first
 
 
-class LiveKit:
-    """A livekit-server on loopback."""
+def call(method, url, key=None, body=None, *, headers=None, timeout=40, context=None):
+    """Sends a request, and returns the JSON of its response. Raises HTTPError for a status that is no success."""
+    request = urllib.request.Request(url, method=method, headers=headers or {})
+    if key is not None:
+        request.add_header("authorization", f"Bearer {key}")
+    if body is not None:
+        request.add_header("content-type", "application/json")
+        request.data = json.dumps(body).encode()
+    with urllib.request.urlopen(request, timeout=timeout, context=context) as response:
+        text = response.read()
+    return json.loads(text) if text else None
 
-    def __init__(self, program, directory):
-        self.port = free_port()
-        config = {
-            "port": self.port,
-            "bind_addresses": ["127.0.0.1"],
-            "rtc": {
-                "udp_port": free_port(), "tcp_port": free_port(), "use_ice_lite": True, "node_ip": "127.0.0.1",
-                "enable_loopback_candidate": True,
-                # Other addresses would be advertised as the same one, and clients then reach a socket that does not expect them.
-                "ips": {"includes": ["127.0.0.1/32"]},
-            },
-            "keys": {KEY: SECRET},
-        }
-        file = Path(directory) / "livekit.yaml"
-        # JSON is YAML.
-        file.write_text(json.dumps(config))
-        log = (Path(directory) / "livekit.log").open("w")
-        self.process = subprocess.Popen([program, "--config", file], stdout=log, stderr=log)
+
+class Server:
+    """`conclave dev` in a folder, which is a temporary one by default. `name` is that of its data directory and its log there."""
+
+    def __init__(self, program, folder=None, settings=None, *, name="data", ports=(0, 0), certificate=None):
+        self.program, self.ports, self.process = program, ports, None
+        self.temporary = None if folder else tempfile.TemporaryDirectory(prefix="conclave-check-")
+        self.folder = Path(folder or self.temporary.name)
+        self.data, self.log = self.folder / name, self.folder / f"{name}.log"
+        self.own_settings = settings or {}
+        # A certificate for `localhost` that the server has.
+        self.certificate = certificate
 
     def settings(self):
-        return {
-            "CONCLAVE_MEDIA__KIND": "livekit",
-            "CONCLAVE_MEDIA__SANDBOX": "false",
-            "CONCLAVE_MEDIA__URL": f"http://127.0.0.1:{self.port}",
-            "CONCLAVE_MEDIA__PUBLIC_URL": f"ws://127.0.0.1:{self.port}",
-            "CONCLAVE_MEDIA__API_KEY": KEY,
-            "CONCLAVE_MEDIA__API_SECRET": SECRET,
-        }
+        """The settings of the server, as variables."""
+        return self.own_settings
+
+    def environment(self):
+        return environment({"RUST_LOG": "warn"} | self.settings())
+
+    def command(self):
+        api, admin = (f"127.0.0.1:{port}" for port in self.ports)
+        return [self.program, "--data", self.data, "dev", "--listen", api, "--admin", admin]
+
+    def launch(self, stdout):
+        """Starts the process."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), cwd=self.folder, env=self.environment(), stdout=stdout or log, stderr=log, text=True
+            )
+
+    def start(self):
+        """Starts the server, or starts it again on the same data. Returns it."""
+        self.launch(subprocess.PIPE)
+        ready = self.process.stdout.readline()
+        if not ready:
+            raise RuntimeError(f"the server did not start: {self.log.read_text()}")
+        self.ready = json.loads(ready)
+        return self
+
+    def is_ready(self):
+        """Whether the media plane is ready, too."""
+        try:
+            urllib.request.urlopen(f"{self.ready['admin']}/readyz", timeout=5).close()
+            return True
+        except OSError:
+            return False
+
+    def wait_until_ready(self, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not self.is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()}")
+            time.sleep(0.05)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self):
+        """Stops the server, to be started again. It has to end without an error."""
+        self.process.terminate()
+        assert self.process.wait(60) == 0, "the server ended otherwise"
 
     def stop(self):
-        self.process.terminate()
-        self.process.wait(20)
+        """Stops the server for good, if it runs."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        if self.temporary:
+            self.temporary.cleanup()
+
+    def request(self, method, path, body=None):
+        """Calls the API, or the admin listener for what is there, and returns the body of the response."""
+        is_api = path.startswith(("/v1/", "/openapi.json"))
+        base, context = self.ready["api" if is_api else "admin"], None
+        if is_api and self.certificate:
+            base, context = f"https://localhost:{base.rpartition(':')[2]}", ssl.create_default_context(cafile=self.certificate)
+        key = self.ready["api_key"] if is_api else self.settings().get("CONCLAVE_ADMIN__TOKEN", self.ready["api_key"])
+        return call(method, base + path, key, body, context=context)
+
+    def listed(self, path, key, most):
+        """The items of a list of the API, newest first; all of them, or so many."""
+        found, has_more = [], True
+        while has_more and len(found) < most:
+            page = self.request("GET", f"{path}?limit=100&offset={len(found)}")
+            found += page[key]
+            has_more = page["has_more"]
+        return found
+
+    def file_of(self, recording):
+        return self.data / "recordings" / recording["project_id"] / recording["filepath"]
 
 
 class Rtmp:
@@ -76,72 +152,26 @@ class Rtmp:
         return {"CONCLAVE_MEDIA__RTMP_LISTEN": self.address}
 
 
-class Conclave:
-    """`conclave dev` in a directory of its own."""
+class CallServer(Server):
+    """A server of calls, with a webhook endpoint. It keeps its ports when it starts again. `livekit` is its media plane, unless that is
+    the embedded one; `network` is how clients reach it. Both have settings for it."""
 
-    def __init__(self, program, webhooks, livekit_program=None, network=None, ports=None):
-        self.program, self.network = program, network
-        self.directory = tempfile.TemporaryDirectory(prefix="conclave-clients-")
-        self.livekit = LiveKit(livekit_program, self.directory.name) if livekit_program else None
-        self.ports = ports or (free_port(), free_port())
+    def __init__(self, program, webhooks=NOWHERE, livekit=None, network=None, ports=None):
+        super().__init__(program, name="data", ports=ports or (free_port(), free_port()))
+        self.livekit, self.network = livekit, network
         self.start()
         self.request("POST", "/v1/webhook-endpoints", {"url": webhooks})
 
-    def start(self):
-        """Starts the server, or starts it again on the same data and the same ports."""
-        api, admin = (f"127.0.0.1:{port}" for port in self.ports)
-        settings = {
-            "CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000", "CONCLAVE_LIMITS__BURST": "100000", "RUST_LOG": "warn",
-        }
+    def settings(self):
+        settings = UNLIMITED
         for part in filter(None, (self.livekit, self.network)):
-            settings |= part.settings()
-        log_file = Path(self.directory.name) / "conclave.log"
-        log = log_file.open("a")
-        command = [self.program, "--data", f"{self.directory.name}/data", "dev", "--listen", api, "--admin", admin]
-        self.process = subprocess.Popen(command, env=environment(settings), stdout=subprocess.PIPE, stderr=log, text=True)
-        ready = self.process.stdout.readline()
-        if not ready:
-            raise RuntimeError(f"the server did not start: {log_file.read_text()}")
-        self.ready = json.loads(ready)
+            settings = settings | part.settings()
+        return settings
+
+    def start(self):
+        super().start()
         self.wait_until_ready()
-
-    def wait_until_ready(self):
-        """Waits until the media plane answers, too."""
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                urllib.request.urlopen(f"{self.ready['admin']}/readyz", timeout=5).close()
-                return
-            except urllib.error.URLError:
-                time.sleep(0.1)
-        raise RuntimeError("the server is not ready after 20 s")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def terminate(self):
-        """Stops the server, to be started again."""
-        self.process.terminate()
-        assert self.process.wait(60) == 0, "the server ended otherwise"
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
-        if self.livekit:
-            self.livekit.stop()
-        self.directory.cleanup()
-
-    def request(self, method, path, body=None):
-        """Calls the API, and returns the body of the response."""
-        request = urllib.request.Request(f"{self.ready['api']}{path}", method=method)
-        request.add_header("authorization", f"Bearer {self.ready['api_key']}")
-        if body is not None:
-            request.add_header("content-type", "application/json")
-            request.data = json.dumps(body).encode()
-        with urllib.request.urlopen(request, timeout=40) as response:
-            text = response.read()
-        return json.loads(text) if text else None
+        return self
 
     def excesses(self):
         """How many clients were disconnected since the start for what they sent."""
@@ -150,21 +180,12 @@ class Conclave:
         names = ("conclave_rtc_excesses_total{", "conclave_rtc_clients_refused_total{")
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(names))
 
-    def listed(self, path, key, most):
-        """What a list of the API has, newest first; all of it, or so much."""
-        found, has_more = [], True
-        while has_more and len(found) < most:
-            page = self.request("GET", f"{path}?limit=100&offset={len(found)}")
-            found += page[key]
-            has_more = page["has_more"]
-        return found
-
     def sessions(self, room, most=100):
         """The sessions of a room, newest first."""
         return self.listed(f"/v1/rooms/{room}/sessions", "sessions", most)
 
     def events(self, room, most=100):
-        """What happened in a room, newest first, among so many events that happened last."""
+        """The events of a room, newest first, among so many events that happened last."""
         deliveries = self.listed("/v1/webhook-deliveries", "webhook_deliveries", most)
         return [delivery["payload"] for delivery in deliveries if delivery["payload"]["room"] == room]
 

@@ -2,7 +2,7 @@
 
 import time
 
-from machine import OtherPrograms
+from .machine import OtherPrograms
 
 # A story that does not hold is told again, at most so often in all, if other programs took this share of the machine.
 ATTEMPTS, BUSY = 3, 0.25

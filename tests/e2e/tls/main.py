@@ -1,8 +1,6 @@
-#!/usr/bin/env python3
 """Lets Conclave obtain certificates from Pebble, the ACME server for tests of Let's Encrypt, and calls the API with TLS.
 
-    scripts/check-tls                             with the program that it builds
-    CONCLAVE_BIN=path/conclave scripts/check-tls  with one that is built already
+    scripts/check tls
 
 Pebble is built by Go from its module, once, in target/check-tls; a DNS server beside it says that every name is this machine.
 No other traffic. Needs Go and curl (Debian: golang, curl). Exits 0 only if everything held, and 77 if Pebble cannot be built.
@@ -14,19 +12,14 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-# Nothing is written beside the sources.
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent / "clients"))
-
-import preparation
-from settings import environment
-from telling import Telling, wait_for
+from ..support import preparation
+from ..support.server import Server, free_port
+from ..support.telling import Telling, wait_for
 
 PEBBLE = "github.com/letsencrypt/pebble/v2", "v2.10.1"
 DOMAIN = "meet.example.org"
@@ -53,8 +46,6 @@ class Pebble:
     """A CA that looks for the domain at these ports."""
 
     def __init__(self, built, directory, ports, lifetime):
-        from deployment import free_port
-
         (programs, certificates), self.port, self.management, dns = built, free_port(), free_port(), free_port()
         self.root = certificates / "pebble.minica.pem"
         config = {
@@ -87,35 +78,22 @@ class Pebble:
             process.wait()
 
 
-class Server:
-    """`conclave dev` with a domain."""
+class SecureServer(Server):
+    """A server with a domain, whose certificate the CA issues."""
 
-    def __init__(self, program, directory, ports, ca):
-        self.program, self.directory, self.ports = program, directory, ports
-        self.settings = {
+    def __init__(self, program, folder, ports, ca):
+        settings = {
             "CONCLAVE_TLS__DOMAIN": DOMAIN, "CONCLAVE_TLS__ACME_DIRECTORY": f"https://127.0.0.1:{ca.port}/dir",
             "CONCLAVE_TLS__ACME_ROOT": str(ca.root), "CONCLAVE_TLS__ACME_CONTACT": "ops@example.org",
             "CONCLAVE_TLS__REDIRECT_LISTEN": f"127.0.0.1:{ports['redirect']}",
-            "CONCLAVE_MEDIA__RTMP_LISTEN": f"127.0.0.1:{ports['rtmp']}",
+            "CONCLAVE_MEDIA__RTMP_LISTEN": f"127.0.0.1:{ports['rtmp']}", "RUST_LOG": "info",
         }
+        super().__init__(program, folder, settings, ports=(ports["api"], 0))
+        self.redirect, self.rtmp = ports["redirect"], ports["rtmp"]
         self.start()
 
-    def start(self):
-        command = [self.program, "--data", self.directory / "data", "dev", "--admin", "127.0.0.1:0"]
-        command += ["--listen", f"127.0.0.1:{self.ports['api']}"]
-        log = (self.directory / "conclave.log").open("a")
-        self.process = subprocess.Popen(command, env=environment(self.settings), stdout=subprocess.PIPE, stderr=log, text=True)
-        self.ready = json.loads(self.process.stdout.readline())
-
-    def stop(self):
-        self.process.terminate()
-        assert self.process.wait(20) == 0
-
-    def log(self):
-        return (self.directory / "conclave.log").read_text()
-
     def state(self):
-        return json.load(urllib.request.urlopen(f"{self.ready['admin']}/readyz"))["parts"]["tls"]
+        return self.request("GET", "/readyz")["parts"]["tls"]
 
     def has_certificate(self):
         return "to be renewed at" in self.state()
@@ -128,8 +106,6 @@ class Check:
     @contextmanager
     def running(self, challenge, lifetime):
         """A server and a CA that reaches it for one challenge only."""
-        from deployment import free_port
-
         ports = {name: free_port() for name in ("api", "redirect", "rtmp", "closed")}
         looked = {"tls": ports["api" if challenge == "tls-alpn-01" else "closed"]}
         looked["http"] = ports["redirect" if challenge == "http-01" else "closed"]
@@ -139,14 +115,14 @@ class Check:
             try:
                 self.root = self.directory / "root.pem"
                 self.root.write_bytes(ca.roots())
-                server = Server(self.program, self.directory, ports, ca)
+                server = SecureServer(self.program, self.directory, ports, ca)
                 try:
                     wait_for("a certificate is obtained", server.has_certificate)
                     yield server, ca
                 except AssertionError as error:
-                    raise AssertionError(f"{error}\n{server.log()}") from error
+                    raise AssertionError(f"{error}\n{server.log.read_text()}") from error
                 finally:
-                    server.stop()
+                    server.terminate()
             finally:
                 ca.stop()
 
@@ -159,7 +135,7 @@ class Check:
 
     def create_room(self, server, name):
         """Calls the API by its url, with curl."""
-        port = server.ports["api"]
+        port = server.ports[0]
         command = ["curl", "--silent", "--show-error", "--fail-with-body", "--cacert", self.root]
         command += ["--resolve", f"{DOMAIN}:{port}:127.0.0.1", "--header", f"Authorization: Bearer {server.ready['api_key']}"]
         command += ["--json", json.dumps({"name": name}), f"{server.ready['api']}/v1/rooms"]
@@ -168,37 +144,36 @@ class Check:
 
     def by_handshake(self):
         with self.running("tls-alpn-01", LONG) as (server, ca):
-            assert server.ready["api"] == f"https://{DOMAIN}:{server.ports['api']}", server.ready
+            assert server.ready["api"] == f"https://{DOMAIN}:{server.ports[0]}", server.ready
             self.create_room(server, "first")
-            before = self.fingerprint(server.ports["api"])
-            assert self.fingerprint(server.ports["rtmp"]) == before
-            server.stop()
+            before = self.fingerprint(server.ports[0])
+            assert self.fingerprint(server.rtmp) == before
+            server.terminate()
             ca.stop()
             server.start()
             self.create_room(server, "second")
-            assert self.fingerprint(server.ports["api"]) == before
-            assert "PRIVATE KEY" not in server.log()
+            assert self.fingerprint(server.ports[0]) == before
+            assert "PRIVATE KEY" not in server.log.read_text()
             return f"{server.state()}; the same after a restart without the CA, and for RTMPS"
 
     def by_http(self):
         with self.running("http-01", LONG) as (server, _):
             self.create_room(server, "first")
-            assert "the CA did not verify the domain by tls-alpn-01" in server.log(), server.log()
-            redirect = f"http://127.0.0.1:{server.ports['redirect']}/call"
+            assert "the CA did not verify the domain by tls-alpn-01" in server.log.read_text(), server.log.read_text()
+            redirect = f"http://127.0.0.1:{server.redirect}/call"
             command = ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", redirect]
             assert subprocess.check_output(command, text=True) == "308"
             return "after tls-alpn-01 had failed"
 
     def renewed(self):
         with self.running("tls-alpn-01", SHORT) as (server, _):
-            before = self.fingerprint(server.ports["api"])
-            wait_for("the certificate is another one", lambda: self.fingerprint(server.ports["api"]) != before)
+            before = self.fingerprint(server.ports[0])
+            wait_for("the certificate is another one", lambda: self.fingerprint(server.ports[0]) != before)
             self.create_room(server, "renewed")
             return f"a certificate for {SHORT} seconds"
 
 
 def main():
-    preparation.need("go", "curl")
     directory = preparation.target_directory() / "check-tls"
     directory.mkdir(parents=True, exist_ok=True)
     built = pebble(directory)
@@ -210,6 +185,3 @@ def main():
     telling.tell("a certificate is renewed", check.renewed)
     return telling.end()
 
-
-if __name__ == "__main__":
-    sys.exit(main())

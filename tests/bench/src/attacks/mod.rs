@@ -1,4 +1,4 @@
-//! The test that `scripts/attacks` runs: a stranger or a participant attacks the server at full speed, and a project beside works as always.
+//! The test that `scripts/check attacks` runs: a stranger or a participant attacks the server at full speed, and a project beside works as always.
 //!
 //! Each attack has a server of its own, and an attacker in a process that runs when nothing else does: what the attacker uses of
 //! the processors is not taken from the server. A stranger attacks from one address, a participant of one project with one token.

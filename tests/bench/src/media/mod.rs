@@ -1,4 +1,4 @@
-//! The benchmark that `scripts/bench-media` runs: what forwarding costs, compared with a LiveKit server.
+//! The benchmark that `scripts/bench media` runs: what forwarding costs, compared with a LiveKit server.
 //!
 //! The load speaks LiveKit's signalling with two peer connections, so it is the same for both servers: [`client`] is one
 //! participant, [`load`] drives all of them on one thread, [`call`] is a server with its rooms. Each scenario starts its own

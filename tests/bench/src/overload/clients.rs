@@ -1,4 +1,4 @@
-//! The clients of `scripts/overload`: those of the project that asks for too much, and those of the other one.
+//! The clients of `scripts/check overload`: those of the project that asks for too much, and those of the other one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! The test that `scripts/overload` runs: one project asks for ten times what the server serves, another works as always.
+//! The test that `scripts/check overload` runs: one project asks for ten times what the server serves, another works as always.
 //!
 //! The server runs as a process of its own, as do the clients of the first project, which run when nothing else does: what they
 //! use of the processors is not taken from the server. The second project's clients run in this process, with the highest: they

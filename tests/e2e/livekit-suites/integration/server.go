@@ -1,4 +1,4 @@
-// The server of LiveKit's integration tests, in place of the one that they start in their own process: scripts/check-livekit-suites starts
+// The server of LiveKit's integration tests, in place of the one that they start in their own process: scripts/check livekit-suites starts
 // another program for each test, behind the address in SUITE_URL, and puts this file beside the tests.
 package test
 

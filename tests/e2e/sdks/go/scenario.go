@@ -1,4 +1,4 @@
-// Command scenario does with the Go SDK what a backend does, against a real server behind the proxy of scripts/check-sdks.
+// Command scenario does with the Go SDK what a backend does, against a real server behind the proxy of scripts/check sdks.
 package main
 
 import (

@@ -1,4 +1,4 @@
-"""What a backend does with the Python SDK, against a real server behind the proxy of scripts/check-sdks."""
+"""What a backend does with the Python SDK, against a real server behind the proxy of scripts/check sdks."""
 
 import asyncio
 import datetime

@@ -1,4 +1,4 @@
-// What a backend does with the TypeScript SDK, against a real server behind the proxy of scripts/check-sdks.
+// What a backend does with the TypeScript SDK, against a real server behind the proxy of scripts/check sdks.
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Conclave, ConclaveError, type WebhookEvent, webhooks } from "conclave-sdk";
