@@ -1,5 +1,5 @@
-//! The documents are right: the files, tests, headings, settings, commands, operations and events that they name exist, and their
-//! examples work. Every page of `docs/`, every document beside `README.md` and those of the SDKs are checked. `tests/guide.rs` runs the
+//! The documents are right: the files, headings, settings, commands, operations and events that they name exist, their promises have
+//! tests, and their examples work. Every page of `docs/`, every document beside `README.md` and those of the SDKs are checked. `tests/guide.rs` runs the
 //! tutorial, `scripts/check sdks` the examples of the SDKs.
 
 #![allow(
@@ -13,6 +13,7 @@ mod examples;
 mod manifests;
 mod names;
 mod program;
+mod promises;
 mod settings;
 #[path = "../api/snapshot.rs"]
 mod snapshot;
