@@ -161,18 +161,20 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
 }
 
 /// Rotations of the key: they change files as well, and have tests of their own.
-const ROTATIONS: [&str; 2] = ["rotate_key", "rotate_shared_key"];
+const ROTATIONS: [&str; 2] = ["EncryptionKey::rotate", "EncryptionKey::rotate_shared"];
 
-/// The public operations of the store that write, as its source has them.
+/// The public operations of the components that write, as their source has them.
 fn jobs() -> BTreeSet<String> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file());
-    let sources: Vec<String> = files
-        .map(|path| std::fs::read_to_string(path).unwrap())
-        .collect();
+    let records = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/records");
+    let (mut paths, mut sources) = (vec![records], Vec::new());
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            let inside = std::fs::read_dir(path).unwrap();
+            paths.extend(inside.map(|entry| entry.unwrap().path()));
+        } else {
+            sources.push(std::fs::read_to_string(path).unwrap());
+        }
+    }
     let functions: Vec<Function<'_>> = sources
         .iter()
         .flat_map(|source| functions(source))
@@ -196,7 +198,7 @@ fn jobs() -> BTreeSet<String> {
                 .filter(writes)
                 .filter(|function| function.is_public);
             return public
-                .map(|function| function.name.to_owned())
+                .map(|function| format!("{}::{}", function.component, function.name))
                 .filter(|name| !ROTATIONS.contains(&&**name))
                 .collect();
         }
@@ -204,30 +206,40 @@ fn jobs() -> BTreeSet<String> {
     }
 }
 
-/// A function of `impl Store`.
+/// A function of a component.
 struct Function<'a> {
+    component: &'a str,
     name: &'a str,
     body: &'a str,
     is_public: bool,
 }
 
 impl Function<'_> {
-    /// Whether it calls an operation of its own store. Calls may be on lines of their own.
+    /// Whether it calls an operation of its own component or of the database. Calls may be on lines of their own.
     fn calls(&self, name: &str) -> bool {
         self.body
             .match_indices(&format!(".{name}("))
-            .any(|(at, _)| self.body[..at].trim_end().ends_with("self"))
+            .any(|(at, _)| {
+                let receiver = self.body[..at].trim_end();
+                ["self", "self.0", "self.database"]
+                    .iter()
+                    .any(|own| receiver.ends_with(own))
+            })
     }
 }
 
-/// The functions of each `impl Store` of a file.
+/// The functions of each `impl` of a type in a file.
 fn functions(source: &str) -> Vec<Function<'_>> {
-    let blocks = source
-        .split("\nimpl Store {\n")
-        .skip(1)
-        .map(|block| block.split("\n}\n").next().unwrap_or(block));
-    let functions = blocks.flat_map(|block| block.split("\n    }\n"));
-    let read = |text| {
+    let blocks = source.split("\nimpl ").skip(1).filter_map(|block| {
+        let (component, block) = block.split_once(" {\n")?;
+        Some((component, block.split("\n}\n").next().unwrap_or(block)))
+    });
+    let functions = blocks.flat_map(|(component, block)| {
+        block
+            .split("\n    }\n")
+            .map(move |function| (component, function))
+    });
+    let read = |(component, text)| {
         let (start, rest) = str::split_once(text, "fn ")?;
         let (name, body) = rest.split_once(['(', '<'])?;
         let is_public = start
@@ -235,6 +247,7 @@ fn functions(source: &str) -> Vec<Function<'_>> {
             .last()
             .is_some_and(|line| line.trim_start().starts_with("pub "));
         Some(Function {
+            component,
             name,
             body,
             is_public,

@@ -71,7 +71,7 @@ impl Story {
         self.record(&room, destination).await;
         self.deliver(endpoint).await;
         let ending = async || self.store.rooms().end(self.project.clone(), room.id).await;
-        self.failures.check("end_room", ending).await;
+        self.failures.check("Rooms::end", ending).await;
         self.run_server().await;
         self.clean_up(endpoint).await;
         self.delete_template().await;
@@ -95,10 +95,12 @@ impl Story {
     async fn begin(&self) -> EndpointId {
         let (store, failures) = (&self.store, &self.failures);
         failures
-            .check("begin_run", async || store.server().begin_run().await)
+            .check("ServerRecords::begin_run", async || {
+                store.server().begin_run().await
+            })
             .await;
         let created = failures
-            .check("create_api_key", async || {
+            .check("ApiKeys::create", async || {
                 store
                     .api_keys()
                     .create(self.project.clone(), "key".into())
@@ -107,7 +109,7 @@ impl Story {
             .await;
         let prefix = created.record.prefix;
         failures
-            .check("revoke_api_key", async || {
+            .check("ApiKeys::revoke", async || {
                 store.api_keys().revoke(prefix.clone()).await
             })
             .await;
@@ -118,9 +120,9 @@ impl Story {
                 .create(self.project.clone(), url, Secret::new("s"), None)
                 .await
         };
-        let endpoint = failures.check("create_webhook_endpoint", create).await.id;
+        let endpoint = failures.check("WebhookEndpoints::create", create).await.id;
         failures
-            .check("send_test_event", async || {
+            .check("WebhookEndpoints::send_test_event", async || {
                 store
                     .webhook_endpoints()
                     .send_test_event(self.project.clone(), endpoint)
@@ -148,7 +150,7 @@ impl Story {
                 .create(self.new_template("default"), None)
                 .await
         };
-        let template = self.failures.check("create_template", create).await.id;
+        let template = self.failures.check("Templates::create", create).await.id;
         let update = async || {
             let roles = [("speaker".parse().unwrap(), role("speaker"))].into();
             let change = TemplateChange {
@@ -161,14 +163,14 @@ impl Story {
                 .update(self.project.clone(), template.clone(), change)
                 .await
         };
-        self.failures.check("update_template", update).await;
+        self.failures.check("Templates::update", update).await;
         let put = async || {
             self.store
                 .templates()
                 .put_role(self.project.clone(), template.clone(), role("listener"))
                 .await
         };
-        self.failures.check("put_role", put).await;
+        self.failures.check("Templates::put_role", put).await;
         template
     }
 
@@ -197,14 +199,14 @@ impl Story {
                 .create(self.new_destination(template, "a"), None)
                 .await
         };
-        let destination = self.failures.check("create_destination", create).await;
+        let destination = self.failures.check("Destinations::create", create).await;
         let update = async || {
             self.store
                 .destinations()
                 .update(self.new_destination(template, "b"))
                 .await
         };
-        self.failures.check("update_destination", update).await;
+        self.failures.check("Destinations::update", update).await;
         destination.id
     }
 
@@ -216,27 +218,27 @@ impl Story {
                 .create("other".into(), Environment::Test, "pro".into())
                 .await
         };
-        failures.check("create_project", create).await;
+        failures.check("Projects::create", create).await;
         let set = async || {
             store
                 .projects()
                 .set_default_template(id(), template.clone())
                 .await
         };
-        failures.check("set_default_template", set).await;
+        failures.check("Projects::set_default_template", set).await;
         failures
-            .check("set_project_plan", async || {
+            .check("Projects::set_plan", async || {
                 store.projects().set_plan(id(), "pro".into()).await
             })
             .await;
         failures
-            .check("credit_project", async || {
+            .check("Projects::credit", async || {
                 store.projects().credit(id(), 5).await
             })
             .await;
         for status in [ProjectStatus::Suspended, ProjectStatus::Active] {
             failures
-                .check("set_project_status", async || {
+                .check("Projects::set_status", async || {
                     store.projects().set_status(id(), status).await
                 })
                 .await;
@@ -256,7 +258,7 @@ impl Story {
             };
             create_room(&self.store, new_room(&self.project, "a"), Some(recorder)).await
         };
-        self.failures.check("create_room", create).await
+        self.failures.check("Rooms::create", create).await
     }
 
     async fn join(&self, room: &Room, identity: &str) {
@@ -277,7 +279,7 @@ impl Story {
                 .record_join(project(), room.id, ada.clone(), self.now())
                 .await
         };
-        failures.check("record_join", joining).await;
+        failures.check("Sessions::record_join", joining).await;
         let aborted = ParticipantRef::from(&participant("eve", "PA_eve"));
         let aborting = async || {
             store
@@ -285,7 +287,9 @@ impl Story {
                 .record_join_aborted(project(), room.id, aborted.clone(), self.now())
                 .await
         };
-        failures.check("record_join_aborted", aborting).await;
+        failures
+            .check("Sessions::record_join_aborted", aborting)
+            .await;
         let leaving = async || {
             store
                 .sessions()
@@ -298,14 +302,14 @@ impl Story {
                 )
                 .await
         };
-        failures.check("record_leave", leaving).await;
+        failures.check("Sessions::record_leave", leaving).await;
         let returning = async || {
             store
                 .sessions()
                 .record_return(project(), room.id, ada.clone(), self.now())
                 .await
         };
-        failures.check("record_return", returning).await;
+        failures.check("Sessions::record_return", returning).await;
         let dave = participant("dave", "PA_dave").sid;
         self.join(room, "dave").await;
         let at_stop = async || {
@@ -320,11 +324,13 @@ impl Story {
                 )
                 .await
         };
-        failures.check("record_leave_at_stop", at_stop).await;
+        failures
+            .check("Sessions::record_leave_at_stop", at_stop)
+            .await;
         self.join(room, "bob").await;
         let lost = || vec!["PA_bob".parse().unwrap()];
         failures
-            .check("record_lost", async || {
+            .check("Sessions::record_lost", async || {
                 store
                     .sessions()
                     .record_lost(project(), room.id, lost(), self.now())
@@ -339,7 +345,9 @@ impl Story {
                 .record_interrupted(project(), room.id, lost(), self.now())
                 .await
         };
-        failures.check("record_interrupted", interrupting).await;
+        failures
+            .check("Sessions::record_interrupted", interrupting)
+            .await;
         let change = || NewRoleChange {
             project_id: project(),
             room: room.id,
@@ -348,7 +356,7 @@ impl Story {
             by: ChangedBy::Operator,
         };
         failures
-            .check("record_role_change", async || {
+            .check("RoleChanges::record", async || {
                 store.role_changes().record(change(), None).await
             })
             .await;
@@ -378,7 +386,7 @@ impl Story {
                     )
                     .await
             };
-            failures.check("record_track", record).await;
+            failures.check("Tracks::record", record).await;
         };
         change(TrackChange::Published).await;
         let muting = async || {
@@ -387,7 +395,7 @@ impl Story {
                 .record_muted(project(), room.id, ada.sid.clone(), track(true))
                 .await
         };
-        failures.check("record_track_muted", muting).await;
+        failures.check("Tracks::record_muted", muting).await;
         change(TrackChange::Unpublished).await;
         let limit = || PublishLimit {
             exceeded: true,
@@ -401,7 +409,9 @@ impl Story {
                 .record_publish_limit(project(), room.id, ada.clone(), limit(), self.now())
                 .await
         };
-        failures.check("record_publish_limit", crossing).await;
+        failures
+            .check("Tracks::record_publish_limit", crossing)
+            .await;
     }
 
     async fn use_codes(&self, room: &Room) {
@@ -415,7 +425,7 @@ impl Story {
             max_uses: Some(3),
         };
         let code = failures
-            .check("create_code", async || {
+            .check("Codes::create", async || {
                 store.codes().create(new(), None).await
             })
             .await
@@ -428,9 +438,9 @@ impl Story {
                 .exchange(&self.project, code, identity, |_| Ok(()))
                 .await
         };
-        failures.check("exchange_code", exchange).await;
+        failures.check("Codes::exchange", exchange).await;
         failures
-            .check("disable_code", async || {
+            .check("Codes::disable", async || {
                 store.codes().disable(self.project.clone(), code).await
             })
             .await;
@@ -440,7 +450,7 @@ impl Story {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let new = new_ingress(room);
         failures
-            .check("create_ingress", async || {
+            .check("Ingresses::create", async || {
                 store.ingresses().create(new.clone()).await
             })
             .await;
@@ -451,7 +461,7 @@ impl Story {
             error: None,
         };
         failures
-            .check("record_ingress", async || {
+            .check("Ingresses::record", async || {
                 store
                     .ingresses()
                     .record(project(), state(), self.now())
@@ -459,7 +469,7 @@ impl Story {
             })
             .await;
         failures
-            .check("delete_ingress", async || {
+            .check("Ingresses::delete", async || {
                 store.ingresses().delete(project(), id.clone()).await
             })
             .await;
@@ -508,10 +518,10 @@ impl Story {
                 .start(Arc::clone(&plan), started(), node.clone(), None)
                 .await
         };
-        failures.check("start_egress", start).await;
+        failures.check("Egresses::start", start).await;
         let active = || self.egress(EgressStatus::Active);
         failures
-            .check("record_egress", async || {
+            .check("Egresses::record", async || {
                 store
                     .egresses()
                     .record(project(), active(), self.now(), None)
@@ -526,35 +536,39 @@ impl Story {
                 .record_multipart(project(), id.clone(), "upload".into())
                 .await
         };
-        failures.check("record_multipart", multipart).await;
+        failures.check("Uploads::record_multipart", multipart).await;
         let ending = async || {
             store
                 .uploads()
                 .record_recording_end(project(), complete(), self.now(), None)
                 .await
         };
-        failures.check("record_recording_end", ending).await;
+        failures
+            .check("Uploads::record_recording_end", ending)
+            .await;
         let missing = async || {
             store
                 .uploads()
                 .record_missing_file(project(), id.clone(), Some(self.now()))
                 .await
         };
-        failures.check("record_missing_file", missing).await;
+        failures
+            .check("Uploads::record_missing_file", missing)
+            .await;
         let settle = async || {
             store
                 .uploads()
                 .settle(project(), complete(), self.now(), UploadRest::Nothing)
                 .await
         };
-        failures.check("settle_upload", settle).await;
+        failures.check("Uploads::settle", settle).await;
         let removed = async || {
             store
                 .local_files()
                 .record_removed(project(), id.clone())
                 .await
         };
-        failures.check("record_file_removed", removed).await;
+        failures.check("LocalFiles::record_removed", removed).await;
     }
 
     async fn deliver(&self, endpoint: EndpointId) {
@@ -579,7 +593,7 @@ impl Story {
         };
         let later = self.now().after(DAY);
         failures
-            .check("record_attempt", async || {
+            .check("Deliveries::record_attempt", async || {
                 store
                     .deliveries()
                     .record_attempt(attempt(Some(later)))
@@ -592,19 +606,21 @@ impl Story {
                 .bring_retries_forward(project(), endpoint, self.now())
                 .await
         };
-        failures.check("bring_retries_forward", forward).await;
         failures
-            .check("record_attempt", async || {
+            .check("Deliveries::bring_retries_forward", forward)
+            .await;
+        failures
+            .check("Deliveries::record_attempt", async || {
                 store.deliveries().record_attempt(attempt(None)).await
             })
             .await;
         failures
-            .check("retry_delivery", async || {
+            .check("Deliveries::retry", async || {
                 store.deliveries().retry(project(), due[0].id, None).await
             })
             .await;
         failures
-            .check("reserve_response", async || {
+            .check("Responses::reserve", async || {
                 store.responses().reserve(self.record_of("refused")).await
             })
             .await;
@@ -613,7 +629,7 @@ impl Story {
             body: b"refused".to_vec(),
         };
         failures
-            .check("store_response", async || {
+            .check("Responses::store", async || {
                 store
                     .responses()
                     .store(self.record_of("refused"), response())
@@ -626,16 +642,18 @@ impl Story {
         let (store, failures) = (&self.store, &self.failures);
         store.clock().advance(DAY);
         failures
-            .check("renew_heartbeat", async || {
+            .check("ServerRecords::renew_heartbeat", async || {
                 store.server().renew_heartbeat().await
             })
             .await;
         store.clock().advance(DAY);
         failures
-            .check("ping", async || store.server().ping().await)
+            .check("ServerRecords::ping", async || store.server().ping().await)
             .await;
         failures
-            .check("end_run", async || store.server().end_run().await)
+            .check("ServerRecords::end_run", async || {
+                store.server().end_run().await
+            })
             .await;
     }
 
@@ -651,21 +669,23 @@ impl Story {
             overage_ugx_per_minute: Some(5),
         };
         failures
-            .check("settle_months", async || {
+            .check("Usage::settle_months", async || {
                 store.usage().settle_months(project(), plan()).await
             })
             .await;
         failures
-            .check("delete_expired", async || {
+            .check("ServerRecords::delete_expired", async || {
                 store.server().delete_expired(DAY).await
             })
             .await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
-        failures.check("delete_webhook_endpoint", delete).await;
+        failures.check("WebhookEndpoints::delete", delete).await;
         // Its deliveries, and then the endpoint itself.
         for _ in 0..2 {
             let purge = async || store.webhook_endpoints().purge_deleted().await;
-            failures.check("purge_deleted_endpoint", purge).await;
+            failures
+                .check("WebhookEndpoints::purge_deleted", purge)
+                .await;
         }
     }
 
@@ -689,7 +709,7 @@ impl Story {
             "files".parse().unwrap(),
         );
         failures
-            .check("delete_role", async || {
+            .check("Templates::delete_role", async || {
                 store
                     .templates()
                     .delete_role(project(), id(), RoleName::clone(&guest))
@@ -702,9 +722,9 @@ impl Story {
                 .delete(project(), id(), DestinationName::clone(&files))
                 .await
         };
-        failures.check("delete_destination", delete).await;
+        failures.check("Destinations::delete", delete).await;
         failures
-            .check("delete_template", async || {
+            .check("Templates::delete", async || {
                 store.templates().delete(project(), id()).await
             })
             .await;
