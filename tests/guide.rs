@@ -703,6 +703,7 @@ fn signed(secret: &str, body: &[u8], id: &str, seconds: i64) -> Vec<(&'static st
     ]
 }
 
+/// Proves S-74.
 #[test]
 fn the_receivers_of_the_guide_accept_a_delivery_once_and_refuse_altered_and_old_ones() {
     let dev = Dev::start();

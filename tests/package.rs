@@ -57,6 +57,7 @@ fn configure(old_version: &str, has_own_mode: bool) -> String {
         .replace(folder.path().to_str().unwrap(), "")
 }
 
+/// Proves S-86.
 #[test]
 fn only_the_server_reads_the_settings_of_the_package() {
     let manifest: toml::Table = fs::read_to_string(root().join("Cargo.toml"))

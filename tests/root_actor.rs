@@ -90,6 +90,7 @@ fn fail_at(message: &str) {
     app.leave(&sid, true);
 }
 
+/// Proves F-12.
 #[test]
 fn a_root_that_panics_in_any_handler_ends_the_server_and_the_next_start_has_what_was_acknowledged()
 {

@@ -211,6 +211,7 @@ fn rows(file: &Connection, database: &Database<'_>, table: &str) -> [Vec<String>
     })
 }
 
+/// Proves R-25.
 #[actix::test]
 async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
     let Some(cluster) = Cluster::installed() else {
@@ -334,6 +335,7 @@ async fn a_database_with_records_or_of_a_server_is_refused_and_not_changed() {
     assert!(matches!(refusal, ImportError::NotEmpty(_)), "{refusal}");
 }
 
+/// Proves R-25.
 #[actix::test]
 async fn an_import_that_stops_leaves_the_database_empty() {
     let Some(cluster) = Cluster::installed() else {
@@ -377,6 +379,7 @@ async fn an_import_that_stops_leaves_the_database_empty() {
     import(&path(dir.path()), &database, |_| {}).unwrap();
 }
 
+/// Proves R-25.
 #[actix::test]
 async fn a_database_that_stores_other_rows_is_left_empty() {
     let Some(cluster) = Cluster::installed() else {

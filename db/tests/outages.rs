@@ -80,6 +80,7 @@ impl Fixture {
     }
 }
 
+/// Proves R-1.
 #[actix::test]
 async fn a_commit_that_was_done_although_its_answer_was_lost_succeeds_and_happens_once() {
     let Some(fixture) = Fixture::new().await else {
@@ -94,6 +95,7 @@ async fn a_commit_that_was_done_although_its_answer_was_lost_succeeds_and_happen
     assert_eq!(fixture.rooms(), "a b c");
 }
 
+/// Proves R-1.
 #[actix::test]
 async fn a_commit_that_never_reached_the_server_fails_and_can_be_repeated() {
     let Some(fixture) = Fixture::new().await else {

@@ -113,6 +113,7 @@ fn report(database: &Database<'_>, keys: &str) {
     ));
 }
 
+/// Proves R-26.
 #[actix::test]
 async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the_old_key() {
     let Some(cluster) = Cluster::installed() else {
@@ -230,6 +231,7 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
     store.close();
 }
 
+/// Proves R-26.
 #[actix::test]
 async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     let Some(cluster) = Cluster::installed() else {

@@ -76,6 +76,7 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
     assert_eq!(page.items.len(), 2);
 }
 
+/// Proves R-21.
 #[actix::test]
 async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
     if Engine::Sqlite.is_not_chosen("a command empties the log of the file at its end") {
@@ -106,6 +107,7 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
     );
 }
 
+/// Proves R-2.
 #[actix::test]
 async fn a_join_and_a_leave_move_the_deadline_and_are_told_after_the_commit() {
     let (home, clock) = (Home::new(), clock());

@@ -224,6 +224,7 @@ mod tests {
             prop_assert_eq!(pattern.is_match(&text), FilePath::requested(&text).is_ok());
         }
 
+        /// Proves S-67.
         #[test]
         fn whatever_is_taken_stays_inside(text in "[a./\\\\]{0,12}") {
             if let Ok(path) = text.parse::<FilePath>() {

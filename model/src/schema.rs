@@ -209,6 +209,7 @@ mod tests {
         );
     }
 
+    /// Proves R-40.
     #[test]
     fn a_word_is_read_from_a_string_alone() {
         assert_eq!(

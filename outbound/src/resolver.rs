@@ -190,6 +190,7 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
+    /// Proves R-41.
     #[test]
     fn a_text_that_is_no_http_url_with_a_host_is_invalid() {
         for url in [

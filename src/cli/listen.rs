@@ -230,6 +230,7 @@ fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration)
 mod tests {
     use super::*;
 
+    /// Proves S-10.
     #[test]
     fn a_line_has_the_event_and_what_came_back() {
         let payload =

@@ -161,6 +161,7 @@ mod tests {
         }
     }
 
+    /// Proves S-11.
     #[test]
     fn lines_beyond_the_capacity_are_lost_and_counted_and_nobody_waits() {
         let ((allow, allowed), (written, seen)) = (channel(), channel());

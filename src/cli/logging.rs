@@ -201,6 +201,7 @@ mod tests {
         fn flush(&self) {}
     }
 
+    /// Proves S-10.
     #[test]
     fn what_controls_a_terminal_is_escaped_in_lines_and_their_values() {
         let log = ClientMistakes::new(Shown::default());
@@ -237,6 +238,7 @@ mod tests {
         fn flush(&self) {}
     }
 
+    /// Proves S-40.
     #[test]
     fn libraries_report_what_clients_of_media_do_wrong_once_a_minute() {
         let (log, begin) = (ClientMistakes::new(Kept::default()), Instant::now());

@@ -210,6 +210,7 @@ impl TextSetting for HostName {
 mod tests {
     use super::*;
 
+    /// Proves S-34.
     #[test]
     fn an_origin_is_normalised_to_what_browsers_send() {
         let parsed = |text| Origin::parse(text).map(|origin| origin.0);

@@ -186,6 +186,7 @@ fn every_type_of_setting_can_be_set_by_the_environment() {
     );
 }
 
+/// Proves R-44.
 #[test]
 fn a_variable_with_escapes_behind_other_letters_than_ascii_is_read_as_it_is_written() {
     let text = "\"ü\\u00e9\\n";
@@ -387,6 +388,7 @@ fn the_error_of_an_invalid_file_names_path_and_file() {
     );
 }
 
+/// Proves R-45.
 #[test]
 fn a_name_with_a_line_end_is_escaped_in_the_message() {
     let text = message(from_file("[http]\n\"a\\nb\" = 1"));
@@ -441,6 +443,7 @@ fn turn_servers_have_urls_of_their_scheme_and_a_secret() {
     }
 }
 
+/// Proves S-18.
 #[test]
 fn settings_that_depend_on_each_other_are_validated_together() {
     let open = ("CONCLAVE_ADMIN__LISTEN", "0.0.0.0:8081");

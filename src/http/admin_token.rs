@@ -150,6 +150,7 @@ mod tests {
         assert!(token.check(&here, TOKEN).is_ok());
     }
 
+    /// Proves S-21.
     #[test]
     fn an_address_that_guesses_is_warned_of_once_a_minute() {
         let (token, _) = token();

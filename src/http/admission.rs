@@ -356,6 +356,7 @@ mod tests {
         admission.admit(Some(project)).unwrap();
     }
 
+    /// Proves R-46.
     #[tokio::test]
     async fn beside_others_fewer_requests_of_a_project_run_unless_they_are_slow() {
         let admission = admission_of(AdmissionLimits {

@@ -256,6 +256,7 @@ mod tests {
 
     use super::*;
 
+    /// Proves S-1.
     #[test]
     fn a_client_that_guesses_keys_is_refused_for_as_long_as_its_rate_says_and_valid_keys_never() {
         let clock = Clock::manual(Timestamp::from_millis(0));

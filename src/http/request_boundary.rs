@@ -323,6 +323,7 @@ mod tests {
     }
 
     proptest! {
+        /// Proves S-9.
         #[test]
         fn each_request_ends_where_it_was_written_to_end(
             requests in prop::collection::vec(sent(), 1..5),

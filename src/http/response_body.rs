@@ -86,6 +86,7 @@ mod tests {
         pieces
     }
 
+    /// Proves S-9.
     #[tokio::test]
     async fn a_body_is_taken_in_pieces_of_32_kib() {
         let content: Vec<u8> = (0..100_000)

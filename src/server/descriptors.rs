@@ -151,6 +151,7 @@ mod tests {
         );
     }
 
+    /// Proves S-30.
     #[test]
     fn allocations_of_the_turn_server_take_a_quarter_of_few_descriptors() {
         let allowed = |limit| relays(open_files(limit));

@@ -78,6 +78,7 @@ mod tests {
 
     const KEY: &str = "rtmp_app=live\nrtmp_playpath=secret\n";
 
+    /// Proves S-70.
     #[test]
     fn files_with_stream_keys_are_deleted_and_nothing_else() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -80,6 +80,7 @@ impl Drop for Answering {
 mod tests {
     use super::*;
 
+    /// Proves S-6.
     #[test]
     fn an_answer_is_given_to_its_token_only_and_until_it_is_dropped() {
         let challenges = Challenges::default();

@@ -30,6 +30,7 @@ fn from_host(app: &TestApp, path: &str, host: &str) -> Request {
     app.admin("GET", path).header("host", host)
 }
 
+/// Proves S-20.
 #[test]
 fn a_host_that_is_not_loopback_is_refused_and_changes_nothing() {
     let app = TestApp::start();
@@ -75,6 +76,7 @@ fn loopback_names_and_addresses_are_answered() {
     }
 }
 
+/// Proves S-20.
 #[test]
 fn an_origin_of_another_host_is_refused() {
     let app = TestApp::start();

@@ -63,6 +63,7 @@ fn restored(app: &TestApp, copy: &Path) -> Contents {
     conclave_db::restore(copy, &dir.path().join("conclave.db"), &vault).unwrap()
 }
 
+/// Proves R-24.
 #[test]
 fn the_database_is_copied_at_regular_times_and_the_oldest_copy_is_removed_after_a_new_one() {
     if Engine::Sqlite.is_not_chosen(WHY) {

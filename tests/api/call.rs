@@ -81,6 +81,7 @@ fn files(app: &TestApp) -> BTreeMap<String, String> {
     found
 }
 
+/// Proves S-35.
 #[test]
 fn the_page_and_every_file_it_names_are_served_and_nothing_comes_from_elsewhere() {
     let app = start();
@@ -196,6 +197,7 @@ fn embedded(config: &mut Config, origins: &[&str]) {
     config.http = serde_json::from_value(Value::Object(http)).unwrap();
 }
 
+/// Proves S-34.
 #[test]
 fn without_the_setting_no_page_may_show_the_call_in_a_frame() {
     let app = start();
@@ -209,6 +211,7 @@ fn without_the_setting_no_page_may_show_the_call_in_a_frame() {
         .expect_error(404, "not_found", None);
 }
 
+/// Proves S-34.
 #[test]
 fn pages_of_the_given_origins_and_no_others_may_show_the_call_in_a_frame() {
     let app = TestApp::start_with(|config| {

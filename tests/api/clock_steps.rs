@@ -115,6 +115,7 @@ fn a_record_has_the_time_of_the_present_clock() {
     assert_eq!(app.room("standup")["created_at"], app.now());
 }
 
+/// Proves R-4.
 #[test]
 fn a_room_that_emptied_while_the_clock_was_ahead_ends_after_its_timeout() {
     let app = TestApp::start();
@@ -149,6 +150,7 @@ fn a_room_whose_deadline_is_too_far_away_at_the_start_ends_after_its_timeout() {
     eventually(|| is_ended(&app, "standup"));
 }
 
+/// Proves F-17.
 #[test]
 fn after_a_step_of_hours_in_either_direction_webhooks_timers_and_reconciliation_go_on() {
     for hours in [5, -5] {

@@ -315,6 +315,7 @@ fn open_stream_at(app: &TestApp, path: &str) -> (TcpStream, u16) {
     )
 }
 
+/// Proves S-8.
 #[test]
 fn streams_of_events_leave_connections_to_the_rest_of_the_admin_listener() {
     let app = TestApp::start();
@@ -377,6 +378,7 @@ fn a_probe_that_asks_for_another_role_is_told_that_the_server_is_not_what_it_loo
     );
 }
 
+/// Proves S-18.
 #[test]
 fn with_an_admin_token_everything_but_health_needs_it() {
     let app =

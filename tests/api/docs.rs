@@ -193,6 +193,7 @@ fn in_dev_the_viewer_can_call_the_api_with_the_key_that_it_is_given() {
     other.expect_error(403, "origin_rejected", None);
 }
 
+/// Proves S-19.
 #[test]
 fn the_key_is_given_to_no_page_of_another_origin() {
     let app = TestApp::start();

@@ -203,6 +203,7 @@ fn a_file_is_there_for_its_project_alone_and_once_it_is_complete() {
     }
 }
 
+/// Proves S-26.
 #[test]
 fn a_link_needs_no_key_and_expires() {
     let app = TestApp::start();
@@ -340,6 +341,7 @@ fn a_project_has_a_bounded_number_of_downloads_at_once() {
     eventually(|| app.request("HEAD", &path(&id)).send().status == 200);
 }
 
+/// Proves S-25.
 #[test]
 fn slow_downloads_by_link_take_nothing_from_the_key_of_the_project() {
     let (app, id) = with_large_recording();

@@ -70,6 +70,7 @@ fn keeps(app: &TestApp, name: &str) {
     app.patch(&path(app, name)).json(change).send().expect(200);
 }
 
+/// Proves S-89.
 #[test]
 fn every_sealed_record_works_with_the_new_key_without_the_old_one() {
     if Engine::Sqlite.is_not_chosen(SHARED) {

@@ -110,6 +110,7 @@ fn a_receiver_with_a_certificate_of_a_private_authority_is_trusted_by_a_setting(
     eventually(|| app.deliveries("status=delivered").len() == 1);
 }
 
+/// Proves S-75.
 #[test]
 fn without_the_setting_the_delivery_says_what_is_missing() {
     let (authority, receiver) = (PrivateAuthority::new(), Receiver::start());

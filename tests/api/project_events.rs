@@ -70,6 +70,7 @@ fn a_request_waits_for_the_next_event() {
     assert_eq!(page["events"].as_array().unwrap().len(), 1);
 }
 
+/// Proves R-27.
 #[test]
 fn a_client_that_was_away_for_longer_than_events_are_kept_is_told() {
     let app = TestApp::start_with(|config| config.webhooks.retention = Duration::from_secs(60));

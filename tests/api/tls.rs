@@ -76,6 +76,7 @@ fn plain(address: SocketAddr, request: &str) -> String {
     String::from_utf8_lossy(&response).into_owned()
 }
 
+/// Proves S-5.
 #[test]
 fn the_api_is_served_with_tls_under_the_name_of_the_certificate() {
     let secured = Secured::start();
@@ -93,6 +94,7 @@ fn the_api_is_served_with_tls_under_the_name_of_the_certificate() {
     );
 }
 
+/// Proves S-5.
 #[test]
 fn clients_without_tls_get_no_answer_and_disturb_nobody() {
     let secured = Secured::start();

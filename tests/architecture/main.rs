@@ -37,6 +37,7 @@ fn root() -> PathBuf {
         .into()
 }
 
+/// Proves R-14.
 #[test]
 fn crates_depend_on_each_other_one_way() {
     for layer in &LAYERS {
@@ -85,6 +86,7 @@ fn one_module_has_the_http_client_of_requests_between_nodes() {
     assert_eq!(files, ["src/cluster/connection.rs"]);
 }
 
+/// Proves R-32.
 #[test]
 fn only_dev_dependencies_switch_on_the_faults_of_tests() {
     let workspace: toml::Table = std::fs::read_to_string(root().join("Cargo.toml"))

@@ -249,6 +249,7 @@ fn check_names_the_turn_server_and_warns_of_fewer_ports_than_media_workers() {
     assert!(!media(&deployment).contains("udp_ports"));
 }
 
+/// Proves S-86.
 #[test]
 fn check_warns_of_secrets_in_settings_that_other_users_can_read() {
     let deployment = Deployment::new();

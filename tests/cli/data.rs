@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::deployment::{Deployment, files};
 
+/// Proves S-86.
 #[test]
 fn only_their_owner_can_read_the_files_of_a_first_start() {
     let deployment = Deployment::new();
@@ -129,6 +130,7 @@ fn a_file_is_restored_only_into_a_data_directory_without_records() {
     );
 }
 
+/// Proves S-88.
 #[test]
 fn a_file_with_triggers_views_or_virtual_tables_is_not_restored() {
     let deployment = Deployment::new();

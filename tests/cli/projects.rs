@@ -102,6 +102,7 @@ fn without_json_the_output_is_an_aligned_table() {
     );
 }
 
+/// Proves S-10.
 #[test]
 fn names_and_labels_refuse_what_controls_a_text_or_its_direction() {
     let deployment = Deployment::new();

@@ -410,6 +410,7 @@ fn connect_client(api: &str, token: &str) -> (u16, Option<tungstenite::WebSocket
     }
 }
 
+/// Proves R-30.
 #[test]
 fn a_stop_of_all_servers_ends_the_sessions_before_the_lease_is_given_up() {
     let Some(cluster) = Cluster::installed() else {
@@ -517,6 +518,7 @@ fn a_server_is_ready_as_the_active_one_once_it_serves() {
     drop(standby);
 }
 
+/// Proves F-9.
 #[test]
 fn requests_to_a_server_that_is_cut_off_from_the_database_wait_for_the_next_one() {
     let Some(cluster) = Cluster::installed() else {

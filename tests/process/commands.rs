@@ -14,6 +14,7 @@ const AT_ONCE: usize = 8;
 /// The clients that write meanwhile.
 const CLIENTS: usize = 4;
 
+/// Proves R-21.
 #[test]
 fn many_commands_beside_a_server_that_writes_all_succeed_and_hold_up_no_batch() {
     let deployment = Deployment::new();

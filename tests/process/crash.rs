@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crash_test::{Engine, Options, run};
 
+/// Proves R-1.
 #[test]
 fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
     let options = Options {

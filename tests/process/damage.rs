@@ -183,6 +183,7 @@ fn check_damage_of(deployment: &Deployment, table: &str) {
     running.kill();
 }
 
+/// Proves F-5.
 #[test]
 fn a_server_starts_with_any_damaged_table_and_serves_the_others() {
     if Engine::Sqlite.is_not_chosen("PostgreSQL checks its pages itself") {
@@ -228,6 +229,7 @@ fn a_server_starts_with_any_damaged_table_and_serves_the_others() {
     }
 }
 
+/// Proves F-5.
 #[test]
 fn a_damaged_page_in_the_middle_of_the_rooms_leaves_other_projects_what_they_can_read() {
     if Engine::Sqlite.is_not_chosen("PostgreSQL checks its pages itself") {

@@ -7,6 +7,7 @@ use test_postgres::Engine;
 
 use crate::deployment::Deployment;
 
+/// Proves F-6.
 #[test]
 fn a_server_whose_data_directory_has_gone_acknowledges_nothing_and_ends() {
     for is_replaced in [false, true] {

@@ -47,6 +47,7 @@ fn create(running: &Running, name: &str) -> Option<Response> {
         .try_send()
 }
 
+/// Proves F-1.
 #[test]
 fn on_a_full_disk_writes_and_readyz_are_503_reads_go_on_and_space_is_enough_to_recover() {
     // Instead of an error, the process would get a signal.
@@ -89,6 +90,7 @@ fn create_until_the_end(running: &Running) -> Vec<String> {
     names.take_while(created).collect()
 }
 
+/// Proves F-10.
 #[test]
 fn the_process_exits_with_1_when_its_writer_panics_and_a_restart_has_all_that_was_acknowledged() {
     for point in ["batch begun", "batch ended"] {
@@ -111,6 +113,7 @@ fn the_process_exits_with_1_when_its_writer_panics_and_a_restart_has_all_that_wa
     }
 }
 
+/// Proves F-12.
 #[test]
 fn the_process_exits_with_1_when_its_root_actor_panics() {
     let deployment = Deployment::new();

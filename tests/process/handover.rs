@@ -10,6 +10,7 @@ use crate::deployment::Deployment;
 use crate::standby::{Waiting, has_room, until, until_reported, until_role_at};
 use crate::support::Request;
 
+/// Proves R-23.
 #[test]
 fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     let Some(cluster) = Cluster::installed() else {

@@ -99,6 +99,7 @@ fn wait_for_deliveries(running: &Running) {
     });
 }
 
+/// Proves R-1.
 #[test]
 fn acknowledged_resources_exist_after_a_kill() {
     let deployment = Deployment::new();
@@ -153,6 +154,7 @@ fn acknowledged_resources_exist_after_a_kill() {
     }
 }
 
+/// Proves R-15.
 #[test]
 fn a_request_without_a_response_can_be_retried_with_its_idempotency_key() {
     let deployment = Deployment::new();
@@ -230,6 +232,7 @@ fn a_participant_connected_at_a_kill_is_reported_as_aborted_also_to_a_receiver_t
     assert_ne!(again, sid);
 }
 
+/// Proves R-2.
 #[test]
 fn events_committed_before_a_kill_are_delivered_after_it() {
     let deployment = Deployment::new();
@@ -261,6 +264,7 @@ fn events_committed_before_a_kill_are_delivered_after_it() {
     assert_eq!(rooms, expected);
 }
 
+/// Proves R-4.
 #[test]
 fn a_room_whose_deadline_passed_while_the_server_was_down_ends_right_after_the_start() {
     let (deployment, receiver) = (Deployment::new(), Receiver::start());

@@ -64,6 +64,7 @@ fn events(running: &Running) -> Vec<Value> {
     events
 }
 
+/// Proves R-27.
 #[test]
 fn each_event_is_forwarded_once_across_a_stop_and_kills_of_the_server() {
     let (deployment, receiver) = (Deployment::new(), Receiver::start());

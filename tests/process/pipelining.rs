@@ -80,6 +80,7 @@ fn until_limited(address: &str, request: &str) -> usize {
     unreachable!()
 }
 
+/// Proves S-9.
 #[test]
 fn a_client_that_pipelines_and_reads_nothing_takes_little_memory() {
     let deployment = Deployment::new();
@@ -112,6 +113,7 @@ fn a_client_that_pipelines_and_reads_nothing_takes_little_memory() {
     }
 }
 
+/// Proves S-9.
 #[test]
 fn a_standby_bounds_what_a_client_takes_as_the_active_server_does() {
     let Some(cluster) = Cluster::installed() else {

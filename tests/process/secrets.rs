@@ -195,6 +195,7 @@ fn send_invalid_credentials(running: &Running, token: &str, secrets: &mut Secret
     assert_eq!(broken.send().status, 400);
 }
 
+/// Proves R-13, S-87.
 #[test]
 fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     let (receiver, billing) = (Receiver::start(), FakeBilling::start());
@@ -249,6 +250,7 @@ fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     }
 }
 
+/// Proves S-70.
 #[test]
 fn files_with_stream_keys_of_earlier_versions_are_deleted_at_the_start() {
     let temporary = tempfile::tempdir().unwrap();

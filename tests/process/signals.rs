@@ -68,6 +68,7 @@ fn pipeline(address: &str, count: usize) {
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), count);
 }
 
+/// Proves S-11.
 #[test]
 fn a_log_that_nobody_reads_delays_neither_requests_nor_the_exit() {
     let fifos = tempfile::tempdir().unwrap();

@@ -147,6 +147,7 @@ fn a_second_server_is_alive_and_not_ready_and_takes_over_at_once_after_a_stop() 
     assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
 }
 
+/// Proves R-22.
 #[test]
 fn a_server_that_is_killed_is_replaced() {
     let Some(cluster) = Cluster::installed() else {
@@ -203,6 +204,7 @@ fn a_server_that_was_killed_takes_its_lease_over_when_it_is_started_again_and_a_
     });
 }
 
+/// Proves R-22.
 #[test]
 fn a_server_that_stood_still_ends_and_writes_nothing_more() {
     let Some(cluster) = Cluster::installed() else {
@@ -246,6 +248,7 @@ fn a_server_that_stood_still_ends_and_writes_nothing_more() {
     assert!(!has_room(&active, "late"));
 }
 
+/// Proves R-22.
 #[test]
 fn a_server_whose_link_to_the_database_is_cut_is_replaced_and_ends_when_it_is_back() {
     let Some(cluster) = Cluster::installed() else {

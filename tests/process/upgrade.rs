@@ -17,6 +17,7 @@ fn migration(folder: &tempfile::TempDir) -> PathBuf {
     file
 }
 
+/// Proves R-23.
 #[test]
 fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_for_its_upgrade() {
     let Some(cluster) = Cluster::installed() else {

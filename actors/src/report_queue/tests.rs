@@ -83,6 +83,7 @@ fn reports_are_taken_in_their_order_and_one_ticket_is_on_its_way() {
     assert_eq!(push(&queues, left("bob")).0, Pushed::NeedsTicket);
 }
 
+/// Proves S-49.
 #[test]
 fn a_report_of_a_tracks_mute_state_replaces_the_one_that_waits_and_answers_for_it() {
     let queues = ReportQueues::default();

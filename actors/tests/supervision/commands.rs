@@ -103,6 +103,7 @@ impl Fixture {
     }
 }
 
+/// Proves F-14.
 #[test]
 fn a_media_plane_that_hangs_does_not_keep_a_room_from_handling_joins_leaves_and_snapshots() {
     run(async {

@@ -28,6 +28,7 @@ impl Fixture {
     }
 }
 
+/// Proves S-49.
 #[test]
 fn a_removal_and_the_end_of_a_room_do_not_wait_behind_reports() {
     run(async {
@@ -70,6 +71,7 @@ fn a_removal_and_the_end_of_a_room_do_not_wait_behind_reports() {
     });
 }
 
+/// Proves S-49.
 #[test]
 fn a_participant_that_fills_the_queue_of_its_room_is_removed_and_others_are_not_affected() {
     run(async {

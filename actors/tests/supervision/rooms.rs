@@ -12,6 +12,7 @@ use conclave_model::page::PageRequest;
 
 use super::fixture::{Fixture, participant, participant_ref, room, run, wait_until};
 
+/// Proves R-11.
 #[test]
 fn a_failed_room_is_rebuilt_with_its_participants() {
     run(async {
@@ -163,6 +164,7 @@ fn the_delay_doubles_with_each_failure_in_a_row_and_starts_over_after_a_minute()
     });
 }
 
+/// Proves R-4.
 #[test]
 fn a_rebuilt_room_still_ends_at_its_deadline() {
     run(async {
@@ -184,6 +186,7 @@ fn a_rebuilt_room_still_ends_at_its_deadline() {
     });
 }
 
+/// Proves R-11.
 #[test]
 fn a_failure_does_not_reach_siblings_or_the_project() {
     run(async {
@@ -260,6 +263,7 @@ fn a_role_change_that_the_media_plane_refuses_is_not_written() {
     });
 }
 
+/// Proves R-49, S-61.
 #[test]
 fn rooms_that_come_due_together_are_ended_in_turns() {
     run(async {

@@ -40,6 +40,7 @@ fn runs(actor: Option<&ActorView>) -> usize {
         .count()
 }
 
+/// Proves R-22.
 #[test]
 fn without_a_confirmed_lease_nothing_is_posted_and_no_attempt_is_counted() {
     run(async {

@@ -347,6 +347,7 @@ mod tests {
         (sender, Jobs::new(arriving))
     }
 
+    /// Proves R-47.
     #[test]
     fn projects_take_turns_and_the_jobs_of_each_keep_their_order() {
         let (sender, mut jobs) = jobs();

@@ -318,6 +318,7 @@ mod tests {
         assert!(keys.begin_rotation().is_err());
     }
 
+    /// Proves R-43.
     #[test]
     fn a_file_that_holds_no_keys_is_not_changed_by_a_rotation() {
         let dir = tempfile::tempdir().unwrap();

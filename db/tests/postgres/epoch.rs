@@ -119,6 +119,7 @@ fn set_back(database: &test_postgres::Database<'_>, lanes: &str) {
     assert_eq!(database.run(&changed).trim(), "t");
 }
 
+/// Proves F-7.
 #[actix::test]
 async fn a_server_whose_commits_are_gone_writes_nothing_more_and_says_why() {
     let Some(cluster) = cluster() else { return };
@@ -146,6 +147,7 @@ async fn a_server_whose_commits_are_gone_writes_nothing_more_and_says_why() {
     );
 }
 
+/// Proves F-7.
 #[actix::test]
 async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
     let Some(cluster) = cluster() else { return };
@@ -177,6 +179,7 @@ async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
     .expect("the writer ends");
 }
 
+/// Proves F-7.
 #[actix::test]
 async fn an_epoch_that_the_database_has_forgotten_is_no_takeover() {
     let Some(cluster) = cluster() else { return };

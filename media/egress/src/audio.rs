@@ -165,6 +165,7 @@ pub mod tests {
         }
     }
 
+    /// Proves S-51.
     #[test]
     fn more_sound_than_time_is_not_decoded_and_a_silent_track_gives_its_decoder_up() {
         let now = Instant::now();
@@ -177,6 +178,7 @@ pub mod tests {
     }
 
     proptest! {
+        /// Proves S-51.
         #[test]
         fn a_decoder_takes_any_bytes(
             packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20),

@@ -245,6 +245,7 @@ mod tests {
         child.wait().unwrap();
     }
 
+    /// Proves S-87.
     #[test]
     fn a_child_inherits_no_secrets_of_the_environment() {
         assert!(

@@ -332,6 +332,7 @@ mod tests {
         assert!(matches!(refused, Err(ReserveError::Io(_))), "{refused:?}");
     }
 
+    /// Proves S-86.
     #[test]
     fn other_users_read_no_recording() {
         let directory = tempfile::tempdir().unwrap();

@@ -345,6 +345,7 @@ mod tests {
         assert!(failure.contains("No space left on device"), "{failure}");
     }
 
+    /// Proves S-80.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_child_that_reads_what_strangers_sent_has_a_limit_of_memory_before_it_reads() {

@@ -43,6 +43,7 @@ impl Transcoders {
 mod tests {
     use super::*;
 
+    /// Proves S-80.
     #[test]
     fn a_project_transcodes_at_most_half_and_all_projects_no_more_than_there_are_places() {
         let transcoders = Transcoders::beside(4);

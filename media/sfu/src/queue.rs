@@ -368,6 +368,7 @@ mod tests {
             && sdp_bytes.is_empty()
     }
 
+    /// Proves S-38.
     #[test]
     fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
         let (queue, room) = (CommandQueue::default(), room("a"));
@@ -425,6 +426,7 @@ mod tests {
         );
     }
 
+    /// Proves S-38.
     #[test]
     fn a_participant_with_too_many_commands_fails_and_commands_of_the_server_are_kept() {
         let (queue, room) = (CommandQueue::default(), room("a"));

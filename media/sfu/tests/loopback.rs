@@ -238,6 +238,7 @@ fn participants_hear_each_other_over_tcp() {
     call.assert_audible(alice, bob);
 }
 
+/// Proves S-28.
 #[test]
 fn strangers_who_flood_over_tcp_are_closed_and_hold_up_nobody() {
     let mut call = Call::new();
@@ -255,6 +256,7 @@ fn strangers_who_flood_over_tcp_are_closed_and_hold_up_nobody() {
     floods.into_iter().for_each(|flood| flood.join().unwrap());
 }
 
+/// Proves S-38.
 #[test]
 fn a_participant_who_makes_offers_without_pause_holds_up_no_other_room() {
     let mut call = Call::new();
@@ -286,6 +288,7 @@ fn a_participant_who_makes_offers_without_pause_holds_up_no_other_room() {
     flood.join().unwrap();
 }
 
+/// Proves S-27.
 #[test]
 fn connections_of_strangers_are_closed_and_limited() {
     let limits = Limits {

@@ -320,6 +320,7 @@ mod tests {
     }
 
     proptest! {
+        /// Proves S-44.
         #[test]
         fn no_change_touches_the_attributes_of_the_server(
             changes in prop::collection::vec(prop::collection::btree_map("(svc\\.)?[a-c]{1,2}", "[x-z]{0,2}", 0..4), 0..8),

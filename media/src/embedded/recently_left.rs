@@ -59,6 +59,7 @@ mod tests {
     use crate::embedded::client::Client;
     use crate::embedded::machine::tests::{NOW, claims, room};
 
+    /// Proves S-50.
     #[test]
     fn what_a_client_said_is_gone_with_it() {
         let sid: ParticipantSid = "PA_1".parse().unwrap();

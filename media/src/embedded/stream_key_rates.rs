@@ -87,6 +87,7 @@ mod tests {
         assert_eq!(taken, 2);
     }
 
+    /// Proves S-78.
     #[test]
     fn a_key_is_tried_at_its_rate_from_all_addresses_together() {
         let (rates, clock) = rates();

@@ -213,6 +213,7 @@ fn a_token_is_valid_from_a_minute_before_its_first_second_until_its_last() {
     assert_eq!(at(1_700_000_600_000), Err(TokenError::Expired));
 }
 
+/// Proves S-48.
 #[test]
 fn a_token_for_an_identity_that_paths_cannot_have_opens_no_room() {
     for (identity, verified) in [
@@ -261,6 +262,7 @@ fn absent_grants_have_livekits_defaults() {
     );
 }
 
+/// Proves R-39.
 #[test]
 fn claims_are_read_from_objects_and_from_nothing_else() {
     let video = json!(["prj_0123456789ab.r", true]);
@@ -335,6 +337,7 @@ fn another_key_another_secret_and_another_algorithm_are_refused() {
     }
 }
 
+/// Proves S-41.
 #[test]
 fn an_unsigned_token_is_refused() {
     let token = signed(&minimal_payload());
@@ -372,6 +375,7 @@ proptest! {
         prop_assert!(signer().verify(&text, NOW).is_err());
     }
 
+    /// Proves S-41.
     #[test]
     fn a_token_with_one_character_changed_never_verifies(at in any::<prop::sample::Index>(), with in "[ -~]") {
         let token = signer().mint(&request(), NOW).unwrap().token;

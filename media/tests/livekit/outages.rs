@@ -76,6 +76,7 @@ async fn the_error_of_a_missing_server_names_its_url() {
     assert!(message(plane.health().await.unwrap_err()).contains("media.url"));
 }
 
+/// Proves R-22.
 #[tokio::test]
 async fn a_server_without_a_confirmed_lease_calls_nothing_and_behaves_as_in_an_outage() {
     let (double, is_valid) = (Double::start(), Arc::new(AtomicBool::new(false)));

@@ -74,6 +74,7 @@ proptest! {
         prop_assert!(matches!(outcome, WebhookOutcome::Accepted | WebhookOutcome::Ignored | WebhookOutcome::Malformed));
     }
 
+    /// Proves S-83.
     #[test]
     fn no_bytes_cause_a_panic(authorization in any::<String>(), body in any::<Vec<u8>>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

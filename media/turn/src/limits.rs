@@ -206,6 +206,7 @@ mod tests {
         );
     }
 
+    /// Proves S-30.
     #[test]
     fn a_project_leaves_as_many_allocations_to_others_as_it_has() {
         let quotas = Quotas::new(3_000);
@@ -233,6 +234,7 @@ mod tests {
         assert_eq!(last.unwrap_err(), Excess::Capacity);
     }
 
+    /// Proves S-30.
     #[test]
     fn one_address_takes_a_quarter_of_few_allocations() {
         let quotas = Quotas::new(64);

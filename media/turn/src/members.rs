@@ -187,6 +187,7 @@ mod tests {
         }
     }
 
+    /// Proves S-31.
     #[test]
     fn messages_wait_for_the_next_interval_and_those_of_a_flood_are_dropped_until_it_ends() {
         let mut now = Instant::now();

@@ -180,6 +180,7 @@ fn datagrams_are_relayed_both_ways_by_udp_and_by_tcp() {
     assert_eq!(read(&metrics.dropped), 0);
 }
 
+/// Proves S-29.
 #[test]
 fn what_others_on_the_machine_send_to_an_allocation_is_not_relayed() {
     let world = World::new();
@@ -215,6 +216,7 @@ fn an_allocation_ends_with_its_connection_or_its_time() {
     assert_eq!(by_udp.code(&again), 0, "the client may make another one");
 }
 
+/// Proves S-30.
 #[test]
 fn a_client_that_reads_nothing_loses_packets_and_holds_up_nobody() {
     let world = World::new();
@@ -250,6 +252,7 @@ fn a_client_that_reads_nothing_loses_packets_and_holds_up_nobody() {
     });
 }
 
+/// Proves S-30.
 #[test]
 fn a_connection_of_a_stranger_ends() {
     let world = World::with_patience(Duration::ZERO);
@@ -298,6 +301,7 @@ fn messages_may_come_in_pieces_and_several_at_once() {
     }
 }
 
+/// Proves S-31.
 #[test]
 fn empty_datagrams_are_not_relayed() {
     let world = World::new();
@@ -312,6 +316,7 @@ fn empty_datagrams_are_not_relayed() {
     }
 }
 
+/// Proves S-31.
 #[test]
 fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwhile() {
     let world = World::new();
@@ -352,6 +357,7 @@ fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwh
     );
 }
 
+/// Proves S-31.
 #[test]
 fn a_participant_sends_a_bounded_number_of_messages_a_second_over_all_its_connections() {
     let world = World::new();

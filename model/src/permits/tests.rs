@@ -27,6 +27,7 @@ fn projects<const N: usize>() -> [ProjectId; N] {
     [(); N].map(|()| ProjectId::new())
 }
 
+/// Proves S-64.
 #[test]
 fn a_project_has_all_places_until_another_asks_and_gets_the_next_free_one() {
     let (permits, now, [one, other]) = (permits(4, 4), Instant::now(), projects());
@@ -260,6 +261,7 @@ impl World<'_> {
 }
 
 proptest! {
+    /// Proves S-63.
     #[test]
     fn permits_are_bounded_given_in_turn_and_never_lost_and_projects_without_any_are_forgotten(
         total in 1..6_usize,

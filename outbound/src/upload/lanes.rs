@@ -100,6 +100,7 @@ mod tests {
         std::iter::from_fn(|| lanes.wait(project, destination).now_or_never()).collect()
     }
 
+    /// Proves S-62.
     #[test]
     fn the_attempts_of_one_project_leave_slots_to_another() {
         let (lanes, one, other) = (
@@ -113,6 +114,7 @@ mod tests {
         assert_eq!(take_all(&lanes, &other, &others).len(), WORKING.of_project);
     }
 
+    /// Proves S-62.
     #[test]
     fn storages_that_hang_wait_for_each_other_and_no_other_for_them() {
         let (lanes, hanging) = (

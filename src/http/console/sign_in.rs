@@ -153,6 +153,7 @@ fn next(asked: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Proves S-33.
     #[test]
     fn signing_in_leads_to_a_page_of_the_console_only() {
         for page in [

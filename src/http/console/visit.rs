@@ -224,6 +224,7 @@ mod tests {
 
     use super::*;
 
+    /// Proves S-48.
     #[test]
     fn no_page_sends_a_step_in_a_path() {
         for segment in [".", "..", "a/b", "a b", "%2e%2e", "é", "a.b", "..."] {

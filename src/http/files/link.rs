@@ -114,6 +114,7 @@ mod tests {
             .check(keys, &id.parse().unwrap(), now)
     }
 
+    /// Proves S-26.
     #[test]
     fn a_link_is_for_one_recording_of_one_project_until_it_expires() {
         let (keys, project) = (DerivedKeys::new(&Secret::new("a")), ProjectId::new());

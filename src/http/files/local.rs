@@ -42,6 +42,7 @@ fn open_inside(directory: &Path, name: &Path) -> io::Result<NamedFile> {
 mod tests {
     use super::*;
 
+    /// Proves S-24.
     #[test]
     fn only_files_inside_the_directory_are_opened() {
         let folder = tempfile::tempdir().unwrap();

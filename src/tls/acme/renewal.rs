@@ -245,6 +245,7 @@ impl fmt::Display for RenewalStatus {
 mod tests {
     use super::*;
 
+    /// Proves S-85.
     #[test]
     fn what_a_ca_says_is_one_short_line() {
         assert_eq!(

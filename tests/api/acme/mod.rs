@@ -158,6 +158,7 @@ fn a_certificate_is_obtained_by_a_handshake_and_a_restart_uses_it_again() {
     assert_eq!(again.ca.requests(), requests);
 }
 
+/// Proves S-86.
 #[test]
 fn account_and_certificate_are_files_of_their_owner_and_nothing_shows_the_keys() {
     let obtaining = Obtaining::start("files.example.org");
@@ -197,6 +198,7 @@ fn account_and_certificate_are_files_of_their_owner_and_nothing_shows_the_keys()
     assert!(shown.contains("files.example.org until 2026-05-30"));
 }
 
+/// Proves S-7.
 #[test]
 fn until_there_is_a_certificate_handshakes_fail_and_the_server_stays_up() {
     let obtaining = Obtaining::prepare("none.example.org", |_, _| {});
@@ -413,6 +415,7 @@ fn another_domain_and_failures_that_cannot_be_read_start_anew() {
     );
 }
 
+/// Proves S-85.
 #[test]
 fn a_ca_that_is_not_trusted_is_not_asked() {
     let obtaining = Obtaining::prepare("untrusted.example.org", |config, ca| {

@@ -24,6 +24,7 @@ fn statuses(address: &str, method: &str, path: &str, count: usize) -> (usize, us
     (answered - limited, limited)
 }
 
+/// Proves S-12.
 #[test]
 fn a_standby_has_a_rate_of_the_responses_that_it_makes_itself() {
     let standby = Standby::start_with(|options| options.max_requests = 0);
@@ -55,6 +56,7 @@ fn a_standby_has_a_rate_of_the_responses_that_it_makes_itself() {
         .expect_error(503, "database_unavailable", None);
 }
 
+/// Proves S-12.
 #[test]
 fn a_client_has_one_rate_of_fixed_responses_wherever_it_asks_and_whatever_it_says_of_itself() {
     let mut app = TestApp::start_with(trusting);

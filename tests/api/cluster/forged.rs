@@ -12,6 +12,7 @@ fn forged(standby: &Standby, headers: &str) -> String {
     exchange_raw(standby.address, request.as_bytes())
 }
 
+/// Proves S-2.
 #[test]
 fn a_client_is_known_by_its_address_and_not_by_what_it_says() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
@@ -87,6 +88,7 @@ fn a_trusted_proxy_is_believed_about_its_client() {
     assert_eq!(node.next().header("x-forwarded-for"), "203.0.113.5");
 }
 
+/// Proves S-2.
 #[test]
 fn a_request_goes_through_one_standby_only() {
     let (standby, node) = (Standby::start(), Node::answering("active"));

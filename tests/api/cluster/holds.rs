@@ -24,6 +24,7 @@ fn a_request_that_no_node_takes_in_time_is_refused_and_may_be_repeated() {
     assert_eq!(standby.count("not_taken"), 1);
 }
 
+/// Proves S-3.
 #[test]
 fn as_many_requests_are_held_as_may_be() {
     let (standby, node) = (
@@ -41,6 +42,7 @@ fn as_many_requests_are_held_as_may_be() {
         .for_each(|held| assert_eq!(held.answer().text(), "active"));
 }
 
+/// Proves S-3.
 #[test]
 fn a_client_that_has_a_quarter_of_the_places_leaves_the_rest_to_others() {
     let (standby, node) = (

@@ -27,6 +27,7 @@ fn attempt(bytes: &str) -> String {
 
 const HIDDEN: &str = "DELETE /v1/rooms/hidden HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// Proves S-2.
 #[test]
 fn a_body_with_two_lengths_never_leaves() {
     let length = HIDDEN.len();
@@ -77,6 +78,7 @@ fn a_body_with_two_lengths_never_leaves() {
     }
 }
 
+/// Proves S-2.
 #[test]
 fn what_follows_an_upgrade_that_is_none_never_leaves() {
     let length = HIDDEN.len();

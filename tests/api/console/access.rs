@@ -119,6 +119,7 @@ fn a_session_ends_by_signing_out_after_twelve_hours_and_with_the_server() {
     assert_eq!(Browser { app: &app, cookie }.open("/").status, 303);
 }
 
+/// Proves S-21.
 #[test]
 fn five_wrong_tokens_a_minute_are_answered() {
     let app = app_with_token();
@@ -136,6 +137,7 @@ fn five_wrong_tokens_a_minute_are_answered() {
     assert_eq!(browser.sign_in(TOKEN).status, 303);
 }
 
+/// Proves S-21.
 #[test]
 fn guesses_by_programs_and_in_the_console_have_one_limit() {
     let app = app_with_token();
@@ -170,6 +172,7 @@ fn guesses_by_programs_and_in_the_console_have_one_limit() {
     assert_eq!(Browser::new(&app).sign_in(TOKEN).status, 303);
 }
 
+/// Proves S-22.
 #[test]
 fn a_form_without_the_token_of_its_session_changes_nothing() {
     let app = app_with_token();

@@ -103,6 +103,7 @@ fn the_links_to_the_documentation_lead_to_its_pages_and_headings() {
         .for_each(|link| assert_leads_to_a_heading(&app, link));
 }
 
+/// Proves S-23.
 #[test]
 fn every_page_answers_and_loads_nothing_from_elsewhere() {
     let app = TestApp::start();
@@ -192,6 +193,7 @@ fn pages_and_files_have_a_strict_policy_and_pages_are_not_kept() {
     }
 }
 
+/// Proves S-22.
 #[test]
 fn every_action_needs_a_session_its_token_and_its_origin() {
     let app = app_with_token();

@@ -20,6 +20,7 @@ fn assert_escaped(path: &str, text: &str) {
     }
 }
 
+/// Proves S-23.
 #[test]
 fn markup_changes_no_page() {
     let app = TestApp::start();
@@ -76,6 +77,7 @@ fn markup_changes_no_page() {
     assert!(planted >= 6, "only {planted} pages show what was planted");
 }
 
+/// Proves R-42.
 #[test]
 fn metadata_that_few_parsers_read_is_shown_as_it_was_sent() {
     let app = TestApp::start();

@@ -68,6 +68,7 @@ fn a_local_recording_is_played_in_ranges_and_downloaded() {
     );
 }
 
+/// Proves S-24.
 #[test]
 fn a_file_outside_the_directory_of_recordings_is_never_sent() {
     let app = TestApp::start();

@@ -259,6 +259,7 @@ fn actual_answers_fit_the_description() {
     assert!(fitted >= 15, "{fitted}");
 }
 
+/// Proves S-43.
 #[test]
 fn a_room_token_without_the_permission_cannot_moderate_its_room() {
     let api = Api::start();

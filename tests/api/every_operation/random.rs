@@ -41,6 +41,7 @@ fn each_case<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// Proves R-12.
 #[test]
 fn random_json_in_any_field_causes_no_5xx() {
     let api = Api::start();
@@ -59,6 +60,7 @@ fn random_json_in_any_field_causes_no_5xx() {
     }
 }
 
+/// Proves S-16.
 #[test]
 fn random_bytes_as_a_body_cause_no_5xx() {
     let api = Api::start();
@@ -90,6 +92,7 @@ fn replaced(operation: &Described, path: &str, part: &str, all: bool) -> String 
     segments.collect::<Vec<_>>().join("/")
 }
 
+/// Proves S-16.
 #[test]
 fn random_paths_cause_no_5xx() {
     let api = Api::start();
@@ -121,6 +124,7 @@ fn random_paths_cause_no_5xx() {
     }
 }
 
+/// Proves R-12.
 #[test]
 fn random_queries_cause_no_5xx() {
     let api = Api::start();

@@ -165,26 +165,31 @@ fn a_room_that_is_written_while_its_project_is_rebuilt_can_be_joined_and_ends() 
     eventually(|| app.get("/v1/rooms/during").send().expect(200)["status"] == "ended");
 }
 
+/// Proves F-13.
 #[test]
 fn a_project_that_panics_in_any_handler_is_rebuilt_and_loses_nothing() {
     fail_at_each("project");
 }
 
+/// Proves F-13.
 #[test]
 fn a_room_that_panics_in_any_handler_is_rebuilt_and_loses_nothing() {
     fail_at_each("room");
 }
 
+/// Proves F-13.
 #[test]
 fn an_egress_that_panics_in_any_handler_is_rebuilt_and_loses_nothing() {
     fail_at_each("egress");
 }
 
+/// Proves F-13.
 #[test]
 fn an_ingress_that_panics_in_any_handler_is_rebuilt_and_loses_nothing() {
     fail_at_each("ingress");
 }
 
+/// Proves F-13.
 #[test]
 fn a_webhook_endpoint_that_panics_in_any_handler_is_rebuilt_and_loses_nothing() {
     fail_at_each("webhook_endpoint");

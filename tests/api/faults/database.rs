@@ -66,6 +66,7 @@ fn count(app: &TestApp, path: &str, list: &str) -> usize {
         .len()
 }
 
+/// Proves F-3.
 #[test]
 fn a_change_whose_commit_fails_is_503_and_leaves_nothing_and_its_retry_runs() {
     let (app, receiver) = TestApp::start_with_receiver();
@@ -125,6 +126,7 @@ fn readyz_is_503_while_commits_fail_and_healthz_is_not() {
     eventually(|| app.readiness().0 == 200);
 }
 
+/// Proves F-1.
 #[test]
 fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_there() {
     let app = TestApp::start();
@@ -168,6 +170,7 @@ fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_
     assert_eq!(count(&app, "/v1/rooms?limit=200", "rooms"), 41);
 }
 
+/// Proves F-2.
 #[test]
 fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_are_503() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
@@ -209,6 +212,7 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
     assert_eq!(app.event_types(&receiver), ["room.finished"]);
 }
 
+/// Proves F-11.
 #[test]
 fn a_thread_that_reads_survives_panics_outside_of_the_read() {
     let app = TestApp::start();

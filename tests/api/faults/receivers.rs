@@ -92,6 +92,7 @@ fn end_room(app: &TestApp, room: &str) {
         .expect_empty(204);
 }
 
+/// Proves F-15.
 #[test]
 fn receivers_that_misbehave_in_any_way_delay_no_other() {
     let app = TestApp::start_with(|config| config.webhooks.timeout = NEVER);
@@ -111,6 +112,7 @@ fn receivers_that_misbehave_in_any_way_delay_no_other() {
     }
 }
 
+/// Proves F-15.
 #[test]
 fn deliveries_to_receivers_that_misbehave_in_any_way_end_and_are_tried_again() {
     let app = TestApp::start_with(|config| config.webhooks.timeout = Duration::from_secs(1));

@@ -53,6 +53,7 @@ fn assert_same(first: &Response, again: &Response) {
     );
 }
 
+/// Proves F-4.
 #[test]
 fn while_the_database_is_locked_nothing_is_done_and_the_same_key_then_does_it_once() {
     let app = TestApp::start();
@@ -130,6 +131,7 @@ fn a_refusal_that_cannot_be_stored_is_503() {
     assert_same(&first, &token(&app, "full").send());
 }
 
+/// Proves F-4.
 #[test]
 fn on_a_full_disk_a_key_gives_one_answer_and_sends_at_most_once() {
     let app = TestApp::start();

@@ -30,6 +30,7 @@ fn expect_refused(response: &Response, status: u16, code: &str) {
     assert_eq!(response.headers["retry-after"], "1");
 }
 
+/// Proves R-20, S-61.
 #[test]
 fn a_project_waits_for_itself_and_another_is_served_meanwhile() {
     let app = TestApp::start_with(tiny);
@@ -64,6 +65,7 @@ fn a_project_waits_for_itself_and_another_is_served_meanwhile() {
     eventually(|| admitted(&app, "running", 0) && admitted(&app, "waiting", 0));
 }
 
+/// Proves R-20.
 #[test]
 fn a_request_that_has_waited_for_a_second_is_refused() {
     let app = TestApp::start_with(tiny);
@@ -78,6 +80,7 @@ fn a_request_that_has_waited_for_a_second_is_refused() {
     assert!(refused(&app, "wait", 1));
 }
 
+/// Proves R-20.
 #[test]
 fn requests_beyond_the_total_are_503_and_the_admin_listener_answers() {
     let app = TestApp::start_with(|config| config.http.max_requests = 1);

@@ -129,6 +129,7 @@ fn a_call_without_a_body_needs_no_media_type() {
         .expect_empty(204);
 }
 
+/// Proves S-17.
 #[test]
 fn a_body_that_is_refused_unread_is_never_parsed_as_the_next_request() {
     let app = TestApp::start();

@@ -130,6 +130,7 @@ fn an_idle_connection_is_kept_for_longer_than_a_slow_one_and_then_closed() {
     }
 }
 
+/// Proves S-8.
 #[test]
 fn a_client_that_does_not_read_its_responses_loses_its_connection() {
     let app = TestApp::start_with(|config| {
@@ -168,6 +169,7 @@ fn a_client_that_waits_for_the_server_keeps_its_connection() {
     assert_eq!(watcher.next().event, "room.finished");
 }
 
+/// Proves S-8.
 #[test]
 fn connections_beyond_the_maximum_are_closed_and_counted() {
     let app = TestApp::start_with(|config| {
@@ -201,6 +203,7 @@ pub fn assert_is_not_read_for_ever(mut stream: &TcpStream, part: &[u8]) {
     }
 }
 
+/// Proves S-15.
 #[test]
 fn a_client_that_sends_on_after_its_refusal_is_closed() {
     let app = TestApp::start();
@@ -280,6 +283,7 @@ fn assert_is_answered(stream: &mut TcpStream) {
     );
 }
 
+/// Proves S-13.
 #[test]
 fn connections_that_wait_give_way_to_new_ones_on_the_admin_listener() {
     let app = TestApp::start();

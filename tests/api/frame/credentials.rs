@@ -63,6 +63,7 @@ fn the_scheme_is_read_in_any_case() {
         .expect(200);
 }
 
+/// Proves S-72.
 #[test]
 fn a_key_works_as_soon_as_it_is_created_and_stops_as_soon_as_it_is_revoked() {
     let app = TestApp::start();

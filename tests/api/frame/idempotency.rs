@@ -230,6 +230,7 @@ fn an_answer_is_stored_for_24_hours() {
     create(&app, "k", json!({"name": "b"})).expect_error(409, "idempotency_key_reuse", None);
 }
 
+/// Proves R-15.
 #[test]
 fn concurrent_calls_with_one_key_run_once_and_get_the_same_answer() {
     let app = TestApp::start_with(|config| config.http.workers = 4);
@@ -404,6 +405,7 @@ fn an_error_for_a_participant_is_replayed_only_to_that_participant() {
     );
 }
 
+/// Proves S-59.
 #[test]
 fn an_answer_is_replayed_only_to_participants_with_the_permission() {
     let app = stage();

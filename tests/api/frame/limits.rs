@@ -130,6 +130,7 @@ fn a_room_token_counts_against_the_address() {
     app.get("/v1/rooms/a").send().expect(200);
 }
 
+/// Proves S-4.
 #[test]
 fn a_forwarded_address_is_used_only_from_trusted_proxies() {
     let app = limited();
@@ -190,6 +191,7 @@ fn a_forwarded_address_may_have_a_port_and_brackets() {
         .expect_error(429, "rate_limited", None);
 }
 
+/// Proves S-4.
 #[test]
 fn ipv6_addresses_of_one_64_bit_network_are_one_client() {
     let app = behind_proxy();
@@ -219,6 +221,7 @@ fn ipv6_addresses_of_one_64_bit_network_are_one_client() {
         .expect_error(401, "unauthorized", None);
 }
 
+/// Proves S-1.
 #[test]
 fn an_address_that_guesses_keys_is_refused_before_the_next_key_is_looked_up() {
     let app = limited();

@@ -31,6 +31,7 @@ fn allowed_origin(answer: &Response) -> Option<&str> {
         .map(String::as_str)
 }
 
+/// Proves S-73.
 #[test]
 fn a_key_from_a_browser_on_another_origin_is_refused() {
     let app = TestApp::start_with(configured);

@@ -132,6 +132,7 @@ fn pipelined_changes_are_made_although_the_client_has_gone() {
     eventually(|| app.get("/v1/rooms/room-7").send().status == 200);
 }
 
+/// Proves S-12.
 #[test]
 fn each_address_has_a_rate_of_what_is_the_same_for_everyone() {
     let app = TestApp::start();

@@ -77,6 +77,7 @@ fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
     seen
 }
 
+/// Proves S-60.
 #[test]
 fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
     let app = TestApp::start();
@@ -126,6 +127,7 @@ fn reads(app: &TestApp, key: &str) -> BTreeMap<String, Value> {
         .collect()
 }
 
+/// Proves S-60.
 #[test]
 fn reads_show_nothing_of_another_project() {
     let app = TestApp::start();

@@ -46,6 +46,7 @@ fn announce_report(app: &TestApp, authorization: &str) -> String {
     answer
 }
 
+/// Proves S-82.
 #[test]
 fn a_report_without_livekits_signature_is_refused_before_its_body_is_read() {
     let (app, double) = livekit();
@@ -73,6 +74,7 @@ fn a_signed_report_whose_body_does_not_arrive_is_408() {
     );
 }
 
+/// Proves S-83.
 #[test]
 fn reports_have_64_mib_of_memory_and_further_ones_are_to_be_sent_again() {
     let (app, double) = livekit();
@@ -126,6 +128,7 @@ fn readyz_asks_the_media_plane_once_a_second() {
     assert_eq!(probes(), before + 2);
 }
 
+/// Proves S-47.
 #[test]
 fn a_token_of_a_room_code_is_not_promoted_by_joining_livekit_again() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
@@ -176,6 +179,7 @@ fn a_token_of_a_room_code_is_not_promoted_by_joining_livekit_again() {
     );
 }
 
+/// Proves S-44.
 #[test]
 fn no_token_for_livekit_lets_a_client_change_its_attributes_and_so_its_role() {
     let (app, _double) = livekit();

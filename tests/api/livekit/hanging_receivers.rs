@@ -35,6 +35,7 @@ fn armed(app: &TestApp) -> usize {
         .sum()
 }
 
+/// Proves R-9.
 #[test]
 fn hanging_receivers_delay_neither_livekit_nor_another_project() {
     // What waited for a hanging receiver would not be done before the test gives up.

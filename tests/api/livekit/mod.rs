@@ -404,6 +404,7 @@ fn bitrate_limits_are_reported_when_the_media_node_measures_them() {
     }
 }
 
+/// Proves F-14.
 #[test]
 fn the_circuit_opens_when_livekit_keeps_failing_and_closes_when_it_answers() {
     let (app, double) = livekit();

@@ -96,6 +96,7 @@ fn a_track_and_a_leave_that_arrive_before_their_join_are_recorded_after_it() {
     assert!(session["left_at"].is_string(), "{session}");
 }
 
+/// Proves R-6.
 #[test]
 fn in_every_order_of_webhooks_each_join_has_one_leave_and_each_track_one_end() {
     let double = Double::start();

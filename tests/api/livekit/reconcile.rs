@@ -97,6 +97,7 @@ fn a_session_is_closed_after_two_absences_in_a_row() {
     );
 }
 
+/// Proves R-6.
 #[test]
 fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_open() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
@@ -136,6 +137,7 @@ fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_ope
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
 }
 
+/// Proves R-31.
 #[test]
 fn a_crash_of_the_server_ends_no_session_on_livekit() {
     let ((app, double), receiver) = (livekit(), Receiver::start());

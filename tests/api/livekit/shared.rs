@@ -68,6 +68,7 @@ fn surveyed(app: &TestApp, double: &Double) {
     eventually(|| surveys(double)[2] > before);
 }
 
+/// Proves S-84.
 #[test]
 fn what_is_in_no_record_is_left_alone() {
     let (app, double) = livekit();

@@ -62,6 +62,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..CALLS).prop_map(move |calls| [vec![first], calls].concat())
 }
 
+/// Proves R-28.
 #[test]
 fn the_app_does_what_the_model_of_the_contract_does() {
     let config = Config {

@@ -158,6 +158,7 @@ fn join_request(tracks: usize) -> String {
     URL_SAFE_NO_PAD.encode(wrapped.encode_to_vec())
 }
 
+/// Proves S-32.
 #[test]
 fn a_join_request_is_read_only_with_a_valid_token_and_refused_if_it_inflates_to_much() {
     let app = TestApp::start_with_webrtc();

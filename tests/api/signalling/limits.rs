@@ -67,6 +67,7 @@ fn sent_until_closed(
     panic!("the server closes it");
 }
 
+/// Proves S-52.
 #[test]
 fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counted() {
     let app = TestApp::start_with_webrtc();
@@ -150,6 +151,7 @@ fn a_frame_that_is_too_large_closes_the_websocket_and_says_so() {
     assert_eq!(code, Some(1_009));
 }
 
+/// Proves S-14.
 #[test]
 fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_read_by_pages() {
     let app = TestApp::start_with_webrtc();
@@ -191,6 +193,7 @@ fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_re
     );
 }
 
+/// Proves S-15.
 #[test]
 fn a_client_that_sends_on_after_the_end_of_its_session_is_closed() {
     let app = TestApp::start_with_webrtc();

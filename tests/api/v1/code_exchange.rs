@@ -157,6 +157,7 @@ fn an_unknown_body_field_is_refused_and_counts_no_use() {
     exchange(&app, &code, json!({})).expect(201);
 }
 
+/// Proves S-36.
 #[test]
 fn every_unusable_code_is_refused_with_the_same_answer() {
     let app = TestApp::start();
@@ -193,6 +194,7 @@ fn every_unusable_code_is_refused_with_the_same_answer() {
     assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
 }
 
+/// Proves S-37.
 #[test]
 fn a_hundred_concurrent_exchanges_of_a_code_with_ten_uses_give_ten_tokens() {
     let app = TestApp::start();
@@ -387,6 +389,7 @@ fn the_sixth_exchange_of_an_address_is_refused_until_retry_after_has_passed() {
     refused(&exchange(&app, &code, json!({})));
 }
 
+/// Proves S-36.
 #[test]
 fn unknown_and_malformed_codes_count_against_the_rate() {
     let app = limited();

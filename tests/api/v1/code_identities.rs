@@ -102,6 +102,7 @@ fn a_participant_from_a_code_has_no_attributes_that_others_have_not() {
     }
 }
 
+/// Proves S-47.
 #[test]
 fn a_connected_identity_and_one_that_was_given_a_role_are_taken_and_count_no_use() {
     let app = TestApp::start();
@@ -185,6 +186,7 @@ fn a_full_role_an_ended_room_and_a_lost_role_come_before_a_taken_identity() {
     exchange(&app, &one, "alice").expect_error(409, "room_ended", None);
 }
 
+/// Proves S-47.
 #[test]
 fn a_token_of_a_code_is_not_promoted_by_joining_again_and_a_demotion_holds() {
     let app = TestApp::start();
@@ -214,6 +216,7 @@ fn a_token_of_a_code_is_not_promoted_by_joining_again_and_a_demotion_holds() {
     }
 }
 
+/// Proves S-47.
 #[test]
 fn a_token_of_a_code_throws_nobody_out_and_does_not_act_for_another() {
     let app = TestApp::start();
@@ -259,6 +262,7 @@ fn a_guest_who_loads_the_page_again_replaces_itself_with_the_same_token() {
     eventually(|| exchange(&app, &guest, "bob").status == 201);
 }
 
+/// Proves S-47.
 #[test]
 fn a_client_with_a_token_of_a_code_neither_replaces_nor_resumes_another() {
     let app = TestApp::start_with_webrtc();

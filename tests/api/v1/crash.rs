@@ -33,6 +33,7 @@ impl TestApp {
     }
 }
 
+/// Proves R-29.
 #[test]
 fn sessions_end_at_the_last_heartbeat_before_a_crash_and_the_empty_timer_starts_after_it() {
     let (app, _receiver) = TestApp::start_with_receiver();
@@ -110,6 +111,7 @@ fn a_server_that_stopped_well_left_no_heartbeat() {
     assert_eq!(sessions["sessions"][0]["left_at"], json!(app.now()));
 }
 
+/// Proves R-30.
 #[test]
 fn sessions_end_when_the_server_stops_and_the_empty_timer_starts_when_it_runs_again() {
     let (app, _receiver) = TestApp::start_with_receiver();

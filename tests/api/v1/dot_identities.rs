@@ -22,6 +22,7 @@ fn create_code(app: &TestApp, body: Value) -> Response {
     app.post("/v1/rooms/a/codes").json(body).send()
 }
 
+/// Proves S-48.
 #[test]
 fn they_are_refused_wherever_an_identity_enters() {
     let app = TestApp::start();
@@ -85,6 +86,7 @@ fn they_are_refused_wherever_an_identity_enters() {
     }
 }
 
+/// Proves S-48.
 #[test]
 fn a_path_with_one_is_refused_and_the_room_goes_on() {
     let app = TestApp::start();

@@ -147,6 +147,7 @@ fn a_second_join_of_an_identity_replaces_the_first() {
     );
 }
 
+/// Proves R-7.
 #[test]
 fn a_join_refused_for_a_full_role_is_one_aborted_connection_and_no_session() {
     let (app, receiver) = TestApp::start_with_receiver();
@@ -215,6 +216,7 @@ fn with_two_tracks_an_exceeded_limit_names_neither() {
     assert!(app.events(&receiver)[0].get("track_sid").is_none());
 }
 
+/// Proves R-5.
 #[test]
 fn ending_a_room_closes_tracks_then_sessions_then_the_room_once() {
     let (app, receiver) = TestApp::start_with_receiver();
@@ -263,6 +265,7 @@ fn a_track_muted_since_it_began_ends_muted_when_its_room_ends() {
     );
 }
 
+/// Proves R-6.
 #[test]
 fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
     let (app, receiver) = TestApp::start_with_receiver();

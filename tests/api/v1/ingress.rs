@@ -232,6 +232,7 @@ fn removing_the_participant_ends_the_stream_after_it_has_left() {
     );
 }
 
+/// Proves S-77.
 #[test]
 fn deleting_invalidates_the_key_at_once_and_keeps_the_row() {
     let (app, receiver) = started();
@@ -345,6 +346,7 @@ fn the_end_of_its_room_completes_an_endpoint_and_reports_it_before_the_rooms_end
         .expect_error(409, "room_ended", None);
 }
 
+/// Proves S-77.
 #[test]
 fn an_encoder_is_admitted_under_the_same_rules_as_any_participant() {
     let app = TestApp::start();

@@ -306,6 +306,7 @@ fn a_change_in_a_hibernating_room_finds_no_participant_and_does_not_wake_it() {
     change(&app, "alice", "pupil").expect(200);
 }
 
+/// Proves S-43.
 #[test]
 fn permissions_follow_the_current_role_and_not_the_tokens() {
     let app = stage();
@@ -459,6 +460,7 @@ fn role_of_join(app: &TestApp, token: &str) -> String {
     role
 }
 
+/// Proves S-46.
 #[test]
 fn the_last_change_of_an_identity_holds_for_its_next_joins_also_after_a_restart() {
     let mut app = stage();
@@ -506,6 +508,7 @@ fn a_removal_leaves_a_token_as_it_is() {
     assert_eq!(role_of_join(&app, &token), "chair");
 }
 
+/// Proves S-46.
 #[test]
 fn a_code_of_before_a_change_does_not_undo_it_and_one_of_after_it_does() {
     let app = stage();
@@ -534,6 +537,7 @@ fn a_code_of_before_a_change_does_not_undo_it_and_one_of_after_it_does() {
     assert_eq!(role_of_join(&app, &exchange(&code())), "chair");
 }
 
+/// Proves S-46.
 #[test]
 fn a_changed_role_that_the_template_has_lost_admits_nobody() {
     let app = TestApp::start();

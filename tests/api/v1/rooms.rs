@@ -225,6 +225,7 @@ fn a_template_of_another_project_is_not_found() {
         .expect_error(404, "room_not_found", None);
 }
 
+/// Proves R-3.
 #[test]
 fn a_name_stays_used_after_the_room_has_ended() {
     let app = TestApp::start();
@@ -415,6 +416,7 @@ fn the_plan_caps_concurrent_rooms_and_participants_per_room() {
     create(json!({"name": "c"})).expect(201);
 }
 
+/// Proves R-3.
 #[test]
 fn concurrent_creations_of_one_name_create_one_room() {
     let app = TestApp::start_with(|config| config.http.workers = 4);
@@ -438,6 +440,7 @@ fn concurrent_creations_of_one_name_create_one_room() {
     );
 }
 
+/// Proves R-10, S-65.
 #[test]
 fn concurrent_creations_stay_within_the_limit_of_the_plan() {
     let app = TestApp::start_with(|config| config.http.workers = 4);

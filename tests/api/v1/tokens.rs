@@ -315,6 +315,7 @@ fn an_unknown_room_an_unknown_role_and_a_missing_template_have_different_errors(
         .expect(201);
 }
 
+/// Proves R-5.
 #[test]
 fn an_ended_room_refuses_tokens() {
     let app = TestApp::start();
@@ -586,6 +587,7 @@ fn a_room_token_is_valid_for_no_other_call() {
         .expect_error(401, "unauthorized", None);
 }
 
+/// Proves S-42.
 #[test]
 fn a_token_of_another_projects_room_of_the_same_name_is_no_credential() {
     let app = TestApp::start();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Hanging, NEVER, Receiver, TestApp, eventually};
 
+/// Proves S-74.
 #[test]
 fn a_delivery_carries_both_signatures_and_the_name_of_its_event() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
@@ -132,6 +133,7 @@ fn deliveries_are_filtered_by_status_event_and_endpoint_newest_first() {
     refused("endpoint_id=x").expect_error(400, "invalid_request", Some("endpoint_id"));
 }
 
+/// Proves R-8.
 #[test]
 fn within_each_room_first_attempts_keep_the_order_of_events() {
     let (app, receiver) = TestApp::start_with_receiver();
@@ -227,6 +229,7 @@ fn pending_deliveries_survive_a_restart() {
     );
 }
 
+/// Proves R-9, S-76.
 #[test]
 fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     // One that waited for a hanging receiver would not be posted before the test gives up.

@@ -21,6 +21,7 @@ fn endpoint_state(app: &TestApp) -> Value {
     app.actors("?kind=webhook_endpoint")["actors"][0]["state"].clone()
 }
 
+/// Proves R-16.
 #[test]
 fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
     let (app, receiver) = TestApp::start_with_receiver();
@@ -72,6 +73,7 @@ fn answer(mut stream: TcpStream) {
     .unwrap();
 }
 
+/// Proves R-16.
 #[test]
 fn a_stop_records_every_post_in_flight() {
     let app = TestApp::start();

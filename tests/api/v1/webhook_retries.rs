@@ -41,6 +41,7 @@ fn give_up(app: &TestApp) -> String {
     delivery["id"].as_str().unwrap().to_owned()
 }
 
+/// Proves R-8.
 #[test]
 fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
     let (app, receiver) = failing(500);

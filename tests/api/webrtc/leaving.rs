@@ -70,6 +70,7 @@ impl Client {
     }
 }
 
+/// Proves S-58.
 #[test]
 fn a_client_that_leaves_has_left_whatever_ends_its_connection() {
     let (app, receiver) = (TestApp::start_with_webrtc(), Receiver::start());
@@ -93,6 +94,7 @@ fn a_client_that_leaves_has_left_whatever_ends_its_connection() {
     }
 }
 
+/// Proves S-58.
 #[test]
 fn a_client_that_leaves_as_soon_as_it_is_connected_has_left() {
     let (app, receiver) = (TestApp::start_with_webrtc(), Receiver::start());

@@ -127,6 +127,7 @@ fn a_client_whose_role_permits_it_changes_what_others_those_that_come_later_and_
     call.sees(carol, "alice", "Alice", "seat", Some("4"));
 }
 
+/// Proves S-44.
 #[test]
 fn what_a_role_does_not_permit_is_refused_also_after_a_change_of_role_and_so_are_attributes_of_the_server()
  {

@@ -94,6 +94,7 @@ fn nothing_of_a_removed_participant_arrives() {
     assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
 }
 
+/// Proves S-45.
 #[test]
 fn a_role_that_may_not_publish_silences_at_once() {
     let (mut call, [track, other]) = stage(&roles());
@@ -106,6 +107,7 @@ fn a_role_that_may_not_publish_silences_at_once() {
     ));
 }
 
+/// Proves S-45.
 #[test]
 fn a_participant_that_becomes_hidden_is_neither_heard_nor_seen() {
     let (mut call, [track, _]) = stage(&roles());
@@ -115,6 +117,7 @@ fn a_participant_that_becomes_hidden_is_neither_heard_nor_seen() {
     assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
 }
 
+/// Proves S-45.
 #[test]
 fn a_receiver_hears_the_roles_that_its_own_role_allows() {
     let (mut call, [alice, bob]) = stage(&roles());

@@ -56,6 +56,7 @@ impl Recorded {
     }
 }
 
+/// Proves R-18.
 #[test]
 fn a_file_on_the_disk_of_another_server_is_uploaded_when_that_server_is_active_again() {
     let mut recorded = Recorded::start();
@@ -76,6 +77,7 @@ fn a_file_on_the_disk_of_another_server_is_uploaded_when_that_server_is_active_a
     eventually(|| !recorded.file("k.ogg").exists());
 }
 
+/// Proves R-18.
 #[test]
 fn a_recording_whose_server_does_not_return_within_a_day_has_failed_and_says_why() {
     let mut recorded = Recorded::start();
@@ -98,6 +100,7 @@ fn a_recording_whose_server_does_not_return_within_a_day_has_failed_and_says_why
     assert!(recorded.storage.names().is_empty());
 }
 
+/// Proves R-18.
 #[test]
 fn a_file_on_a_disk_that_servers_share_is_uploaded_by_the_next_server_at_once() {
     let mut recorded = Recorded::start();

@@ -402,6 +402,7 @@ fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused() {
     assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
 }
 
+/// Proves S-78.
 #[test]
 fn guesses_of_stream_keys_by_whip_and_rtmp_have_one_limit() {
     let mut call = start();
@@ -477,6 +478,7 @@ fn a_stream_of_sound_alone_is_an_error_without_ffmpeg() {
     );
 }
 
+/// Proves S-79.
 #[test]
 fn bytes_that_are_no_rtmp_close_the_connection_and_nothing_else() {
     let mut call = start();

@@ -222,6 +222,7 @@ fn a_server_has_no_relay_unless_it_is_wanted() {
     stranger.wait_for_end();
 }
 
+/// Proves S-29.
 #[test]
 fn nothing_but_media_workers_is_relayed_to() {
     let app = start();
@@ -250,6 +251,7 @@ fn nothing_but_media_workers_is_relayed_to() {
     eventually(|| metric(&app, "conclave_turn_refused_total{reason=\"peer\"}") == 8.);
 }
 
+/// Proves S-30.
 #[test]
 fn an_allocation_ends_when_its_participant_leaves_or_its_room_ends() {
     let app = start();
@@ -285,6 +287,7 @@ fn an_allocation_ends_when_its_participant_leaves_or_its_room_ends() {
     assert_eq!(bob.code(&refresh), 0);
 }
 
+/// Proves S-30.
 #[test]
 fn a_token_that_joins_again_and_again_keeps_the_allocations_of_one_participant() {
     let app = start();
@@ -301,6 +304,7 @@ fn a_token_that_joins_again_and_again_keeps_the_allocations_of_one_participant()
     eventually(|| metric(&app, "conclave_turn_allocations") == 24.);
 }
 
+/// Proves S-31.
 #[test]
 fn empty_messages_at_full_speed_hold_up_no_request() {
     let app = start();
@@ -434,6 +438,7 @@ fn http(mut connection: Connection) -> String {
     response
 }
 
+/// Proves S-30.
 #[test]
 fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
     let files = tempfile::tempdir().unwrap();

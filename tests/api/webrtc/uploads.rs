@@ -197,6 +197,7 @@ fn an_upload_that_hangs_keeps_no_state_of_the_database() {
     recorded.storage.release();
 }
 
+/// Proves S-67.
 #[test]
 fn a_recording_below_a_file_is_an_invalid_filepath_and_other_users_read_none() {
     let mut recorded = Recorded::start();
@@ -266,6 +267,7 @@ fn a_part_that_fails_or_loses_its_connection_is_sent_again() {
     assert_eq!(recorded.storage.counts(), (1, 3, 0, 0));
 }
 
+/// Proves R-19.
 #[test]
 fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_next_start() {
     let mut recorded = Recorded::start();
@@ -303,6 +305,7 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
     );
 }
 
+/// Proves R-19.
 #[test]
 fn an_upload_that_a_crash_interrupts_is_made_by_the_next_start_and_what_was_begun_is_aborted() {
     let mut recorded = Recorded::start();
@@ -362,6 +365,7 @@ fn what_was_recorded_before_a_crash_is_uploaded_too_and_the_recording_says_that_
     assert_eq!(recorded.storage.names(), ["calls/2026/d.ogg"]);
 }
 
+/// Proves R-17.
 #[test]
 fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it() {
     let mut recorded = Recorded::start();
@@ -532,6 +536,7 @@ fn an_upload_that_keeps_failing_is_given_up_and_one_whose_destination_was_delete
     assert!(recorded.file("e.ogg").exists());
 }
 
+/// Proves S-68.
 #[test]
 fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was_saved() {
     let mut recorded = Recorded::start();
@@ -563,6 +568,7 @@ fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was
     assert_eq!(recorded.storage.counts().0, 0);
 }
 
+/// Proves S-63.
 #[test]
 fn a_storage_that_hangs_delays_no_upload_of_another_project() {
     let (mut recorded, hanging) = (Recorded::start(), Hanging::start());

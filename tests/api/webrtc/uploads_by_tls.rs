@@ -19,6 +19,7 @@ fn a_storage_with_a_certificate_of_a_private_authority_is_trusted_by_a_setting()
     assert!(recorded.storage.object("calls/2026/a.ogg").is_some());
 }
 
+/// Proves S-75.
 #[test]
 fn without_the_setting_the_recording_says_what_is_missing() {
     let authority = PrivateAuthority::new();

@@ -304,6 +304,7 @@ fn the_events_of_an_encoder_are_those_of_a_participant_and_of_its_endpoint() {
     );
 }
 
+/// Proves S-81.
 #[test]
 fn moderation_holds_for_an_encoder() {
     let mut call = Call::start();
@@ -338,6 +339,7 @@ fn moderation_holds_for_an_encoder() {
     });
 }
 
+/// Proves S-81.
 #[test]
 fn deleting_the_endpoint_disconnects_its_encoder_at_once() {
     let mut call = Call::start();
@@ -359,6 +361,7 @@ fn deleting_the_endpoint_disconnects_its_encoder_at_once() {
         .expect_error(404, "ingress_not_found", None);
 }
 
+/// Proves S-78.
 #[test]
 fn a_key_that_is_unknown_in_use_or_of_another_protocol_is_refused_before_the_body_is_looked_at() {
     let mut call = Call::start();
@@ -490,6 +493,7 @@ fn a_session_is_ended_by_the_stream_key_too() {
         .expect_error(404, "not_found", None);
 }
 
+/// Proves S-78.
 #[test]
 fn guesses_of_stream_keys_are_limited_by_address() {
     let app = TestApp::start_with_webrtc();

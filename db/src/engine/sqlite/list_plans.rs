@@ -153,6 +153,7 @@ fn session_filters() -> [Filter<SessionFilter>; 5] {
     ]
 }
 
+/// Proves R-48.
 #[test]
 fn sessions_are_searched_by_every_filter() {
     with_schema(|sql, project| {

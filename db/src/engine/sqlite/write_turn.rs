@@ -264,6 +264,7 @@ mod tests {
         assert!(is_free(&database));
     }
 
+    /// Proves R-21.
     #[test]
     fn one_who_waits_is_next_although_the_other_has_no_pause() {
         let (_dir, database) = turns();

@@ -21,6 +21,7 @@ fn small(folder: &TempDir) -> Backlog {
     })
 }
 
+/// Proves S-56.
 #[test]
 fn optional_chunks_leave_room_for_required_ones_and_the_file_leaves_no_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,6 +116,7 @@ fn in_a_hurry_optional_chunks_are_skipped() {
 }
 
 proptest! {
+    /// Proves S-56.
     #[test]
     fn chunks_come_out_whole_and_in_order(
         steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0_usize..400), 1..200),

@@ -127,6 +127,7 @@ fn a_broadcast_is_active_once_the_first_receiver_has_accepted_the_stream() {
     assert_eq!(broadcast.sink.finish(), Ok(true));
 }
 
+/// Proves S-71.
 #[test]
 fn a_broadcast_whose_receivers_never_accept_it_has_failed_after_a_minute() {
     let (silent, refusing) = (
@@ -166,6 +167,7 @@ fn a_broadcast_whose_receivers_never_accept_it_has_failed_after_a_minute() {
     }
 }
 
+/// Proves S-71.
 #[test]
 fn a_broadcast_that_is_accepted_and_never_read_has_failed_a_minute_after_it_was_lost() {
     let closing = Receiver::start(Behaviour::Closes, None);

@@ -311,6 +311,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
+    /// Proves S-64.
     #[test]
     fn an_egress_is_complete_when_its_room_has_had_no_participants_for_long_enough() {
         let (handle, inputs) = channel(Arc::default());

@@ -93,6 +93,7 @@ fn arabic_letters_join_and_are_read_from_the_right() {
     );
 }
 
+/// Proves S-57.
 #[test]
 fn names_with_both_directions_have_each_part_in_its_own() {
     // Yod is small, and after shin.
@@ -154,6 +155,7 @@ fn without_fonts_there_are_the_letters_that_are_built_in() {
 }
 
 proptest! {
+    /// Proves S-57.
     #[test]
     fn any_text_has_a_picture_within_its_bounds(text in "\\PC{0,40}", height in 8_u32..200, max_width in 0_u32..500) {
         let label = labels().get(&text, LineSize { height, max_width });

@@ -209,6 +209,7 @@ mod tests {
         );
     }
 
+    /// Proves S-80.
     #[test]
     fn what_takes_too_much_memory_is_refused_wherever_it_is_announced() {
         for (columns, rows, references) in [

@@ -431,6 +431,7 @@ mod tests {
         );
     }
 
+    /// Proves S-55.
     #[test]
     fn only_an_agent_transcribes_what_others_say() {
         let transcription = |identity: &str, track: &str| {

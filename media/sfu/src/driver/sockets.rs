@@ -499,6 +499,7 @@ mod tests {
         assert_eq!(world.turn(), turn + 1);
     }
 
+    /// Proves S-28.
     #[test]
     fn a_flood_in_a_connection_is_received_in_turns_with_the_other_connections() {
         let mut world = World::new(Limits::default());
@@ -559,6 +560,7 @@ mod tests {
         }
     }
 
+    /// Proves S-28.
     #[test]
     fn an_empty_packet_ends_a_connection() {
         let mut world = World::new(Limits::default());

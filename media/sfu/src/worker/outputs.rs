@@ -149,6 +149,7 @@ mod tests {
 
     use super::*;
 
+    /// Proves S-40.
     #[test]
     fn a_participant_is_named_once_a_minute() {
         let (warnings, begin) = (Warnings::default(), Instant::now());

@@ -125,6 +125,7 @@ fn role(medium: Medium, body: &[u8]) -> Role {
 mod tests {
     use super::*;
 
+    /// Proves S-80.
     #[test]
     fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
         // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.

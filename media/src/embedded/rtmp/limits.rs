@@ -53,6 +53,7 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
+    /// Proves S-79.
     #[test]
     fn connections_are_limited_by_network_and_in_all() {
         let limits = ConnectionLimits::default();

@@ -363,6 +363,7 @@ mod tests {
         assert_eq!(exhaust(|| client.take_change(&budgets)), 20);
     }
 
+    /// Proves S-44.
     #[test]
     fn changes_of_a_participant_that_says_much_of_itself_count_as_several() {
         let (_clock, budgets) = budgets();
@@ -398,6 +399,7 @@ mod tests {
         assert_eq!(offers, 100, "a bounded number is awaited");
     }
 
+    /// Proves S-52.
     #[test]
     fn a_participant_that_joins_again_and_again_has_the_rates_of_three() {
         let (clock, budgets) = budgets();
@@ -422,6 +424,7 @@ mod tests {
         assert_eq!(exhaust(|| join().take_change(&budgets)), 60);
     }
 
+    /// Proves S-52.
     #[test]
     fn an_offer_of_many_sections_or_lines_counts_as_several_changes() {
         assert_eq!(weight_of_offer(&"m=video 9\r\na=x\r\n".repeat(100)), 1);
@@ -465,6 +468,7 @@ mod tests {
         );
     }
 
+    /// Proves S-52.
     #[test]
     fn clients_of_an_address_share_its_budget_and_those_elsewhere_have_their_own() {
         let (clock, budgets) = budgets();

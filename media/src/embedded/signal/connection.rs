@@ -221,6 +221,7 @@ mod tests {
         SignalFrame::Binary(vec![0; bytes])
     }
 
+    /// Proves S-52.
     #[test]
     fn the_bytes_that_wait_for_a_client_are_bounded_besides_the_list_of_the_participants() {
         let (mut connection, socket) = connection();

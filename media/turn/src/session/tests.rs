@@ -283,6 +283,7 @@ fn an_ipv4_address_in_ipv6_is_an_ipv4_address() {
     );
 }
 
+/// Proves S-29.
 #[test]
 fn only_media_workers_may_be_sent_to() {
     let mut world = World::new();
@@ -332,6 +333,7 @@ fn only_media_workers_may_be_sent_to() {
     assert_eq!(world.refused(TurnRefusal::Peer), 6 * 2 + 1 + 3);
 }
 
+/// Proves S-29.
 #[test]
 fn credentials_that_are_wrong_or_have_expired_are_refused_and_counted() {
     let mut world = World::new();
@@ -400,6 +402,7 @@ fn an_allocation_that_is_asked_for_twice_is_one() {
     assert_eq!((world.code(&mut alice, &another), world.opened), (437, 1));
 }
 
+/// Proves S-30.
 #[test]
 fn a_participant_has_a_quota() {
     let mut world = World::new();
@@ -488,6 +491,7 @@ fn requests_that_ask_for_what_there_is_not_fail_with_the_code_of_the_standard() 
     }
 }
 
+/// Proves S-30.
 #[test]
 fn a_stranger_gets_short_answers_few_of_them_and_nothing_is_kept() {
     let mut world = World::new();

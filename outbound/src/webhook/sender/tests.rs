@@ -214,6 +214,7 @@ fn any_other_status_is_a_failure_that_names_it() {
     }
 }
 
+/// Proves S-66.
 #[test]
 fn a_redirect_is_not_followed() {
     let (target, reached) = receiver(hang);
@@ -284,6 +285,7 @@ fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
     assert!(outcome.error.is_none() && !outcome.timed_out && begun.elapsed() < AMPLE);
 }
 
+/// Proves S-76.
 #[test]
 fn a_huge_body_is_not_read_to_its_end() {
     let (url, _seen) = receiver(|mut stream| {
@@ -328,6 +330,7 @@ fn a_refused_connection_is_named_as_the_cause() {
     );
 }
 
+/// Proves S-66.
 #[test]
 fn a_blocked_address_is_never_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -435,6 +438,7 @@ impl Resolver for Names {
     }
 }
 
+/// Proves F-16.
 #[test]
 fn an_address_is_looked_up_once_for_each_attempt_and_what_was_checked_is_dialled() {
     let (url, seen) = receiver(|mut stream| stream.write_all(NO_CONTENT).unwrap());

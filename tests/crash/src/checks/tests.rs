@@ -52,6 +52,7 @@ fn with_events(events: &[Value]) -> Records {
     }
 }
 
+/// Proves R-33.
 #[test]
 fn a_lost_a_doubled_and_an_invented_room_are_found() {
     let entries = [
@@ -184,6 +185,7 @@ fn a_room_that_ends_late_while_the_server_runs_is_found() {
     }
 }
 
+/// Proves R-33.
 #[test]
 fn events_without_their_partner_are_found() {
     let event = |kind: &str| json!({"type": kind, "room": "a", "participant_sid": "PA_1", "track_sid": "TR_1"});

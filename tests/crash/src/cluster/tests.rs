@@ -15,6 +15,7 @@ CREATE TABLE webhook_deliveries (id UUID, status TEXT);
 INSERT INTO webhook_deliveries VALUES ('00000000-0000-0000-0000-000000000001', 'pending'),
     ('00000000-0000-0000-0000-000000000002', 'pending')";
 
+/// Proves R-36.
 #[test]
 fn the_audit_has_each_writer_with_the_epoch_and_deliveries_that_were_marked_twice() {
     if Cluster::installed().is_none() {

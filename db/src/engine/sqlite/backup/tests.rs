@@ -56,6 +56,7 @@ fn copy(from: &Path, to: &Path) -> Result<Contents, StoreError> {
     copy_while(from, to, &vault(), || true)
 }
 
+/// Proves S-86.
 #[test]
 fn a_copy_is_one_private_file_that_says_what_it_contains() {
     let (_dir, path) = records(newest());
@@ -75,6 +76,7 @@ fn a_copy_is_one_private_file_that_says_what_it_contains() {
     );
 }
 
+/// Proves R-24.
 #[test]
 fn changes_that_are_only_in_the_log_are_copied_and_those_that_come_meanwhile_are_not() {
     let (_dir, path) = records(newest());
@@ -127,6 +129,7 @@ fn a_copy_that_is_given_up_or_exists_already_leaves_what_was_there() {
     assert_eq!(fs::read_to_string(&to).unwrap(), "mine");
 }
 
+/// Proves R-24.
 #[test]
 fn a_damaged_file_a_dangling_reference_and_another_file_are_refused_and_nothing_is_kept() {
     let refusal = |spoil: &dyn Fn(&Path)| {

@@ -269,6 +269,7 @@ mod tests {
         lists.end().await;
     }
 
+    /// Proves R-48, S-61.
     #[actix::test]
     async fn the_lists_of_one_project_leave_threads_to_the_others() {
         let dir = tempfile::tempdir().unwrap();

@@ -183,6 +183,7 @@ fn attendee(identity: &str, tracks: &[TrackSid]) -> Attendee {
     }
 }
 
+/// Proves S-51.
 #[test]
 fn of_80_sounds_of_a_participant_8_are_decoded_the_others_are_named_and_another_participant_is_heard()
  {

@@ -100,6 +100,7 @@ fn a_stream_reaches_its_receiver_to_the_end() {
     }
 }
 
+/// Proves S-69.
 #[test]
 fn a_receiver_without_a_trusted_certificate_of_its_name_gets_nothing() {
     let (tls, root) = encrypted("other.example.com");
@@ -126,6 +127,7 @@ fn a_receiver_without_a_trusted_certificate_of_its_name_gets_nothing() {
     }
 }
 
+/// Proves S-68.
 #[test]
 fn an_address_that_is_not_public_is_not_dialled_whatever_the_name_was_before() {
     let receiver = Receiver::start(Behaviour::Takes, None);

@@ -56,6 +56,7 @@ fn texts(addresses: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// Proves S-39.
 #[test]
 fn a_full_ice_agent_contacts_public_addresses_and_those_of_its_own_networks_only() {
     let offered = texts(&[
@@ -78,6 +79,7 @@ fn a_full_ice_agent_contacts_public_addresses_and_those_of_its_own_networks_only
     );
 }
 
+/// Proves S-39.
 #[test]
 fn a_full_ice_agent_contacts_few_addresses_however_many_are_offered() {
     let many: Vec<_> = (1..100).map(|last| format!("198.41.0.{last}")).collect();
@@ -91,6 +93,7 @@ fn a_full_ice_agent_contacts_few_addresses_however_many_are_offered() {
     );
 }
 
+/// Proves S-39.
 #[test]
 fn an_ice_lite_agent_contacts_nobody() {
     assert!(contacted(false, &[&texts(&["198.41.0.1", "192.0.2.77"])]).is_empty());

@@ -285,6 +285,7 @@ fn replay(world: &mut World, peer: &str, received: &[(&str, u32)]) {
     world.run(Duration::from_millis(100));
 }
 
+/// Proves S-53.
 #[test]
 fn a_sender_that_is_named_many_times_is_replayed_once() {
     let (mut world, [alice, bob, _]) =
@@ -303,6 +304,7 @@ fn a_sender_that_is_named_many_times_is_replayed_once() {
     assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3, 3]);
 }
 
+/// Proves S-53.
 #[test]
 fn a_participant_gets_no_message_from_before_its_join_nor_an_old_one_nor_one_that_it_may_not_have()
 {
@@ -344,6 +346,7 @@ fn has_failed(world: &World, client: usize) -> bool {
         .contains(&PeerEvent::Failed(FailureReason::Channels))
 }
 
+/// Proves S-54.
 #[test]
 fn a_client_that_opens_many_channels_or_one_with_a_long_name_is_disconnected() {
     for mode in MODES {

@@ -52,6 +52,7 @@ fn datagram() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(first, rest)| [vec![first], rest].concat())
 }
 
+/// Proves S-27.
 #[test]
 fn datagrams_of_strangers_change_nothing() {
     let mut world = World::new();
@@ -74,6 +75,7 @@ fn datagrams_of_strangers_change_nothing() {
     );
 }
 
+/// Proves S-27.
 #[test]
 fn a_request_without_the_password_binds_no_address() {
     let mut world = World::new();

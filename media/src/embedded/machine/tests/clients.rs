@@ -439,6 +439,7 @@ fn messages_go_to_clients_that_may_subscribe_and_only_then_to_the_worker() {
     assert_eq!(messages(&mut machine).len(), 2);
 }
 
+/// Proves S-49.
 #[test]
 fn a_participant_has_a_bounded_number_of_tracks_and_its_client_learns_that_one_is_refused() {
     let mut machine = Machine::new(room(), Arc::new(Common::new(2, true)));

@@ -33,6 +33,7 @@ fn come_and_go(machine: &mut Machine, times: usize, metadata: &str) -> Vec<Parti
     (0..times).map(come_and_go).collect()
 }
 
+/// Proves S-50.
 #[test]
 fn participants_that_left_are_kept_within_a_bound_of_bytes() {
     let mut machine = sandbox_machine();
@@ -53,6 +54,7 @@ fn participants_that_left_are_kept_within_a_bound_of_bytes() {
     );
 }
 
+/// Proves S-50.
 #[test]
 fn nothing_is_kept_of_who_left_without_the_sandbox() {
     let mut machine = Machine::default();

@@ -153,6 +153,7 @@ fn other_applications_and_a_second_stream_are_unsupported() {
     );
 }
 
+/// Proves S-79.
 #[test]
 fn what_an_encoder_sends_before_its_key_is_bounded() {
     let mut world = World::connect("live").unwrap();

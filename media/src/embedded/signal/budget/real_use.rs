@@ -217,6 +217,7 @@ fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
     }
 }
 
+/// Proves S-52.
 #[test]
 fn offers_that_the_server_has_asked_for_are_bounded_too() {
     let mut office = Office::new(1);

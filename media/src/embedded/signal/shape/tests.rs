@@ -65,6 +65,7 @@ fn state(tracks: usize) -> proto::SyncState {
     }
 }
 
+/// Proves S-52.
 #[test]
 fn what_a_client_of_a_thousand_tracks_sends_is_within_the_limits() {
     let settings = proto::UpdateTrackSettings {

@@ -110,6 +110,7 @@ fn with_rooms(rooms: &[(&str, u64)]) -> Records {
     }
 }
 
+/// Proves R-34.
 #[test]
 fn a_request_that_fails_at_a_node_that_works_is_found_unless_it_cannot_be_repeated() {
     let found = |scenario, node, second, action, key, status| {
@@ -201,6 +202,7 @@ fn a_read_that_misses_a_room_is_found() {
     assert_eq!((found(404).len(), found(200).len()), (1, 0));
 }
 
+/// Proves R-35.
 #[test]
 fn changes_that_come_back_too_late_or_never_are_found() {
     let found = |scenario, first: Option<u64>, second: u64, is_timed| {
@@ -257,6 +259,7 @@ fn slow_requests_while_nodes_are_replaced_are_found() {
     );
 }
 
+/// Proves R-36.
 #[test]
 fn two_writers_in_one_epoch_are_found() {
     let with = |writers: &[(i64, &str)]| {
@@ -280,6 +283,7 @@ fn two_writers_in_one_epoch_are_found() {
     );
 }
 
+/// Proves R-37.
 #[test]
 fn what_a_replaced_node_does_is_found() {
     let found = |status, rooms: &[(&str, u64)]| {
@@ -360,6 +364,7 @@ fn a_delivery_that_was_marked_twice_and_what_a_round_saw_are_found() {
     );
 }
 
+/// Proves R-38.
 #[test]
 fn a_participant_who_is_gone_is_found() {
     let rooms = with_rooms(&[("a", 600), ("b", 1)]);
@@ -464,6 +469,7 @@ fn a_room_that_ended_unasked_is_found() {
     );
 }
 
+/// Proves R-38.
 #[test]
 fn a_webhook_that_livekit_lost_is_found() {
     let Run { mut evidence, .. } = Run::of(Scenario::Kill);

@@ -180,6 +180,7 @@ fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
     });
 }
 
+/// Proves F-7.
 #[test]
 fn a_server_whose_takeover_the_database_has_forgotten_ends_and_says_so() {
     with_database(async |database| {
@@ -199,6 +200,7 @@ fn a_server_whose_takeover_the_database_has_forgotten_ends_and_says_so() {
     });
 }
 
+/// Proves F-8.
 #[test]
 fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
     with_database(async |database| {

@@ -193,6 +193,7 @@ fn replayed(world: &mut World) -> Vec<Vec<(String, u32)>> {
     listed.collect()
 }
 
+/// Proves S-53.
 #[test]
 fn the_state_of_a_client_counts_once_for_each_resume_and_names_each_sender_once() {
     let mut world = World::new();
@@ -222,6 +223,7 @@ fn the_state_of_a_client_counts_once_for_each_resume_and_names_each_sender_once(
     );
 }
 
+/// Proves S-53.
 #[test]
 fn the_state_of_a_client_that_has_not_resumed_changes_nothing() {
     let mut world = World::new();

@@ -29,6 +29,7 @@ fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_
     assert!(world.machine.present(&alice).is_ok(), "its media may live");
 }
 
+/// Proves S-38.
 #[test]
 fn a_description_that_is_too_large_reaches_no_media_worker() {
     let mut world = World::new();

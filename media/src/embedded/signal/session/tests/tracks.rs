@@ -379,6 +379,7 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     assert_eq!(muted.collect::<Vec<_>>(), [true, false]);
 }
 
+/// Proves S-52.
 #[test]
 fn settings_reach_the_media_worker_once_for_each_track_that_a_client_receives() {
     let mut world = World::new();

@@ -58,6 +58,7 @@ fn cases(usual: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(cases(5_000))]
 
+    /// Proves R-22.
     #[test]
     fn no_two_servers_have_an_epoch_none_trusts_itself_beside_another_and_one_becomes_active(
         seed: u64,
@@ -78,6 +79,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(1_000))]
 
+    /// Proves R-22.
     #[test]
     fn a_database_that_hangs_or_refuses_writes_deposes_nobody(
         seed: u64,
