@@ -102,7 +102,10 @@ impl CompositeJob {
         progress: Arc<Progress>,
     ) -> Self {
         let size = (composition.encoding.width, composition.encoding.height);
-        let stage = Stage::new(composition.arrangement, size);
+        let mut stage = Stage::new(composition.arrangement, size);
+        if composition.media.has_video {
+            stage.take_fonts();
+        }
         Self {
             egress,
             host,

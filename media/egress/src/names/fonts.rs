@@ -1,6 +1,8 @@
 //! The fonts of the system, and which characters each of them has.
 
-use std::sync::{Arc, OnceLock};
+use std::panic::catch_unwind;
+use std::sync::{Arc, Once, OnceLock};
+use std::thread;
 
 use fontdb::{Database, FaceInfo, ID, Style};
 use rustybuzz::ttf_parser::Face;
@@ -13,6 +15,7 @@ const MAX_FONTS: usize = 1_000;
 const FAVOURITES: [&str; 4] = ["Noto Sans", "DejaVu Sans", "Liberation Sans", "Roboto"];
 
 /// Fonts in the order of preference.
+#[derive(Default)]
 pub struct Fonts {
     database: Database,
     fonts: Vec<Font>,
@@ -25,24 +28,38 @@ struct Font {
 }
 
 impl Fonts {
-    /// Returns the fonts of the system. They are loaded once; that takes up to a second. Fonts that are installed later are found after
-    /// a restart of the server.
-    pub fn of_system() -> Arc<Self> {
+    /// Returns the fonts of the system, once they are loaded. The first call starts a thread that loads them, with the priority of its
+    /// caller. That takes some milliseconds, or a minute with all fonts for Chinese, Japanese and Korean on a busy machine: a composition
+    /// must not wait for it, since the sound of the call would be lost meanwhile. Fonts that are installed later are found after a
+    /// restart of the server.
+    pub fn of_system() -> Option<Arc<Self>> {
         static SYSTEM: OnceLock<Arc<Fonts>> = OnceLock::new();
-        let load = || {
-            let mut database = Database::new();
-            database.load_system_fonts();
-            let fonts = Self::new(database);
-            if fonts.is_empty() {
-                log::warn!(
-                    "no font is installed: names in recordings have Latin letters only (docs/recordings.md, Names)"
-                );
-            } else {
-                log::info!(count = fonts.fonts.len(); "fonts for names in recordings are loaded");
+        static LOADING: Once = Once::new();
+        LOADING.call_once(|| {
+            let load = || {
+                let fonts = catch_unwind(Self::load).unwrap_or_default();
+                SYSTEM.get_or_init(|| Arc::new(fonts));
+            };
+            if let Err(error) = thread::Builder::new().name("fonts".into()).spawn(load) {
+                log::error!("no thread can load the fonts for names in recordings: {error}");
+                SYSTEM.get_or_init(Arc::default);
             }
-            Arc::new(fonts)
-        };
-        Arc::clone(SYSTEM.get_or_init(load))
+        });
+        SYSTEM.get().map(Arc::clone)
+    }
+
+    fn load() -> Self {
+        let mut database = Database::new();
+        database.load_system_fonts();
+        let fonts = Self::new(database);
+        if fonts.is_empty() {
+            log::warn!(
+                "no font is installed: names in recordings have Latin letters only (docs/recordings.md, Names)"
+            );
+        } else {
+            log::info!(count = fonts.fonts.len(); "fonts for names in recordings are loaded");
+        }
+        fonts
     }
 
     /// Takes the fonts of a database that have outlines and a regular shape.

@@ -1,6 +1,6 @@
 //! Names as pictures: for name tags and initials in compositions.
 //!
-//! The fonts are those of the system. They are loaded once, when the first composition shows a name (`fonts`): of each font with outlines,
+//! The fonts are those of the system. They are loaded once, beside the first composition with pictures (`fonts`): of each font with outlines,
 //! which characters it has. A name then goes through these steps (`text`):
 //!
 //! 1. It is split into runs of one direction, in the order in which they are seen (Unicode's bidirectional algorithm), and those into
