@@ -107,17 +107,30 @@ impl Codec {
         }
     }
 
-    /// Returns whether the server forwards the codec with these format parameters. Of VP9, AV1 and H.265 one profile each is forwarded, which
-    /// everyone has who has the codec, and of H.264 baseline.
+    /// Returns the format parameters of the profile that every receiver of the codec has, with their values.
+    pub const fn common_profile(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Opus | Self::Vp8 => &[],
+            // Constrained baseline.
+            Self::H264 => &[("profile-level-id", "42e01f")],
+            Self::Vp9 => &[("profile-id", "0")],
+            // Level 5 is 3.1, which is meant if none is named.
+            Self::Av1 => &[("profile", "0"), ("level-idx", "5"), ("tier", "0")],
+            Self::H265 => &[("profile-id", "1"), ("tier-flag", "0")],
+        }
+    }
+
+    /// Returns whether the server forwards the codec with these format parameters: those of the common profile, and of H.264 any baseline.
     pub(crate) fn is_forwarded<'a>(self, parameter: impl Fn(&str) -> Option<&'a str>) -> bool {
         let is = |name: &str, value: &str| parameter(name).is_none_or(|found| found == value);
+        let is_common = || {
+            let mut profile = self.common_profile().iter();
+            profile.all(|(name, value)| is(name, value))
+        };
         match self {
-            Self::Opus | Self::Vp8 => true,
             Self::H264 => parameter("profile-level-id").is_none_or(is_baseline),
-            Self::Vp9 => is("profile-id", "0"),
-            // Level 5 is 3.1, which is meant if none is named.
-            Self::Av1 => is("profile", "0") && is("level-idx", "5") && is("tier", "0"),
-            Self::H265 => is("profile-id", "1") && is("tier-flag", "0") && is("tx-mode", "SRST"),
+            Self::H265 => is_common() && is("tx-mode", "SRST"),
+            Self::Opus | Self::Vp8 | Self::Vp9 | Self::Av1 => is_common(),
         }
     }
 

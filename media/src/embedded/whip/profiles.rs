@@ -3,18 +3,7 @@
 
 use std::collections::HashMap;
 
-use conclave_sfu::TrackMedium;
-
-/// Format parameters that a media worker accepts, by codec.
-const KNOWN: [(&str, &[(&str, &str)]); 4] = [
-    ("H264", &[("profile-level-id", "42e01f")]),
-    ("VP9", &[("profile-id", "0")]),
-    (
-        "AV1",
-        &[("profile", "0"), ("level-idx", "5"), ("tier", "0")],
-    ),
-    ("H265", &[("profile-id", "1"), ("tier-flag", "0")]),
-];
+use conclave_sfu::{Codec, TrackMedium};
 
 /// Rewritten format parameters of an encoder's offer, by payload type.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,11 +44,10 @@ fn encoding(line: &str) -> Option<(&str, &str)> {
 
 /// Returns format parameters that a media worker accepts; `None` if they need no change.
 fn known_parameters(encoding: &str, parameters: &str) -> Option<String> {
-    let (_, known) = KNOWN
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(encoding))?;
+    let codec = Codec::from_mime_type(encoding)?;
     let value = |name: &str| {
-        known
+        codec
+            .common_profile()
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
