@@ -184,6 +184,13 @@ impl NamespacedRoom {
         Self(format!("{project}.{room}").into())
     }
 
+    /// Returns a name in the project that no other room has: 64 random characters, which are 380 bits.
+    pub fn random(project: &ProjectId) -> Self {
+        const CHARACTERS: usize = 64;
+        let name = crate::secret::random_text(CHARACTERS, crate::secret::BASE62);
+        Self(format!("{project}.{name}").into())
+    }
+
     /// Returns the project and the room of this name.
     pub fn split(&self) -> (ProjectId, RoomName) {
         // The pattern guarantees the dot; an empty tail would not have parsed.
@@ -213,6 +220,15 @@ mod tests {
             NamespacedRoom::new(&project, &room).split(),
             (project, room)
         );
+    }
+
+    #[test]
+    fn a_random_room_is_in_its_project_and_parses() {
+        let project = ProjectId::new();
+        let room = NamespacedRoom::random(&project);
+        assert_eq!(room.split().0, project);
+        assert_eq!(room.as_str().parse(), Ok(room.clone()));
+        assert_ne!(room, NamespacedRoom::random(&project));
     }
 
     #[test]

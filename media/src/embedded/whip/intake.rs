@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_sfu::{
     Command, NewRecorder, PacketSink, PeerCommand, PeerEvent, RecordedPacket, RoomHandle,
@@ -16,8 +15,6 @@ use crate::embedded::room::Directory;
 
 /// Capacity of the packet queue: some seconds of video.
 const QUEUE: usize = 4_096;
-/// Random characters in a room name. With 380 bits, no room of the project has the same name.
-const NAME_LENGTH: usize = 64;
 /// Recorder id of the tracks at the media worker, unique per track.
 const RECORDER: &str = "intake";
 
@@ -54,11 +51,7 @@ impl Intake {
         beside: &NamespacedRoom,
         peer: ParticipantSid,
     ) -> (Self, IntakeQueues) {
-        let project = beside.split().0;
-        // Parsing never fails: the name is a valid room name.
-        let name: NamespacedRoom = format!("{project}.{}", random_text(NAME_LENGTH, BASE62))
-            .parse()
-            .unwrap_or_else(|_| beside.clone());
+        let name = NamespacedRoom::random(&beside.split().0);
         let (sender, packets) = mpsc::channel(QUEUE);
         let queues = IntakeQueues {
             events: inner.rooms.add_intake(&name),
