@@ -117,7 +117,7 @@ def run(verb, name, arguments):
         os.chdir(ROOT)
         return execute(["node", FOLDER / name / "main.mjs", *arguments])
     if entry.get("sdk"):
-        preparation.in_environment(verb, name, arguments, entry.get("python", []))
+        preparation.in_environment(verb, name, arguments)
     # As argparse shows it.
     sys.argv = [f"scripts/{verb} {name}", *arguments]
     return sys.exit(importlib.import_module(f"e2e.{name}.main").main())

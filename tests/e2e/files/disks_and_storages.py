@@ -9,6 +9,7 @@ from pathlib import Path
 
 from livekit import rtc
 
+from ..support import preparation
 from ..support.browser import Browser, Pages
 from ..support.media_files import assert_color, assert_tone, streams
 from ..support.server import CallServer
@@ -64,7 +65,7 @@ def server(conclave, **settings):
 
 async def uploads_survive_cut_connections_and_kills(conclave):
     """Parts arrive although connections are cut, also after a kill in the middle of an upload; the file here is removed then."""
-    if not await asyncio.to_thread(storage.is_installed):
+    if not await asyncio.to_thread(preparation.has_package, storage.MOTO):
         return "skipped: moto cannot be installed"
     bucket = await asyncio.to_thread(storage.Storage, "calls")
     connection = storage.Connection(bucket.port)

@@ -11,20 +11,9 @@ from pathlib import Path
 
 from ..support.server import free_port
 
-MOTO = "5.2.5"
+MOTO = "moto[server]==5.2.5"
 # It checks that requests are signed, and not by whom.
 SIGNED = {"authorization": "AWS4-HMAC-SHA256 Credential=check/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"}
-
-
-def is_installed():
-    """Installs the server in the environment of this program, once. Returns whether it is there."""
-    mark = Path(sys.prefix) / f"moto-{MOTO}"
-    if not mark.exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", f"moto[server]=={MOTO}"]
-        if subprocess.run(command).returncode:
-            return False
-        mark.touch()
-    return True
 
 
 class Storage:

@@ -29,6 +29,8 @@ from ..support.receiver import Receiver
 from ..support.server import CallServer, Rtmp
 from ..support.telling import Telling, wait_for
 
+# The WHIP encoder of files.
+AIORTC = "aiortc==1.16.0"
 # The tone of encoders, in hertz, and how much of what is heard it must be.
 TONE, PURITY = 440, 0.8
 # The colour of their pictures in RGB, and how far what is seen may be from it.
@@ -229,6 +231,8 @@ class Check:
 
 
 def main():
+    if not preparation.has_package(AIORTC):
+        preparation.skip(f"the package {AIORTC} of Python cannot be installed")
     server = CallServer(preparation.program(), Receiver().url, network=Rtmp())
     pages = Pages()
     browser, ears = Browser("chromium", pages, "chromium"), listener()

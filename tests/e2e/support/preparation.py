@@ -70,19 +70,28 @@ def postgres_programs():
 # -------------------------------------------------------------------------------------------------------------- packages
 
 
-def in_environment(verb, name, arguments, others):
-    """Runs this check again with LiveKit's Python SDK and other packages, which are installed if they are missing."""
-    packages = [f"livekit=={PYTHON_SDK}", *others]
-    venv = target_directory() / "check-clients" / "-".join(packages).replace("==", "-")
+def in_environment(verb, name, arguments):
+    """Runs this check again with LiveKit's Python SDK, which is installed if it is missing."""
+    venv = target_directory() / "check-clients" / f"livekit-{PYTHON_SDK}"
     if Path(sys.prefix) == venv:
         return
     if not (venv / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", *packages]).returncode:
-            skip(f"the packages {' and '.join(packages)} of Python cannot be installed")
+        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", f"livekit=={PYTHON_SDK}"]).returncode:
+            skip(f"the package livekit {PYTHON_SDK} of Python cannot be installed")
         (venv / "installed").touch()
     python = str(venv / "bin" / "python")
     os.execv(python, [python, str(ROOT / "scripts" / verb), name, "--", *arguments])
+
+
+def has_package(package):
+    """Installs a package of Python beside the SDK, in the environment of this program, once. Returns whether it is there."""
+    mark = Path(sys.prefix) / f"installed-{package}"
+    if not mark.exists():
+        if subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", package]).returncode:
+            return False
+        mark.touch()
+    return True
 
 
 def for_browsers(with_program=True):
