@@ -89,6 +89,15 @@ impl Figure {
         }
     }
 
+    /// Whether a higher value is the better one: as its bound says, or else, of rates.
+    pub fn is_better_when_higher(&self) -> bool {
+        match self.bound {
+            Some(Bound::AtLeast(_)) => true,
+            Some(Bound::Under(_)) => false,
+            None => matches!(self.unit, Unit::PerSecond),
+        }
+    }
+
     /// The columns of a table: name, value, bound, note.
     pub fn columns(&self) -> [String; 4] {
         let bound = match self.bound {
@@ -107,7 +116,8 @@ impl Figure {
 }
 
 impl Unit {
-    fn write(self, value: f64) -> String {
+    /// Returns a value of this unit for people.
+    pub fn write(self, value: f64) -> String {
         match self {
             Self::Ratio => format!("{value:.2}"),
             Self::Microseconds => format!("{value:.2} µs"),
@@ -124,6 +134,12 @@ impl Unit {
 impl Section {
     pub fn passes(&self) -> bool {
         self.figures.iter().all(Figure::passes)
+    }
+
+    /// The value of a figure.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        let figure = self.figures.iter().find(|figure| figure.name == name);
+        figure.map(|figure| figure.value)
     }
 
     /// The figures as JSON.

@@ -9,6 +9,7 @@
 
 mod attacks;
 mod bare;
+mod comparison;
 mod connection;
 mod console;
 mod deliveries;
@@ -34,13 +35,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use comparison::Against;
 use figure::Section;
 use test_postgres::{OLDEST_VERSION, Programs};
 
 /// Any failure of the benchmark itself.
 type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Compares the server's performance with that of bare programs.
+/// Compares the server's performance with that of bare programs, or of another version of the server.
 #[derive(Parser)]
 struct Arguments {
     /// The server to measure.
@@ -55,6 +57,8 @@ struct Arguments {
     /// Serves the responses in this file and nothing else: the ceiling of the requests.
     #[arg(long, hide = true)]
     bare: Option<PathBuf>,
+    #[command(flatten)]
+    against: Against,
     #[command(subcommand)]
     test: Option<Test>,
 }
@@ -114,14 +118,14 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
         Some(Test::Overload(options)) => return overload::run(&arguments.conclave, options),
         Some(Test::Attacks(options)) => return attacks::run(&arguments.conclave, options),
         Some(Test::Media(options)) => {
-            return media::run(&arguments.conclave, arguments.report.as_deref(), options);
+            return media::run(arguments, options);
         }
         None => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut sections = Vec::new();
+    let (mut sections, mut passes) = (Vec::new(), true);
     for part in PARTS
         .into_iter()
         .filter(|part| arguments.only.is_empty() || arguments.only.contains(part))
@@ -130,14 +134,17 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
             println!("skipped: PostgreSQL {OLDEST_VERSION} or newer is not installed");
             continue;
         }
-        let section = runtime.block_on(measure(part, &arguments.conclave))?;
-        print!("{}", section.text());
-        sections.push(section);
+        let outcome = arguments.against.measure(&arguments.conclave, |program| {
+            runtime.block_on(measure(part, program))
+        })?;
+        print!("{}", outcome.text);
+        passes &= outcome.passes;
+        sections.push(outcome.section);
     }
     if let Some(directory) = &arguments.report {
         report::write(directory, &sections)?;
     }
-    Ok(sections.iter().all(Section::passes))
+    Ok(passes)
 }
 
 async fn measure(part: Part, conclave: &Path) -> Result<Section, BenchError> {

@@ -38,7 +38,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::figure::Section;
-use crate::{BenchError, report};
+use crate::{Arguments, BenchError, report};
 use server::Program;
 
 #[derive(Args)]
@@ -121,11 +121,12 @@ impl Pace {
 }
 
 /// Runs the benchmark, and returns whether every result is within its limit.
-pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<bool, BenchError> {
-    let servers = Servers {
-        conclave: Program::Conclave(conclave.to_owned()),
-        livekit: options.livekit_server.clone().map(Program::Livekit),
-    };
+pub fn run(arguments: &Arguments, options: &Options) -> Result<bool, BenchError> {
+    if options.json && arguments.against.is_wanted() {
+        return Err(
+            "--json writes the figures of one program, so it does not go with --against".into(),
+        );
+    }
     let pace = if options.quick {
         Pace::Quick
     } else {
@@ -133,20 +134,16 @@ pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<
     };
     let is_wanted =
         |scenario: &Scenario| options.scenarios.is_empty() || options.scenarios.contains(scenario);
-    let mut sections = Vec::new();
+    let (mut sections, mut passes) = (Vec::new(), true);
     for scenario in SCENARIOS.into_iter().filter(is_wanted) {
-        let section = match scenario {
-            Scenario::Cost => cost::measure(&servers, pace)?,
-            Scenario::Variants => variants::measure(&servers, pace)?,
-            Scenario::Latency => latency::measure(&servers)?,
-            Scenario::Capacity => capacity::measure(&servers, pace)?,
-            Scenario::Composite => composite::measure(&servers, pace)?,
-            Scenario::Joins => joins::measure(&servers, pace)?,
-        };
+        let outcome = arguments.against.measure(&arguments.conclave, |conclave| {
+            scenario.measure(&options.servers(conclave), pace)
+        })?;
         if !options.json {
-            print!("{}", section.text());
+            print!("{}", outcome.text);
         }
-        sections.push(section);
+        passes &= outcome.passes;
+        sections.push(outcome.section);
     }
     if options.json {
         println!(
@@ -154,8 +151,30 @@ pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<
             Value::from_iter(sections.iter().map(Section::to_json))
         );
     }
-    if let Some(directory) = report {
+    if let Some(directory) = &arguments.report {
         report::write(directory, &sections)?;
     }
-    Ok(sections.iter().all(Section::passes))
+    Ok(passes)
+}
+
+impl Options {
+    fn servers(&self, conclave: &Path) -> Servers {
+        Servers {
+            conclave: Program::Conclave(conclave.to_owned()),
+            livekit: self.livekit_server.clone().map(Program::Livekit),
+        }
+    }
+}
+
+impl Scenario {
+    fn measure(self, servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
+        match self {
+            Self::Cost => cost::measure(servers, pace),
+            Self::Variants => variants::measure(servers, pace),
+            Self::Latency => latency::measure(servers),
+            Self::Capacity => capacity::measure(servers, pace),
+            Self::Composite => composite::measure(servers, pace),
+            Self::Joins => joins::measure(servers, pace),
+        }
+    }
 }
