@@ -1,6 +1,7 @@
-//! What starts egresses.
+//! What starts egresses, with the settings of all.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,26 +10,53 @@ use conclave_model::egress::{CompositeMedia, EgressOutput, EgressPlan, EgressSou
 use conclave_model::filepath::FilePath;
 use conclave_model::permits::{PermitLimits, ProjectPermit, ProjectPermits};
 use conclave_model::rtmp::RtmpUrl;
+use conclave_model::settings::EgressConfig;
 use conclave_model::{EgressId, ProjectId, TrackSid};
 use conclave_sfu::Codec;
 use parking_lot::Mutex;
 
-use crate::broadcast::StreamSink;
-use crate::encoding::{BROADCAST, Media, arguments};
-use crate::ffmpeg::{Ffmpeg, FfmpegError};
-use crate::files::{self, Content, ReserveError};
+use crate::codec::Content;
+use crate::decode::{DecoderPlaces, Transcoders};
+use crate::ffmpeg::{Capacity, DiskBuffer, Ffmpeg, FfmpegError, Priority, StopDeadline};
 use crate::job::{
-    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, Totals,
-    TrackJob, channel, run,
+    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, TrackJob,
+    channel, run,
 };
-use crate::output::OutputFile;
-use crate::places::DecoderPlaces;
-use crate::priority::Priority;
+use crate::output::{
+    self, BROADCAST, FileSink, Media, OutputFile, ReserveError, Sink, StreamSink, arguments,
+};
+use crate::progress::Totals;
 use crate::rtmp::Dialler;
-use crate::settings::Settings;
-use crate::sink::{FileSink, Sink};
-use crate::stopping::StopDeadline;
-use crate::transcoders::Transcoders;
+
+/// Settings of recordings and broadcasts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Section `egress`.
+    pub egress: EgressConfig,
+    /// The directory of recordings, with a directory for each project.
+    pub recordings: PathBuf,
+}
+
+impl Settings {
+    /// Returns the bounds of what waits for the ffmpeg of a recording.
+    pub(crate) fn backlog(&self) -> Capacity {
+        DiskBuffer {
+            directory: self.recordings.clone(),
+            bytes: u64::from(self.egress.buffer_mib) * 1024 * 1024,
+        }
+        .into()
+    }
+
+    /// Returns the priority of egresses and their ffmpeg processes, and of those of ingress.
+    pub(crate) const fn priority(&self) -> Priority {
+        Priority::new(self.egress.nice)
+    }
+
+    /// Returns the number of egresses that encode at once. Recordings of single tracks do not count.
+    pub(crate) fn max_composites(&self) -> usize {
+        usize::try_from(self.egress.max_composites).unwrap_or(usize::MAX)
+    }
+}
 
 /// Starts egresses, with the ffmpeg of this machine.
 pub struct Engine {
@@ -205,7 +233,7 @@ impl Engine {
             Content::Audio
         };
         let container = match &plan.output {
-            EgressOutput::File { filepath, .. } => files::container(filepath, content),
+            EgressOutput::File { filepath, .. } => output::container(filepath, content),
             EgressOutput::Streams(_) => BROADCAST,
         };
         arguments(&ffmpeg, container, media, &self.settings.egress).map_err(|codec| {
@@ -252,7 +280,7 @@ impl Engine {
         content: Content,
         ffmpeg: &Ffmpeg,
     ) -> Result<(OutputFile, FilePath), StartError> {
-        let file = files::reserve(&self.settings.recordings, project, names, content).map_err(
+        let file = output::reserve(&self.settings.recordings, project, names, content).map_err(
             |error| match error {
                 ReserveError::Path => StartError::Path(error.to_string()),
                 ReserveError::Io(error) => StartError::File(error.to_string()),

@@ -3,62 +3,56 @@
 //! Packets come from the media workers through bounded queues; ffmpeg, as child processes, decodes, encodes and writes files.
 //! Each egress has a thread, so that neither a slow disk nor a slow encoder holds anything else up.
 //!
-//! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
-//!   this process and ffmpeg. All without I/O.
-//! - `video_stream`: the frames of a video as ffmpeg reads them.
-//! - `names`: names as pictures, with the fonts of the system.
-//! - `job`: what an egress does, on its thread.
-//! - `rtmp`: the sending end of RTMP.
-//! - `ffmpeg`, `process`, `backlog`, `priority`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
+//! # Reading order
+//!
+//! 1. `engine`: what starts egresses, within the limits of the server. `progress`: what each has done, for inspection.
+//! 2. `job`: what an egress does, on its thread: it records a track as it is, or composes pictures and mixed sound.
+//!
+//! A packet becomes a frame, without I/O:
+//!
+//! 3. `rtp`: the frames of a track on the time line of its egress.
+//! 4. `codec`: what is known of each codec, one file each: its payloads, its pictures, and the files that can have it.
+//! 5. `matroska`: frames on their way between this process and ffmpeg.
+//!
+//! Frames become a composition:
+//!
+//! 6. `decode`: the decoders, and how many run at once.
+//! 7. `composite`: pictures and sounds of several participants in one, without I/O. `names`: names as pictures, with the fonts of the system.
+//!
+//! What is recorded or composed goes out:
+//!
+//! 8. `output`: files, and the receivers of a broadcast. `ffmpeg`: its processes, what waits for them, and their priority.
+//! 9. `rtmp`: the sending end of RTMP.
 
-mod audio;
-mod backlog;
-mod broadcast;
+mod codec;
 mod composite;
-mod decoder;
-mod encoding;
+mod decode;
 mod engine;
 mod ffmpeg;
-mod files;
-mod flv;
 mod job;
 mod matroska;
 mod names;
 mod output;
-mod places;
-mod priority;
-mod process;
+mod progress;
 mod rtmp;
 mod rtp;
-mod settings;
-mod sink;
-mod stopping;
-mod target;
-mod track_header;
-mod transcoders;
-mod video_stream;
 
 /// What reads packets and the output of ffmpeg, without processes: for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod machine {
-    pub use crate::flv::{FILE_HEADER_BYTES, Splitter, Tag, TagKind};
+    pub use crate::codec::{opus_duration, track_header as header};
     pub use crate::matroska::{Block, Reader, Track, TrackKind, Writer};
-    pub use crate::rtp::{configuration, opus_duration};
-    pub use crate::track_header::header;
+    pub use crate::rtmp::{FILE_HEADER_BYTES, Splitter, Tag, TagKind};
     pub use crate::{Frame, PublisherClock, TrackReader};
 }
 
-pub use backlog::{Capacity, DiskBuffer};
-pub use engine::{Engine, Prepared, StartError};
-pub use ffmpeg::{Ffmpeg, FfmpegError};
-pub use job::{
-    Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals,
+pub use codec::{Announced, Frame, MAX_PIXELS, of_units};
+pub use decode::{Transcoders, VideoStream};
+pub use engine::{Engine, Prepared, Settings, StartError};
+pub use ffmpeg::{
+    Capacity, DiskBuffer, Ffmpeg, FfmpegError, OnOutput, Priority, Process, SendError,
 };
-pub use priority::Priority;
-pub use process::{OnOutput, Process, SendError};
+pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle};
+pub use progress::{LeftOutTracks, Progress, TargetState, Totals};
 pub use rtmp::Dialler;
-pub use rtp::{Announced, Frame, MAX_PIXELS, PublisherClock, TrackReader, of_units};
-pub use settings::Settings;
-pub use target::TargetState;
-pub use transcoders::Transcoders;
-pub use video_stream::VideoStream;
+pub use rtp::{PublisherClock, TrackReader};

@@ -2,6 +2,8 @@
 
 use conclave_sfu::Bits;
 
+use super::{Announced, Container, EncodedPicture, VideoFormat};
+
 const SEQUENCE_HEADER: u8 = 1;
 const TEMPORAL_DELIMITER: u8 = 2;
 /// In the header of a unit (OBU): a second byte follows, and the size.
@@ -16,9 +18,15 @@ pub struct Av1Picture {
     is_open: bool,
 }
 
-impl Av1Picture {
-    /// Adds the units of a payload. Returns whether it was understood and fits to what came before.
-    pub fn push(&mut self, payload: &[u8]) -> bool {
+impl EncodedPicture for Av1Picture {
+    const FORMAT: VideoFormat = VideoFormat {
+        matroska_id: "V_AV1",
+        has_size: true,
+        containers: &[Container::Webm, Container::Mp4],
+        decoder: None,
+    };
+
+    fn push(&mut self, payload: &[u8]) -> bool {
         let Some((header, mut rest)) = payload.split_first() else {
             return false;
         };
@@ -49,13 +57,12 @@ impl Av1Picture {
         number > 0
     }
 
-    /// Returns the bytes until now.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.units.iter().map(Vec::len).sum()
     }
 
-    /// Returns the picture: its units, each with its size; empty if there is none.
-    pub fn take(&mut self) -> Vec<u8> {
+    /// Each unit gets its size.
+    fn take(&mut self) -> Vec<u8> {
         self.is_open = false;
         let mut picture = Vec::new();
         for unit in std::mem::take(&mut self.units) {
@@ -76,6 +83,14 @@ impl Av1Picture {
             }
         }
         picture
+    }
+
+    fn announced(picture: &[u8]) -> Announced {
+        Announced::largest(sequence_headers(picture).filter_map(size))
+    }
+
+    fn configuration(picture: &[u8]) -> Option<Vec<u8>> {
+        decoder_configuration(picture)
     }
 }
 
@@ -131,7 +146,7 @@ fn put_size(out: &mut Vec<u8>, mut size: usize) {
 }
 
 /// Iterates over the sequence headers of a picture, with their headers as units.
-pub fn sequence_headers(mut picture: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn sequence_headers(mut picture: &[u8]) -> impl Iterator<Item = &[u8]> {
     let units = std::iter::from_fn(move || {
         let (Unit { kind, .. }, after) = split(picture)?;
         let unit = &picture[..picture.len() - after.len()];
@@ -152,12 +167,12 @@ struct Sequence {
 }
 
 /// Returns the largest size of the pictures behind a sequence header.
-pub fn size(unit: &[u8]) -> Option<(u32, u32)> {
+fn size(unit: &[u8]) -> Option<(u32, u32)> {
     read_sequence(unit).map(|sequence| sequence.size)
 }
 
 /// Returns the configuration record that containers need, from the sequence header of a picture; `None` if it has none.
-pub fn decoder_configuration(picture: &[u8]) -> Option<Vec<u8>> {
+fn decoder_configuration(picture: &[u8]) -> Option<Vec<u8>> {
     let unit = sequence_headers(picture).next()?;
     let Sequence {
         profile,

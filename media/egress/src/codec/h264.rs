@@ -1,32 +1,72 @@
-//! RTP payloads of H.264 (RFC 6184), and the configuration that containers need (ISO/IEC 14496-15).
+//! Pictures of H.264 out of RTP payloads (RFC 6184), their parameter sets (ITU-T H.264, section 7.3.2.1.1), and the configuration that
+//! containers need (ISO/IEC 14496-15).
 
-use super::nal_units::{Units, units};
+use conclave_sfu::Bits;
+
+use super::nal_units::{Units, read_cropping, unescaped, units};
+use super::{Announced, Container, MAX_PIXELS, EncodedPicture, VideoFormat};
+
+/// The most macroblocks of reference frames, as level 5.2 allows: 5 of the largest size, 16 of 1920x1088.
+const MAX_REFERENCE_MACROBLOCKS: u64 = 184_320;
+/// The most reference frames.
+const MAX_REFERENCES: u32 = 16;
+/// The profiles whose parameters have a format of colours, and matrices.
+const WITH_FORMAT: [u32; 11] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 144];
 
 const SEQUENCE_PARAMETERS: u8 = 7;
 const PICTURE_PARAMETERS: u8 = 8;
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 
-/// Adds the units of a payload to those of a frame. Returns whether it was understood and fits to what came before.
-pub fn push(frame: &mut Units, payload: &[u8]) -> bool {
-    match payload.first().map(|header| header & 0x1f) {
-        Some(STAP_A) => frame.push_aggregated(&payload[1..]),
-        Some(FU_A) => {
-            let [indicator, header, data @ ..] = payload else {
-                return false;
-            };
-            frame.push_fragment(*header, &[(indicator & 0xe0) | (header & 0x1f)], data)
+/// The units of a picture.
+#[derive(Debug, Default)]
+pub struct H264Picture(Units);
+
+impl EncodedPicture for H264Picture {
+    const FORMAT: VideoFormat = VideoFormat {
+        matroska_id: "V_MPEG4/ISO/AVC",
+        has_size: false,
+        containers: &[Container::Mp4],
+        decoder: None,
+    };
+
+    fn push(&mut self, payload: &[u8]) -> bool {
+        match payload.first().map(|header| header & 0x1f) {
+            Some(STAP_A) => self.0.push_aggregated(&payload[1..]),
+            Some(FU_A) => {
+                let [indicator, header, data @ ..] = payload else {
+                    return false;
+                };
+                let unit_header = (indicator & 0xe0) | (header & 0x1f);
+                self.0.push_fragment(*header, &[unit_header], data)
+            }
+            Some(1..STAP_A) => {
+                self.0.push(payload);
+                true
+            }
+            _ => false,
         }
-        Some(1..STAP_A) => {
-            frame.push(payload);
-            true
-        }
-        _ => false,
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.0.take()
+    }
+
+    fn announced(picture: &[u8]) -> Announced {
+        of_units(units(picture))
+    }
+
+    fn configuration(picture: &[u8]) -> Option<Vec<u8>> {
+        decoder_configuration(picture)
     }
 }
 
 /// Returns the decoder configuration record that a frame's parameter sets make; `None` if it has none.
-pub fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
+fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
     let (mut sequence, mut picture) = (None, None);
     for unit in units(frame) {
         match unit.first().map(|header| header & 0x1f) {
@@ -49,31 +89,135 @@ pub fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
     Some(record)
 }
 
+/// Reads what the units of a frame of H.264 announce, or parameter sets.
+pub fn of_units<'a>(units: impl Iterator<Item = &'a [u8]>) -> Announced {
+    let sets = units.filter(|unit| {
+        unit.first()
+            .is_some_and(|header| header & 0x1f == SEQUENCE_PARAMETERS)
+    });
+    sets.fold(Announced::Nothing, |before, set| {
+        match (before, read_set(set)) {
+            (Announced::Refused, _) | (_, None) => Announced::Refused,
+            (_, Some((width, height))) => Announced::Size(width, height),
+        }
+    })
+}
+
+/// Reads a sequence parameter set; `None` if it is malformed or asks for too much.
+fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
+    let content = unescaped(unit.get(1..)?);
+    let mut bits = Bits::new(&content);
+    let profile = bits.number(8)?;
+    bits.number(16)?;
+    bits.exp_golomb()?;
+    let mut format = 1;
+    if WITH_FORMAT.contains(&profile) {
+        format = bits.exp_golomb()?;
+        skip_format(&mut bits, format)?;
+    }
+    bits.exp_golomb()?;
+    skip_order(&mut bits)?;
+    let references = bits.exp_golomb()?;
+    bits.number(1)?;
+    let (columns, rows) = (
+        bits.exp_golomb()?.checked_add(1)?,
+        bits.exp_golomb()?.checked_add(1)?,
+    );
+    let fields = if bits.number(1)? == 1 { 1 } else { 2 };
+    if fields == 2 {
+        bits.number(1)?;
+    }
+    bits.number(1)?;
+    let (width, height) = (columns.checked_mul(16)?, rows.checked_mul(16 * fields)?);
+    let macroblocks = u64::from(width / 16) * u64::from(height / 16);
+    let is_too_much = macroblocks * 256 > MAX_PIXELS.into()
+        || references > MAX_REFERENCES
+        || macroblocks * u64::from(references) > MAX_REFERENCE_MACROBLOCKS;
+    if is_too_much {
+        return None;
+    }
+    let (across, down) = if bits.number(1)? == 1 {
+        read_cropping(&mut bits, format, fields)?
+    } else {
+        (0, 0)
+    };
+    Some((width.checked_sub(across)?, height.checked_sub(down)?))
+        .filter(|size| size.0 > 0 && size.1 > 0)
+}
+
+fn skip_format(bits: &mut Bits<'_>, format: u32) -> Option<()> {
+    if format == 3 {
+        bits.number(1)?;
+    }
+    bits.exp_golomb()?;
+    bits.exp_golomb()?;
+    bits.number(1)?;
+    if bits.number(1)? == 1 {
+        for matrix in 0..if format == 3 { 12 } else { 8 } {
+            if bits.number(1)? == 1 {
+                skip_matrix(bits, if matrix < 6 { 16 } else { 64 })?;
+            }
+        }
+    }
+    Some(())
+}
+
+fn skip_matrix(bits: &mut Bits<'_>, size: u32) -> Option<()> {
+    let (mut last, mut next) = (8_i64, 8_i64);
+    for _ in 0..size {
+        if next != 0 {
+            next = (last + bits.signed_exp_golomb()?).rem_euclid(256);
+        }
+        last = if next == 0 { last } else { next };
+    }
+    Some(())
+}
+
+/// Skips the fields of the picture order count.
+fn skip_order(bits: &mut Bits<'_>) -> Option<()> {
+    match bits.exp_golomb()? {
+        0 => bits.exp_golomb().map(drop),
+        1 => {
+            bits.number(1)?;
+            bits.exp_golomb()?;
+            bits.exp_golomb()?;
+            let cycle = bits.exp_golomb().filter(|cycle| *cycle <= 255)?;
+            (0..cycle).try_for_each(|_| bits.exp_golomb().map(drop))
+        }
+        2 => Some(()),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use conclave_sfu::Codec;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::codec::announced;
 
     #[test]
     fn units_are_put_together_from_every_packetization() {
-        let mut units = Units::default();
-        let mut push = |payload: &[u8]| push(&mut units, payload);
+        let mut picture = H264Picture::default();
+        let mut push = |payload: &[u8]| picture.push(payload);
         assert!(push(&[0x78, 0, 4, 0x67, 66, 0, 31, 0, 2, 0x68, 9]));
         assert!(push(&[0x7c, 0x85, 1, 2]) && push(&[0x7c, 0x05, 3]) && push(&[0x7c, 0x45, 4]));
         assert!(push(&[0x41, 5]));
-        let frame = units.take();
+        let frame = picture.take();
         let expected: [&[u8]; 4] = [
             &[0x67, 66, 0, 31],
             &[0x68, 9],
             &[0x65, 1, 2, 3, 4],
             &[0x41, 5],
         ];
-        assert_eq!(super::units(&frame).collect::<Vec<_>>(), expected);
+        assert_eq!(units(&frame).collect::<Vec<_>>(), expected);
         let record = [
             1, 66, 0, 31, 0xff, 0xe1, 0, 4, 0x67, 66, 0, 31, 1, 0, 2, 0x68, 9,
         ];
         assert_eq!(decoder_configuration(&frame).as_deref(), Some(&record[..]));
         assert_eq!(decoder_configuration(&[0, 0, 0, 1, 0x65]), None);
-        assert!(units.take().is_empty());
+        assert!(picture.take().is_empty());
     }
 
     #[test]
@@ -86,7 +230,106 @@ mod tests {
             &[0x78, 0, 0],
             &[0x7f],
         ] {
-            assert!(!push(&mut Units::default(), payload), "{payload:?}");
+            assert!(!H264Picture::default().push(payload), "{payload:?}");
+        }
+    }
+
+    /// Writes the parameters of the baseline profile.
+    fn set(columns: u32, rows: u32, references: u32, cropping: Option<[u32; 4]>) -> Vec<u8> {
+        let mut bits = String::new();
+        let number = |bits: &mut String, value: u32| {
+            let code = format!("{:b}", value + 1);
+            bits.push_str(&"0".repeat(code.len() - 1));
+            bits.push_str(&code);
+        };
+        for value in [0, 0, 2, references] {
+            number(&mut bits, value);
+        }
+        bits.push('0');
+        number(&mut bits, columns - 1);
+        number(&mut bits, rows - 1);
+        bits.push_str("11");
+        bits.push(if cropping.is_some() { '1' } else { '0' });
+        cropping
+            .into_iter()
+            .flatten()
+            .for_each(|value| number(&mut bits, value));
+        bits.push_str("01");
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        let bytes = bits
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 2).unwrap());
+        [0x67, 66, 0xc0, 31].into_iter().chain(bytes).collect()
+    }
+
+    fn read(set: &[u8]) -> Announced {
+        of_units([set].into_iter())
+    }
+
+    #[test]
+    fn the_size_of_h264_is_that_of_its_parameters() {
+        assert_eq!(
+            read(&set(120, 68, 4, Some([0, 0, 0, 4]))),
+            Announced::Size(1920, 1080)
+        );
+        assert_eq!(read(&set(256, 144, 5, None)), Announced::Size(4096, 2304));
+        // What x264 writes for 640x360 in the profile "high", with a byte that prevents emulation.
+        let x264 = [
+            0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00,
+            0x03, 0x00, 0x01, 0x00, 0x00, 0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
+        ];
+        assert_eq!(read(&x264), Announced::Size(640, 360));
+        assert_eq!(
+            of_units([&[0x65, 1][..], &[]].into_iter()),
+            Announced::Nothing
+        );
+    }
+
+    /// Proves S-80.
+    #[test]
+    fn what_takes_too_much_memory_is_refused_wherever_it_is_announced() {
+        for (columns, rows, references) in [
+            (512, 512, 16),
+            (512, 512, 1),
+            (257, 144, 1),
+            (256, 144, 6),
+            (8, 8, 17),
+            (1, 60_000, 1),
+        ] {
+            assert_eq!(
+                read(&set(columns, rows, references, None)),
+                Announced::Refused,
+                "{columns} {rows} {references}"
+            );
+        }
+        let (small, large) = (set(40, 23, 1, None), set(512, 512, 1, None));
+        for sets in [[&small[..], &large], [&large, &small]] {
+            assert_eq!(of_units(sets.into_iter()), Announced::Refused);
+        }
+        let key_frame = |width: u16, height: u16| {
+            let ([a, b], [c, d]) = (width.to_le_bytes(), height.to_le_bytes());
+            announced(Codec::Vp8, &[0x10, 2, 0, 0x9d, 0x01, 0x2a, a, b, c, d, 0])
+        };
+        assert_eq!(key_frame(8_192, 8_192), Announced::Refused);
+        assert_eq!(key_frame(1_280, 720), Announced::Size(1_280, 720));
+        let frame = [
+            &u32::try_from(large.len()).unwrap().to_be_bytes()[..],
+            &large,
+        ]
+        .concat();
+        assert_eq!(announced(Codec::H264, &frame), Announced::Refused);
+    }
+
+    proptest! {
+        #[test]
+        fn any_parameters_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let set = [&[0x67][..], &bytes].concat();
+            if let Announced::Size(width, height) = read(&set) {
+                prop_assert!(u64::from(width) * u64::from(height) <= u64::from(MAX_PIXELS));
+            }
         }
     }
 }

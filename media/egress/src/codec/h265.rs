@@ -1,8 +1,9 @@
-//! RTP payloads of H.265 (RFC 7798), and the configuration that containers need (ISO/IEC 14496-15).
+//! Pictures of H.265 out of RTP payloads (RFC 7798), their parameter sets, and the configuration that containers need (ISO/IEC 14496-15).
 
 use conclave_sfu::Bits;
 
 use super::nal_units::{Units, read_cropping, unescaped, units};
+use super::{Announced, Container, EncodedPicture, VideoFormat};
 
 const VIDEO_PARAMETERS: u8 = 32;
 const SEQUENCE_PARAMETERS: u8 = 33;
@@ -10,28 +11,53 @@ const PICTURE_PARAMETERS: u8 = 34;
 const AGGREGATION: u8 = 48;
 const FRAGMENT: u8 = 49;
 
-/// Adds the units of a payload to those of a frame. Returns whether it was understood and fits to what came before.
-pub fn push(frame: &mut Units, payload: &[u8]) -> bool {
-    let [first, second, rest @ ..] = payload else {
-        return false;
+/// The units of a picture.
+#[derive(Debug, Default)]
+pub struct H265Picture(Units);
+
+impl EncodedPicture for H265Picture {
+    const FORMAT: VideoFormat = VideoFormat {
+        matroska_id: "V_MPEGH/ISO/HEVC",
+        has_size: false,
+        containers: &[Container::Mp4],
+        decoder: None,
     };
-    match nal_type(*first) {
-        AGGREGATION => frame.push_aggregated(rest),
-        FRAGMENT => {
-            let [header, data @ ..] = rest else {
-                return false;
-            };
-            frame.push_fragment(
-                *header,
-                &[(first & 0x81) | (header & 0x3f) << 1, *second],
-                data,
-            )
+
+    fn push(&mut self, payload: &[u8]) -> bool {
+        let [first, second, rest @ ..] = payload else {
+            return false;
+        };
+        match nal_type(*first) {
+            AGGREGATION => self.0.push_aggregated(rest),
+            FRAGMENT => {
+                let [header, data @ ..] = rest else {
+                    return false;
+                };
+                let unit_header = [(first & 0x81) | (header & 0x3f) << 1, *second];
+                self.0.push_fragment(*header, &unit_header, data)
+            }
+            0..AGGREGATION => {
+                self.0.push(payload);
+                true
+            }
+            _ => false,
         }
-        0..AGGREGATION => {
-            frame.push(payload);
-            true
-        }
-        _ => false,
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.0.take()
+    }
+
+    fn announced(picture: &[u8]) -> Announced {
+        Announced::largest(units(picture).filter_map(size))
+    }
+
+    fn configuration(picture: &[u8]) -> Option<Vec<u8>> {
+        decoder_configuration(picture)
     }
 }
 
@@ -52,7 +78,7 @@ struct Sequence {
 }
 
 /// Returns the size of the pictures behind a unit, if that is a sequence parameter set; all sizes are too large for one that is malformed.
-pub fn size(unit: &[u8]) -> Option<(u32, u32)> {
+fn size(unit: &[u8]) -> Option<(u32, u32)> {
     let is_set = unit
         .first()
         .is_some_and(|header| nal_type(*header) == SEQUENCE_PARAMETERS);
@@ -103,7 +129,7 @@ fn skip_sub_layers(bits: &mut Bits<'_>, count: u32) -> Option<()> {
 }
 
 /// Returns the decoder configuration record that a frame's parameter sets make; `None` if it lacks one of them.
-pub fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
+fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
     const KINDS: [u8; 3] = [VIDEO_PARAMETERS, SEQUENCE_PARAMETERS, PICTURE_PARAMETERS];
     let set = |kind: u8| {
         units(frame).find(|unit| unit.first().is_some_and(|header| nal_type(*header) == kind))
@@ -152,14 +178,14 @@ mod tests {
 
     #[test]
     fn units_are_put_together_from_every_packetization() {
-        let mut units = Units::default();
+        let mut picture = H265Picture::default();
         let sized = |unit: &[u8]| [&[0, unit.len().to_le_bytes()[0]][..], unit].concat();
         let sets = [sized(&VIDEO), sized(&SEQUENCE), sized(&PICTURE)].concat();
-        let mut push = |payload: &[u8]| push(&mut units, payload);
+        let mut push = |payload: &[u8]| picture.push(payload);
         assert!(push(&[&[48 << 1, 1][..], &sets].concat()));
         assert!(push(&[49 << 1, 1, 0x80 | 19, 1, 2]) && push(&[49 << 1, 1, 19, 3]));
         assert!(push(&[49 << 1, 1, 0x40 | 19, 4]) && push(&[1 << 1, 1, 5]));
-        let frame = units.take();
+        let frame = picture.take();
         let expected: [&[u8]; 5] = [
             &VIDEO,
             &SEQUENCE,
@@ -167,8 +193,8 @@ mod tests {
             &[19 << 1, 1, 1, 2, 3, 4],
             &[1 << 1, 1, 5],
         ];
-        assert_eq!(super::units(&frame).collect::<Vec<_>>(), expected);
-        assert_eq!(super::units(&frame).find_map(size), Some((320, 180)));
+        assert_eq!(units(&frame).collect::<Vec<_>>(), expected);
+        assert_eq!(units(&frame).find_map(size), Some((320, 180)));
         let record = decoder_configuration(&frame).unwrap();
         assert_eq!(
             record[..13],
@@ -189,7 +215,7 @@ mod tests {
             &[48 << 1, 1, 0, 9, 1],
             &[50 << 1, 1],
         ] {
-            assert!(!push(&mut Units::default(), payload), "{payload:?}");
+            assert!(!H265Picture::default().push(payload), "{payload:?}");
         }
         assert_eq!(size(&SEQUENCE[..10]), Some((u32::MAX, u32::MAX)), "refused");
     }
@@ -199,13 +225,13 @@ mod tests {
         fn any_payloads_and_frames_are_read(
             payloads in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), 0..8),
         ) {
-            let mut units = Units::default();
+            let mut picture = H265Picture::default();
             for payload in &payloads {
-                push(&mut units, payload);
+                picture.push(payload);
                 decoder_configuration(payload);
                 size(&[&[0x42][..], payload].concat());
             }
-            decoder_configuration(&units.take());
+            decoder_configuration(&picture.take());
         }
     }
 }

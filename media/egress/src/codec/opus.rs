@@ -1,6 +1,11 @@
-//! The lengths of Opus packets (RFC 6716, section 3.1).
+//! The lengths of Opus packets (RFC 6716, section 3.1), and Opus in files.
 
 use std::time::Duration;
+
+use super::Container;
+
+/// The files that Opus can be in, besides Matroska. The first one is the usual one.
+pub const CONTAINERS: [Container; 3] = [Container::Ogg, Container::Mp4, Container::Webm];
 
 /// A packet of 20 ms of silence: one CELT frame of a full band in mono.
 pub const SILENCE: [u8; 3] = [0xf8, 0xff, 0xfe];
@@ -20,6 +25,15 @@ pub fn duration(packet: &[u8]) -> Option<Duration> {
         _ => u64::from(packet.get(1)? & 0x3f),
     };
     Some(Duration::from_micros(frame_micros * frames)).filter(|duration| !duration.is_zero())
+}
+
+/// Returns the identification header of a stream of two channels (RFC 7845, section 5.1).
+pub fn head() -> Vec<u8> {
+    let mut head = b"OpusHead\x01\x02".to_vec();
+    head.extend_from_slice(&[0, 0]);
+    head.extend_from_slice(&48_000_u32.to_le_bytes());
+    head.extend_from_slice(&[0, 0, 0]);
+    head
 }
 
 #[cfg(test)]

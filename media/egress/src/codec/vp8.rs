@@ -1,12 +1,47 @@
-//! The payload descriptor of VP8 (RFC 7741, section 4.2) and the header of its frames (RFC 6386, section 9.1).
+//! Pictures of VP8 out of RTP payloads (RFC 7741, section 4.2), and the header of its frames (RFC 6386, section 9.1).
+
+use super::{Announced, Container, EncodedPicture, VideoFormat};
+
+/// A picture of one frame, as it is decoded.
+#[derive(Debug, Default)]
+pub struct Vp8Picture(Vec<u8>);
+
+impl EncodedPicture for Vp8Picture {
+    const FORMAT: VideoFormat = VideoFormat {
+        matroska_id: "V_VP8",
+        has_size: true,
+        containers: &[Container::Webm],
+        decoder: None,
+    };
+
+    fn push(&mut self, payload: &[u8]) -> bool {
+        let Some(part) = parse(payload).filter(|part| part.is_first || !self.0.is_empty()) else {
+            return false;
+        };
+        self.0.extend_from_slice(part.data);
+        true
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+
+    fn announced(picture: &[u8]) -> Announced {
+        Announced::largest(dimensions(picture).into_iter())
+    }
+}
 
 /// A payload without its descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Payload<'a> {
+struct Payload<'a> {
     /// Whether it begins a frame.
-    pub is_first: bool,
+    is_first: bool,
     /// The part of the frame.
-    pub data: &'a [u8],
+    data: &'a [u8],
 }
 
 const EXTENDED: u8 = 0x80;
@@ -14,7 +49,7 @@ const START_OF_PARTITION: u8 = 0x10;
 const PARTITION: u8 = 0x07;
 
 /// Returns a payload without its descriptor; `None` if it is malformed.
-pub fn parse(payload: &[u8]) -> Option<Payload<'_>> {
+fn parse(payload: &[u8]) -> Option<Payload<'_>> {
     let (first, mut rest) = payload.split_first()?;
     if first & EXTENDED != 0 {
         let (extensions, after) = rest.split_first()?;
@@ -36,7 +71,7 @@ pub fn parse(payload: &[u8]) -> Option<Payload<'_>> {
 }
 
 /// Returns the width and height that a key frame announces, in pixels; `None` for other frames.
-pub fn dimensions(frame: &[u8]) -> Option<(u32, u32)> {
+fn dimensions(frame: &[u8]) -> Option<(u32, u32)> {
     let [
         tag,
         _,

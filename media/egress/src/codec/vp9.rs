@@ -2,6 +2,8 @@
 
 use conclave_sfu::{Bits, Vp9Descriptor};
 
+use super::{Announced, Container, EncodedPicture, VideoFormat};
+
 /// The most frames of a picture: its index has three bits for their number.
 const MAX_LAYERS: usize = 8;
 /// The bits of the bytes around the index of a picture's frames.
@@ -14,9 +16,16 @@ pub struct Vp9Picture {
     frames: Vec<Vec<u8>>,
 }
 
-impl Vp9Picture {
-    /// Adds a payload. Returns whether it was understood and fits to what came before.
-    pub fn push(&mut self, payload: &[u8]) -> bool {
+impl EncodedPicture for Vp9Picture {
+    const FORMAT: VideoFormat = VideoFormat {
+        matroska_id: "V_VP9",
+        has_size: true,
+        containers: &[Container::Webm, Container::Mp4],
+        // ffmpeg's own decoder returns the frames of all spatial layers, this one only those of the best.
+        decoder: Some("libvpx-vp9"),
+    };
+
+    fn push(&mut self, payload: &[u8]) -> bool {
         let Some(descriptor) = Vp9Descriptor::parse(payload) else {
             return false;
         };
@@ -31,13 +40,12 @@ impl Vp9Picture {
         true
     }
 
-    /// Returns the bytes until now.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.frames.iter().map(Vec::len).sum()
     }
 
-    /// Returns the picture; empty if there is none. Several frames have an index behind them (annex B of the specification of VP9).
-    pub fn take(&mut self) -> Vec<u8> {
+    /// Several frames have an index behind them (annex B of the specification of VP9).
+    fn take(&mut self) -> Vec<u8> {
         let frames = std::mem::take(&mut self.frames);
         let mut picture = frames.concat();
         if frames.len() < 2 {
@@ -60,10 +68,14 @@ impl Vp9Picture {
         picture.push(marker);
         picture
     }
+
+    fn announced(picture: &[u8]) -> Announced {
+        Announced::largest(sizes(picture))
+    }
 }
 
 /// Iterates over the sizes in pixels that the frames of a picture announce.
-pub fn sizes(picture: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+fn sizes(picture: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     frames(picture).into_iter().filter_map(size)
 }
 

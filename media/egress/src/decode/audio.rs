@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use opus_pure::{MAX_PACKET_SAMPLES, OpusDecoder};
 
+use super::Place;
+use crate::codec::{Frame, opus_duration};
 use crate::composite::SampleQueue;
-use crate::places::Place;
-use crate::rtp::{Frame, opus_duration};
 
 const SAMPLES_PER_SECOND: i32 = 48_000;
 const CHANNELS: usize = 2;

@@ -1,4 +1,4 @@
-//! Decoders of video: a process for each track, which keeps the timestamps.
+//! Decoders of video: a process for each track, which keeps the timestamps, and the stream that it reads.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -8,14 +8,11 @@ use std::time::{Duration, Instant};
 use conclave_sfu::Codec;
 use parking_lot::{Condvar, Mutex};
 
+use super::Place;
+use crate::codec::{Frame, MAX_PIXELS, decoder, track_header};
 use crate::composite::{Picture, Shown};
-use crate::ffmpeg::Ffmpeg;
+use crate::ffmpeg::{Ffmpeg, Process};
 use crate::matroska::{Block, Reader, Writer};
-use crate::places::Place;
-use crate::process::Process;
-use crate::rtp::Frame;
-use crate::track_header::header;
-use crate::video_stream::VideoStream;
 
 /// Frames that wait for a decoder.
 const QUEUE: usize = 128;
@@ -83,7 +80,7 @@ impl VideoDecoder {
         size: (u32, u32),
         places: Vec<Place>,
     ) -> Result<Option<Self>, String> {
-        let Some(track) = header(codec, first).filter(|_| first.is_key) else {
+        let Some(track) = track_header(codec, first).filter(|_| first.is_key) else {
             return Ok(None);
         };
         let (width, height) = size;
@@ -197,4 +194,64 @@ fn start(
         Box::new(move |bytes: &[u8]| reader.push(bytes).into_iter().for_each(&mut on_block));
     Process::start_within(command, Some(MEMORY), QUEUE, Some(on_output))
         .map_err(|error| format!("ffmpeg cannot be started: {error}"))
+}
+
+/// Writer of a live Matroska stream with one video.
+#[derive(Debug, Clone, Copy)]
+pub struct VideoStream;
+
+impl VideoStream {
+    /// Returns the header of a stream with this first frame; `None` if a decoder cannot start with the frame.
+    pub fn header(codec: Codec, first: &Frame) -> Option<Vec<u8>> {
+        track_header(codec, first).map(|track| Writer::header(&[track]))
+    }
+
+    /// Returns a frame, at a time since the start of the stream.
+    pub fn frame(at: Duration, frame: &Frame) -> Vec<u8> {
+        Writer::frame(1, at, frame.is_key, &frame.data)
+    }
+
+    /// Returns an ffmpeg command that reads a stream from its standard input, with further input options, and decodes each frame as soon
+    /// as it arrives. The caller adds the output.
+    pub fn reader(ffmpeg: &Ffmpeg, codec: Codec, options: &[&str]) -> Command {
+        let mut command = ffmpeg.command();
+        if let Some(decoder) = decoder(codec) {
+            command.args(["-c:v", decoder]);
+        }
+        // The first frame is enough to start.
+        command
+            .args(options)
+            .args(["-fpsprobesize", "0", "-max_pixels", &MAX_PIXELS.to_string()]);
+        command.args(["-threads", "1", "-copyts", "-f", "matroska", "-i", "pipe:0"]);
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_begins_with_a_frame_that_describes_it_and_keeps_the_times() {
+        let frame = |data: &[u8], is_key| Frame {
+            at: Duration::ZERO,
+            timestamp: 0,
+            is_key,
+            data: data.to_vec(),
+            dimensions: None,
+        };
+        let parameters = [&[0, 0, 0, 4, 0x67, 66, 0, 31][..], &[0, 0, 0, 2, 0x68, 9]].concat();
+        let (key, other) = (frame(&parameters, true), frame(&[0, 0, 0, 1, 0x41], false));
+        assert_eq!(VideoStream::header(Codec::H264, &other), None);
+        let mut stream = VideoStream::header(Codec::H264, &key).unwrap();
+        stream.extend(VideoStream::frame(Duration::from_millis(40), &key));
+        // It is shown before the one before.
+        stream.extend(VideoStream::frame(Duration::from_millis(20), &other));
+        let blocks = Reader::default().push(&stream);
+        let read: Vec<_> = blocks
+            .iter()
+            .map(|block| (block.at.as_millis(), block.data.as_slice()))
+            .collect();
+        assert_eq!(read, [(40, &key.data[..]), (20, &other.data[..])]);
+    }
 }

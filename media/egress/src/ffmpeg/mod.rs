@@ -1,4 +1,12 @@
-//! The ffmpeg of this machine: whether it is there, its version, and what it can encode.
+//! ffmpeg, as child processes.
+//!
+//! [`Ffmpeg`] is the one of this machine: whether it is there, its version, and what it can encode. A [`Process`] is a child that reads what
+//! it is sent. What it has not read yet waits in a queue (`backlog`), in memory and then on disk, so that nobody waits for it. Children and
+//! the threads around them give way to the forwarding of packets ([`Priority`]).
+
+mod backlog;
+mod priority;
+mod process;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -9,6 +17,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub use backlog::{Capacity, DiskBuffer, Need};
+pub use priority::Priority;
+pub use process::{OnOutput, Process, SendError, StopDeadline};
 
 /// The encoders that are used, in the order of preference for each codec.
 pub const ENCODERS: [&str; 6] = [

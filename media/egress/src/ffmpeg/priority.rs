@@ -88,7 +88,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::process::Process;
+    use crate::ffmpeg::Process;
 
     /// Returns the nice value and the policy of a process, of its `/proc/self/stat`.
     fn scheduling(stat: &str) -> Option<(i32, i32)> {

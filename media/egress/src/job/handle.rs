@@ -1,7 +1,7 @@
 //! The interface of a running egress.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel as unbounded};
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,8 @@ use conclave_model::egress::EgressStatus;
 use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 use conclave_sfu::{Codec, PacketSink, RecordedPacket, TrackSettings};
-use parking_lot::Mutex;
 
-use crate::target::TargetState;
+use crate::progress::{Progress, Totals};
 
 /// Packets of an egress that wait for its thread, before video is dropped: about a second of a large room.
 const QUEUE: usize = 8_192;
@@ -73,108 +72,6 @@ pub trait EgressHost: Send + Sync + 'static {
 
     /// Requests a key frame of a track.
     fn request_key_frame(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid));
-}
-
-/// Video frames of all egresses since the server was started, also of those that have ended.
-#[derive(Debug, Default)]
-pub struct Totals {
-    /// Frames that were written or sent.
-    pub frames: AtomicU64,
-    /// Frames that were left out because this machine was too slow.
-    pub dropped_frames: AtomicU64,
-}
-
-/// What an egress has done. Read at any time.
-#[derive(Debug)]
-pub struct Progress {
-    start: Instant,
-    totals: Arc<Totals>,
-    /// Media that was written or sent, in milliseconds.
-    pub media_millis: AtomicU64,
-    /// Bytes that were written or sent.
-    pub bytes: AtomicU64,
-    /// Frames of video.
-    pub frames: AtomicU64,
-    /// Frames of video that were left out because this server or the encoder was too slow.
-    pub dropped_frames: AtomicU64,
-    /// Frames of video that were lost on the way to this server.
-    pub lost_frames: AtomicU64,
-    /// Packets that were lost because the egress was too slow.
-    pub dropped_packets: AtomicU64,
-    /// Bytes on disk that the encoder has not read yet.
-    pub buffered_bytes: AtomicU64,
-    /// How far the composition is behind its usual delay, in milliseconds.
-    pub late_millis: AtomicU64,
-    /// The receivers of a broadcast, in the order of its urls.
-    targets: Mutex<Vec<TargetState>>,
-    left_out: Mutex<LeftOutTracks>,
-}
-
-/// The tracks that are left out because too many are decoded or their pictures are too large: their number, and the first of them.
-pub type LeftOutTracks = (usize, Vec<TrackSid>);
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self::new(Arc::default())
-    }
-}
-
-impl Progress {
-    fn new(totals: Arc<Totals>) -> Self {
-        Self {
-            start: Instant::now(),
-            totals,
-            media_millis: AtomicU64::default(),
-            bytes: AtomicU64::default(),
-            frames: AtomicU64::default(),
-            dropped_frames: AtomicU64::default(),
-            lost_frames: AtomicU64::default(),
-            dropped_packets: AtomicU64::default(),
-            buffered_bytes: AtomicU64::default(),
-            late_millis: AtomicU64::default(),
-            targets: Mutex::default(),
-            left_out: Mutex::default(),
-        }
-    }
-
-    /// Returns how long the egress has run.
-    pub fn runs_for(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    /// Returns the states of the receivers of a broadcast, in the order of its urls.
-    pub fn targets(&self) -> Vec<TargetState> {
-        self.targets.lock().clone()
-    }
-
-    pub(crate) fn set_targets(&self, states: Vec<TargetState>) {
-        *self.targets.lock() = states;
-    }
-
-    /// Returns the tracks that are left out.
-    pub fn left_out(&self) -> LeftOutTracks {
-        self.left_out.lock().clone()
-    }
-
-    pub(crate) fn set_left_out(&self, count: usize, first: Vec<TrackSid>) {
-        *self.left_out.lock() = (count, first);
-    }
-
-    pub(crate) fn add_frames(&self, count: u64) {
-        self.frames.fetch_add(count, Ordering::Relaxed);
-        self.totals.frames.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_dropped_frames(&self, count: u64) {
-        self.dropped_frames.fetch_add(count, Ordering::Relaxed);
-        self.totals
-            .dropped_frames
-            .fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set(counter: &AtomicU64, value: u64) {
-        counter.store(value, Ordering::Relaxed);
-    }
 }
 
 /// News for an egress.

@@ -1,4 +1,13 @@
-//! The loop of an egress, around what it does.
+//! Running egresses. Each has a thread, which takes packets out of a bounded queue and news of the room out of another one.
+//!
+//! 1. `handle`: the interface of a running egress: what the server tells it, and what it asks of the server.
+//! 2. [`run`], below: its loop, around a [`Job`]: packets and news come in, and at each tick the job does what is due.
+//! 3. `track`: the job that records one track as it is, without decoding.
+//! 4. `composition`: the job that decodes tracks and composes pictures and mixed sound of them.
+
+mod composition;
+mod handle;
+mod track;
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::TryRecvError;
@@ -7,7 +16,11 @@ use std::time::{Duration, Instant};
 use conclave_model::egress::EgressStatus;
 use conclave_sfu::RecordedPacket;
 
-use super::handle::{Attendee, Inputs, JobEvent, News};
+pub(crate) use composition::{Arrangement, CompositeJob, Composition};
+use handle::News;
+pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle};
+pub(crate) use handle::{Inputs, channel};
+pub(crate) use track::TrackJob;
 
 /// What an egress does with packets. An `Err` has the reason of a failure.
 pub trait Job {
@@ -208,7 +221,6 @@ mod tests {
     use conclave_sfu::Codec;
 
     use super::*;
-    use crate::job::handle::channel;
 
     /// An egress that is active at once, and what was seen of it.
     #[derive(Clone, Default)]

@@ -281,31 +281,6 @@ impl Line {
     }
 }
 
-impl Label {
-    /// Returns a picture of nothing.
-    pub(super) fn empty(width: u32, height: u32) -> Self {
-        let pixels = u64::from(width) * u64::from(height);
-        Self {
-            width,
-            height,
-            coverage: vec![0; usize::try_from(pixels).unwrap_or_default()],
-        }
-    }
-
-    /// Sets how much of a pixel is covered, if it is in the picture.
-    pub(super) fn cover(&mut self, x: u32, y: u32, coverage: u8) {
-        let at = u64::from(y) * u64::from(self.width) + u64::from(x);
-        if x < self.width
-            && y < self.height
-            && let Some(pixel) = self
-                .coverage
-                .get_mut(usize::try_from(at).unwrap_or(usize::MAX))
-        {
-            *pixel = coverage;
-        }
-    }
-}
-
 /// Takes the outline of a glyph.
 struct Pen<'a> {
     strokes: &'a mut Vec<Stroke>,

@@ -1,15 +1,16 @@
-//! The file that an egress writes, through ffmpeg.
+//! The file that an egress writes, through ffmpeg: a track as it is, or composed pictures and mixed sound.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::backlog::Capacity;
-use crate::ffmpeg::Ffmpeg;
-use crate::files::{Container, ReservedFile, create_new, unfinished};
-use crate::process::Process;
-use crate::stopping::StopDeadline;
+use conclave_model::settings::EgressConfig;
+
+use super::reserve::{ReservedFile, create_new, unfinished};
+use super::{Encoder, Media, Sink, arguments};
+use crate::codec::Container;
+use crate::ffmpeg::{Capacity, Ffmpeg, Need, Process, StopDeadline};
 
 /// How long ffmpeg may take to end a file, from when it has read anything last.
 const ENDING: Duration = Duration::from_secs(60);
@@ -156,6 +157,67 @@ impl Drop for OutputFile {
     }
 }
 
+/// A file of composed pictures and mixed sound.
+pub struct FileSink {
+    file: OutputFile,
+    encoder: Encoder,
+}
+
+impl FileSink {
+    /// Starts the encoder, with a queue of this capacity.
+    ///
+    /// # Errors
+    /// It cannot be started, or an encoder is missing.
+    pub fn start(
+        ffmpeg: &Ffmpeg,
+        file: OutputFile,
+        media: Media,
+        encoding: &EgressConfig,
+        backlog: Capacity,
+    ) -> Result<Self, String> {
+        let arguments = arguments(ffmpeg, file.container(), media, encoding)
+            .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
+        let process = file.start(&arguments, backlog)?;
+        Ok(Self {
+            file,
+            encoder: Encoder::new(process, media, encoding, false)?,
+        })
+    }
+}
+
+impl Sink for FileSink {
+    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
+        Ok(self.encoder.write_picture(at, &planes, need))
+    }
+
+    fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String> {
+        self.encoder.write_samples(at, &samples)
+    }
+
+    fn look_after(&mut self, _now: Instant) -> Result<(), String> {
+        match self.encoder.failure() {
+            Some(failure) => Err(self.file.hide_path(&failure)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        true
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    fn buffered_bytes(&self) -> u64 {
+        self.encoder.buffered_bytes()
+    }
+
+    fn finish(self: Box<Self>) -> Result<bool, String> {
+        self.file.finish(Some(self.encoder.into_process()))
+    }
+}
+
 /// Lets ffmpeg take a path for a file, whatever is in its name.
 fn protocol(path: &OsStr) -> std::ffi::OsString {
     let mut with_protocol = std::ffi::OsString::from("file:");
@@ -166,4 +228,118 @@ fn protocol(path: &OsStr) -> std::ffi::OsString {
 fn start(command: Command, queue: impl Into<Capacity>) -> Result<Process, String> {
     Process::start(command, queue, None)
         .map_err(|error| format!("ffmpeg cannot be started: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Recordings whose encoder is a script that does not read before it is told to.
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use conclave_model::ProjectId;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::codec::Content;
+    use crate::ffmpeg::DiskBuffer;
+    use crate::matroska::Reader;
+    use crate::output::reserve;
+
+    /// A second of audio.
+    const SECOND: u32 = 50;
+    const CHUNK: Duration = Duration::from_millis(20);
+
+    /// Bytes on disk for what waits.
+    const BUFFER: u64 = 64 * 1024 * 1024;
+
+    /// An encoder that copies what it reads into the file, once it may.
+    struct Starved {
+        sink: Box<FileSink>,
+        folder: TempDir,
+    }
+
+    impl Starved {
+        fn start() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (program, go) = (folder.path().join("ffmpeg"), folder.path().join("go"));
+            let script = format!(
+                "#!/bin/sh\ncase \"$*\" in\n*-version) echo 'ffmpeg version 5.1 of a test' ;;\n\
+                 *-encoders) echo ' V..... libx264'; echo ' A..... aac' ;;\n\
+                 *) for last; do :; done; while ! [ -e {} ]; do sleep 0.02; done; cat > \"${{last#file:}}\" ;;\nesac\n",
+                go.display()
+            );
+            fs::write(&program, script).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            let ffmpeg = Ffmpeg::detect(&program.display().to_string()).unwrap();
+            let names = (&"call.mkv".parse().unwrap(), &[][..]);
+            let file = reserve(
+                &folder.path().join("recordings"),
+                &ProjectId::new(),
+                names,
+                Content::Video,
+            )
+            .unwrap();
+            let encoding = EgressConfig {
+                width: 320,
+                height: 180,
+                frame_rate: 25,
+                video_kbps: 100,
+                audio_kbps: 32,
+                preset: "ultrafast".into(),
+                ..EgressConfig::default()
+            };
+            let media = Media {
+                has_video: true,
+                has_audio: true,
+            };
+            let file = OutputFile::new(ffmpeg.clone(), file, StopDeadline::default());
+            let buffer = DiskBuffer {
+                directory: folder.path().join("recordings"),
+                bytes: BUFFER,
+            };
+            let sink = FileSink::start(&ffmpeg, file, media, &encoding, buffer.into()).unwrap();
+            Self {
+                sink: Box::new(sink),
+                folder,
+            }
+        }
+
+        /// Lets the encoder read.
+        fn release(&self) {
+            fs::write(self.folder.path().join("go"), "").unwrap();
+        }
+    }
+
+    #[test]
+    fn an_encoder_that_does_not_read_for_a_minute_gets_all_audio_when_it_does() {
+        let mut starved = Starved::start();
+        let picture = vec![0; 320 * 180 * 3 / 2];
+        // As many pictures as there is room for, in the first second.
+        while starved
+            .sink
+            .write_picture(Duration::ZERO, picture.clone(), Need::Optional)
+            .unwrap()
+        {}
+        assert!(starved.sink.buffered_bytes() > BUFFER / 2);
+        for chunk in 0..60 * SECOND {
+            starved
+                .sink
+                .write_samples(CHUNK * chunk, vec![7; 3_840])
+                .unwrap();
+        }
+        starved.release();
+        let path = starved.sink.file.path().to_owned();
+        assert_eq!(starved.sink.finish(), Ok(true));
+        let mut reader = Reader::default();
+        let blocks = reader.push(&fs::read(path).unwrap());
+        let audio = blocks.iter().filter(|block| block.data.len() == 3_840);
+        let times: Vec<_> = audio.map(|block| block.at).collect();
+        assert_eq!(
+            times,
+            (0..60 * SECOND)
+                .map(|chunk| CHUNK * chunk)
+                .collect::<Vec<_>>()
+        );
+    }
 }

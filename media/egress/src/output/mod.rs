@@ -1,14 +1,25 @@
-//! Where composed pictures and mixed sound go.
+//! Where recordings and broadcasts go.
+//!
+//! A file has a name and a format before anything is recorded (`reserve`); ffmpeg writes it (`file`). Composed pictures and mixed sound go
+//! to a [`Sink`]: a file, or the receivers of a broadcast (`broadcast`), each of which has a connection that is made again when it is lost
+//! (`target`). Both have an [`Encoder`] before them.
+
+mod broadcast;
+mod file;
+mod reserve;
+mod target;
 
 use std::time::{Duration, Instant};
 
-use crate::backlog::{Capacity, Need};
-use crate::encoding::{Media, arguments};
-use crate::ffmpeg::Ffmpeg;
-use crate::matroska::Writer;
-use crate::output::OutputFile;
-use crate::process::{Process, SendError};
 use conclave_model::settings::EgressConfig;
+
+pub use broadcast::StreamSink;
+pub use file::{FileSink, OutputFile};
+pub use reserve::{ReserveError, container, reserve};
+
+use crate::codec::Container;
+use crate::ffmpeg::{Ffmpeg, Need, Process, SendError};
+use crate::matroska::{Track, TrackKind, Writer};
 
 /// Chunks behind which no further picture of a broadcast waits: it is live, and its receivers are not to fall behind.
 const LIVE_CHUNKS: usize = 12;
@@ -110,66 +121,116 @@ impl Encoder {
     }
 }
 
-/// A file of composed pictures and mixed sound.
-pub struct FileSink {
-    file: OutputFile,
-    encoder: Encoder,
+/// The format whose codecs a broadcast has: FLV has those of MP4.
+pub const BROADCAST: Container = Container::Mp4;
+
+/// What an egress contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Media {
+    pub has_video: bool,
+    pub has_audio: bool,
 }
 
-impl FileSink {
-    /// Starts the encoder, with a queue of this capacity.
-    ///
-    /// # Errors
-    /// It cannot be started, or an encoder is missing.
-    pub fn start(
-        ffmpeg: &Ffmpeg,
-        file: OutputFile,
-        media: Media,
-        encoding: &EgressConfig,
-        backlog: Capacity,
-    ) -> Result<Self, String> {
-        let arguments = arguments(ffmpeg, file.container(), media, encoding)
-            .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
-        let process = file.start(&arguments, backlog)?;
-        Ok(Self {
-            file,
-            encoder: Encoder::new(process, media, encoding, false)?,
-        })
-    }
-}
-
-impl Sink for FileSink {
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
-        Ok(self.encoder.write_picture(at, &planes, need))
+impl Media {
+    /// Returns the number of the track of the pictures, and that of the samples, in the stream to the encoder.
+    pub const fn numbers(self) -> (u8, u8) {
+        (1, if self.has_video { 2 } else { 1 })
     }
 
-    fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String> {
-        self.encoder.write_samples(at, &samples)
-    }
-
-    fn look_after(&mut self, _now: Instant) -> Result<(), String> {
-        match self.encoder.failure() {
-            Some(failure) => Err(self.file.hide_path(&failure)),
-            None => Ok(()),
-        }
-    }
-
-    fn is_active(&self) -> bool {
-        true
-    }
-
-    fn bytes(&self) -> u64 {
-        self.file.bytes()
-    }
-
-    fn buffered_bytes(&self) -> u64 {
-        self.encoder.buffered_bytes()
-    }
-
-    fn finish(self: Box<Self>) -> Result<bool, String> {
-        self.file.finish(Some(self.encoder.into_process()))
+    /// Returns the tracks of the stream to the encoder.
+    pub fn tracks(self, encoding: &EgressConfig) -> Vec<Track> {
+        let EgressConfig {
+            width,
+            height,
+            frame_rate,
+            ..
+        } = *encoding;
+        let pictures = TrackKind::Pictures {
+            width,
+            height,
+            rate: frame_rate,
+        };
+        let kinds = [
+            (self.has_video, pictures),
+            (self.has_audio, TrackKind::Samples),
+        ];
+        kinds
+            .into_iter()
+            .filter(|(is_there, _)| *is_there)
+            .map(|(_, kind)| Track {
+                kind,
+                private: vec![],
+            })
+            .collect()
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Returns the arguments for ffmpeg.
+///
+/// # Errors
+/// The codec for which this ffmpeg has no encoder.
+pub fn arguments(
+    ffmpeg: &Ffmpeg,
+    container: Container,
+    media: Media,
+    encoding: &EgressConfig,
+) -> Result<Vec<String>, &'static str> {
+    let mut arguments = Vec::new();
+    if media.has_video {
+        arguments.extend(video(ffmpeg, container, encoding)?);
+    }
+    if media.has_audio {
+        arguments.extend(audio(ffmpeg, container, encoding)?);
+    }
+    Ok(arguments)
+}
+
+fn video(
+    ffmpeg: &Ffmpeg,
+    container: Container,
+    encoding: &EgressConfig,
+) -> Result<Vec<String>, &'static str> {
+    let wanted: (&[_], _) = match container {
+        Container::Webm | Container::Ogg => (&["libvpx"], "VP8"),
+        Container::Mp4 | Container::Matroska => (&["libx264", "h264_v4l2m2m"], "H264"),
+    };
+    let encoder = ffmpeg.encoder(wanted.0).ok_or(wanted.1)?;
+    let mut arguments = vec!["-c:v", encoder, "-pix_fmt", "yuv420p"];
+    match encoder {
+        "libx264" => arguments.extend(["-preset", &encoding.preset, "-bf", "0"]),
+        "libvpx" => arguments.extend(["-deadline", "realtime", "-cpu-used", "8"]),
+        _ => {}
+    }
+    let mut arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+    let kbps = |kbps: u32| format!("{kbps}k");
+    let rate = encoding.video_kbps;
+    arguments.extend([
+        "-b:v".into(),
+        kbps(rate),
+        "-maxrate".into(),
+        kbps(rate),
+        "-bufsize".into(),
+        kbps(rate * 2),
+    ]);
+    // A key frame each two seconds: so much a crash loses at most.
+    arguments.extend(["-g".into(), (encoding.frame_rate * 2).to_string()]);
+    Ok(arguments)
+}
+
+fn audio(
+    ffmpeg: &Ffmpeg,
+    container: Container,
+    encoding: &EgressConfig,
+) -> Result<Vec<String>, &'static str> {
+    let wanted: (&[_], _) = match container {
+        Container::Webm | Container::Ogg => (&["libopus", "opus"], "Opus"),
+        Container::Mp4 | Container::Matroska => (&["aac"], "AAC"),
+    };
+    let encoder = ffmpeg.encoder(wanted.0).ok_or(wanted.1)?;
+    Ok(vec![
+        "-c:a".into(),
+        encoder.into(),
+        "-b:a".into(),
+        format!("{}k", encoding.audio_kbps),
+    ])
+}

@@ -1,4 +1,4 @@
-//! Names and formats of recorded files.
+//! Recorded files: their names, which no other file has, and their modes.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use conclave_model::ProjectId;
 use conclave_model::filepath::{FilePath, LONGEST_NAME};
-use conclave_sfu::Codec;
+
+use crate::codec::{Container, Content};
 
 /// How many names are tried for a file that exists.
 const NAMES: u32 = 10_000;
@@ -30,30 +31,6 @@ pub enum ReserveError {
     Io(#[from] io::Error),
 }
 
-/// The format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Container {
-    /// MPEG-4: H.264 and AAC.
-    Mp4,
-    /// WebM: VP8 and Opus.
-    Webm,
-    /// Ogg: Opus alone.
-    Ogg,
-    /// Matroska, which takes every codec.
-    Matroska,
-}
-
-/// What a file contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// A track as it is.
-    Track(Codec),
-    /// Composed video, with or without audio.
-    Video,
-    /// Mixed audio alone.
-    Audio,
-}
-
 /// A file that was created empty for a recording.
 #[derive(Debug)]
 pub struct ReservedFile {
@@ -63,55 +40,6 @@ pub struct ReservedFile {
     pub filepath: FilePath,
     /// The container that the file is written in.
     pub container: Container,
-}
-
-impl Container {
-    /// Returns the name by which ffmpeg knows the format.
-    pub const fn format(self) -> &'static str {
-        match self {
-            Self::Mp4 => "mp4",
-            Self::Webm => "webm",
-            Self::Ogg => "ogg",
-            Self::Matroska => "matroska",
-        }
-    }
-
-    const fn extension(self) -> &'static str {
-        match self {
-            Self::Mp4 => "mp4",
-            Self::Webm => "webm",
-            Self::Ogg => "ogg",
-            Self::Matroska => "mkv",
-        }
-    }
-
-    fn from_extension(extension: &str) -> Option<Self> {
-        match extension.to_ascii_lowercase().as_str() {
-            "mp4" | "m4a" | "m4v" => Some(Self::Mp4),
-            "webm" => Some(Self::Webm),
-            "ogg" | "oga" | "opus" => Some(Self::Ogg),
-            "mkv" | "mka" => Some(Self::Matroska),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the format can have a content.
-    fn can_have(self, content: Content) -> bool {
-        match (self, content) {
-            (Self::Matroska, _) | (_, Content::Audio | Content::Track(Codec::Opus)) => true,
-            (Self::Mp4, content) => content != Content::Track(Codec::Vp8),
-            (Self::Webm, content) => !matches!(content, Content::Track(Codec::H264 | Codec::H265)),
-            (Self::Ogg, Content::Track(_) | Content::Video) => false,
-        }
-    }
-
-    const fn default_for(content: Content) -> Self {
-        match content {
-            Content::Track(Codec::Vp8 | Codec::Vp9 | Codec::Av1) => Self::Webm,
-            Content::Track(Codec::H264 | Codec::H265) | Content::Video => Self::Mp4,
-            Content::Track(Codec::Opus) | Content::Audio => Self::Ogg,
-        }
-    }
 }
 
 /// Returns the format that the extension names, if it can have the content, and otherwise the usual one with its extension in
@@ -241,6 +169,8 @@ pub fn unfinished(path: &Path) -> PathBuf {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    use conclave_sfu::Codec;
 
     use super::*;
 

@@ -5,23 +5,12 @@ use std::time::{Duration, Instant};
 
 use conclave_model::rtmp::RtmpUrl;
 
-use crate::flv::{Tag, TagKind};
-use crate::rtmp::{Connection, ConnectionState, Dialler, Endpoint};
+use crate::progress::TargetState;
+use crate::rtmp::{Connection, ConnectionState, Dialler, Endpoint, Tag, TagKind};
 
 /// The delay before the second attempt; it doubles up to the longest.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-
-/// What a receiver is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetState {
-    /// It has accepted the stream.
-    Connected,
-    /// A connection is being made.
-    Connecting,
-    /// The connection was lost or refused, and is tried again later.
-    Waiting,
-}
 
 /// A receiver of a broadcast.
 pub struct Target {

@@ -12,7 +12,7 @@ use rml_rtmp::sessions::{
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::flv::{Tag, TagKind};
+use super::flv::{Tag, TagKind};
 
 /// The stream key of all streams, of the application `live`.
 pub const KEY: &str = "key?token=hush";

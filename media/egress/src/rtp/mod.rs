@@ -1,31 +1,27 @@
-//! The frames of one track.
+//! From RTP packets to frames on the time line of an egress.
+//!
+//! A [`TrackReader`] takes the packets of one track. It puts them into the order of their sequence numbers ([`Reorder`]), gives them a time
+//! on the time line that all tracks of an egress share (`clock`), and lets the codec put their payloads together (`codec`). A packet that
+//! is missing is waited for a moment; after that, video goes on at its next key frame, which has to be requested.
 
+mod clock;
+
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use conclave_sfu::{Codec, RecordedPacket};
 
-use super::assembly::Assembly;
-use super::clock::{PublisherClock, TrackClock};
-use super::picture_size::{Announced, announced};
-use super::reorder::Reorder;
+use crate::codec::{Announced, Assembly, Frame, announced};
+pub use clock::PublisherClock;
+use clock::TrackClock;
 
 /// The largest frame, in bytes: far more than a key frame of the largest picture has.
 const MAX_FRAME: usize = 8 * 1024 * 1024;
-
-/// A frame of a track: of video all of one picture, of audio one packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    /// When it was captured, since the start of the egress. It never goes back within a track.
-    pub at: Duration,
-    /// Its RTP timestamp.
-    pub timestamp: u32,
-    /// Whether a decoder can start with it.
-    pub is_key: bool,
-    /// The frame as containers have it: of H.264 and H.265, NAL units behind their sizes in four bytes.
-    pub data: Vec<u8>,
-    /// The size in pixels, if the frame announces it.
-    pub dimensions: Option<(u32, u32)>,
-}
+/// How long a missing packet is waited for: longer than a repetition takes over most networks, and shorter than the delay of a
+/// composition.
+const REORDER_PATIENCE: Duration = Duration::from_millis(300);
+/// Number of packets that wait for a missing one.
+const REORDER_CAPACITY: usize = 1_024;
 
 /// Makes the frames of a track from its packets. After a loss, video goes on at its next key frame.
 #[derive(Debug)]
@@ -219,6 +215,62 @@ impl TrackReader {
             data,
             dimensions,
         })
+    }
+}
+
+/// Puts packets of one layer at a time into order. Packets that come twice or too late are dropped.
+#[derive(Debug, Default)]
+struct Reorder {
+    layer: Option<usize>,
+    /// The next sequence number.
+    next: u64,
+    waiting: BTreeMap<u64, RecordedPacket>,
+}
+
+/// A packet in its order.
+struct Ordered {
+    /// The packet as it was received.
+    packet: RecordedPacket,
+    /// Whether packets before it are missing, or belong to another layer.
+    is_after_gap: bool,
+}
+
+impl Reorder {
+    /// Takes a packet, and returns those whose turn it is.
+    fn push(&mut self, packet: RecordedPacket) -> Vec<Ordered> {
+        let now = packet.arrived;
+        let mut is_after_gap = false;
+        if self.layer != Some(packet.layer) {
+            self.waiting.clear();
+            (self.layer, self.next, is_after_gap) = (Some(packet.layer), packet.sequence, true);
+        }
+        if packet.sequence >= self.next {
+            self.waiting.insert(packet.sequence, packet);
+        }
+        let mut ordered = Vec::new();
+        while self.is_next_due(now) {
+            let Some((sequence, packet)) = self.waiting.pop_first() else {
+                break;
+            };
+            is_after_gap |= sequence != self.next;
+            self.next = sequence + 1;
+            ordered.push(Ordered {
+                packet,
+                is_after_gap: std::mem::take(&mut is_after_gap),
+            });
+        }
+        ordered
+    }
+
+    /// Returns whether the first waiting packet is the next one, or has waited long enough for those before it.
+    fn is_next_due(&self, now: Instant) -> bool {
+        let Some((sequence, packet)) = self.waiting.first_key_value() else {
+            return false;
+        };
+        let waited = now.saturating_duration_since(packet.arrived);
+        *sequence == self.next
+            || waited >= REORDER_PATIENCE
+            || self.waiting.len() > REORDER_CAPACITY
     }
 }
 

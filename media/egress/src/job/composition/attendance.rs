@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::handle::Attendee;
+use crate::job::Attendee;
 
 /// Changes within so short a time are one: about a picture.
 const TOGETHER: Duration = Duration::from_millis(30);

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 use conclave_model::ParticipantSid;
 use conclave_sfu::{Codec, RecordedPacket};
 
-use crate::audio::AudioDecoder;
+use crate::codec::Frame;
 use crate::composite::Shown;
-use crate::decoder::VideoDecoder;
+use crate::decode::{AudioDecoder, Places, VideoDecoder};
 use crate::ffmpeg::Ffmpeg;
-use crate::places::Places;
-use crate::rtp::{Frame, PublisherClock, TrackReader};
+use crate::rtp::{PublisherClock, TrackReader};
 
 /// The least time between two requests for a key frame.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);

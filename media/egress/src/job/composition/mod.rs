@@ -1,4 +1,14 @@
 //! The composition of a room or of one participant: pictures and samples at regular times, a fixed delay behind the call.
+//!
+//! The delay is for repeated packets and for decoders. What happens in the call therefore waits until the composition has come to that
+//! moment (`attendance`). A track has a decoder while it is heard or shown (`input`). At each picture, the newest decoded ones are drawn into
+//! the tiles of the participants (`scene`); at each chunk of 20 ms, the samples of all are added up. Both go to a sink (`output`).
+//!
+//! A composition of a file waits for decoders on a busy machine, for some seconds; one of a broadcast leaves pictures out instead.
+
+mod attendance;
+mod input;
+mod scene;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -9,22 +19,18 @@ use conclave_model::settings::EgressConfig;
 use conclave_model::{EgressId, ParticipantSid, TrackSid};
 use conclave_sfu::{Codec, RecordedPacket, TrackSettings};
 
-use super::attendance::Attendance;
-use super::dropped::DroppedFrames;
-use super::handle::{Attendee, EgressHost, Progress};
-use super::input::{Means, TrackInput};
-use super::left_out::LeftOut;
-use super::run::Job;
-use super::scene::{Arrangement, Tile, arrange};
-use super::stage::Stage;
-use crate::backlog::Need;
+use attendance::Attendance;
+use input::{Means, TrackInput};
+pub use scene::Arrangement;
+use scene::{Stage, Tile, arrange};
+
+use super::{Attendee, EgressHost, Job};
 use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter};
-use crate::encoding::Media;
-use crate::ffmpeg::Ffmpeg;
-use crate::places::{DecoderPlaces, Places};
+use crate::decode::{DecoderPlaces, Places};
+use crate::ffmpeg::{Ffmpeg, Need, StopDeadline};
+use crate::output::{Media, Sink};
+use crate::progress::{DroppedFrames, LeftOut, Progress};
 use crate::rtp::PublisherClock;
-use crate::sink::Sink;
-use crate::stopping::StopDeadline;
 
 /// How far the composition is behind the call: enough for repeated packets and for decoders.
 const DELAY: Duration = Duration::from_millis(800);

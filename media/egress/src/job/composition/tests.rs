@@ -6,10 +6,10 @@ use conclave_model::egress::Layout;
 use conclave_model::participant::TrackSource;
 
 use super::*;
-use crate::audio::tests::tone;
+use crate::codec::SILENCE;
 use crate::composite::{Picture, Rect};
+use crate::decode::tone;
 use crate::job::{AttendeeTrack, JobEvent};
-use crate::rtp::SILENCE;
 
 const WIDTH: u32 = 128;
 const HEIGHT: u32 = 72;
