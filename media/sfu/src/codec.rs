@@ -43,6 +43,18 @@ impl Codec {
         Self::Opus,
     ];
 
+    /// Returns the name as its standard spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Opus => "Opus",
+            Self::Vp8 => "VP8",
+            Self::H264 => "H.264",
+            Self::Vp9 => "VP9",
+            Self::Av1 => "AV1",
+            Self::H265 => "H.265",
+        }
+    }
+
     /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
     pub const fn mime_type(self) -> &'static str {
         match self {
@@ -206,5 +218,13 @@ mod tests {
             assert_eq!(Codec::from_mime_type(text), Some(codec));
         }
         assert_eq!(Codec::from_mime_type("video/AV1X"), None);
+    }
+
+    #[test]
+    fn messages_name_a_codec_as_its_standard_does() {
+        assert_eq!(
+            Codec::ALL.map(Codec::name),
+            ["VP8", "H.264", "VP9", "AV1", "H.265", "Opus"]
+        );
     }
 }

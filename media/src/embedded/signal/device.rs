@@ -4,9 +4,6 @@ use conclave_sfu::{Codec, check_description, without_sent_codecs};
 use livekit_protocol as proto;
 use proto::ClientInfo;
 
-/// The codecs that some devices do not send well.
-const REFUSABLE: [Codec; 3] = [Codec::H264, Codec::Vp9, Codec::Av1];
-
 /// How much is read of what a client says of itself, in characters.
 const MAX_TEXT: usize = 256;
 
@@ -97,7 +94,7 @@ impl Device {
 
     /// Returns an offer of the client without the codecs that it may not publish with. One that is too large stays as it is.
     pub fn usable_offer(&self, sdp: String) -> String {
-        let refused: Vec<_> = REFUSABLE
+        let refused: Vec<_> = Codec::ALL
             .into_iter()
             .filter(|codec| !self.can_publish(*codec))
             .collect();
@@ -122,7 +119,7 @@ impl Device {
             }
             Codec::Vp9 => self.browser != "safari" || self.version() <= LAST_SAFARI_WITH_VP9,
             Codec::Av1 => self.browser != "safari",
-            Codec::Opus | Codec::Vp8 | Codec::H265 => true,
+            _ => true,
         }
     }
 }

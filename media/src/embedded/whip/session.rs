@@ -1,5 +1,6 @@
 //! The state machine of one WHIP session. It is called with the machine and the time, and does no I/O.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use conclave_model::event::Departure;
@@ -133,11 +134,22 @@ pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefu
     sections.iter().map(announced_track).collect()
 }
 
+/// Why an offer without a codec that is forwarded is refused.
+static NO_CODEC: LazyLock<String> = LazyLock::new(|| {
+    let videos = Codec::ALL
+        .into_iter()
+        .filter(|codec| codec.medium() == TrackMedium::Video);
+    let names: Vec<_> = videos.map(Codec::name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!(
+        "the offer must have Opus for audio, and {} or {last} for video",
+        others.join(", ")
+    )
+});
+
 fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderRefusal> {
     let Some(codec) = section.codecs.first() else {
-        return Err(EncoderRefusal::BadStream(
-            "the offer must have Opus for audio, and VP8, H.264, VP9, AV1 or H.265 for video",
-        ));
+        return Err(EncoderRefusal::BadStream(&NO_CODEC));
     };
     let (kind, source) = match section.medium {
         TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone),
