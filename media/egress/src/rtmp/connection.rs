@@ -329,7 +329,7 @@ mod tests {
         loop {
             match connection.state() {
                 ConnectionState::Connecting => {
-                    assert!(Instant::now() < end, "it is still being made")
+                    assert!(Instant::now() < end, "it is still being made");
                 }
                 state => return state,
             }
