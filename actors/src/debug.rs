@@ -14,8 +14,8 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::info::{ActorKind, Failure, HandledMessage};
+use crate::mailbox::TimerView;
 use crate::registry::{ActorStatus, RegistryEntry};
-use crate::timer::TimerView;
 use crate::tree::Tree;
 
 /// Time that an actor has to return its snapshot.

@@ -24,31 +24,23 @@
 //! persisted before an actor acts on it, so each actor can be rebuilt from the database at any moment. Imports between files
 //! go one way, except between a module and its own submodules.
 
-mod barrier;
-pub mod child;
-mod child_set;
+mod children;
 mod context;
 pub mod debug;
 pub mod egress;
 mod error;
-mod flooders;
 mod follow;
 pub mod info;
 pub mod ingress;
-pub mod inspection;
 pub mod mailbox;
 pub mod metrics;
 pub mod project;
-mod project_mailboxes;
 pub mod registry;
 pub mod relay;
-pub mod report_path;
 mod report_queue;
 pub mod room;
 pub mod system;
-pub mod timer;
 pub mod tree;
-mod upload;
 pub mod webhook_endpoint;
 
 pub use context::{ActorContext, ROOMS_ENDING, Settings};

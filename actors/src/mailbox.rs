@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_model::{Alarm, Clock, Timestamp};
 use ractor::rpc::CallResult;
 use ractor::{ActorRef, Message, RpcReplyPort};
+use serde::Serialize;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::info::ActorInfo;
 
@@ -75,5 +79,129 @@ impl<M: Message> Mailbox<M> {
             Ok(CallResult::Success(answer)) => Ok(answer),
             _ => Err(NoAnswer),
         }
+    }
+}
+
+/// A handle that sends messages from the root down to one actor.
+pub struct ReportPath<M>(Arc<dyn Fn(M) + Send + Sync>);
+
+impl<M> Clone for ReportPath<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<M: 'static> ReportPath<M> {
+    /// Returns a path that sends with `send`.
+    pub fn new(send: impl Fn(M) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(send))
+    }
+
+    /// Returns the path to a child: what is sent on it becomes a message to the parent by `wrap`.
+    pub fn narrow<C: 'static>(
+        &self,
+        wrap: impl Fn(C) -> M + Send + Sync + 'static,
+    ) -> ReportPath<C> {
+        let path = self.clone();
+        ReportPath::new(move |message| path.send(wrap(message)))
+    }
+
+    /// Sends a message. It is lost if the root has stopped.
+    pub fn send(&self, message: M) {
+        (self.0)(message);
+    }
+}
+
+/// The half that lies in a mailbox.
+#[derive(Debug)]
+pub struct Barrier(oneshot::Sender<()>);
+
+/// The half that waits.
+#[derive(Debug)]
+pub struct BarrierWait(oneshot::Receiver<()>);
+
+/// Returns both halves of a barrier.
+pub fn barrier() -> (Barrier, BarrierWait) {
+    let (passed, wait) = oneshot::channel();
+    (Barrier(passed), BarrierWait(wait))
+}
+
+impl Barrier {
+    /// Releases the waiting actor. Dropping the barrier does the same.
+    pub fn pass(self) {
+        // The other half may have stopped waiting.
+        let _ = self.0.send(());
+    }
+}
+
+impl BarrierWait {
+    /// Waits until the barrier is passed, for `limit` at most. Returns whether it was passed.
+    pub async fn passed(self, limit: Duration) -> bool {
+        matches!(tokio::time::timeout(limit, self.0).await, Ok(Ok(())))
+    }
+}
+
+/// Sends a message to an actor at an instant. Dropping the timer cancels it, but a message that was already sent still
+/// arrives, so its handler must check the state.
+///
+/// If the clock is set back meanwhile, the timer fires after the time for which it was armed, before that instant.
+#[derive(Debug)]
+pub struct Timer {
+    name: &'static str,
+    alarm: Alarm,
+    task: JoinHandle<()>,
+}
+
+/// A timer in the debug endpoint.
+#[derive(Debug, Clone, Serialize)]
+pub struct TimerView {
+    /// The purpose of the timer.
+    pub name: &'static str,
+    /// The instant at which it fires.
+    pub fires_at: Timestamp,
+}
+
+impl Timer {
+    /// Arms a timer that sends `message` to `to` at `fires_at`, or at once if that has passed.
+    pub fn arm<M: Message>(
+        clock: &Clock,
+        name: &'static str,
+        fires_at: Timestamp,
+        to: &Mailbox<M>,
+        message: M,
+    ) -> Self {
+        // Set before the task begins to run: the clock may be set back in between.
+        let alarm = clock.alarm(fires_at);
+        let (clock, to) = (clock.clone(), to.clone());
+        let task = tokio::spawn(async move {
+            clock.sleep(alarm).await;
+            // The actor may have stopped.
+            let _ = to.cast(message);
+        });
+        Self { name, alarm, task }
+    }
+
+    /// Returns how far the clock was set back since the timer was armed: how long before its instant it has fired. Zero if it
+    /// has not fired, or at its instant.
+    pub fn set_back(&self, clock: &Clock) -> Duration {
+        if clock.monotonic() < self.alarm.latest {
+            Duration::ZERO
+        } else {
+            self.alarm.at.since(clock.now())
+        }
+    }
+
+    /// Returns the timer for the debug endpoint.
+    pub fn view(&self) -> TimerView {
+        TimerView {
+            name: self.name,
+            fires_at: self.alarm.at,
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

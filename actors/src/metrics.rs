@@ -8,10 +8,10 @@ use prometheus::{
     Registry,
 };
 
+use super::upload_machine::AttemptResult;
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::report_queue::ReportQueues;
-use crate::upload::AttemptResult;
 
 /// The metrics of the actors.
 #[derive(Clone)]

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use ractor::{Message, RpcReplyPort};
+use serde::Serialize;
 
 use crate::info::ActorInfo;
-use crate::inspection::Inspect;
+use crate::mailbox::{Mailbox, TimerView};
 
 /// Whether a registered actor has a process.
 #[derive(Clone)]
@@ -68,5 +73,32 @@ impl ActorRegistry {
     /// Calls `visit` for every actor in the order of their paths.
     pub fn for_each(&self, mut visit: impl FnMut(&RegistryEntry)) {
         self.0.lock().values().for_each(&mut visit);
+    }
+}
+
+/// An actor's snapshot.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inspection {
+    /// The armed timers, each with the instant at which it fires.
+    pub timers: Vec<TimerView>,
+    /// The actor's state as JSON, written field by field; never a secret.
+    pub state: serde_json::Value,
+}
+
+/// A message type that includes a request for a snapshot. Every actor's messages implement it.
+pub trait InspectMessage: Message {
+    /// Returns the message that requests a snapshot.
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self;
+}
+
+/// A source of snapshots: an actor's mailbox, or a substitute for one that has no process.
+pub trait Inspect: Send + Sync {
+    /// Returns a snapshot, or `None` if there is none within `timeout`.
+    fn inspect(&self, timeout: Duration) -> BoxFuture<'_, Option<Inspection>>;
+}
+
+impl<M: InspectMessage> Inspect for Mailbox<M> {
+    fn inspect(&self, timeout: Duration) -> BoxFuture<'_, Option<Inspection>> {
+        self.call(M::inspect, timeout).map(Result::ok).boxed()
     }
 }

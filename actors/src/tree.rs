@@ -22,17 +22,15 @@ use tokio::sync::oneshot;
 use crate::context::ActorContext;
 use crate::egress::EgressMsg;
 use crate::error::TreeError;
-use crate::flooders::Flooders;
 use crate::info::{ActorInfo, ActorKind};
 use crate::ingress::{CreatedIngress, IngressMsg};
 use crate::mailbox::Mailbox;
 use crate::project::{CreateIngressRequest, ProjectMsg};
-use crate::project_mailboxes::ProjectMailboxes;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
-use crate::report_queue::{Pushed, ReportQueues};
+use crate::report_queue::{Flooders, Pushed, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
-use crate::system::{SystemActor, SystemMsg};
+use crate::system::{ProjectMailboxes, SystemActor, SystemMsg};
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// Time that a caller waits for an actor. It is longer than any write, unless the disk is in trouble, and than two calls to a

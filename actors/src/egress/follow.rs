@@ -12,8 +12,7 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::follow::{Follower, LastAnswer, Observation, PollAnswer};
 use crate::info::ActorInfo;
-use crate::mailbox::Mailbox;
-use crate::timer::Timer;
+use crate::mailbox::{Mailbox, Timer};
 
 /// Interval at which an egress that should become final soon is polled.
 const SETTLE_POLL_INTERVAL: Duration = Duration::from_secs(5);

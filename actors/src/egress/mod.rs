@@ -11,6 +11,7 @@
 
 mod follow;
 mod upload;
+mod upload_machine;
 
 use std::sync::Arc;
 
@@ -28,9 +29,8 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::follow::{Follower, LastAnswer};
 use crate::info::ActorInfo;
-use crate::inspection::{InspectMessage, Inspection};
-use crate::mailbox::Mailbox;
-use crate::timer::Timer;
+use crate::mailbox::{Mailbox, Timer};
+use crate::registry::{InspectMessage, Inspection};
 use upload::Upload;
 
 /// The reply with the record of a recording or a broadcast.

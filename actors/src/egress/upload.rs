@@ -12,12 +12,11 @@ use conclave_outbound::upload::{
 };
 use serde_json::Value;
 
+use super::upload_machine::{AttemptResult, FilePlace, UploadMachine, final_state};
 use super::{EgressActor, EgressActorState, EgressMsg};
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::mailbox::Mailbox;
-use crate::timer::Timer;
-use crate::upload::{AttemptResult, FilePlace, UploadMachine, final_state};
+use crate::mailbox::{Mailbox, Timer};
 
 /// The upload of the file of a recording.
 pub(super) struct Upload {

@@ -10,13 +10,12 @@ use conclave_media::{KnownIngress, MediaPlane};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::{IngressId, Timestamp};
 
-use super::message::{IngressObservation, IngressReply};
-use super::{IngressActor, IngressActorState};
-use crate::barrier::BarrierWait;
+use super::{IngressActor, IngressActorState, IngressObservation, IngressReply};
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::follow::{Follower, LastAnswer, Observation};
 use crate::info::ActorInfo;
+use crate::mailbox::BarrierWait;
 
 /// Time that the room may take to pass a barrier, also on a machine that is overloaded; callers wait longer. A slower room is in
 /// trouble, and the order of two events is not worth more.

@@ -11,12 +11,10 @@ use ractor::{Actor, ActorId, ActorProcessingErr};
 use super::ProjectActor;
 use super::message::{ChildKey, ProjectMsg};
 use super::state::ProjectState;
-use crate::child::{Child, RestartCause};
+use crate::children::{Child, RestartCause};
 use crate::info::ActorInfo;
-use crate::inspection::InspectMessage;
-use crate::mailbox::Mailbox;
-use crate::registry::ActorStatus;
-use crate::timer::Timer;
+use crate::mailbox::{Mailbox, Timer};
+use crate::registry::{ActorStatus, InspectMessage};
 use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg, purge_deleted};
 
 impl ProjectActor {

@@ -1,6 +1,7 @@
 //! A project's recordings and broadcasts: their start, and what is particular to them as children.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_db::{RunningEgress, Store, StoreError};
 use conclave_media::{MediaError, MediaPlane};
@@ -11,7 +12,7 @@ use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
 
 use super::ProjectActor;
 use super::followed::{Followed, SetOf};
-use super::message::{ChildKey, ProjectMsg, UnansweredStart};
+use super::message::{ChildKey, ProjectMsg, UnansweredFound, UnansweredStart};
 use super::state::ProjectState;
 use crate::context::ActorContext;
 use crate::egress::{EgressActor, EgressMsg, EgressReply};
@@ -239,4 +240,64 @@ fn may_run<T>(started: &Result<T, TreeError>) -> bool {
 fn is_known(error: &TreeError) -> bool {
     let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
     matches!(error, TreeError::Refused(problem) if known.contains(&problem.code))
+}
+
+/// Time within which an egress begins to run after its start was requested.
+const LONGEST_START: Duration = Duration::from_secs(60);
+
+impl ProjectActor {
+    /// Asks the media plane in a spawned task what the starts without an answer have begun. While another start runs, its egress
+    /// has no record either; its end asks again.
+    pub(super) fn look_for_unanswered(&self, me: &Mailbox<ProjectMsg>, state: &ProjectState) {
+        if state.unanswered.is_empty() || state.egresses.pending.len() > 0 {
+            return;
+        }
+        let starts = state.unanswered.clone();
+        let (context, me) = (Arc::clone(&self.context), me.clone());
+        tokio::spawn(async move {
+            let asked_at = context.clock.now();
+            let found = find(&context, &starts).await;
+            let _ = me.cast(ProjectMsg::UnansweredFound(Box::new(UnansweredFound {
+                asked_at,
+                found,
+            })));
+        });
+    }
+
+    /// Stops what was found, unless it has an actor: then it is the egress of another start.
+    pub(super) fn unanswered_found(&self, state: &mut ProjectState, seen: UnansweredFound) {
+        let UnansweredFound { asked_at, found } = seen;
+        let found =
+            found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
+        let Ok(found) = found else { return };
+        if state.egresses.pending.len() > 0 {
+            return;
+        }
+        state
+            .unanswered
+            .retain(|start| start.at.after(LONGEST_START) > asked_at);
+        for (room, id) in found
+            .into_iter()
+            .filter(|(_, id)| !state.egresses.children.contains(id))
+        {
+            log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress whose start lost its answer is stopped");
+            let media = Arc::clone(&self.context.media);
+            tokio::spawn(async move { stop_on_plane(&*media, &room, &id).await });
+        }
+    }
+}
+
+async fn find(
+    context: &ActorContext,
+    starts: &[Arc<UnansweredStart>],
+) -> Result<Vec<(NamespacedRoom, EgressId)>, MediaError> {
+    let mut found = Vec::new();
+    for start in starts {
+        let ids = context
+            .media
+            .egresses_started_by(&start.plan, start.at)
+            .await?;
+        found.extend(ids.into_iter().map(|id| (start.plan.room.clone(), id)));
+    }
+    Ok(found)
 }

@@ -1,6 +1,7 @@
 //! Children that follow something on the media plane until its status is final: recordings, broadcasts and ingress
 //! endpoints. How they are created, sent to, loaded and forgotten is the same for all of them.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use conclave_model::{ProjectId, RoomName};
 use ractor::Actor;
 
 use super::ProjectActor;
-use super::followed_set::FollowedSet;
 use super::message::{ChildKey, ProjectMsg};
 use super::state::ProjectState;
-use crate::child::RestartCause;
+use crate::children::{Child, ChildSet, RestartCause};
+use crate::context::ActorContext;
 use crate::info::ActorInfo;
-use crate::inspection::InspectMessage;
 use crate::mailbox::Mailbox;
+use crate::registry::InspectMessage;
 
 /// The messages of the actor that follows `F`.
 pub(super) type MsgOf<F> = <<F as Followed>::Actor as Actor>::Msg;
@@ -180,5 +181,99 @@ impl ProjectActor {
             }
             Err(error) => self.restore_later(me, state, F::key(id), RestartCause::Store(&error)),
         }
+    }
+}
+
+/// The children that follow records of one type.
+pub(super) struct FollowedSet<K, M> {
+    pub children: ChildSet<K, M>,
+    pub pending: PendingSpawns<K, M>,
+    rooms: HashMap<K, RoomName>,
+}
+
+impl<K: Clone + Eq + Hash + Display, M: InspectMessage> FollowedSet<K, M> {
+    /// Returns a set without pending spawns.
+    pub fn new(children: ChildSet<K, M>) -> Self {
+        Self {
+            children,
+            pending: PendingSpawns::default(),
+            rooms: HashMap::new(),
+        }
+    }
+
+    /// Returns the room of a child.
+    pub fn room(&self, id: &K) -> Option<&RoomName> {
+        self.rooms.get(id)
+    }
+
+    /// Sets the room of a child.
+    pub fn set_room(&mut self, id: K, room: RoomName) {
+        self.rooms.insert(id, room);
+    }
+
+    /// Returns the children of a room.
+    pub fn ids_of_room(&self, room: &RoomName) -> Vec<K> {
+        self.rooms
+            .iter()
+            .filter(|(_, of)| *of == room)
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    /// Removes a child that has stopped for good.
+    pub fn remove(&mut self, context: &ActorContext, id: &K) -> Option<Child<M>> {
+        self.rooms.remove(id);
+        self.children.remove(context, id)
+    }
+
+    /// Sends to a child. A message to an unknown child waits while one is being created; otherwise it is given back.
+    pub fn deliver(&mut self, id: K, message: M) -> Option<(K, M)> {
+        if !self.children.contains(&id) {
+            return self.pending.hold(id, message);
+        }
+        self.children.send(&id, message);
+        None
+    }
+}
+
+/// The children of one kind that are being created.
+pub(super) struct PendingSpawns<K, M> {
+    expected: usize,
+    held: Vec<(K, M)>,
+}
+
+impl<K, M> Default for PendingSpawns<K, M> {
+    fn default() -> Self {
+        Self {
+            expected: 0,
+            held: Vec::new(),
+        }
+    }
+}
+
+impl<K, M> PendingSpawns<K, M> {
+    /// Returns the number of children that are being created.
+    pub fn len(&self) -> usize {
+        self.expected
+    }
+
+    /// Counts a child that is being created. The media plane has not named it yet.
+    pub fn expect(&mut self) {
+        self.expected += 1;
+    }
+
+    /// Holds a message to an unknown child while any child is being created; gives it back otherwise.
+    pub fn hold(&mut self, name: K, message: M) -> Option<(K, M)> {
+        if self.expected == 0 {
+            return Some((name, message));
+        }
+        self.held.push((name, message));
+        None
+    }
+
+    /// Counts a child whose creation has ended. Returns the held messages, which may know their child now.
+    pub fn finish(&mut self) -> Vec<(K, M)> {
+        self.expected -= 1;
+        std::mem::take(&mut self.held)
     }
 }

@@ -15,11 +15,10 @@ use ractor::actor::messages::BoxedState;
 use super::ProjectActor;
 use super::message::ProjectMsg;
 use super::state::ProjectState;
-use crate::child::{Child, Sent};
-use crate::mailbox::Mailbox;
+use crate::children::{Child, Sent};
+use crate::mailbox::{Mailbox, Timer};
 use crate::registry::ActorStatus;
 use crate::room::{HibernatingRoom, RoomMsg, RoomState};
-use crate::timer::Timer;
 
 /// Delay after which a room that could not be ended is woken again.
 const RETRY_END: Duration = Duration::from_secs(1);

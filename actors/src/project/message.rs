@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::egress::{EgressMsg, EgressReply};
 use crate::error::TreeError;
 use crate::ingress::{CreatedIngress, IngressMsg, IngressObservation};
-use crate::inspection::{InspectMessage, Inspection};
+use crate::registry::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 

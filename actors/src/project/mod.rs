@@ -18,15 +18,12 @@
 mod children;
 mod egresses;
 mod followed;
-mod followed_set;
 mod hibernation;
 mod ingresses;
 mod message;
-mod pending;
 mod reconcile;
 mod rooms;
 mod state;
-mod unanswered;
 
 use std::sync::Arc;
 
@@ -37,8 +34,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::context::ActorContext;
 use crate::info::ActorInfo;
-use crate::mailbox::Mailbox;
-use crate::report_path::ReportPath;
+use crate::mailbox::{Mailbox, ReportPath};
 
 pub use message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg, RoomReply};
 pub use state::ProjectState;

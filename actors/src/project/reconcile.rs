@@ -18,9 +18,8 @@ use super::message::ProjectMsg;
 use super::state::ProjectState;
 use crate::egress::EgressMsg;
 use crate::ingress::IngressMsg;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, Timer};
 use crate::room::RoomMsg;
-use crate::timer::Timer;
 
 impl ProjectActor {
     /// Lets every running actor poll, and arms the timer for the next reconciliation.

@@ -13,12 +13,10 @@ use tokio::sync::oneshot;
 use super::ProjectActor;
 use super::message::{ChildKey, ProjectMsg, RoomReply};
 use super::state::ProjectState;
-use crate::barrier::{BarrierWait, barrier};
-use crate::child::{Child, RestartCause};
+use crate::children::{Child, RestartCause};
 use crate::egress::EgressMsg;
 use crate::error::TreeError;
-use crate::mailbox::Mailbox;
-use crate::report_path::ReportPath;
+use crate::mailbox::{BarrierWait, Mailbox, ReportPath, barrier};
 use crate::report_queue::WaitingReport;
 use crate::room::{RoomActor, RoomMsg, RoomStart};
 

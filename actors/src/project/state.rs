@@ -9,16 +9,15 @@ use conclave_model::{EgressId, EndpointId, IngressId, ProjectId, RoomName, Times
 use ractor::ActorId;
 use serde_json::json;
 
-use super::followed_set::FollowedSet;
+use super::followed::FollowedSet;
 use super::message::{ChildKey, UnansweredStart};
-use crate::child::Supervised;
-use crate::child_set::ChildSet;
+use crate::children::{ChildSet, Supervised};
 use crate::egress::EgressMsg;
 use crate::info::{ActorInfo, ActorKind};
 use crate::ingress::IngressMsg;
-use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Timer;
+use crate::registry::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
-use crate::timer::Timer;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// A project's children, and what is counted before it becomes one.

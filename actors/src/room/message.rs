@@ -1,22 +1,18 @@
 //! The messages of a room actor.
 
 use conclave_db::{OpenTrack, StoreError};
-use conclave_media::{MuteOutcome, ServerData};
+use conclave_media::{MediaError, MuteOutcome, ServerData};
+use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::participant::Participant;
 use conclave_model::permits::ProjectPermit;
 use conclave_model::role_change::RoleChanged;
-use conclave_model::{Identity, ParticipantSid, Timestamp};
+use conclave_model::{Identity, ParticipantSid, Problem, RoleName, Timestamp, TrackSid};
 use ractor::RpcReplyPort;
 
-use super::outcome::{CallId, CallOutcome};
-use super::requests::{
-    ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply,
-    participant_not_found, room_ended,
-};
-use crate::barrier::Barrier;
 use crate::error::TreeError;
-use crate::inspection::{InspectMessage, Inspection};
+use crate::mailbox::Barrier;
+use crate::registry::{InspectMessage, Inspection};
 
 /// A room on the media plane, and in the records at the moment when the plane was asked.
 #[derive(Debug)]
@@ -134,5 +130,89 @@ impl RoomMsg {
 impl InspectMessage for RoomMsg {
     fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
         Self::Inspect(reply)
+    }
+}
+
+/// The reply to a request for another role.
+pub type RoleReply = RpcReplyPort<Result<RoleChanged, TreeError>>;
+/// The reply to a removal: false when the participant is not connected.
+pub type RemoveReply = RpcReplyPort<Result<bool, TreeError>>;
+/// The reply to muting or unmuting a track.
+pub type MuteReply = RpcReplyPort<Result<MuteOutcome, TreeError>>;
+/// The reply to sending data.
+pub type SendDataReply = RpcReplyPort<Result<(), TreeError>>;
+
+/// A request to give a participant another role.
+#[derive(Debug, Clone)]
+pub struct ChangeRoleRequest {
+    /// The participant, who must be connected.
+    pub identity: Identity,
+    /// A role of the room's template.
+    pub role: RoleName,
+    /// The participant or the API key that makes the request.
+    pub by: ChangedBy,
+}
+
+/// A request to mute or unmute a participant's track.
+#[derive(Debug, Clone)]
+pub struct MuteTrackRequest {
+    /// The participant that publishes the track.
+    pub identity: Identity,
+    /// The track to mute or unmute.
+    pub track: TrackSid,
+    /// True mutes, false unmutes.
+    pub muted: bool,
+}
+
+/// Returns the error for a participant who is not connected.
+pub(super) fn participant_not_found() -> TreeError {
+    Problem::participant_not_found().into()
+}
+
+/// Returns the error for data to a room that has ended.
+pub(super) fn room_ended() -> TreeError {
+    Problem::no_room_for_data().into()
+}
+
+/// The number of a call, unique within one run of a room's actor.
+pub type CallId = u64;
+
+/// The result of a call, with the reply that waits for it.
+#[derive(Debug)]
+pub enum CallOutcome {
+    /// A participant was disconnected, or was not there.
+    Removed(RemoveReply, Result<bool, MediaError>),
+    /// A track was muted or unmuted, or was not there.
+    Muted(MuteReply, Result<MuteOutcome, MediaError>),
+    /// Data was sent.
+    DataSent(SendDataReply, Result<(), MediaError>),
+    /// A participant was given another role, which is not written yet.
+    RoleSet(Box<AcceptedRole>, Result<Participant, TreeError>),
+}
+
+/// A role change that is written once the media plane has accepted it.
+#[derive(Debug)]
+pub struct AcceptedRole {
+    /// The participant and the role.
+    pub(super) request: ChangeRoleRequest,
+    /// The response to store with the change.
+    pub(super) recorder: Option<ResponseRecorder<RoleChanged>>,
+    /// Answered once the change is durable.
+    pub(super) reply: RoleReply,
+}
+
+impl CallOutcome {
+    /// Gives the caller the media plane's answer. A role change that cannot be written any more is answered as one of a room
+    /// that has ended.
+    pub(super) fn answer_as_ended(self) {
+        match self {
+            Self::Removed(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
+            Self::Muted(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
+            Self::DataSent(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
+            Self::RoleSet(accepted, result) => {
+                let error = result.map_or_else(|error| error, |_| participant_not_found());
+                let _ = accepted.reply.send(Err(error));
+            }
+        }
     }
 }

@@ -20,20 +20,14 @@
 //! room then hibernates, which takes no more memory than a deadline that the project keeps. Reserved seats are not in the
 //! database: an actor that is rebuilt after a failure has none, and decides again when a participant has joined.
 
-mod absences;
-mod admission;
 mod commands;
-mod last_roles;
-mod media_calls;
+mod join;
 mod message;
-mod outcome;
 mod reconcile;
 mod report_order;
 mod reports;
-mod requests;
-mod reservations;
 mod roles;
-mod state;
+mod roster;
 
 use std::sync::Arc;
 
@@ -43,14 +37,12 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
-use crate::mailbox::Mailbox;
-use crate::report_path::ReportPath;
-pub use message::{RoomMsg, RoomObservation};
-pub use outcome::{AcceptedRole, CallId, CallOutcome};
-pub use requests::{
-    ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply,
+use crate::mailbox::{Mailbox, ReportPath};
+pub use message::{
+    AcceptedRole, CallId, CallOutcome, ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply,
+    RoleReply, RoomMsg, RoomObservation, SendDataReply,
 };
-pub(crate) use state::{HibernatingRoom, RoomStart, RoomState};
+pub(crate) use roster::{HibernatingRoom, RoomStart, RoomState};
 
 /// The parts of a room actor that do not change.
 pub struct RoomActor {

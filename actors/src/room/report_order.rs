@@ -6,7 +6,7 @@
 
 use conclave_media::ReportError;
 
-use super::state::RoomState;
+use super::roster::RoomState;
 use super::{RoomActor, RoomMsg};
 use crate::mailbox::Mailbox;
 use crate::report_queue::{Taken, Waiting};

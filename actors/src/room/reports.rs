@@ -9,11 +9,10 @@ use conclave_model::event::{ParticipantRef, TrackChange};
 use conclave_model::participant::Participant;
 use conclave_model::{ErrorCode, Timestamp};
 
-use super::admission::role_is_full;
-use super::state::RoomState;
+use super::join::role_is_full;
+use super::roster::RoomState;
 use super::{RoomActor, RoomMsg};
-use crate::mailbox::Mailbox;
-use crate::timer::Timer;
+use crate::mailbox::{Mailbox, Timer};
 
 /// How a join became known.
 #[derive(Debug, Clone, Copy)]

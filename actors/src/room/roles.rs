@@ -12,11 +12,11 @@ use conclave_model::role_change::RoleChanged;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoleName, TemplateId};
 
 use super::RoomActor;
-use super::media_calls::Target;
-use super::message::RoomMsg;
-use super::outcome::{AcceptedRole, CallOutcome};
-use super::requests::{ChangeRoleRequest, RoleReply, participant_not_found};
-use super::state::RoomState;
+use super::commands::Target;
+use super::message::{
+    AcceptedRole, CallOutcome, ChangeRoleRequest, RoleReply, RoomMsg, participant_not_found,
+};
+use super::roster::RoomState;
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::mailbox::Mailbox;

@@ -12,9 +12,20 @@
 //! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
 //! rebuilds projects that fail, and stops all actors when the server stops.
 
-mod message;
+use std::sync::Arc;
+
+use conclave_db::StoreError;
+use conclave_media::{MediaError, Report, ReportError, Survey};
+use conclave_model::{EndpointId, ProjectId};
+use ractor::RpcReplyPort;
+use tokio::sync::oneshot;
+
+use crate::mailbox::{Mailbox, Timer};
+use crate::project::ProjectMsg;
+use crate::registry::{InspectMessage, Inspection};
+
 mod projects;
-mod survey;
+mod route;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,14 +36,14 @@ use conclave_model::ProjectId;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use serde_json::json;
 
-use crate::child_set::ChildSet;
+use crate::children::ChildSet;
 use crate::context::ActorContext;
 use crate::info::{ActorInfo, ActorKind};
-use crate::inspection::Inspection;
 use crate::mailbox::Mailbox;
+use crate::mailbox::Timer;
 use crate::project::ProjectMsg;
-use crate::project_mailboxes::ProjectMailboxes;
-use crate::timer::Timer;
+use crate::registry::Inspection;
+use crate::system::ProjectMailboxes;
 use crate::webhook_endpoint::{WebhookEndpointMsg, purge_deleted};
 
 pub use message::SystemMsg;
@@ -270,5 +281,94 @@ impl Actor for SystemActor {
             .stop_children_and_wait(None, Some(self.context.settings.stop_timeout(2)))
             .await;
         Ok(())
+    }
+}
+
+/// A message to the system actor.
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum SystemMsg {
+    /// Start the projects that have something live. The first message.
+    Populate,
+    /// Forward a message to a project, which is started if it does not run.
+    Project {
+        /// The project whose actor receives the message.
+        id: ProjectId,
+        /// The message to forward.
+        msg: Box<ProjectMsg>,
+    },
+    /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
+    FollowedReport {
+        /// The event that the media plane reports.
+        report: Report,
+        /// Answered once the event is durable, or refused.
+        answer: oneshot::Sender<Result<(), ReportError>>,
+    },
+    /// Deliveries were queued for webhook endpoints.
+    DeliveriesQueued {
+        /// The project of the endpoints.
+        project: ProjectId,
+        /// The endpoints with new deliveries.
+        endpoints: Vec<EndpointId>,
+    },
+    /// The media plane answers again after an outage.
+    MediaReturned,
+    /// Rebuild a project: the delay after its failure is over.
+    Restore(ProjectId),
+    /// The record of a project without an actor was read.
+    ProjectLoaded {
+        /// The id of the project.
+        id: ProjectId,
+        /// Whether the project exists.
+        exists: Result<bool, StoreError>,
+    },
+    /// Delete expired records.
+    RunHousekeeping,
+    /// Ask the media plane what is live, and arm the timer for the next time.
+    Survey,
+    /// What is live on the media plane.
+    Surveyed(Box<Result<Survey, MediaError>>),
+    /// Record that the server runs.
+    WriteHeartbeat,
+    /// The heartbeat was written, or could not be.
+    HeartbeatWritten,
+    /// Return a snapshot.
+    Inspect(RpcReplyPort<Inspection>),
+}
+
+impl InspectMessage for SystemMsg {
+    fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
+        Self::Inspect(reply)
+    }
+}
+
+impl SystemActor {
+    /// Lets every project reconcile its records now.
+    pub(super) fn reconcile(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
+        state.projects.send_all(|| ProjectMsg::Reconcile);
+        self.survey(me, state);
+    }
+
+    /// Asks the media plane what is live, in a spawned task, and arms the timer for the next time.
+    pub(super) fn survey(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
+        let clock = &self.context.clock;
+        let at = clock.now().after(self.context.settings.reconcile);
+        state.survey = Some(Timer::arm(clock, "survey", at, me, SystemMsg::Survey));
+        let (media, me) = (Arc::clone(&self.context.media), me.clone());
+        tokio::spawn(async move {
+            let survey = Box::new(media.survey().await);
+            let _ = me.cast(SystemMsg::Surveyed(survey));
+        });
+    }
+
+    /// Gives each project that runs its share. One that does not run has nothing to compare it with.
+    pub(super) fn surveyed(state: &mut SystemState, survey: Result<Survey, MediaError>) {
+        let survey =
+            survey.inspect_err(|error| log::warn!("the records were not reconciled: {error}"));
+        for (project, share) in survey.map(Survey::by_project).unwrap_or_default() {
+            state
+                .projects
+                .send(&project, ProjectMsg::Surveyed(Box::new(share)));
+        }
     }
 }

@@ -11,13 +11,11 @@ use conclave_model::{NamespacedRoom, ProjectId};
 use ractor::{Actor, ActorId};
 
 use super::{SystemActor, SystemMsg, SystemState};
-use crate::child::{Child, RestartCause, Supervised};
+use crate::children::{Child, RestartCause, Supervised};
 use crate::info::ActorKind;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, ReportPath, Timer};
 use crate::project::{ProjectActor, ProjectMsg};
 use crate::registry::ActorStatus;
-use crate::report_path::ReportPath;
-use crate::timer::Timer;
 
 impl SystemActor {
     /// Spawns a project's actor, for the first time or again.

@@ -27,9 +27,8 @@ use tokio::task::JoinHandle;
 
 use crate::context::ActorContext;
 use crate::info::ActorInfo;
-use crate::inspection::{InspectMessage, Inspection};
-use crate::mailbox::Mailbox;
-use crate::timer::Timer;
+use crate::mailbox::{Mailbox, Timer};
+use crate::registry::{InspectMessage, Inspection};
 use run::{Progress, Run};
 
 /// A message to a webhook endpoint actor.
