@@ -1,4 +1,4 @@
-//! A supervised child: running, hibernating, or waiting to be rebuilt from the database.
+//! The children of a supervisor: each runs, hibernates, or waits to be rebuilt from the database.
 //!
 //! A hibernating child has nothing to do before a message or its deadline comes, and no process until then. A child that
 //! failed is rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, that is tried each second.
@@ -64,18 +64,6 @@ pub enum RestartCause<'a> {
     Actor(&'a str),
     /// Its records could not be read.
     Store(&'a StoreError),
-}
-
-/// A child of any type, as its supervisor restarts it.
-pub trait Supervised {
-    /// Returns the identity and counters that the child keeps through restarts.
-    fn info(&self) -> &Arc<ActorInfo>;
-
-    /// Records a failure. Returns the delay until the child is rebuilt.
-    fn record_failure(&mut self, now: Timestamp, cause: RestartCause<'_>) -> Duration;
-
-    /// Keeps the timer that rebuilds the child.
-    fn retry_with(&mut self, timer: Timer);
 }
 
 impl fmt::Display for RestartCause<'_> {
@@ -199,13 +187,13 @@ impl<M: Message> Child<M> {
             }
         }
     }
-}
 
-impl<M: Message> Supervised for Child<M> {
-    fn info(&self) -> &Arc<ActorInfo> {
+    /// Returns the identity and counters that the child keeps through restarts.
+    pub fn info(&self) -> &Arc<ActorInfo> {
         &self.info
     }
 
+    /// Records a failure. Returns the delay until the child is rebuilt.
     fn record_failure(&mut self, now: Timestamp, cause: RestartCause<'_>) -> Duration {
         if now.since(self.info.started_at()) >= STABLE_AFTER {
             self.failures = 0;
@@ -227,6 +215,7 @@ impl<M: Message> Supervised for Child<M> {
         delay
     }
 
+    /// Keeps the timer that rebuilds the child.
     fn retry_with(&mut self, timer: Timer) {
         if let Process::Waiting { retry, .. } = &mut self.process {
             *retry = Some(timer);
@@ -241,11 +230,11 @@ pub struct ChildSet<K, M> {
 }
 
 /// Makes the info of a child that has none yet.
-type NewInfo<K> = Box<dyn Fn(&K) -> Arc<ActorInfo> + Send>;
+type NewInfo<K> = Box<dyn Fn(&K) -> Arc<ActorInfo> + Send + Sync>;
 
 impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
     /// Returns an empty set, whose children get their infos from `new_info`.
-    pub fn new(new_info: impl Fn(&K) -> Arc<ActorInfo> + Send + 'static) -> Self {
+    pub fn new(new_info: impl Fn(&K) -> Arc<ActorInfo> + Send + Sync + 'static) -> Self {
         Self {
             children: HashMap::new(),
             new_info: Box::new(new_info),
@@ -272,7 +261,27 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         self.children.get_mut(name)
     }
 
-    /// Returns a child for its restart; a new one that failed to start if there is none.
+    /// Records that a child failed or could not start, and arms the timer at which its supervisor `me` is sent `restore`. The delay
+    /// grows with each failure in a row that is the child's own.
+    pub fn restore_later<S: Message>(
+        &mut self,
+        context: &ActorContext,
+        name: &K,
+        cause: RestartCause<'_>,
+        me: &Mailbox<S>,
+        restore: S,
+    ) {
+        let (clock, child) = (&context.clock, self.supervised(name));
+        let now = clock.now();
+        let delay = child.record_failure(now, cause);
+        context
+            .registry
+            .register(child.info(), ActorStatus::Restarting);
+        context.metrics.restarted(child.info().kind);
+        child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, restore));
+    }
+
+    /// Returns a child; a new one that failed to start if there is none.
     pub fn supervised(&mut self, name: &K) -> &mut Child<M> {
         let Self { children, new_info } = self;
         children

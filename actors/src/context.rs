@@ -63,14 +63,6 @@ pub struct Settings {
 const RECORD_TIME: Duration = Duration::from_secs(2);
 
 impl Settings {
-    /// Returns how long a stopping actor waits for its posts or its children: as long as a post that has just begun may take,
-    /// until its result is written. Each of the `generations` below it adds a second, so that parents do not give up first.
-    pub(crate) fn stop_timeout(&self, generations: u64) -> Duration {
-        self.webhooks.timeout + RECORD_TIME + Duration::from_secs(generations)
-    }
-}
-
-impl Settings {
     /// Takes what actors need of the sections.
     #[must_use]
     pub fn new(
@@ -83,6 +75,12 @@ impl Settings {
             reconcile: media.reconcile,
             lost_after: recordings.lost_after,
         }
+    }
+
+    /// Returns how long a stopping actor waits for its posts or its children: as long as a post that has just begun may take,
+    /// until its result is written. Each of the `generations` below it adds a second, so that parents do not give up first.
+    pub(crate) fn stop_timeout(&self, generations: u64) -> Duration {
+        self.webhooks.timeout + RECORD_TIME + Duration::from_secs(generations)
     }
 }
 

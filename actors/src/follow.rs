@@ -5,7 +5,6 @@
 
 use conclave_media::{MediaError, ReportError};
 use conclave_model::Timestamp;
-use ractor::Actor;
 use serde::Serialize;
 
 use crate::context::ActorContext;
@@ -37,8 +36,8 @@ pub(crate) trait Observation: Clone + Send + Sync + 'static {
 /// The media plane's answer to a poll; `None` if it does not know what was asked for.
 pub(crate) type PollAnswer<O> = Result<Option<O>, MediaError>;
 
-/// An actor that follows one thing on the media plane.
-pub(crate) trait Follower: Actor {
+/// The state of an actor that follows one thing on the media plane.
+pub(crate) trait Follower: Send {
     /// The thing's state on the media plane.
     type Observation: Observation;
 
@@ -50,41 +49,36 @@ pub(crate) trait Follower: Actor {
 
     /// Returns the place for the media plane's last answer.
     fn last_answer(
-        state: &mut Self::State,
+        &mut self,
     ) -> &mut Option<LastAnswer<<Self::Observation as Observation>::Status>>;
 
     /// Writes a state to the record if it changes it.
     fn record(
-        &self,
-        state: &mut Self::State,
+        &mut self,
         observation: Self::Observation,
         at: Timestamp,
     ) -> impl Future<Output = Result<(), TreeError>> + Send;
 
     /// Remembers an answer for the debug endpoint.
-    fn remember(&self, state: &mut Self::State, answer: &PollAnswer<Self::Observation>) {
+    fn remember(&mut self, answer: &PollAnswer<Self::Observation>) {
         let (status, error) = match answer {
             Ok(Some(observation)) => (Some(observation.status()), observation.error()),
             Ok(None) => (None, Some("not known there".into())),
             Err(error) => (None, Some(error.to_string())),
         };
-        *Self::last_answer(state) = Some(LastAnswer {
-            at: self.context().clock.now(),
-            status,
-            error,
-        });
+        let at = self.context().clock.now();
+        *self.last_answer() = Some(LastAnswer { at, status, error });
     }
 
     /// Writes a reported state. It is durable when this returns `Ok`.
     fn handle_report(
-        &self,
-        state: &mut Self::State,
+        &mut self,
         observation: Self::Observation,
         at: Timestamp,
     ) -> impl Future<Output = Result<(), ReportError>> + Send {
         async move {
-            self.remember(state, &Ok(Some(observation.clone())));
-            self.record(state, observation, at).await.map_err(|error| {
+            self.remember(&Ok(Some(observation.clone())));
+            self.record(observation, at).await.map_err(|error| {
                 log::error!(actor = &*self.info().id; "a report could not be written: {error}");
                 ReportError::Unavailable
             })

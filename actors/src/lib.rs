@@ -8,20 +8,23 @@
 //!         └─ project …                        counts rooms, rebuilds a failed child from the database
 //! ```
 //!
-//! Each actor has a folder: the actor in `mod.rs`, its messages in `message.rs` if they are many, its handlers in the other
-//! files. Around the actors:
+//! The parts, in the order in which one should read them:
 //!
-//! - [`tree`]: the entry for callers outside this crate. HTTP handlers hold no mailbox.
-//! - [`ActorContext`]: the store, the media plane, the clock and the settings that all actors share.
-//! - [`mailbox`], [`timer`], [`child`], `child_set`: messages, timers and supervision.
-//! - `report_queue`: the reports that wait for their rooms.
-//! - [`report_path`], `barrier`: the order between reports and the media plane's answers.
-//! - [`relay`]: committed events on their way to webhook endpoints.
-//! - `upload`: when the file of a recording is uploaded.
-//! - [`info`], [`inspection`], [`registry`], [`debug`], [`metrics`]: what operators see.
+//! 1. [`tree`]: the entry for callers outside this crate. HTTP handlers hold no mailbox.
+//! 2. [`ActorContext`]: the store, the media plane, the clock and the settings that all actors share; [`TreeError`].
+//! 3. [`mailbox`]: how a message reaches an actor: mailboxes, the path of reports, barriers, timers.
+//! 4. `children`: supervision. [`system`], the root, supervises projects; a [`project`] supervises all others.
+//! 5. [`room`]: joins, moderation and the end of a room. `report_queue`: the reports that wait for it.
+//! 6. `follow`, [`egress`], [`ingress`]: what is followed on the media plane until it is final.
+//! 7. [`relay`], [`webhook_endpoint`]: committed events on their way to their receivers.
+//! 8. [`info`], [`registry`], [`debug`], [`metrics`]: what operators see.
 //!
-//! Calls go down the tree and have timeouts. Upward, an actor only sends: to itself along its [`report_path`]. A change is
-//! persisted before an actor acts on it, so each actor can be rebuilt from the database at any moment. Imports between files
+//! Each kind of actor has a folder. In its `mod.rs`, `XActor` is what an actor is given once and the implementation of ractor's
+//! trait, and `LiveX` is its state: it owns the actor's mailbox and context, takes the messages, and sequences its parts. The
+//! messages are there too, or in `message.rs` if they are many; each other file is one part with its own state.
+//!
+//! Calls go down the tree and have timeouts. Upward, an actor only sends: to itself along its [`mailbox::ReportPath`]. A change
+//! is persisted before an actor acts on it, so each actor can be rebuilt from the database at any moment. Imports between files
 //! go one way, except between a module and its own submodules.
 
 mod children;

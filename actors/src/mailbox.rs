@@ -1,4 +1,9 @@
-//! The way into an actor's mailbox. Each message sent is counted on the actor's [`ActorInfo`].
+//! How a message reaches an actor.
+//!
+//! - [`Mailbox`]: the way into an actor's mailbox. Each message sent is counted on the actor's [`ActorInfo`].
+//! - [`ReportPath`]: the way that the media plane's reports take, for what must not overtake them.
+//! - [`Barrier`]: one actor waits until a sibling has handled everything that it was sent before.
+//! - [`Timer`]: a message at an instant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +88,10 @@ impl<M: Message> Mailbox<M> {
 }
 
 /// A handle that sends messages from the root down to one actor.
+///
+/// The media plane sends its reports to the root, which passes them down. An actor that has asked the plane a question must
+/// handle the reports that the plane sent before its answer first, so it sends the answer to itself along the same path.
+/// Each supervisor narrows the path it was given to one child, which can send nothing else up the tree.
 pub struct ReportPath<M>(Arc<dyn Fn(M) + Send + Sync>);
 
 impl<M> Clone for ReportPath<M> {
@@ -112,11 +121,14 @@ impl<M: 'static> ReportPath<M> {
     }
 }
 
-/// The half that lies in a mailbox.
+/// The half of a barrier that lies in a mailbox: one actor waits until a sibling has handled everything that it was sent before.
+///
+/// Their supervisor puts the [`Barrier`] into the mailbox of the one and hands the [`BarrierWait`] to the other, so neither
+/// needs to know the other, and no actor calls upward.
 #[derive(Debug)]
 pub struct Barrier(oneshot::Sender<()>);
 
-/// The half that waits.
+/// The half of a barrier that waits.
 #[derive(Debug)]
 pub struct BarrierWait(oneshot::Receiver<()>);
 
@@ -141,7 +153,7 @@ impl BarrierWait {
     }
 }
 
-/// Sends a message to an actor at an instant. Dropping the timer cancels it, but a message that was already sent still
+/// Sends a message to an actor at an instant of the injected clock. Dropping the timer cancels it, but a message that was already sent still
 /// arrives, so its handler must check the state.
 ///
 /// If the clock is set back meanwhile, the timer fires after the time for which it was armed, before that instant.
@@ -179,6 +191,17 @@ impl Timer {
             let _ = to.cast(message);
         });
         Self { name, alarm, task }
+    }
+
+    /// Arms a timer with `arm` for the instant `wanted`, unless it is armed for that; disarms it if none is wanted.
+    pub fn rearm(
+        timer: &mut Option<Self>,
+        wanted: Option<Timestamp>,
+        arm: impl FnOnce(Timestamp) -> Self,
+    ) {
+        if timer.as_ref().map(|timer| timer.alarm.at) != wanted {
+            *timer = wanted.map(arm);
+        }
     }
 
     /// Returns how far the clock was set back since the timer was armed: how long before its instant it has fired. Zero if it

@@ -8,7 +8,6 @@ use prometheus::{
     Registry,
 };
 
-use super::upload_machine::AttemptResult;
 use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::report_queue::ReportQueues;
@@ -125,16 +124,8 @@ impl ActorMetrics {
         self.restarts.with_label_values(&[kind.as_str()]).inc();
     }
 
-    /// Counts an attempt to upload a recording.
-    pub(crate) fn uploaded(&self, result: &AttemptResult) {
-        let outcome = match result {
-            AttemptResult::Uploaded => "uploaded",
-            AttemptResult::Retried => "retried",
-            AttemptResult::Failed { .. } => "failed",
-            AttemptResult::NoFile | AttemptResult::Awaited { .. } | AttemptResult::Lost { .. } => {
-                return;
-            }
-        };
+    /// Counts an attempt to upload a recording, by its outcome.
+    pub(crate) fn uploaded(&self, outcome: &str) {
         self.uploads.with_label_values(&[outcome]).inc();
     }
 

@@ -1,4 +1,5 @@
-//! The list of all actors, for the debug endpoint and the metrics alone: actors find each other through the tree.
+//! The list of all actors and their snapshots, for the debug endpoint and the metrics alone: actors find each other through the
+//! tree. A snapshot is requested without knowing which actor it is of.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

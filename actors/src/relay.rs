@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use conclave_db::{CommitHook, CommittedEvent};
 use tokio::sync::broadcast;
 
-use crate::mailbox::Mailbox;
-use crate::system::SystemMsg;
+use crate::project::ProjectMsg;
+use crate::system::ProjectRoute;
+use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// Number of events that a slow subscriber may lag behind before it skips some. Webhook endpoints do not depend on it: their
 /// deliveries are in the database.
@@ -15,14 +16,14 @@ const SUBSCRIBER_LAG: usize = 1_024;
 /// Passes committed events on. Created before the store, which calls its hook, and connected to the tree once that runs.
 #[derive(Clone)]
 pub struct EventRelay {
-    system: Arc<OnceLock<Mailbox<SystemMsg>>>,
+    projects: Arc<OnceLock<ProjectRoute>>,
     subscribers: broadcast::Sender<CommittedEvent>,
 }
 
 impl Default for EventRelay {
     fn default() -> Self {
         Self {
-            system: Arc::default(),
+            projects: Arc::default(),
             subscribers: broadcast::Sender::new(SUBSCRIBER_LAG),
         }
     }
@@ -41,9 +42,9 @@ impl EventRelay {
     }
 
     /// Connects the tree. Deliveries that were committed before are found in the database.
-    pub(crate) fn connect(&self, system: Mailbox<SystemMsg>) {
+    pub(crate) fn connect(&self, projects: ProjectRoute) {
         // A relay belongs to one tree; a second one is ignored.
-        let _ = self.system.set(system);
+        let _ = self.projects.set(projects);
     }
 
     fn publish(&self, events: &[CommittedEvent]) {
@@ -52,13 +53,18 @@ impl EventRelay {
                 let _ = self.subscribers.send(event.clone());
             }
         }
-        let Some(system) = self.system.get() else {
+        let Some(projects) = self.projects.get() else {
             return;
         };
-        for event in events.iter().filter(|event| !event.endpoints.is_empty()) {
-            let (project, endpoints) = (event.project_id.clone(), event.endpoints.clone());
-            // A tree that is stopping leaves the deliveries to the next start.
-            let _ = system.cast(SystemMsg::DeliveriesQueued { project, endpoints });
+        for event in events {
+            for id in &event.endpoints {
+                let queued = ProjectMsg::WebhookEndpoint {
+                    id: *id,
+                    msg: WebhookEndpointMsg::Queued,
+                };
+                // A tree that is stopping leaves the deliveries to the next start.
+                let _ = projects.cast(event.project_id.clone(), queued);
+            }
         }
     }
 }

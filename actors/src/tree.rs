@@ -30,7 +30,7 @@ use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
 use crate::report_queue::{Flooders, Pushed, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
-use crate::system::{ProjectMailboxes, SystemActor, SystemMsg};
+use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
 /// Time that a caller waits for an actor. It is longer than any write, unless the disk is in trouble, and than two calls to a
@@ -42,8 +42,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// The running tree. Cheap to clone.
 #[derive(Clone)]
 pub struct Tree {
-    system: Mailbox<SystemMsg>,
-    projects: ProjectMailboxes,
+    projects: ProjectRoute,
     flooders: Arc<Flooders>,
     context: Arc<ActorContext>,
 }
@@ -54,12 +53,12 @@ impl Tree {
     /// # Errors
     /// The root could not be started.
     pub async fn start(context: ActorContext, relay: &EventRelay) -> Result<Self, TreeError> {
-        let (context, projects) = (Arc::new(context), ProjectMailboxes::default());
+        let (context, running) = (Arc::new(context), ProjectMailboxes::default());
         let info = ActorInfo::new("system".into(), ActorKind::System, None, None);
         let actor = SystemActor {
             context: Arc::clone(&context),
             info: Arc::clone(&info),
-            projects: projects.clone(),
+            projects: running.clone(),
         };
         let (actor, _) = Actor::spawn(None, actor, ())
             .await
@@ -69,20 +68,20 @@ impl Tree {
             system.info(),
             ActorStatus::Running(Arc::new(system.clone())),
         );
-        relay.connect(system.clone());
+        let projects = ProjectRoute::new(system, running);
+        relay.connect(projects.clone());
         let flooders = Flooders::new(
             Arc::clone(&context.media),
             context.clock.clone(),
             Handle::current(),
         );
-        let (root, reports) = (system.actor().clone(), context.reports.clone());
+        let (root, reports) = (projects.root().actor().clone(), context.reports.clone());
         tokio::spawn(async move {
             // No actor takes the reports that wait when the root has ended by itself. Without a timeout it cannot time out.
             let _ = root.wait(None).await;
             reports.clear();
         });
         Ok(Self {
-            system,
             projects,
             flooders: Arc::new(flooders),
             context,
@@ -98,7 +97,8 @@ impl Tree {
     /// Stops every actor, children first, each after the message that it is handling.
     pub async fn stop(&self) {
         let stopped = self
-            .system
+            .projects
+            .root()
             .actor()
             .stop_and_wait(None, Some(self.context.settings.stop_timeout(3)))
             .await;
@@ -111,7 +111,7 @@ impl Tree {
     /// Returns once the root has stopped, for whatever reason.
     pub async fn ended(&self) {
         // Without a timeout it cannot time out.
-        let _ = self.system.actor().wait(None).await;
+        let _ = self.projects.root().actor().wait(None).await;
     }
 
     /// Checks that the root answers.
@@ -119,7 +119,10 @@ impl Tree {
     /// # Errors
     /// It does not answer within `timeout`.
     pub async fn ping(&self, timeout: Duration) -> Result<(), TreeError> {
-        self.system.call(SystemMsg::Inspect, timeout).await?;
+        self.projects
+            .root()
+            .call(SystemMsg::Inspect, timeout)
+            .await?;
         Ok(())
     }
 
@@ -154,7 +157,7 @@ impl Tree {
         recorder: Option<ResponseRecorder<Room>>,
     ) -> Result<Room, TreeError> {
         let (project, new) = (new.project_id.clone(), Box::new(new));
-        self.call(project, |reply| ProjectMsg::CreateRoom {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::CreateRoom {
             new,
             limit,
             recorder,
@@ -253,7 +256,7 @@ impl Tree {
             recorder,
             reply,
         };
-        self.call_within(START_TIMEOUT, project, message).await
+        self.call(project, START_TIMEOUT, message).await
     }
 
     /// Polls the media plane for a recording or a broadcast, and returns the record. A final one is returned as it is.
@@ -265,7 +268,7 @@ impl Tree {
         project: ProjectId,
         id: EgressId,
     ) -> Result<Egress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Egress {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Egress {
             id,
             msg: EgressMsg::Refresh(reply),
         })
@@ -282,7 +285,7 @@ impl Tree {
         id: EgressId,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Egress {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Egress {
             id,
             msg: EgressMsg::Stop { recorder, reply },
         })
@@ -299,7 +302,7 @@ impl Tree {
         request: CreateIngressRequest,
     ) -> Result<CreatedIngress, TreeError> {
         let request = Box::new(request);
-        self.call_within(START_TIMEOUT, project, |reply| ProjectMsg::CreateIngress {
+        self.call(project, START_TIMEOUT, |reply| ProjectMsg::CreateIngress {
             request,
             reply,
         })
@@ -315,7 +318,7 @@ impl Tree {
         project: ProjectId,
         id: IngressId,
     ) -> Result<Ingress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Ingress {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Ingress {
             id,
             msg: IngressMsg::Refresh(reply),
         })
@@ -331,7 +334,7 @@ impl Tree {
         project: ProjectId,
         id: IngressId,
     ) -> Result<Ingress, TreeError> {
-        self.call(project, |reply| ProjectMsg::Ingress {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Ingress {
             id,
             msg: IngressMsg::Delete(reply),
         })
@@ -341,23 +344,24 @@ impl Tree {
     /// Reconciles all projects, because the media plane answers again after an outage.
     pub fn media_returned(&self) {
         // A tree that is stopping reconciles when it starts again.
-        let _ = self.system.cast(SystemMsg::MediaReturned);
+        let _ = self.projects.root().cast(SystemMsg::MediaReturned);
     }
 
     /// Lets a webhook endpoint look for deliveries: it is new, or a failed delivery was queued again.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
-        self.cast(
-            project,
-            ProjectMsg::WebhookEndpoint {
-                id: endpoint,
-                msg: WebhookEndpointMsg::Queued,
-            },
-        );
+        let queued = ProjectMsg::WebhookEndpoint {
+            id: endpoint,
+            msg: WebhookEndpointMsg::Queued,
+        };
+        // A tree that is stopping finds the deliveries in the database when it starts again.
+        let _ = self.projects.cast(project, queued);
     }
 
     /// Stops the actor of a webhook endpoint that was deleted.
     pub fn endpoint_deleted(&self, project: ProjectId, endpoint: EndpointId) {
-        self.cast(project, ProjectMsg::WebhookEndpointDeleted(endpoint));
+        let deleted = ProjectMsg::WebhookEndpointDeleted(endpoint);
+        // Behind the deliveries that the root has for a project which starts: they would start the actor again.
+        let _ = self.projects.cast_through_root(project, deleted);
     }
 
     /// Lets a report wait for its room's actor.
@@ -367,17 +371,7 @@ impl Tree {
             Pushed::Waits => {}
             Pushed::NeedsTicket => {
                 let (project, name) = room.split();
-                let ticket = || ProjectMsg::Reports(name.clone());
-                let is_sent = self
-                    .projects
-                    .get(&project)
-                    .is_some_and(|running| running.cast(ticket()).is_ok());
-                // The root starts a project that does not run.
-                let start = || SystemMsg::Project {
-                    id: project,
-                    msg: Box::new(ticket()),
-                };
-                if !is_sent && self.system.cast(start()).is_err() {
+                if !self.projects.cast(project, ProjectMsg::Reports(name)) {
                     reports.clear();
                 }
             }
@@ -390,14 +384,6 @@ impl Tree {
         }
     }
 
-    fn cast(&self, project: ProjectId, message: ProjectMsg) {
-        // A tree that is stopping finds it in the database when it starts again.
-        let _ = self.system.cast(SystemMsg::Project {
-            id: project,
-            msg: Box::new(message),
-        });
-    }
-
     async fn call_room<T, F>(
         &self,
         project: ProjectId,
@@ -408,43 +394,24 @@ impl Tree {
         T: Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> RoomMsg,
     {
-        self.call(project, |reply| ProjectMsg::Room {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Room {
             name,
             msg: message(reply),
         })
         .await
     }
 
-    async fn call<T, F>(&self, project: ProjectId, message: F) -> Result<T, TreeError>
-    where
-        T: Send + 'static,
-        F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> ProjectMsg,
-    {
-        self.call_within(CALL_TIMEOUT, project, message).await
-    }
-
-    async fn call_within<T, F>(
+    async fn call<T, F>(
         &self,
-        timeout: Duration,
         project: ProjectId,
+        timeout: Duration,
         message: F,
     ) -> Result<T, TreeError>
     where
         T: Send + 'static,
         F: FnOnce(RpcReplyPort<Result<T, TreeError>>) -> ProjectMsg,
     {
-        let answer = match self.projects.get(&project) {
-            Some(running) => running.call(message, timeout).await,
-            // The root starts a project that does not run.
-            None => {
-                let wrap = |reply| SystemMsg::Project {
-                    id: project,
-                    msg: Box::new(message(reply)),
-                };
-                self.system.call(wrap, timeout).await
-            }
-        };
-        answer?
+        self.projects.call(project, timeout, message).await?
     }
 }
 
@@ -454,7 +421,8 @@ impl ReportSink for Tree {
         // If the tree has stopped the answer is dropped, which the media plane reads as unavailable.
         if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
             let _ = self
-                .system
+                .projects
+                .root()
                 .cast(SystemMsg::FollowedReport { report, answer });
         } else {
             self.queue(report, answer);

@@ -7,12 +7,12 @@ use conclave_model::egress::{Egress, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 
 use super::upload::Upload;
-use super::{EgressActor, EgressActorState, EgressMsg};
+use super::{EgressMsg, LiveEgress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::follow::{Follower, LastAnswer, Observation, PollAnswer};
 use crate::info::ActorInfo;
-use crate::mailbox::{Mailbox, Timer};
+use crate::mailbox::Timer;
 
 /// Interval at which an egress that should become final soon is polled.
 const SETTLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ impl Observation for EgressState {
     }
 }
 
-impl Follower for EgressActor {
+impl Follower for LiveEgress {
     type Observation = EgressState;
 
     fn context(&self) -> &ActorContext {
@@ -40,83 +40,72 @@ impl Follower for EgressActor {
     }
 
     fn info(&self) -> &ActorInfo {
-        &self.info
+        self.me.info()
     }
 
-    fn last_answer(state: &mut EgressActorState) -> &mut Option<LastAnswer<EgressStatus>> {
-        &mut state.last_answer
+    fn last_answer(&mut self) -> &mut Option<LastAnswer<EgressStatus>> {
+        &mut self.last_answer
     }
 
-    async fn record(
-        &self,
-        state: &mut EgressActorState,
-        observation: EgressState,
-        at: Timestamp,
-    ) -> Result<(), TreeError> {
-        self.record_and_store_response(state, observation, at, None)
-            .await
+    async fn record(&mut self, observation: EgressState, at: Timestamp) -> Result<(), TreeError> {
+        self.record_and_store_response(observation, at, None).await
     }
 }
 
-impl EgressActor {
+impl LiveEgress {
     /// Polls the media plane and writes its answer. An egress that has ended there is not polled.
-    pub(super) async fn refresh(&self, state: &mut EgressActorState) -> Result<Egress, TreeError> {
-        if !state.has_ended_on_plane() {
+    pub(super) async fn refresh(&mut self) -> Result<Egress, TreeError> {
+        if !self.has_ended_on_plane() {
             let answer = self
                 .context
                 .media
-                .egress(&state.egress.namespaced_room(), &self.id)
+                .egress(&self.egress.namespaced_room(), &self.id)
                 .await;
-            self.record_answer(state, answer, None).await?;
+            self.record_answer(answer, None).await?;
         }
-        Ok(state.egress.clone())
+        Ok(self.egress.clone())
     }
 
     /// Asks the media plane to stop the egress. One that has ended there stays as it is.
     pub(super) async fn stop(
-        &self,
-        state: &mut EgressActorState,
+        &mut self,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, TreeError> {
-        if !state.has_ended_on_plane() {
+        if !self.has_ended_on_plane() {
             let answer = self
                 .context
                 .media
-                .stop_egress(&state.egress.namespaced_room(), &self.id)
+                .stop_egress(&self.egress.namespaced_room(), &self.id)
                 .await;
-            self.record_answer(
-                state,
-                answer.map(|known| known.map(at_least_ending)),
-                recorder,
-            )
-            .await?;
+            self.record_answer(answer.map(|known| known.map(at_least_ending)), recorder)
+                .await?;
         }
-        Ok(state.egress.clone())
+        Ok(self.egress.clone())
     }
 
     /// Polls the media plane, in case a report was lost. An egress without an open room is stopped instead.
-    pub(super) async fn poll(&self, state: &mut EgressActorState) {
-        state.settle = None;
-        let polled = if state.room_open {
-            self.refresh(state).await
+    pub(super) async fn poll(&mut self) {
+        self.settle = None;
+        let polled = if self.room_open {
+            self.refresh().await
         } else {
-            self.stop(state, None).await
+            self.stop(None).await
         };
         self.warn_if_failed(polled);
     }
 
     /// Arms the timer that polls an egress which should become final soon, in case that report is lost.
-    pub(super) fn arm_settle(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
-        let settling = state.egress.status == EgressStatus::Ending || !state.room_open;
-        if !settling || state.has_ended_on_plane() {
-            state.settle = None;
-        } else if state.settle.is_none() {
+    pub(super) fn arm_settle(&mut self) {
+        let settling = self.egress.status == EgressStatus::Ending || !self.room_open;
+        if !settling || self.has_ended_on_plane() {
+            self.settle = None;
+        } else if self.settle.is_none() {
             let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
-            state.settle = Some(Timer::arm(
+            self.settle = Some(Timer::arm(
                 &self.context.clock,
                 "settle",
                 at,
-                me,
+                &self.me,
                 EgressMsg::Poll,
             ));
         }
@@ -124,43 +113,41 @@ impl EgressActor {
 
     /// Writes the media plane's answer. An egress that it does not know has failed.
     async fn record_answer(
-        &self,
-        state: &mut EgressActorState,
+        &mut self,
         answer: PollAnswer<EgressState>,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         let now = self.context.clock.now();
-        self.remember(state, &answer);
+        self.remember(&answer);
         let observation = answer?.unwrap_or_else(|| EgressState {
             egress_id: self.id.clone(),
             status: EgressStatus::Failed,
             error: Some(FORGOTTEN.into()),
-            started_at: state.egress.started_at,
+            started_at: self.egress.started_at,
             ended_at: Some(now),
         });
-        self.record_and_store_response(state, observation, now, recorder)
+        self.record_and_store_response(observation, now, recorder)
             .await
     }
 
     /// Writes a state to the record, with the response to store. Most states are known already, and are not written.
     async fn record_and_store_response(
-        &self,
-        state: &mut EgressActorState,
+        &mut self,
         observation: EgressState,
         at: Timestamp,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
-        let has_file = state.upload.as_ref().is_some_and(Upload::is_recording);
+        let has_file = self.upload.as_ref().is_some_and(Upload::is_recording);
         if has_file && observation.status.is_final() {
-            return self.end_recording(state, observation, at, recorder).await;
+            return self.end_recording(observation, at, recorder).await;
         }
         // The end of a recording with an upload is that of the upload.
-        if state.has_ended_on_plane() && !state.egress.status.is_final() {
+        if self.has_ended_on_plane() && !self.egress.status.is_final() {
             return Ok(());
         }
-        if recorder.is_some() || state.egress.status.may_become(observation.status) {
-            let project = state.egress.project_id.clone();
-            state.egress = self
+        if recorder.is_some() || self.egress.status.may_become(observation.status) {
+            let project = self.egress.project_id.clone();
+            self.egress = self
                 .context
                 .store
                 .egresses()

@@ -76,7 +76,7 @@ impl InspectMessage for EgressMsg {
     }
 }
 
-/// The parts of an egress actor that do not change.
+/// What an egress actor is given once, by the project.
 pub struct EgressActor {
     /// What all actors share.
     pub context: Arc<ActorContext>,
@@ -86,8 +86,11 @@ pub struct EgressActor {
     pub id: EgressId,
 }
 
-/// The record as last written, the timer, the upload, and the media plane's last answer.
-pub struct EgressActorState {
+/// A recording or broadcast with an actor: the record as last written, the timer, the upload, and the media plane's last answer.
+pub struct LiveEgress {
+    context: Arc<ActorContext>,
+    me: Mailbox<EgressMsg>,
+    id: EgressId,
     egress: Egress,
     room_open: bool,
     settle: Option<Timer>,
@@ -96,7 +99,57 @@ pub struct EgressActorState {
     last_answer: Option<LastAnswer<EgressStatus>>,
 }
 
-impl EgressActorState {
+impl LiveEgress {
+    fn new(actor: &EgressActor, me: ActorRef<EgressMsg>, running: RunningEgress) -> Self {
+        let RunningEgress {
+            egress,
+            room_open,
+            upload,
+        } = running;
+        Self {
+            upload: upload.map(|pending| Upload::new(&egress, pending, &actor.context)),
+            context: Arc::clone(&actor.context),
+            me: Mailbox::new(me, Arc::clone(&actor.info)),
+            id: actor.id.clone(),
+            egress,
+            room_open,
+            settle: None,
+            last_answer: None,
+        }
+    }
+
+    async fn handle(&mut self, message: EgressMsg) {
+        match message {
+            EgressMsg::Report { state, at, answer } => {
+                let result = self.handle_report(state, at).await;
+                // A reporter that stopped waiting reports again, or is polled.
+                let _ = answer.send(result);
+            }
+            EgressMsg::Refresh(reply) => {
+                let refreshed = self.refresh().await;
+                let _ = reply.send(refreshed);
+            }
+            EgressMsg::Stop { recorder, reply } => {
+                let stopped = self.stop(recorder).await;
+                let _ = reply.send(stopped);
+            }
+            EgressMsg::RoomEnded => self.room_open = false,
+            EgressMsg::Poll => self.poll().await,
+            EgressMsg::Uploaded(result) => self.upload_ended(result).await,
+            EgressMsg::UploadDue => self
+                .upload
+                .iter_mut()
+                .for_each(|upload| upload.timer = None),
+            EgressMsg::Inspect(reply) => {
+                let progress = self.context.media.inspect_egress(&self.id).await;
+                let _ = reply.send(self.inspect(progress));
+                return;
+            }
+        }
+        self.arm_settle();
+        self.drive_upload();
+    }
+
     /// A simulated egress has no progress.
     fn inspect(&self, progress: Option<Value>) -> Inspection {
         let mut state = json!({
@@ -139,78 +192,33 @@ impl EgressActorState {
 
 impl Actor for EgressActor {
     type Msg = EgressMsg;
-    type State = EgressActorState;
+    type State = LiveEgress;
     type Arguments = RunningEgress;
 
     async fn pre_start(
         &self,
         myself: ActorRef<EgressMsg>,
         running: RunningEgress,
-    ) -> Result<EgressActorState, ActorProcessingErr> {
+    ) -> Result<LiveEgress, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let RunningEgress {
-            egress,
-            room_open,
-            upload,
-        } = running;
-        let upload = upload.map(|pending| Upload::new(&egress, pending, &self.context));
-        let mut state = EgressActorState {
-            egress,
-            room_open,
-            settle: None,
-            upload,
-            last_answer: None,
-        };
-        self.arm_settle(&me, &mut state);
-        self.drive_upload(&me, &mut state);
-        Ok(state)
+        let mut egress = LiveEgress::new(self, myself, running);
+        egress.arm_settle();
+        egress.drive_upload();
+        Ok(egress)
     }
 
     async fn handle(
         &self,
         myself: ActorRef<EgressMsg>,
         message: EgressMsg,
-        state: &mut EgressActorState,
+        egress: &mut LiveEgress,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), &message);
-        match message {
-            EgressMsg::Report {
-                state: reported,
-                at,
-                answer,
-            } => {
-                let result = self.handle_report(state, reported, at).await;
-                // A reporter that stopped waiting reports again, or is polled.
-                let _ = answer.send(result);
-            }
-            EgressMsg::Refresh(reply) => {
-                let refreshed = self.refresh(state).await;
-                let _ = reply.send(refreshed);
-            }
-            EgressMsg::Stop { recorder, reply } => {
-                let stopped = self.stop(state, recorder).await;
-                let _ = reply.send(stopped);
-            }
-            EgressMsg::RoomEnded => state.room_open = false,
-            EgressMsg::Poll => self.poll(state).await,
-            EgressMsg::Uploaded(result) => self.upload_ended(state, result).await,
-            EgressMsg::UploadDue => state
-                .upload
-                .iter_mut()
-                .for_each(|upload| upload.timer = None),
-            EgressMsg::Inspect(reply) => {
-                let progress = self.context.media.inspect_egress(&self.id).await;
-                let _ = reply.send(state.inspect(progress));
-                return Ok(());
-            }
-        }
-        self.arm_settle(&me, state);
-        self.drive_upload(&me, state);
-        if state.is_done() {
+        let is_inspection = matches!(message, EgressMsg::Inspect(_));
+        egress.handle(message).await;
+        if !is_inspection && egress.is_done() {
             // Messages sent by now are handled first; later ones are answered from the record.
-            me.actor().drain()?;
+            myself.drain()?;
         }
         Ok(())
     }

@@ -13,10 +13,10 @@ use conclave_outbound::upload::{
 use serde_json::Value;
 
 use super::upload_machine::{AttemptResult, FilePlace, UploadMachine, final_state};
-use super::{EgressActor, EgressActorState, EgressMsg};
+use super::{EgressMsg, LiveEgress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::mailbox::{Mailbox, Timer};
+use crate::mailbox::Timer;
 
 /// The upload of the file of a recording.
 pub(super) struct Upload {
@@ -104,11 +104,10 @@ fn interrupted(error: StoreError) -> UploadFailure {
     UploadFailure::Interrupted(error.to_string())
 }
 
-impl EgressActor {
+impl LiveEgress {
     /// Writes how a recording has ended. It is ending until its file is uploaded.
     pub(super) async fn end_recording(
-        &self,
-        state: &mut EgressActorState,
+        &mut self,
         observation: EgressState,
         at: Timestamp,
         recorder: Option<ResponseRecorder<Egress>>,
@@ -117,14 +116,14 @@ impl EgressActor {
             status: observation.status,
             error: observation.error.clone(),
         };
-        let project = state.egress.project_id.clone();
-        state.egress = self
+        let project = self.egress.project_id.clone();
+        self.egress = self
             .context
             .store
             .uploads()
             .record_recording_end(project, observation, at, recorder)
             .await?;
-        if let Some(upload) = &mut state.upload {
+        if let Some(upload) = &mut self.upload {
             upload.end = Some(end);
             upload.machine.end_recording(self.context.clock.now());
         }
@@ -132,20 +131,20 @@ impl EgressActor {
     }
 
     /// Begins the attempt that is due, or arms the timer for the next one.
-    pub(super) fn drive_upload(&self, me: &Mailbox<EgressMsg>, state: &mut EgressActorState) {
+    pub(super) fn drive_upload(&mut self) {
         let (clock, now) = (&self.context.clock, self.context.clock.now());
-        let Some(upload) = &mut state.upload else {
+        let Some(upload) = &mut self.upload else {
             return;
         };
         if upload.machine.begin(now) {
             upload.timer = None;
             let (EgressDetail::Recording { filepath, .. }, Some(used)) =
-                (&state.egress.detail, &state.egress.destination)
+                (&self.egress.detail, &self.egress.destination)
             else {
                 // Only recordings with a destination have an upload.
                 return;
             };
-            let (project, destination) = (state.egress.project_id.clone(), used.id.clone());
+            let (project, destination) = (self.egress.project_id.clone(), used.id.clone());
             let (uploads, egress) = (self.context.store.uploads().clone(), self.id.clone());
             let records = Records {
                 uploads,
@@ -158,31 +157,35 @@ impl EgressActor {
                 destination,
                 filepath: filepath.clone(),
             };
-            let (me, progress) = (me.clone(), Arc::clone(&upload.progress));
+            let (me, progress) = (self.me.clone(), Arc::clone(&upload.progress));
             let done = move |result| drop(me.cast(EgressMsg::Uploaded(result)));
             upload.running = Some(self.context.uploads.start(file, records, progress, done));
         } else if let Some(at) = upload.machine.due()
             && upload.timer.is_none()
         {
-            upload.timer = Some(Timer::arm(clock, "upload", at, me, EgressMsg::UploadDue));
+            upload.timer = Some(Timer::arm(
+                clock,
+                "upload",
+                at,
+                &self.me,
+                EgressMsg::UploadDue,
+            ));
         }
     }
 
     /// Takes the result of an attempt, and writes the final state of the recording.
-    pub(super) async fn upload_ended(
-        &self,
-        state: &mut EgressActorState,
-        result: Result<(), UploadFailure>,
-    ) {
+    pub(super) async fn upload_ended(&mut self, result: Result<(), UploadFailure>) {
         let now = self.context.clock.now();
-        let Some(upload) = &mut state.upload else {
+        let Some(upload) = &mut self.upload else {
             return;
         };
         upload.running = None;
         let result = upload.machine.end_attempt(result, now);
-        self.context.metrics.uploaded(&result);
-        self.record_missing_file(state, &result).await;
-        let Some(upload) = &mut state.upload else {
+        if let Some(outcome) = result.label() {
+            self.context.metrics.uploaded(outcome);
+        }
+        self.record_missing_file(&result).await;
+        let Some(upload) = &mut self.upload else {
             return;
         };
         let Some(end) = &upload.end else { return };
@@ -191,7 +194,7 @@ impl EgressActor {
         else {
             return;
         };
-        let (egress_id, started_at) = (self.id.clone(), state.egress.started_at);
+        let (egress_id, started_at) = (self.id.clone(), self.egress.started_at);
         let last = EgressState {
             egress_id,
             status,
@@ -204,7 +207,7 @@ impl EgressActor {
         } else {
             UploadRest::Nothing
         };
-        let project = state.egress.project_id.clone();
+        let project = self.egress.project_id.clone();
         match self
             .context
             .store
@@ -212,27 +215,22 @@ impl EgressActor {
             .settle(project, last, now, rest)
             .await
         {
-            Ok(egress) => state.egress = egress,
+            Ok(egress) => self.egress = egress,
             Err(error) => {
                 log::error!(egress_id = self.id.as_str(); "the result of an upload could not be written, it is made again: {error}");
                 return upload.machine.postpone(now);
             }
         }
-        if let Some(upload) = &mut state.upload {
-            self.log_result(
-                &state.egress,
-                &result,
-                std::mem::replace(&mut upload.has_failed_before, true),
-            );
-        }
+        let has_failed_before = std::mem::replace(&mut upload.has_failed_before, true);
+        self.log_result(&result, has_failed_before);
         if result == AttemptResult::Uploaded {
-            self.remove_file(&state.egress);
+            self.remove_file();
         }
     }
 
     /// Records since when the file is missing here, or that it is not.
-    async fn record_missing_file(&self, state: &mut EgressActorState, result: &AttemptResult) {
-        let Some(upload) = &mut state.upload else {
+    async fn record_missing_file(&mut self, result: &AttemptResult) {
+        let Some(upload) = &mut self.upload else {
             return;
         };
         let since = if let AttemptResult::Awaited { since } = result {
@@ -243,7 +241,7 @@ impl EgressActor {
         if upload.has_ended() || since == upload.missing_since {
             return;
         }
-        let (project, egress_id) = (state.egress.project_id.clone(), self.id.as_str());
+        let (project, egress_id) = (self.egress.project_id.clone(), self.id.as_str());
         if since.is_some() {
             log::warn!(project = project.as_str(), egress_id; "a recording waits for its file on another server's disk");
         }
@@ -262,7 +260,8 @@ impl EgressActor {
     }
 
     /// Logs the first failure, and the success.
-    fn log_result(&self, egress: &Egress, result: &AttemptResult, has_failed_before: bool) {
+    fn log_result(&self, result: &AttemptResult, has_failed_before: bool) {
+        let egress = &self.egress;
         let (project, egress_id) = (egress.project_id.as_str(), self.id.as_str());
         match &egress.error {
             Some(error) if egress.status == EgressStatus::Failed && !has_failed_before => {
@@ -276,13 +275,13 @@ impl EgressActor {
     }
 
     /// Removes the file of a recording that was uploaded, in a spawned task.
-    fn remove_file(&self, egress: &Egress) {
-        let EgressDetail::Recording { filepath, .. } = &egress.detail else {
+    fn remove_file(&self) {
+        let EgressDetail::Recording { filepath, .. } = &self.egress.detail else {
             return;
         };
         let (context, project, filepath) = (
             Arc::clone(&self.context),
-            egress.project_id.clone(),
+            self.egress.project_id.clone(),
             filepath.clone(),
         );
         tokio::task::spawn_blocking(move || {

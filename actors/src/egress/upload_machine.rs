@@ -22,7 +22,7 @@ const PATIENCE: usize = 4;
 
 /// The upload of a recording's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UploadMachine {
+pub(super) struct UploadMachine {
     phase: Phase,
     /// Attempts that have failed in this run of the server.
     failures: usize,
@@ -32,7 +32,7 @@ pub(crate) struct UploadMachine {
 
 /// On whose disk the file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FilePlace {
+pub(super) enum FilePlace {
     /// On that of this server.
     Here,
     /// On that of another server, which may be shared.
@@ -74,7 +74,7 @@ enum Phase {
 
 /// What the end of an attempt means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AttemptResult {
+pub(super) enum AttemptResult {
     /// The file was uploaded.
     Uploaded,
     /// There will be another attempt, and the recording is not final before.
@@ -100,6 +100,18 @@ pub(crate) enum AttemptResult {
         /// Whether there will be others.
         rest: UploadRest,
     },
+}
+
+impl AttemptResult {
+    /// Returns the attempt's outcome in the metrics; `None` if nothing was attempted.
+    pub const fn label(&self) -> Option<&'static str> {
+        match self {
+            Self::Uploaded => Some("uploaded"),
+            Self::Retried => Some("retried"),
+            Self::Failed { .. } => Some("failed"),
+            Self::NoFile | Self::Awaited { .. } | Self::Lost { .. } => None,
+        }
+    }
 }
 
 impl UploadMachine {
@@ -240,7 +252,7 @@ impl UploadMachine {
 
 /// Returns the end of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
 /// earlier attempt has made it fail: its status stays, and only the error can change.
-pub(crate) fn final_state(
+pub(super) fn final_state(
     end: &RecordingEnd,
     result: &AttemptResult,
     has_failed_before: bool,

@@ -10,7 +10,7 @@ use conclave_media::{KnownIngress, MediaPlane};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::{IngressId, Timestamp};
 
-use super::{IngressActor, IngressActorState, IngressObservation, IngressReply};
+use super::{IngressObservation, IngressReply, LiveIngress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::follow::{Follower, LastAnswer, Observation};
@@ -35,7 +35,7 @@ impl Observation for IngressState {
     }
 }
 
-impl Follower for IngressActor {
+impl Follower for LiveIngress {
     type Observation = IngressState;
 
     fn context(&self) -> &ActorContext {
@@ -46,21 +46,16 @@ impl Follower for IngressActor {
         &self.info
     }
 
-    fn last_answer(state: &mut IngressActorState) -> &mut Option<LastAnswer<IngressStatus>> {
-        &mut state.last_answer
+    fn last_answer(&mut self) -> &mut Option<LastAnswer<IngressStatus>> {
+        &mut self.last_answer
     }
 
-    async fn record(
-        &self,
-        state: &mut IngressActorState,
-        observation: IngressState,
-        at: Timestamp,
-    ) -> Result<(), TreeError> {
-        let after = state.after.take();
-        if changes_record(state, &observation) {
-            self.wait_for_room(state, after).await;
-            let project = state.ingress.project_id.clone();
-            state.ingress = self
+    async fn record(&mut self, observation: IngressState, at: Timestamp) -> Result<(), TreeError> {
+        let after = self.after.take();
+        if self.changes_record(&observation) {
+            self.wait_for_room(after).await;
+            let project = self.ingress.project_id.clone();
+            self.ingress = self
                 .context
                 .store
                 .ingresses()
@@ -71,15 +66,15 @@ impl Follower for IngressActor {
     }
 }
 
-impl IngressActor {
+impl LiveIngress {
     /// Polls the media plane. The caller gets the record once the answer is written. A plane that keeps endpoints in memory
     /// restores this one from what it is asked with.
-    pub(super) async fn refresh(&self, state: &mut IngressActorState, reply: IngressReply) {
-        if state.ingress.status.is_final() {
+    pub(super) async fn refresh(&mut self, reply: IngressReply) {
+        if self.ingress.status.is_final() {
             // The status may have become final by a write of another actor.
             let (project, id) = (
-                state.ingress.project_id.clone(),
-                state.ingress.ingress_id.clone(),
+                self.ingress.project_id.clone(),
+                self.ingress.ingress_id.clone(),
             );
             let _ = reply.send(
                 self.context
@@ -91,35 +86,35 @@ impl IngressActor {
             );
             return;
         }
-        match self.ask(state).await {
+        match self.ask().await {
             Err(error) => drop(reply.send(Err(error))),
-            Ok(answer) if changes_record(state, &answer) => self.observed(answer, Some(reply)),
-            Ok(_) => drop(reply.send(Ok(state.ingress.clone()))),
+            Ok(answer) if self.changes_record(&answer) => self.observed(answer, Some(reply)),
+            Ok(_) => drop(reply.send(Ok(self.ingress.clone()))),
         }
     }
 
     /// Polls the media plane, in case a report was lost.
-    pub(super) async fn poll(&self, state: &mut IngressActorState) {
-        if state.ingress.status.is_final() {
+    pub(super) async fn poll(&mut self) {
+        if self.ingress.status.is_final() {
             return;
         }
-        match self.ask(state).await {
-            Ok(answer) if changes_record(state, &answer) => self.observed(answer, None),
+        match self.ask().await {
+            Ok(answer) if self.changes_record(&answer) => self.observed(answer, None),
             answer => self.warn_if_failed(answer),
         }
     }
 
     /// Deletes the endpoint on the media plane, so that its key admits no encoder from then on, and then in the records.
-    pub(super) async fn delete(&self, state: &mut IngressActorState, reply: IngressReply) {
+    pub(super) async fn delete(&mut self, reply: IngressReply) {
         match self
             .context
             .media
-            .delete_ingress(&state.ingress.ingress_id)
+            .delete_ingress(&self.ingress.ingress_id)
             .await
         {
             Ok(()) => self.path.send(IngressObservation::Deleted(reply)),
             Err(error) => {
-                self.remember(state, &Err(error.clone()));
+                self.remember(&Err(error.clone()));
                 let _ = reply.send(Err(error.into()));
             }
         }
@@ -127,8 +122,7 @@ impl IngressActor {
 
     /// Writes an answer of the media plane.
     pub(super) async fn write_observation(
-        &self,
-        state: &mut IngressActorState,
+        &mut self,
         observation: IngressObservation,
         after: Option<BarrierWait>,
     ) {
@@ -138,25 +132,22 @@ impl IngressActor {
                 at,
                 reply,
             } => {
-                state.after = after;
-                let written = self
-                    .record(state, polled, at)
-                    .await
-                    .map(|()| state.ingress.clone());
+                self.after = after;
+                let written = self.record(polled, at).await.map(|()| self.ingress.clone());
                 match reply {
                     Some(reply) => drop(reply.send(written)),
                     None => self.warn_if_failed(written),
                 }
             }
             IngressObservation::Deleted(reply) => {
-                self.wait_for_room(state, after).await;
+                self.wait_for_room(after).await;
                 let (project, id) = (
-                    state.ingress.project_id.clone(),
-                    state.ingress.ingress_id.clone(),
+                    self.ingress.project_id.clone(),
+                    self.ingress.ingress_id.clone(),
                 );
                 let deleted = self.context.store.ingresses().delete(project, id).await;
                 if let Ok(ingress) = &deleted {
-                    state.ingress = ingress.clone();
+                    self.ingress = ingress.clone();
                 }
                 let _ = reply.send(deleted.map_err(TreeError::from));
             }
@@ -165,31 +156,38 @@ impl IngressActor {
 
     /// Completes the endpoint of a room that has ended, and deletes it on the media plane. If the plane is unreachable,
     /// reconciliation finds what is left of it.
-    pub(super) fn complete(&self, state: &mut IngressActorState) {
-        if state.ingress.status.is_final() {
+    pub(super) fn complete(&mut self) {
+        if self.ingress.status.is_final() {
             return;
         }
-        state.ingress.status = IngressStatus::Complete;
+        self.ingress.status = IngressStatus::Complete;
         let (media, id) = (
             Arc::clone(&self.context.media),
-            state.ingress.ingress_id.clone(),
+            self.ingress.ingress_id.clone(),
         );
         tokio::spawn(async move { delete_on_plane(&*media, &id).await });
     }
 
     /// Asks the media plane for the endpoint's state. An endpoint that it does not know has failed.
-    async fn ask(&self, state: &mut IngressActorState) -> Result<IngressState, TreeError> {
+    async fn ask(&mut self) -> Result<IngressState, TreeError> {
         let answer = self
             .context
             .media
-            .ingress(&KnownIngress::from(&state.ingress))
+            .ingress(&KnownIngress::from(&self.ingress))
             .await;
-        self.remember(state, &answer);
+        self.remember(&answer);
         Ok(answer?.unwrap_or_else(|| IngressState {
-            ingress_id: state.ingress.ingress_id.clone(),
+            ingress_id: self.ingress.ingress_id.clone(),
             status: IngressStatus::Error,
             error: Some(FORGOTTEN.into()),
         }))
+    }
+
+    /// Whether a state is written. Most are known already; the store compares errors, since it knows their texts.
+    fn changes_record(&self, observation: &IngressState) -> bool {
+        let known =
+            self.ingress.status == observation.status && observation.status != IngressStatus::Error;
+        !known && !self.ingress.status.is_final()
     }
 
     fn observed(&self, state: IngressState, reply: Option<IngressReply>) {
@@ -199,20 +197,13 @@ impl IngressActor {
     }
 
     /// Waits until the room's actor has written what the encoder did before.
-    async fn wait_for_room(&self, state: &IngressActorState, after: Option<BarrierWait>) {
+    async fn wait_for_room(&self, after: Option<BarrierWait>) {
         let Some(after) = after else { return };
         if !after.passed(BARRIER_TIMEOUT).await {
-            let room = state.ingress.room.as_str();
+            let room = self.ingress.room.as_str();
             log::warn!(actor = &*self.info.id, room = room; "the room did not handle its reports in time");
         }
     }
-}
-
-/// Whether a state is written. Most are known already; the store compares errors, since it knows their texts.
-fn changes_record(state: &IngressActorState, observation: &IngressState) -> bool {
-    let known =
-        state.ingress.status == observation.status && observation.status != IngressStatus::Error;
-    !known && !state.ingress.status.is_final()
 }
 
 /// Deletes an endpoint on the media plane that has no record, or a final one.

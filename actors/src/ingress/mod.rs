@@ -10,125 +10,25 @@
 //! Supervision: the project actor starts it with the endpoint and rebuilds it from the record after a failure. It stops when
 //! the endpoint is final.
 
-use conclave_media::ReportError;
-use conclave_model::ingress::{Ingress, IngressState};
-use conclave_model::{Secret, Timestamp};
-use ractor::RpcReplyPort;
-use tokio::sync::oneshot;
-
-use crate::error::TreeError;
-use crate::mailbox::BarrierWait;
-use crate::registry::{InspectMessage, Inspection};
-
 mod follow;
 
 use std::sync::Arc;
 
-use conclave_model::ingress::{Ingress, IngressStatus};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use conclave_media::ReportError;
+use conclave_model::ingress::{Ingress, IngressState, IngressStatus};
+use conclave_model::{Secret, Timestamp};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde_json::json;
+use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
+use crate::error::TreeError;
 use crate::follow::{Follower, LastAnswer};
 use crate::info::ActorInfo;
-use crate::mailbox::BarrierWait;
-use crate::mailbox::ReportPath;
-use crate::registry::Inspection;
+use crate::mailbox::{BarrierWait, ReportPath};
+use crate::registry::{InspectMessage, Inspection};
 
 pub(crate) use follow::delete_on_plane;
-pub use message::{CreatedIngress, IngressMsg, IngressObservation, IngressReply};
-
-/// The parts of an ingress actor that do not change.
-pub struct IngressActor {
-    /// What all actors share.
-    pub context: Arc<ActorContext>,
-    /// Identity and counters.
-    pub info: Arc<ActorInfo>,
-    /// The path to this actor that reports take.
-    pub path: ReportPath<IngressObservation>,
-}
-
-/// The record as last written, and the media plane's last answer.
-pub struct IngressActorState {
-    ingress: Ingress,
-    last_answer: Option<LastAnswer<IngressStatus>>,
-    /// What the write of the state at hand has to wait for.
-    after: Option<BarrierWait>,
-}
-
-impl IngressActorState {
-    /// Returns the snapshot; never the whole record, which holds the hash of the stream key.
-    fn inspect(&self) -> Inspection {
-        let state = json!({
-            "room": self.ingress.room,
-            "input_type": self.ingress.input_type,
-            "participant_identity": self.ingress.participant_identity,
-            "status": self.ingress.status,
-            "last_answer": self.last_answer,
-        });
-        Inspection {
-            timers: Vec::new(),
-            state,
-        }
-    }
-}
-
-impl Actor for IngressActor {
-    type Msg = IngressMsg;
-    type State = IngressActorState;
-    type Arguments = Ingress;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<IngressMsg>,
-        ingress: Ingress,
-    ) -> Result<IngressActorState, ActorProcessingErr> {
-        self.info.record_start(self.context.clock.now());
-        Ok(IngressActorState {
-            ingress,
-            last_answer: None,
-            after: None,
-        })
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<IngressMsg>,
-        message: IngressMsg,
-        state: &mut IngressActorState,
-    ) -> Result<(), ActorProcessingErr> {
-        self.info.record_message(self.context.clock.now(), &message);
-        match message {
-            IngressMsg::Report {
-                state: reported,
-                at,
-                after,
-                answer,
-            } => {
-                state.after = after;
-                let result = self.handle_report(state, reported, at).await;
-                // A reporter that stopped waiting reports again, or is polled.
-                let _ = answer.send(result);
-            }
-            IngressMsg::Observed { observation, after } => {
-                self.write_observation(state, observation, after).await;
-            }
-            IngressMsg::Refresh(reply) => self.refresh(state, reply).await,
-            IngressMsg::Delete(reply) => self.delete(state, reply).await,
-            IngressMsg::RoomEnded => self.complete(state),
-            IngressMsg::Poll => self.poll(state).await,
-            IngressMsg::Inspect(reply) => {
-                let _ = reply.send(state.inspect());
-                return Ok(());
-            }
-        }
-        if state.ingress.status.is_final() {
-            // Messages sent by now are handled first; later ones are answered from the record.
-            myself.drain()?;
-        }
-        Ok(())
-    }
-}
 
 /// The reply with the record of an ingress endpoint.
 pub type IngressReply = RpcReplyPort<Result<Ingress, TreeError>>;
@@ -195,5 +95,105 @@ pub enum IngressMsg {
 impl InspectMessage for IngressMsg {
     fn inspect(reply: RpcReplyPort<Inspection>) -> Self {
         Self::Inspect(reply)
+    }
+}
+
+/// What an ingress actor is given once, by the project.
+pub struct IngressActor {
+    /// What all actors share.
+    pub context: Arc<ActorContext>,
+    /// Identity and counters.
+    pub info: Arc<ActorInfo>,
+    /// The path to this actor that reports take.
+    pub path: ReportPath<IngressObservation>,
+}
+
+/// An ingress endpoint with an actor: the record as last written, and the media plane's last answer.
+pub struct LiveIngress {
+    context: Arc<ActorContext>,
+    info: Arc<ActorInfo>,
+    path: ReportPath<IngressObservation>,
+    ingress: Ingress,
+    last_answer: Option<LastAnswer<IngressStatus>>,
+    /// What the write of the state at hand has to wait for.
+    after: Option<BarrierWait>,
+}
+
+impl LiveIngress {
+    async fn handle(&mut self, message: IngressMsg) {
+        match message {
+            IngressMsg::Report {
+                state,
+                at,
+                after,
+                answer,
+            } => {
+                self.after = after;
+                let result = self.handle_report(state, at).await;
+                // A reporter that stopped waiting reports again, or is polled.
+                let _ = answer.send(result);
+            }
+            IngressMsg::Observed { observation, after } => {
+                self.write_observation(observation, after).await;
+            }
+            IngressMsg::Refresh(reply) => self.refresh(reply).await,
+            IngressMsg::Delete(reply) => self.delete(reply).await,
+            IngressMsg::RoomEnded => self.complete(),
+            IngressMsg::Poll => self.poll().await,
+            IngressMsg::Inspect(reply) => drop(reply.send(self.inspect())),
+        }
+    }
+
+    /// Returns the snapshot; never the whole record, which holds the hash of the stream key.
+    fn inspect(&self) -> Inspection {
+        let state = json!({
+            "room": self.ingress.room,
+            "input_type": self.ingress.input_type,
+            "participant_identity": self.ingress.participant_identity,
+            "status": self.ingress.status,
+            "last_answer": self.last_answer,
+        });
+        Inspection {
+            timers: Vec::new(),
+            state,
+        }
+    }
+}
+
+impl Actor for IngressActor {
+    type Msg = IngressMsg;
+    type State = LiveIngress;
+    type Arguments = Ingress;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<IngressMsg>,
+        ingress: Ingress,
+    ) -> Result<LiveIngress, ActorProcessingErr> {
+        self.info.record_start(self.context.clock.now());
+        Ok(LiveIngress {
+            context: Arc::clone(&self.context),
+            info: Arc::clone(&self.info),
+            path: self.path.clone(),
+            ingress,
+            last_answer: None,
+            after: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<IngressMsg>,
+        message: IngressMsg,
+        ingress: &mut LiveIngress,
+    ) -> Result<(), ActorProcessingErr> {
+        self.info.record_message(self.context.clock.now(), &message);
+        let is_inspection = matches!(message, IngressMsg::Inspect(_));
+        ingress.handle(message).await;
+        if !is_inspection && ingress.ingress.status.is_final() {
+            // Messages sent by now are handled first; later ones are answered from the record.
+            myself.drain()?;
+        }
+        Ok(())
     }
 }

@@ -10,23 +10,18 @@ use conclave_model::egress::{Egress, EgressOutput, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
 
-use super::ProjectActor;
-use super::followed::{Followed, SetOf};
-use super::message::{ChildKey, ProjectMsg, UnansweredFound, UnansweredStart};
-use super::state::ProjectState;
+use super::context::ProjectContext;
+use super::followed::{Followed, FollowedSet};
+use super::message::{ProjectMsg, UnansweredFound, UnansweredStart};
+use super::rooms::Rooms;
 use crate::context::ActorContext;
 use crate::egress::{EgressActor, EgressMsg, EgressReply};
 use crate::error::TreeError;
 use crate::info::ActorInfo;
-use crate::mailbox::Mailbox;
 
 impl Followed for RunningEgress {
     type Id = EgressId;
     type Actor = EgressActor;
-
-    fn set(state: &mut ProjectState) -> &mut SetOf<Self> {
-        &mut state.egresses
-    }
 
     fn id(&self) -> &EgressId {
         &self.egress.egress_id
@@ -36,13 +31,9 @@ impl Followed for RunningEgress {
         &self.egress.room
     }
 
-    fn key(id: EgressId) -> ChildKey {
-        ChildKey::Egress(id)
-    }
-
-    fn actor(project: &ProjectActor, id: EgressId, info: Arc<ActorInfo>) -> EgressActor {
+    fn actor(project: &ProjectContext, id: EgressId, info: Arc<ActorInfo>) -> EgressActor {
         EgressActor {
-            context: Arc::clone(&project.context),
+            context: Arc::clone(&project.shared),
             info,
             id,
         }
@@ -71,7 +62,7 @@ impl Followed for RunningEgress {
         EgressMsg::RoomEnded
     }
 
-    fn answer_without_actor(project: &ProjectActor, id: EgressId, message: EgressMsg) {
+    fn answer_without_actor(project: &ProjectContext, id: EgressId, message: EgressMsg) {
         match message {
             // An egress that is neither a recording nor a broadcast of this server has no event.
             EgressMsg::Report { answer, .. } => {
@@ -79,7 +70,7 @@ impl Followed for RunningEgress {
                 let _ = answer.send(Ok(()));
             }
             EgressMsg::Refresh(reply) | EgressMsg::Stop { reply, .. } => {
-                let (store, project) = (project.context.store.clone(), project.id.clone());
+                let (store, project) = (project.shared.store.clone(), project.id.clone());
                 tokio::spawn(async move {
                     let record = store.egresses().by_id(project, id).await;
                     let _ = reply.send(record.map_err(TreeError::from));
@@ -93,8 +84,8 @@ impl Followed for RunningEgress {
         }
     }
 
-    fn clean_up(project: &ProjectActor, id: &EgressId) {
-        let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
+    fn clean_up(project: &ProjectContext, id: &EgressId) {
+        let (context, project, id) = (Arc::clone(&project.shared), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if let Ok(Some(egress)) = context.store.egresses().ended(project, id).await {
                 stop_on_plane(
@@ -108,18 +99,17 @@ impl Followed for RunningEgress {
     }
 }
 
-impl ProjectActor {
+impl FollowedSet<RunningEgress> {
     /// Starts a recording or a broadcast in a spawned task, since a media plane may take long.
-    pub(super) fn start_egress(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub fn start(
+        &mut self,
+        project: &ProjectContext,
         plan: Arc<EgressPlan>,
         recorder: Option<ResponseRecorder<Egress>>,
         reply: EgressReply,
     ) {
-        state.egresses.pending.expect();
-        let (context, me) = (Arc::clone(&self.context), me.clone());
+        self.begin_creation();
+        let (context, me) = (Arc::clone(&project.shared), project.me.clone());
         let at = context.clock.now();
         tokio::spawn(async move {
             let (result, may_run) = match storage(&context, &plan).await {
@@ -141,31 +131,24 @@ impl ProjectActor {
     }
 
     /// Spawns the actor of a recording or a broadcast that was started, and delivers the reports that waited for it.
-    pub(super) async fn egress_started(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub async fn started(
+        &mut self,
+        project: &mut ProjectContext,
+        rooms: &Rooms,
         result: Result<RunningEgress, TreeError>,
-        unanswered: Option<Arc<UnansweredStart>>,
         reply: EgressReply,
     ) {
-        state.unanswered.extend(unanswered);
         if let Ok(running) = &result {
             // The room may have ended since it was written.
-            let room_open = state.rooms.contains(&running.egress.room);
-            self.follow(
-                me,
-                state,
-                RunningEgress {
-                    room_open,
-                    ..running.clone()
-                },
-            )
-            .await;
+            let room_open = rooms.contains(&running.egress.room);
+            let running = RunningEgress {
+                room_open,
+                ..running.clone()
+            };
+            self.follow(project, running).await;
         }
         let _ = reply.send(result.map(|running| running.egress));
-        self.creation_ended::<RunningEgress>(state);
-        self.look_for_unanswered(me, state);
+        self.end_creation(project);
     }
 }
 
@@ -217,7 +200,7 @@ async fn start(
 }
 
 /// Stops an egress that has no record, or a final one.
-pub(super) async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &EgressId) {
+async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &EgressId) {
     if let Err(error) = media.stop_egress(room, id).await {
         log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress was not stopped on the media plane: {error}");
     }
@@ -245,15 +228,25 @@ fn is_known(error: &TreeError) -> bool {
 /// Time within which an egress begins to run after its start was requested.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
-impl ProjectActor {
+/// Starts of recordings and broadcasts whose answer was lost: the media plane may run an egress that has no record and that no
+/// client knows. It is found by its request, and stopped as soon as the media plane can be asked.
+#[derive(Default)]
+pub(super) struct UnansweredStarts(Vec<Arc<UnansweredStart>>);
+
+impl UnansweredStarts {
+    /// Adds a start without an answer.
+    pub fn add(&mut self, start: Arc<UnansweredStart>) {
+        self.0.push(start);
+    }
+
     /// Asks the media plane in a spawned task what the starts without an answer have begun. While another start runs, its egress
     /// has no record either; its end asks again.
-    pub(super) fn look_for_unanswered(&self, me: &Mailbox<ProjectMsg>, state: &ProjectState) {
-        if state.unanswered.is_empty() || state.egresses.pending.len() > 0 {
+    pub fn look(&self, project: &ProjectContext, egresses: &FollowedSet<RunningEgress>) {
+        if self.0.is_empty() || egresses.pending() > 0 {
             return;
         }
-        let starts = state.unanswered.clone();
-        let (context, me) = (Arc::clone(&self.context), me.clone());
+        let starts = self.0.clone();
+        let (context, me) = (Arc::clone(&project.shared), project.me.clone());
         tokio::spawn(async move {
             let asked_at = context.clock.now();
             let found = find(&context, &starts).await;
@@ -265,23 +258,24 @@ impl ProjectActor {
     }
 
     /// Stops what was found, unless it has an actor: then it is the egress of another start.
-    pub(super) fn unanswered_found(&self, state: &mut ProjectState, seen: UnansweredFound) {
+    pub fn found(
+        &mut self,
+        project: &ProjectContext,
+        egresses: &FollowedSet<RunningEgress>,
+        seen: UnansweredFound,
+    ) {
         let UnansweredFound { asked_at, found } = seen;
         let found =
             found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
         let Ok(found) = found else { return };
-        if state.egresses.pending.len() > 0 {
+        if egresses.pending() > 0 {
             return;
         }
-        state
-            .unanswered
+        self.0
             .retain(|start| start.at.after(LONGEST_START) > asked_at);
-        for (room, id) in found
-            .into_iter()
-            .filter(|(_, id)| !state.egresses.children.contains(id))
-        {
+        for (room, id) in found.into_iter().filter(|(_, id)| !egresses.contains(id)) {
             log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress whose start lost its answer is stopped");
-            let media = Arc::clone(&self.context.media);
+            let media = Arc::clone(&project.shared.media);
             tokio::spawn(async move { stop_on_plane(&*media, &room, &id).await });
         }
     }

@@ -1,5 +1,8 @@
 //! Children that follow something on the media plane until its status is final: recordings, broadcasts and ingress
 //! endpoints. How they are created, sent to, loaded and forgotten is the same for all of them.
+//!
+//! A creation runs in a spawned task. The media plane starts the thing before its record is written, because it names it;
+//! reports about an unknown one wait while anything is being created ([`Creations`]).
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -10,29 +13,21 @@ use conclave_db::{Store, StoreError};
 use conclave_model::{ProjectId, RoomName};
 use ractor::Actor;
 
-use super::ProjectActor;
+use super::context::ProjectContext;
 use super::message::{ChildKey, ProjectMsg};
-use super::state::ProjectState;
-use crate::children::{Child, ChildSet, RestartCause};
-use crate::context::ActorContext;
-use crate::info::ActorInfo;
-use crate::mailbox::Mailbox;
+use crate::children::{ChildSet, RestartCause};
+use crate::info::{ActorInfo, ActorKind};
 use crate::registry::InspectMessage;
 
 /// The messages of the actor that follows `F`.
 pub(super) type MsgOf<F> = <<F as Followed>::Actor as Actor>::Msg;
-/// The children that follow records of type `F`.
-pub(super) type SetOf<F> = FollowedSet<<F as Followed>::Id, MsgOf<F>>;
 
 /// The record of something that an actor follows until its status is final.
 pub(super) trait Followed: Sized + Send + 'static {
     /// The name that the media plane gave it.
-    type Id: Clone + Eq + Hash + Display + Send + Sync + 'static;
+    type Id: Clone + Eq + Hash + Display + Into<ChildKey> + Send + Sync + 'static;
     /// The actor that follows it.
     type Actor: Actor<Msg: InspectMessage, Arguments = Self>;
-
-    /// Returns the children that follow records of this type.
-    fn set(state: &mut ProjectState) -> &mut SetOf<Self>;
 
     /// Returns the record's id.
     fn id(&self) -> &Self::Id;
@@ -40,11 +35,8 @@ pub(super) trait Followed: Sized + Send + 'static {
     /// Returns the record's room.
     fn room(&self) -> &RoomName;
 
-    /// Returns the child's name among all children.
-    fn key(id: Self::Id) -> ChildKey;
-
     /// Returns an actor that has not been spawned.
-    fn actor(project: &ProjectActor, id: Self::Id, info: Arc<ActorInfo>) -> Self::Actor;
+    fn actor(project: &ProjectContext, id: Self::Id, info: Arc<ActorInfo>) -> Self::Actor;
 
     /// Reads the record; `None` if it is final or does not exist.
     fn load(
@@ -63,208 +55,205 @@ pub(super) trait Followed: Sized + Send + 'static {
     fn room_ended() -> MsgOf<Self>;
 
     /// Answers a message whose actor does not exist: the record is final, or was never written.
-    fn answer_without_actor(project: &ProjectActor, id: Self::Id, message: MsgOf<Self>);
+    fn answer_without_actor(project: &ProjectContext, id: Self::Id, message: MsgOf<Self>);
 
     /// Ends on the media plane, in a spawned task, what a final record may have left there. What has no record is left alone.
-    fn clean_up(project: &ProjectActor, id: &Self::Id);
+    fn clean_up(project: &ProjectContext, id: &Self::Id);
 }
 
-impl ProjectActor {
-    /// Spawns a child, for the first time or again.
-    pub(super) async fn follow<F: Followed>(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        record: F,
-    ) {
-        let (id, room) = (record.id().clone(), record.room().clone());
-        let set = F::set(state);
-        set.set_room(id.clone(), room);
-        let info = set.children.info(&id);
-        let actor = F::actor(self, id.clone(), Arc::clone(&info));
-        let spawned = self
-            .spawn(me, state, F::key(id.clone()), info, actor, record)
-            .await;
-        if let Some(mailbox) = spawned {
-            F::set(state).children.spawned(&self.context, id, mailbox);
+/// The children that follow records of one type, with their rooms and those that are being created.
+pub(super) struct FollowedSet<F: Followed> {
+    children: ChildSet<F::Id, MsgOf<F>>,
+    creations: Creations<F::Id, MsgOf<F>>,
+    rooms: HashMap<F::Id, RoomName>,
+}
+
+impl<F: Followed> FollowedSet<F> {
+    /// Returns a set without children, whose paths have this folder.
+    pub fn new(project: &ProjectContext, kind: ActorKind, folder: &'static str) -> Self {
+        Self {
+            children: project.children(kind, folder),
+            creations: Creations::default(),
+            rooms: HashMap::new(),
         }
     }
 
-    /// Delivers the reports that waited for the end of a creation.
-    pub(super) fn creation_ended<F: Followed>(&self, state: &mut ProjectState) {
-        for (id, message) in F::set(state).pending.finish() {
-            self.deliver_report::<F>(state, id, message);
+    /// Returns the number of children.
+    pub fn len(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Whether there is a child with this id.
+    pub fn contains(&self, id: &F::Id) -> bool {
+        self.children.contains(id)
+    }
+
+    /// Returns the room of a child.
+    pub fn room(&self, id: &F::Id) -> Option<&RoomName> {
+        self.rooms.get(id)
+    }
+
+    /// Returns the number of children that are being created, which have no record yet.
+    pub fn pending(&self) -> usize {
+        self.creations.running
+    }
+
+    /// Counts a child that is being created.
+    pub fn begin_creation(&mut self) {
+        self.creations.begin();
+    }
+
+    /// Counts a child whose creation has ended, and delivers the reports that waited for that.
+    pub fn end_creation(&mut self, project: &ProjectContext) {
+        for (id, message) in self.creations.end() {
+            self.deliver_report(project, id, message);
         }
+    }
+
+    /// Spawns a child, for the first time or again.
+    pub async fn follow(&mut self, project: &mut ProjectContext, record: F) {
+        let id = record.id().clone();
+        self.rooms.insert(id.clone(), record.room().clone());
+        let info = self.children.info(&id);
+        let actor = F::actor(project, id.clone(), Arc::clone(&info));
+        project
+            .spawn(&mut self.children, id, info, actor, record)
+            .await;
     }
 
     /// Passes a report on. One about an unknown child waits while one is being created.
-    pub(super) fn deliver_report<F: Followed>(
-        &self,
-        state: &mut ProjectState,
-        id: F::Id,
-        message: MsgOf<F>,
-    ) {
-        if let Some((id, message)) = F::set(state).deliver(id, message) {
-            F::answer_without_actor(self, id, message);
+    pub fn deliver_report(&mut self, project: &ProjectContext, id: F::Id, message: MsgOf<F>) {
+        if self.children.contains(&id) {
+            self.children.send(&id, message);
+        } else if let Some((id, message)) = self.creations.hold(id, message) {
+            F::answer_without_actor(project, id, message);
         }
     }
 
     /// Forwards a message to a child, or answers it from the record.
-    pub(super) fn forward<F: Followed>(
-        &self,
-        state: &mut ProjectState,
-        id: F::Id,
-        message: MsgOf<F>,
-    ) {
-        let children = &mut F::set(state).children;
-        if children.contains(&id) {
-            children.send(&id, message);
+    pub fn forward(&mut self, project: &ProjectContext, id: F::Id, message: MsgOf<F>) {
+        if self.children.contains(&id) {
+            self.children.send(&id, message);
         } else {
-            F::answer_without_actor(self, id, message);
+            F::answer_without_actor(project, id, message);
         }
     }
 
+    /// Sends to a child, if there is one with this id.
+    pub fn send(&mut self, id: &F::Id, message: MsgOf<F>) {
+        self.children.send(id, message);
+    }
+
+    /// Lets every running child poll the media plane.
+    pub fn poll(&self) {
+        // An actor that ends at this moment is rebuilt from its record, and polls then.
+        self.children
+            .running()
+            .for_each(|child| drop(child.cast(F::poll())));
+    }
+
     /// Tells the children of a room that it has ended.
-    pub(super) fn end_followed_of<F: Followed>(state: &mut ProjectState, room: &RoomName) {
-        let set = F::set(state);
-        for id in set.ids_of_room(room) {
-            set.children.send(&id, F::room_ended());
+    pub fn end_room(&mut self, room: &RoomName) {
+        for (id, _) in self.rooms.iter().filter(|(_, of)| *of == room) {
+            self.children.send(id, F::room_ended());
         }
     }
 
     /// Forgets a child whose record is final, and answers the messages that waited for it.
-    pub(super) fn forget<F: Followed>(&self, state: &mut ProjectState, id: &F::Id) {
-        let Some(child) = F::set(state).remove(&self.context, id) else {
+    pub fn forget(&mut self, project: &ProjectContext, id: &F::Id) {
+        self.rooms.remove(id);
+        let Some(child) = self.children.remove(&project.shared, id) else {
             return;
         };
         for message in child.into_waiting() {
-            F::answer_without_actor(self, id.clone(), message);
+            F::answer_without_actor(project, id.clone(), message);
         }
     }
 
     /// Reads a record in a spawned task, to rebuild its actor.
-    pub(super) fn load<F: Followed>(&self, me: &Mailbox<ProjectMsg>, id: F::Id) {
-        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
+    pub fn load(project: &ProjectContext, id: F::Id) {
+        let store = project.shared.store.clone();
+        let (of, me) = (project.id.clone(), project.me.clone());
         tokio::spawn(async move {
-            let record = F::load(store, project, id.clone()).await;
+            let record = F::load(store, of, id.clone()).await;
             let _ = me.cast(F::loaded(id, record));
         });
     }
 
+    /// Reads the records of what is live without an actor. One that is final is cleaned up, one that is not gets its actor.
+    pub fn load_strays(&self, project: &ProjectContext, live: impl Iterator<Item = F::Id>) {
+        // What is being created now has no record yet.
+        if self.pending() == 0 {
+            live.filter(|id| !self.children.contains(id))
+                .for_each(|id| Self::load(project, id));
+        }
+    }
+
     /// Rebuilds an actor from its record, and lets it poll: reports may have been lost with the actor before.
-    pub(super) async fn loaded<F: Followed>(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub async fn loaded(
+        &mut self,
+        project: &mut ProjectContext,
         id: F::Id,
         record: Result<Option<F>, StoreError>,
     ) {
         match record {
             Ok(Some(record)) => {
-                let is_running = F::set(state)
+                let is_running = self
                     .children
                     .get(&id)
                     .is_some_and(|child| child.mailbox().is_some());
                 if !is_running {
-                    self.follow(me, state, record).await;
-                    F::set(state).children.send(&id, F::poll());
+                    self.follow(project, record).await;
+                    self.children.send(&id, F::poll());
                 }
             }
             Ok(None) => {
-                F::clean_up(self, &id);
-                self.forget::<F>(state, &id);
+                F::clean_up(project, &id);
+                self.forget(project, &id);
             }
             // Only a backup helps. What was asked is answered from the record, which fails, too.
             Err(error @ StoreError::Damaged(_)) => {
-                log::error!(project = self.id.as_str(); "the record of {:?} cannot be read: {error}", F::key(id.clone()));
-                self.forget::<F>(state, &id);
+                let child: ChildKey = id.clone().into();
+                log::error!(project = project.id.as_str(); "the record of {child:?} cannot be read: {error}");
+                self.forget(project, &id);
             }
-            Err(error) => self.restore_later(me, state, F::key(id), RestartCause::Store(&error)),
-        }
-    }
-}
-
-/// The children that follow records of one type.
-pub(super) struct FollowedSet<K, M> {
-    pub children: ChildSet<K, M>,
-    pub pending: PendingSpawns<K, M>,
-    rooms: HashMap<K, RoomName>,
-}
-
-impl<K: Clone + Eq + Hash + Display, M: InspectMessage> FollowedSet<K, M> {
-    /// Returns a set without pending spawns.
-    pub fn new(children: ChildSet<K, M>) -> Self {
-        Self {
-            children,
-            pending: PendingSpawns::default(),
-            rooms: HashMap::new(),
+            Err(error) => {
+                project.restore_later(&mut self.children, &id, RestartCause::Store(&error));
+            }
         }
     }
 
-    /// Returns the room of a child.
-    pub fn room(&self, id: &K) -> Option<&RoomName> {
-        self.rooms.get(id)
-    }
-
-    /// Sets the room of a child.
-    pub fn set_room(&mut self, id: K, room: RoomName) {
-        self.rooms.insert(id, room);
-    }
-
-    /// Returns the children of a room.
-    pub fn ids_of_room(&self, room: &RoomName) -> Vec<K> {
-        self.rooms
-            .iter()
-            .filter(|(_, of)| *of == room)
-            .map(|(id, _)| id.clone())
-            .collect()
-    }
-
-    /// Removes a child that has stopped for good.
-    pub fn remove(&mut self, context: &ActorContext, id: &K) -> Option<Child<M>> {
-        self.rooms.remove(id);
-        self.children.remove(context, id)
-    }
-
-    /// Sends to a child. A message to an unknown child waits while one is being created; otherwise it is given back.
-    pub fn deliver(&mut self, id: K, message: M) -> Option<(K, M)> {
-        if !self.children.contains(&id) {
-            return self.pending.hold(id, message);
-        }
-        self.children.send(&id, message);
-        None
+    /// Lets a child whose actor failed be rebuilt after a delay.
+    pub fn failed(&mut self, project: &ProjectContext, id: &F::Id, reason: &str) {
+        project.restore_later(&mut self.children, id, RestartCause::Actor(reason));
     }
 }
 
-/// The children of one kind that are being created.
-pub(super) struct PendingSpawns<K, M> {
-    expected: usize,
+/// The children of one kind that are being created in spawned tasks, and the reports about them that wait until their records
+/// are written.
+struct Creations<K, M> {
+    running: usize,
     held: Vec<(K, M)>,
 }
 
-impl<K, M> Default for PendingSpawns<K, M> {
+impl<K, M> Default for Creations<K, M> {
     fn default() -> Self {
         Self {
-            expected: 0,
+            running: 0,
             held: Vec::new(),
         }
     }
 }
 
-impl<K, M> PendingSpawns<K, M> {
-    /// Returns the number of children that are being created.
-    pub fn len(&self) -> usize {
-        self.expected
-    }
-
+impl<K, M> Creations<K, M> {
     /// Counts a child that is being created. The media plane has not named it yet.
-    pub fn expect(&mut self) {
-        self.expected += 1;
+    fn begin(&mut self) {
+        self.running += 1;
     }
 
     /// Holds a message to an unknown child while any child is being created; gives it back otherwise.
-    pub fn hold(&mut self, name: K, message: M) -> Option<(K, M)> {
-        if self.expected == 0 {
+    fn hold(&mut self, name: K, message: M) -> Option<(K, M)> {
+        if self.running == 0 {
             return Some((name, message));
         }
         self.held.push((name, message));
@@ -272,8 +261,31 @@ impl<K, M> PendingSpawns<K, M> {
     }
 
     /// Counts a child whose creation has ended. Returns the held messages, which may know their child now.
-    pub fn finish(&mut self) -> Vec<(K, M)> {
-        self.expected -= 1;
+    fn end(&mut self) -> Vec<(K, M)> {
+        self.running -= 1;
         std::mem::take(&mut self.held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_to_an_unknown_child_is_held_until_a_creation_has_ended() {
+        let mut creations = Creations::default();
+        assert_eq!(creations.hold("EG_1", 1), Some(("EG_1", 1)));
+        creations.begin();
+        creations.begin();
+        assert_eq!(creations.hold("EG_1", 1), None);
+        assert_eq!(creations.hold("EG_2", 2), None);
+        assert_eq!(creations.end(), [("EG_1", 1), ("EG_2", 2)]);
+        assert_eq!(
+            creations.hold("EG_2", 2),
+            None,
+            "the other creation may be its own"
+        );
+        assert_eq!(creations.end(), [("EG_2", 2)]);
+        assert_eq!(creations.hold("EG_2", 2), Some(("EG_2", 2)));
     }
 }

@@ -3,181 +3,148 @@
 //! Most open rooms are empty most of the time. Such a room takes an [`ActorInfo`](crate::info::ActorInfo) and a deadline, and
 //! the project keeps one timer for the earliest deadline. Any message to the room wakes it: its actor is rebuilt from the
 //! records, as after a failure, and handles what waited.
+//!
+//! A room whose deadline has come is woken with a permit, so that the ends of a great many rooms leave room for other writes.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use conclave_model::permits::ProjectPermit;
-use conclave_model::room::{Room, unjoined_deadline};
-use conclave_model::{RoomName, Timestamp};
-use ractor::actor::messages::BoxedState;
+use conclave_model::{Clock, RoomName, Timestamp};
 
-use super::ProjectActor;
 use super::message::ProjectMsg;
-use super::state::ProjectState;
-use crate::children::{Child, Sent};
 use crate::mailbox::{Mailbox, Timer};
-use crate::registry::ActorStatus;
-use crate::room::{HibernatingRoom, RoomMsg, RoomState};
 
-/// Delay after which a room that could not be ended is woken again.
-const RETRY_END: Duration = Duration::from_secs(1);
+/// The hibernating rooms of a project by their deadlines, and the timer for the earliest.
+#[derive(Default)]
+pub(super) struct Hibernation {
+    rooms: BTreeSet<(Timestamp, RoomName)>,
+    timer: Option<Timer>,
+    /// Whether a permit to end a due room was asked for. Until it comes, no timer is needed.
+    awaits_permit: bool,
+}
 
-impl ProjectActor {
-    /// Lets a room hibernate until its deadline, or until `not_before` if that is later. Returns whether it hibernates: a room
-    /// without a deadline is not empty, and a room that messages wait for is needed.
-    pub(super) fn hibernate(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        room: &Room,
-        not_before: Option<Timestamp>,
-    ) -> bool {
-        let Some(deadline) = room.empty_deadline else {
-            return false;
-        };
-        // A deadline further away than the timeout was set by a clock that was ahead.
-        let due = deadline.min(unjoined_deadline(
-            self.context.clock.now(),
-            room.empty_timeout_seconds,
-        ));
-        let due = not_before.map_or(due, |at| at.max(due));
-        let info = state.rooms.info(&room.name);
-        match state.rooms.get_mut(&room.name) {
-            Some(child) => {
-                if !child.hibernate(due) {
-                    return false;
-                }
-            }
-            None => {
-                info.record_start(self.context.clock.now());
-                state.rooms.insert(
-                    room.name.clone(),
-                    Child::hibernating(Arc::clone(&info), due),
-                );
-            }
-        }
-        self.context.registry.register(
-            &info,
-            ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })),
-        );
-        state.hibernating.insert((due, room.name.clone()));
-        self.arm_deadline(me, state);
-        true
+impl Hibernation {
+    /// Returns the number of hibernating rooms.
+    pub fn len(&self) -> usize {
+        self.rooms.len()
     }
 
-    /// Arms the timer for the earliest deadline. A project that waits for a permit needs none.
-    fn arm_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        let earliest = state.hibernating.first().map(|(deadline, _)| *deadline);
-        let wanted = earliest.filter(|_| !state.awaits_permit);
-        if state.deadline.as_ref().map(|timer| timer.view().fires_at) != wanted {
-            let arm = |at| {
-                Timer::arm(
-                    &self.context.clock,
-                    "hibernation",
-                    at,
-                    me,
-                    ProjectMsg::HibernationDeadline,
-                )
-            };
-            state.deadline = wanted.map(arm);
-        }
+    /// Returns the timer for the earliest deadline.
+    pub fn timer(&self) -> Option<&Timer> {
+        self.timer.as_ref()
     }
 
-    /// Asks for a permit to end one if a room's deadline has come, and arms the timer for the next deadline otherwise.
-    pub(super) fn hibernation_deadline(&self, me: &Mailbox<ProjectMsg>, state: &mut ProjectState) {
-        if let Some(timer) = state.deadline.take() {
-            Self::move_deadlines_back(state, timer.set_back(&self.context.clock));
-        }
-        if !state.awaits_permit && self.due_room(state).is_some() {
-            state.awaits_permit = true;
-            let (permits, project, me) =
-                (self.context.room_ends.clone(), self.id.clone(), me.clone());
-            tokio::spawn(async move {
-                let permit = permits.wait(&project).await;
-                // A project that failed asks again when it is rebuilt.
-                let _ = me.cast(ProjectMsg::EndDueRoom(permit));
-            });
-        }
-        self.arm_deadline(me, state);
+    /// Adds a room that hibernates until `due`. The timer has to be armed afterwards.
+    pub fn insert(&mut self, due: Timestamp, room: RoomName) {
+        self.rooms.insert((due, room));
     }
 
-    /// Moves the deadlines with a clock that was set back, so that no room waits until it has caught up.
-    fn move_deadlines_back(state: &mut ProjectState, step: Duration) {
-        if step.is_zero() {
-            return;
-        }
-        for (due, name) in std::mem::take(&mut state.hibernating) {
-            let due = due.before(step);
-            if let Some(room) = state.rooms.get_mut(&name)
-                && room.is_hibernating()
-                && room.hibernate(due)
-            {
-                state.hibernating.insert((due, name));
-            }
-        }
+    /// Removes a room that is woken before its deadline.
+    pub fn remove(&mut self, due: Timestamp, room: RoomName) {
+        self.rooms.remove(&(due, room));
     }
 
-    fn due_room(&self, state: &ProjectState) -> Option<RoomName> {
-        let now = self.context.clock.now();
-        state
-            .hibernating
+    /// Takes all rooms, to insert them again with other deadlines.
+    pub fn take_all(&mut self) -> BTreeSet<(Timestamp, RoomName)> {
+        std::mem::take(&mut self.rooms)
+    }
+
+    /// Takes the timer. Returns how far the clock was set back since it was armed.
+    pub fn take_timer(&mut self, clock: &Clock) -> Duration {
+        let timer = self.timer.take();
+        timer.map_or(Duration::ZERO, |timer| timer.set_back(clock))
+    }
+
+    /// Returns whether a permit has to be asked for, because a deadline has come.
+    pub fn claim_permit(&mut self, now: Timestamp) -> bool {
+        let claims = !self.awaits_permit && self.is_due(now);
+        self.awaits_permit |= claims;
+        claims
+    }
+
+    /// Takes the room whose deadline came first, for the permit that has come.
+    pub fn take_due(&mut self, now: Timestamp) -> Option<RoomName> {
+        self.awaits_permit = false;
+        let (_, room) = self.is_due(now).then(|| self.rooms.pop_first()).flatten()?;
+        Some(room)
+    }
+
+    /// Arms the timer for the earliest deadline.
+    pub fn arm(&mut self, clock: &Clock, me: &Mailbox<ProjectMsg>) {
+        let wanted = self.next_wake();
+        Timer::rearm(&mut self.timer, wanted, |at| {
+            Timer::arm(
+                clock,
+                "hibernation",
+                at,
+                me,
+                ProjectMsg::HibernationDeadline,
+            )
+        });
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.rooms
             .first()
-            .filter(|(deadline, _)| *deadline <= now)
-            .map(|(_, name)| name.clone())
+            .is_some_and(|(deadline, _)| *deadline <= now)
     }
 
-    /// Wakes the room whose deadline came first; it decides whether it ends. Then asks for the next.
-    pub(super) fn end_due_room(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        permit: ProjectPermit,
-    ) {
-        state.awaits_permit = false;
-        if let Some(name) = self.due_room(state) {
-            state.hibernating.pop_first();
-            self.send_to_room(me, state, &name, RoomMsg::EmptyTimeout(Some(permit)));
-        }
-        self.hibernation_deadline(me, state);
+    /// Returns the earliest deadline. A project that waits for a permit needs no timer.
+    fn next_wake(&self) -> Option<Timestamp> {
+        let earliest = self.rooms.first().map(|(deadline, _)| *deadline);
+        earliest.filter(|_| !self.awaits_permit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
     }
 
-    /// Sends to a room that is a child, and wakes it if it hibernates.
-    pub(super) fn send_to_room(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        name: &RoomName,
-        message: RoomMsg,
-    ) {
-        let Some(room) = state.rooms.get_mut(name) else {
-            return;
-        };
-        if let Sent::Wake(due) = room.send(message) {
-            state.hibernating.remove(&(due, name.clone()));
-            self.load_room(me, name.clone());
-        }
+    fn room(name: &str) -> RoomName {
+        name.parse().unwrap()
     }
 
-    /// Handles a room's actor that has stopped. An open room hibernates, unless a message came while its actor was stopping.
-    pub(super) async fn room_stopped(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        name: RoomName,
-        last_state: Option<BoxedState>,
-    ) {
-        let last = last_state.and_then(|mut last| last.take::<RoomState>().ok());
-        let open = last.filter(RoomState::is_open);
-        let Some(last) = open else {
-            return self.forget_room(state, &name);
-        };
-        let not_before = last
-            .end_failed()
-            .then(|| self.context.clock.now().after(RETRY_END));
-        let (idle, start) = (last.is_idle(), last.into_start());
-        if !(idle && self.hibernate(me, state, &start.snapshot.room, not_before)) {
-            self.spawn_room(me, state, start).await;
+    fn hibernation(rooms: &[(i64, &str)]) -> Hibernation {
+        let mut hibernation = Hibernation::default();
+        for (due, name) in rooms {
+            hibernation.insert(at(*due), room(name));
         }
+        hibernation
+    }
+
+    #[test]
+    fn due_rooms_end_one_after_another_each_with_a_permit_and_the_earliest_first() {
+        let mut rooms = hibernation(&[(20, "b"), (10, "a"), (30, "c")]);
+        assert!(!rooms.claim_permit(at(9)));
+        assert!(rooms.claim_permit(at(20)));
+        assert!(!rooms.claim_permit(at(20)), "one is asked for at a time");
+        assert_eq!(rooms.take_due(at(20)), Some(room("a")));
+        assert!(rooms.claim_permit(at(20)));
+        assert_eq!(rooms.take_due(at(20)), Some(room("b")));
+        assert!(!rooms.claim_permit(at(20)));
+        assert_eq!(rooms.len(), 1);
+    }
+
+    #[test]
+    fn the_timer_is_for_the_earliest_deadline_unless_a_permit_is_awaited() {
+        let mut rooms = hibernation(&[(20, "b"), (10, "a")]);
+        assert_eq!(rooms.next_wake(), Some(at(10)));
+        assert!(rooms.claim_permit(at(10)));
+        assert_eq!(rooms.next_wake(), None);
+        assert_eq!(rooms.take_due(at(10)), Some(room("a")));
+        assert_eq!(rooms.next_wake(), Some(at(20)));
+    }
+
+    #[test]
+    fn a_permit_that_comes_when_its_room_was_woken_ends_no_other() {
+        let mut rooms = hibernation(&[(10, "a"), (20, "b")]);
+        assert!(rooms.claim_permit(at(10)));
+        rooms.remove(at(10), room("a"));
+        assert_eq!(rooms.take_due(at(10)), None);
+        assert_eq!(rooms.next_wake(), Some(at(20)));
     }
 }

@@ -8,25 +8,20 @@ use conclave_model::ingress::{Ingress, IngressState, StreamKeyHash};
 use conclave_model::{ErrorCode, IngressId, ProjectId, RoomName, Timestamp};
 use tokio::sync::oneshot;
 
-use super::ProjectActor;
-use super::followed::{Followed, SetOf};
-use super::message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg};
-use super::state::ProjectState;
+use super::context::ProjectContext;
+use super::followed::{Followed, FollowedSet};
+use super::message::{CreateIngressReply, CreateIngressRequest, ProjectMsg};
+use super::rooms::Rooms;
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
 use crate::ingress::{
     CreatedIngress, IngressActor, IngressMsg, IngressObservation, IngressReply, delete_on_plane,
 };
-use crate::mailbox::Mailbox;
 
 impl Followed for Ingress {
     type Id = IngressId;
     type Actor = IngressActor;
-
-    fn set(state: &mut ProjectState) -> &mut SetOf<Self> {
-        &mut state.ingresses
-    }
 
     fn id(&self) -> &IngressId {
         &self.ingress_id
@@ -36,11 +31,7 @@ impl Followed for Ingress {
         &self.room
     }
 
-    fn key(id: IngressId) -> ChildKey {
-        ChildKey::Ingress(id)
-    }
-
-    fn actor(project: &ProjectActor, id: IngressId, info: Arc<ActorInfo>) -> IngressActor {
+    fn actor(project: &ProjectContext, id: IngressId, info: Arc<ActorInfo>) -> IngressActor {
         let path = project
             .path
             .narrow(move |observation| ProjectMsg::IngressObserved {
@@ -48,7 +39,7 @@ impl Followed for Ingress {
                 observation,
             });
         IngressActor {
-            context: Arc::clone(&project.context),
+            context: Arc::clone(&project.shared),
             info,
             path,
         }
@@ -77,8 +68,8 @@ impl Followed for Ingress {
         IngressMsg::RoomEnded
     }
 
-    fn answer_without_actor(project: &ProjectActor, id: IngressId, message: IngressMsg) {
-        let (context, project) = (Arc::clone(&project.context), project.id.clone());
+    fn answer_without_actor(project: &ProjectContext, id: IngressId, message: IngressMsg) {
+        let (context, project) = (Arc::clone(&project.shared), project.id.clone());
         match message {
             // An ingress endpoint that is not owned by this server.
             IngressMsg::Report { answer, .. } => {
@@ -116,8 +107,8 @@ impl Followed for Ingress {
         }
     }
 
-    fn clean_up(project: &ProjectActor, id: &IngressId) {
-        let (context, project, id) = (Arc::clone(&project.context), project.id.clone(), id.clone());
+    fn clean_up(project: &ProjectContext, id: &IngressId) {
+        let (context, project, id) = (Arc::clone(&project.shared), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if context
                 .store
@@ -132,17 +123,16 @@ impl Followed for Ingress {
     }
 }
 
-impl ProjectActor {
+impl FollowedSet<Ingress> {
     /// Creates an endpoint in a spawned task, since a media plane may take long.
-    pub(super) fn create_ingress(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub fn create(
+        &mut self,
+        project: &ProjectContext,
         request: CreateIngressRequest,
         reply: CreateIngressReply,
     ) {
-        state.ingresses.pending.expect();
-        let (context, me) = (Arc::clone(&self.context), me.clone());
+        self.begin_creation();
+        let (context, me) = (Arc::clone(&project.shared), project.me.clone());
         tokio::spawn(async move {
             let result = Box::new(create(&context, request).await);
             // If the project stops now, it finds the record in the database when it starts again.
@@ -151,64 +141,53 @@ impl ProjectActor {
     }
 
     /// Spawns the actor of an endpoint that was created, and delivers the reports that waited for it.
-    pub(super) async fn ingress_created(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub async fn created(
+        &mut self,
+        project: &mut ProjectContext,
+        rooms: &Rooms,
         result: Result<CreatedIngress, TreeError>,
         reply: CreateIngressReply,
     ) {
         if let Ok(CreatedIngress { ingress, .. }) = &result {
-            self.follow(me, state, ingress.clone()).await;
-            if !state.rooms.contains(&ingress.room) {
+            self.follow(project, ingress.clone()).await;
+            if !rooms.contains(&ingress.room) {
                 // The room has ended since, and its end completed the record.
-                state
-                    .ingresses
-                    .children
-                    .send(&ingress.ingress_id, IngressMsg::RoomEnded);
+                self.send(&ingress.ingress_id, IngressMsg::RoomEnded);
             }
         }
         let _ = reply.send(result);
-        self.creation_ended::<Ingress>(state);
+        self.end_creation(project);
     }
 
     /// Passes a reported state on, after the reports that its room was sent before.
-    pub(super) fn ingress_reported(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        room: &RoomName,
-        ingress: IngressState,
-        at: Timestamp,
+    pub fn reported(
+        &mut self,
+        project: &ProjectContext,
+        rooms: &mut Rooms,
+        report: (RoomName, IngressState, Timestamp),
         answer: oneshot::Sender<Result<(), ReportError>>,
     ) {
-        let (id, after) = (
-            ingress.ingress_id.clone(),
-            self.room_barrier(me, state, room),
-        );
-        self.deliver_report::<Ingress>(
+        let (room, state, at) = report;
+        let id = state.ingress_id.clone();
+        let message = IngressMsg::Report {
             state,
-            id,
-            IngressMsg::Report {
-                state: ingress,
-                at,
-                after,
-                answer,
-            },
-        );
+            at,
+            after: rooms.barrier(project, &room),
+            answer,
+        };
+        self.deliver_report(project, id, message);
     }
 
     /// Passes the media plane's answer on, after the reports that the room was sent before.
-    pub(super) fn ingress_observed(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub fn observed(
+        &mut self,
+        project: &ProjectContext,
+        rooms: &mut Rooms,
         id: IngressId,
         observation: IngressObservation,
     ) {
-        let room = state.ingresses.room(&id).cloned();
-        let after = room.and_then(|room| self.room_barrier(me, state, &room));
-        self.forward::<Ingress>(state, id, IngressMsg::Observed { observation, after });
+        let after = self.room(&id).and_then(|room| rooms.barrier(project, room));
+        self.forward(project, id, IngressMsg::Observed { observation, after });
     }
 }
 

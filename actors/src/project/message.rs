@@ -67,6 +67,30 @@ pub enum ChildKey {
     WebhookEndpoint(EndpointId),
 }
 
+impl From<RoomName> for ChildKey {
+    fn from(name: RoomName) -> Self {
+        Self::Room(name)
+    }
+}
+
+impl From<EgressId> for ChildKey {
+    fn from(id: EgressId) -> Self {
+        Self::Egress(id)
+    }
+}
+
+impl From<IngressId> for ChildKey {
+    fn from(id: IngressId) -> Self {
+        Self::Ingress(id)
+    }
+}
+
+impl From<EndpointId> for ChildKey {
+    fn from(id: EndpointId) -> Self {
+        Self::WebhookEndpoint(id)
+    }
+}
+
 /// A message to a project actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]

@@ -3,11 +3,13 @@
 //! Every message to a child goes through here, so it waits while the child is rebuilt and keeps its order. The handlers are
 //! short: writes, and calls to the media plane, run in spawned tasks and come back as messages.
 //!
-//! - [`message`], [`state`]: the messages and the state.
-//! - [`children`], [`pending`]: how children are spawned, fail and are rebuilt.
+//! The actor's state is a [`LiveProject`]. It takes the messages ([`message`]) and sequences its parts, each of which owns its
+//! children:
+//!
+//! - [`context`]: what the parts share, and how a child is spawned and rebuilt.
 //! - [`rooms`], [`hibernation`]: rooms, with or without a process.
-//! - [`followed`], [`followed_set`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
-//! - [`unanswered`]: starts of recordings and broadcasts whose answer was lost.
+//! - [`followed`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
+//! - [`webhook_endpoints`]: webhook endpoints.
 //! - [`reconcile`]: reconciliation of the records with the media plane.
 //!
 //! Limits: the plan's maximum number of open rooms; 1,000 messages that wait for one child.
@@ -15,7 +17,7 @@
 //! Supervision: the system actor starts it with the first message to the project, or at start if the project has something
 //! live, and rebuilds it after a failure. It stops with the system actor.
 
-mod children;
+mod context;
 mod egresses;
 mod followed;
 mod hibernation;
@@ -23,23 +25,34 @@ mod ingresses;
 mod message;
 mod reconcile;
 mod rooms;
-mod state;
+mod webhook_endpoints;
 
 use std::sync::Arc;
 
 use conclave_db::RunningEgress;
-use conclave_model::ProjectId;
+use conclave_media::{MediaEvent, Report, ReportError};
 use conclave_model::ingress::Ingress;
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use conclave_model::{ProjectId, RoomName};
+use ractor::actor::messages::BoxedState;
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use serde_json::json;
+use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
-use crate::info::ActorInfo;
-use crate::mailbox::{Mailbox, ReportPath};
+use crate::egress::EgressMsg;
+use crate::info::{ActorInfo, ActorKind};
+use crate::mailbox::{ReportPath, Timer};
+use crate::registry::Inspection;
+use crate::room::LiveRoom;
+use context::ProjectContext;
+use egresses::UnansweredStarts;
+use followed::FollowedSet;
+use rooms::Rooms;
+use webhook_endpoints::WebhookEndpoints;
 
 pub use message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg, RoomReply};
-pub use state::ProjectState;
 
-/// The parts of a project actor that do not change.
+/// What a project's actor is given once, by the system actor.
 pub struct ProjectActor {
     /// What all actors share.
     pub context: Arc<ActorContext>,
@@ -51,121 +64,261 @@ pub struct ProjectActor {
     pub path: ReportPath<ProjectMsg>,
 }
 
-impl ProjectActor {
-    async fn dispatch(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        message: ProjectMsg,
-    ) -> Result<(), ActorProcessingErr> {
+/// A project with an actor: its children by kind.
+pub struct LiveProject {
+    context: ProjectContext,
+    rooms: Rooms,
+    egresses: FollowedSet<RunningEgress>,
+    unanswered: UnansweredStarts,
+    ingresses: FollowedSet<Ingress>,
+    webhook_endpoints: WebhookEndpoints,
+    reconcile_timer: Option<Timer>,
+}
+
+impl LiveProject {
+    fn new(actor: &ProjectActor, me: ActorRef<ProjectMsg>) -> Self {
+        let context = ProjectContext::new(actor, me);
+        Self {
+            rooms: Rooms::new(&context),
+            egresses: FollowedSet::new(&context, ActorKind::Egress, "egress"),
+            unanswered: UnansweredStarts::default(),
+            ingresses: FollowedSet::new(&context, ActorKind::Ingress, "ingress"),
+            webhook_endpoints: WebhookEndpoints::new(&context),
+            reconcile_timer: None,
+            context,
+        }
+    }
+
+    async fn handle(&mut self, message: ProjectMsg) -> Result<(), ActorProcessingErr> {
+        let context = &mut self.context;
         match message {
-            ProjectMsg::Populate => self.populate(me, state).await?,
+            ProjectMsg::Populate => self.populate().await?,
             ProjectMsg::CreateRoom {
                 new,
                 limit,
                 recorder,
                 reply,
-            } => {
-                self.create_room(me, state, *new, limit, recorder, reply);
-            }
+            } => self.rooms.create(context, *new, limit, recorder, reply),
             ProjectMsg::RoomCreated { result, reply } => {
-                self.room_created(me, state, *result, reply);
+                self.rooms.created(context, *result, reply);
             }
             ProjectMsg::StartEgress {
                 plan,
                 recorder,
                 reply,
-            } => {
-                self.start_egress(me, state, plan, recorder, reply);
-            }
+            } => self.egresses.start(context, plan, recorder, reply),
             ProjectMsg::EgressStarted {
                 result,
                 unanswered,
                 reply,
             } => {
-                self.egress_started(me, state, *result, unanswered, reply)
+                if let Some(start) = unanswered {
+                    self.unanswered.add(start);
+                }
+                self.egresses
+                    .started(context, &self.rooms, *result, reply)
                     .await;
+                self.unanswered.look(&self.context, &self.egresses);
             }
-            ProjectMsg::UnansweredFound(seen) => self.unanswered_found(state, *seen),
+            ProjectMsg::UnansweredFound(seen) => {
+                self.unanswered.found(context, &self.egresses, *seen);
+            }
             ProjectMsg::CreateIngress { request, reply } => {
-                self.create_ingress(me, state, *request, reply);
+                self.ingresses.create(context, *request, reply);
             }
             ProjectMsg::IngressCreated { result, reply } => {
-                self.ingress_created(me, state, *result, reply).await;
+                self.ingresses
+                    .created(context, &self.rooms, *result, reply)
+                    .await;
             }
-            ProjectMsg::Room { name, msg } => self.forward_to_room(me, state, &name, msg),
-            ProjectMsg::Egress { id, msg } => self.forward::<RunningEgress>(state, id, msg),
-            ProjectMsg::Ingress { id, msg } => self.forward::<Ingress>(state, id, msg),
+            ProjectMsg::Room { name, msg } => self.rooms.forward(context, &name, msg),
+            ProjectMsg::Egress { id, msg } => self.egresses.forward(context, id, msg),
+            ProjectMsg::Ingress { id, msg } => self.ingresses.forward(context, id, msg),
             ProjectMsg::WebhookEndpoint { id, msg } => {
-                self.forward_to_webhook_endpoint(me, state, id, msg).await;
+                self.webhook_endpoints.forward(context, id, msg).await;
             }
             ProjectMsg::IngressObserved { id, observation } => {
-                self.ingress_observed(me, state, id, observation);
+                self.ingresses
+                    .observed(context, &mut self.rooms, id, observation);
             }
-            ProjectMsg::Reports(name) => self.reports_waiting(me, state, &name),
-            ProjectMsg::FollowedReport { report, answer } => {
-                self.pass_report(me, state, report, answer);
+            ProjectMsg::Reports(name) => self.rooms.reports_waiting(context, &name),
+            ProjectMsg::FollowedReport { report, answer } => self.pass_report(report, answer),
+            ProjectMsg::WebhookEndpointDeleted(id) => self.webhook_endpoints.deleted(context, id),
+            ProjectMsg::Restore(key) => self.restore(key).await,
+            ProjectMsg::RoomLoaded { name, snapshot } => match snapshot.transpose() {
+                Some(snapshot) => self.rooms.loaded(context, &name, snapshot).await,
+                None => self.room_ended(&name),
+            },
+            ProjectMsg::EgressLoaded { id, record } => {
+                self.egresses.loaded(context, id, *record).await;
             }
-            ProjectMsg::WebhookEndpointDeleted(id) => self.webhook_endpoint_deleted(state, id),
-            ProjectMsg::Restore(key) => self.restore(me, state, key).await,
-            ProjectMsg::RoomLoaded { name, snapshot } => {
-                self.room_loaded(me, state, &name, *snapshot).await;
+            ProjectMsg::IngressLoaded { id, record } => {
+                self.ingresses.loaded(context, id, *record).await;
             }
-            ProjectMsg::EgressLoaded { id, record } => self.loaded(me, state, id, *record).await,
-            ProjectMsg::IngressLoaded { id, record } => self.loaded(me, state, id, *record).await,
-            ProjectMsg::HibernationDeadline => self.hibernation_deadline(me, state),
-            ProjectMsg::EndDueRoom(permit) => self.end_due_room(me, state, permit),
-            ProjectMsg::Reconcile => self.reconcile(me, state),
-            ProjectMsg::Surveyed(survey) => self.surveyed(me, state, *survey),
-            ProjectMsg::Inspect(reply) => drop(reply.send(state.inspect())),
+            ProjectMsg::HibernationDeadline => self.rooms.deadline_came(context),
+            ProjectMsg::EndDueRoom(permit) => self.rooms.end_due(context, permit),
+            ProjectMsg::Reconcile => self.reconcile(),
+            ProjectMsg::Surveyed(survey) => self.surveyed(*survey),
+            ProjectMsg::Inspect(reply) => drop(reply.send(self.inspect())),
         }
         Ok(())
+    }
+
+    /// Starts the actors of everything live, and reconciles at once: nothing was reported while the server was down.
+    async fn populate(&mut self) -> Result<(), ActorProcessingErr> {
+        let context = &mut self.context;
+        let live = context
+            .shared
+            .store
+            .server()
+            .live_records(context.id.clone())
+            .await?;
+        self.rooms
+            .populate(context, live.rooms, live.lacks_rooms)
+            .await;
+        for record in live.egresses {
+            self.egresses.follow(context, record).await;
+        }
+        for record in live.ingresses {
+            self.ingresses.follow(context, record).await;
+        }
+        for id in live.webhook_endpoints {
+            self.webhook_endpoints.spawn(context, id).await;
+        }
+        self.reconcile();
+        Ok(())
+    }
+
+    /// Passes a report to the actor of what it is about.
+    fn pass_report(&mut self, report: Report, answer: oneshot::Sender<Result<(), ReportError>>) {
+        let (context, at) = (&self.context, report.at);
+        match report.event {
+            MediaEvent::Egress(state) => {
+                let id = state.egress_id.clone();
+                let message = EgressMsg::Report { state, at, answer };
+                self.egresses.deliver_report(context, id, message);
+            }
+            MediaEvent::Ingress(state) => {
+                let (_, room) = report.room.split();
+                self.ingresses
+                    .reported(context, &mut self.rooms, (room, state, at), answer);
+            }
+            // All others wait in the queue of their room.
+            _ => drop(answer.send(Err(ReportError::Unavailable))),
+        }
+    }
+
+    /// Forgets a room that has ended; what is followed in it is told first.
+    fn room_ended(&mut self, name: &RoomName) {
+        self.egresses.end_room(name);
+        self.ingresses.end_room(name);
+        self.rooms.forget(&self.context, name);
+    }
+
+    /// Handles a child that stopped by itself: its record is final, or its room hibernates.
+    async fn child_stopped(&mut self, process: ActorId, last_state: Option<BoxedState>) {
+        let context = &mut self.context;
+        match context.take_child(process) {
+            Some(ChildKey::Room(name)) => {
+                let last = last_state.and_then(|mut last| last.take::<LiveRoom>().ok());
+                match last.filter(LiveRoom::is_open) {
+                    Some(last) => self.rooms.stopped(context, last).await,
+                    None => self.room_ended(&name),
+                }
+            }
+            Some(ChildKey::Egress(id)) => self.egresses.forget(context, &id),
+            Some(ChildKey::Ingress(id)) => self.ingresses.forget(context, &id),
+            Some(ChildKey::WebhookEndpoint(id)) => self.webhook_endpoints.forget(context, id),
+            None => {}
+        }
+    }
+
+    /// Handles a child that failed: it is rebuilt from the database, and its siblings do not notice.
+    fn child_failed(&mut self, process: ActorId, reason: &str) {
+        let context = &mut self.context;
+        let Some(key) = context.take_child(process) else {
+            return;
+        };
+        log::error!(project = context.id.as_str(); "{key:?} failed and will be rebuilt: {reason}");
+        match key {
+            ChildKey::Room(name) => self.rooms.failed(context, &name, reason),
+            ChildKey::Egress(id) => self.egresses.failed(context, &id, reason),
+            ChildKey::Ingress(id) => self.ingresses.failed(context, &id, reason),
+            ChildKey::WebhookEndpoint(id) => self.webhook_endpoints.failed(context, id, reason),
+        }
+    }
+
+    /// Rebuilds a child. A webhook endpoint reads its own queue; the records of the others are read first.
+    async fn restore(&mut self, key: ChildKey) {
+        let context = &mut self.context;
+        match key {
+            ChildKey::Room(name) => self.rooms.restore(context, name),
+            ChildKey::Egress(id) => FollowedSet::<RunningEgress>::load(context, id),
+            ChildKey::Ingress(id) => FollowedSet::<Ingress>::load(context, id),
+            ChildKey::WebhookEndpoint(id) => self.webhook_endpoints.restore(context, id).await,
+        }
+    }
+
+    /// Returns the snapshot for the debug endpoint.
+    fn inspect(&self) -> Inspection {
+        let state = json!({
+            "open_rooms": self.rooms.open(),
+            "rooms_hibernating": self.rooms.hibernating(),
+            "rooms_pending": self.rooms.pending(),
+            "egresses": self.egresses.len(),
+            "egresses_pending": self.egresses.pending(),
+            "ingresses": self.ingresses.len(),
+            "ingresses_pending": self.ingresses.pending(),
+            "webhook_endpoints": self.webhook_endpoints.len(),
+        });
+        let timers = self.rooms.timer().into_iter().chain(&self.reconcile_timer);
+        Inspection {
+            timers: timers.map(Timer::view).collect(),
+            state,
+        }
     }
 }
 
 impl Actor for ProjectActor {
     type Msg = ProjectMsg;
-    type State = ProjectState;
+    type State = LiveProject;
     type Arguments = ();
 
     async fn pre_start(
         &self,
         myself: ActorRef<ProjectMsg>,
         (): (),
-    ) -> Result<ProjectState, ActorProcessingErr> {
+    ) -> Result<LiveProject, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
+        let project = LiveProject::new(self, myself);
         // Sent before the actor is known to others, so nothing is handled before its children are there.
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
-        me.cast(ProjectMsg::Populate)
-            .map_err(|_| "the mailbox is closed")?;
-        Ok(ProjectState::new(&self.id, &Arc::from(&*self.info.id)))
+        let sent = project.context.me.cast(ProjectMsg::Populate);
+        sent.map_err(|_| "the mailbox is closed")?;
+        Ok(project)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<ProjectMsg>,
+        _: ActorRef<ProjectMsg>,
         message: ProjectMsg,
-        state: &mut ProjectState,
+        project: &mut LiveProject,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), &message);
-        self.dispatch(&me, state, message).await
+        project.handle(message).await
     }
 
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<ProjectMsg>,
+        _: ActorRef<ProjectMsg>,
         event: SupervisionEvent,
-        state: &mut ProjectState,
+        project: &mut LiveProject,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
         match event {
             SupervisionEvent::ActorTerminated(child, last_state, _) => {
-                self.child_stopped(&me, state, child.get_id(), last_state)
-                    .await;
+                project.child_stopped(child.get_id(), last_state).await;
             }
             SupervisionEvent::ActorFailed(child, reason) => {
-                self.child_failed(&me, state, child.get_id(), &reason.to_string());
+                project.child_failed(child.get_id(), &reason.to_string());
             }
             _ => {}
         }
@@ -175,7 +328,7 @@ impl Actor for ProjectActor {
     async fn post_stop(
         &self,
         myself: ActorRef<ProjectMsg>,
-        _: &mut ProjectState,
+        _: &mut LiveProject,
     ) -> Result<(), ActorProcessingErr> {
         // A parent's exit would kill its children in the middle of a message; stopping lets them finish it.
         myself

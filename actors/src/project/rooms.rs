@@ -1,59 +1,117 @@
-//! A project's rooms: how they are created, sent to, loaded and forgotten.
+//! A project's rooms: how they are created, sent to, loaded, rebuilt and forgotten.
+//!
+//! Every open room is a child, with an actor or hibernating. Rooms that are being written count against the plan's limit
+//! before they are children.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
-use conclave_media::{MediaEvent, Report, ReportError};
+use conclave_db::{NewRoom, RoomSnapshot, StoreError};
+use conclave_media::{MediaEvent, ReportError};
 use conclave_model::idempotency::ResponseRecorder;
-use conclave_model::ingress::Ingress;
-use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoomName};
-use tokio::sync::oneshot;
+use conclave_model::permits::ProjectPermit;
+use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
+use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoomName, Timestamp};
 
-use super::ProjectActor;
+use super::context::ProjectContext;
+use super::hibernation::Hibernation;
 use super::message::{ChildKey, ProjectMsg, RoomReply};
-use super::state::ProjectState;
-use crate::children::{Child, RestartCause};
-use crate::egress::EgressMsg;
+use crate::children::{Child, ChildSet, RestartCause, Sent};
 use crate::error::TreeError;
-use crate::mailbox::{BarrierWait, Mailbox, ReportPath, barrier};
+use crate::info::ActorKind;
+use crate::mailbox::{BarrierWait, ReportPath, Timer, barrier};
+use crate::registry::ActorStatus;
 use crate::report_queue::WaitingReport;
-use crate::room::{RoomActor, RoomMsg, RoomStart};
+use crate::room::{HibernatingRoom, LiveRoom, RoomActor, RoomMsg, RoomStart};
 
-/// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
-/// one was written.
-fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
-    let ProjectMsg::RoomCreated { result, reply } = created else {
-        return;
-    };
-    if let Ok(room) = &*result {
-        path.send(ProjectMsg::Restore(ChildKey::Room(room.name.clone())));
-    }
-    let _ = reply.send(result.map_err(TreeError::from));
+/// Delay after which a room that could not be ended is woken again.
+const RETRY_END: Duration = Duration::from_secs(1);
+
+/// The rooms of a project.
+pub(super) struct Rooms {
+    children: ChildSet<RoomName, RoomMsg>,
+    /// Number of rooms that are being written. They count against the plan's limit before they exist.
+    pending: usize,
+    /// Whether a damaged file keeps rooms from being loaded, so that one that is no child may be open.
+    lacks_rooms: bool,
+    hibernation: Hibernation,
 }
 
-impl ProjectActor {
+impl Rooms {
+    pub fn new(project: &ProjectContext) -> Self {
+        Self {
+            children: project.children(ActorKind::Room, "room"),
+            pending: 0,
+            lacks_rooms: false,
+            hibernation: Hibernation::default(),
+        }
+    }
+
+    /// Returns the number of open rooms.
+    pub fn open(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Returns the number of open rooms that hibernate.
+    pub fn hibernating(&self) -> usize {
+        self.hibernation.len()
+    }
+
+    /// Returns the number of rooms that are being written.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Returns the timer for the earliest deadline of a hibernating room.
+    pub fn timer(&self) -> Option<&Timer> {
+        self.hibernation.timer()
+    }
+
+    /// Whether a room is open.
+    pub fn contains(&self, name: &RoomName) -> bool {
+        self.children.contains(name)
+    }
+
+    /// Lets the rooms of the records hibernate, or spawns their actors. `lacks_rooms` is whether there may be others, that cannot be
+    /// read.
+    pub async fn populate(
+        &mut self,
+        project: &mut ProjectContext,
+        rooms: Vec<RoomSnapshot>,
+        lacks_rooms: bool,
+    ) {
+        self.lacks_rooms = lacks_rooms;
+        for snapshot in rooms {
+            // An empty room hibernates; a deadline that has passed wakes it at once.
+            let hibernates =
+                snapshot.participants.is_empty() && self.hibernate(project, &snapshot.room, None);
+            if !hibernates {
+                self.spawn(project, snapshot).await;
+            }
+        }
+    }
+
     /// Counts the room against the plan's limit and writes it. The writer sends the result, so that rooms created at once share an
     /// fsync.
-    pub(super) fn create_room(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub fn create(
+        &mut self,
+        project: &ProjectContext,
         new: NewRoom,
         limit: Option<u32>,
         recorder: Option<ResponseRecorder<Room>>,
         reply: RoomReply,
     ) {
-        let open = state.rooms.len() + state.pending_rooms;
+        let open = self.children.len() + self.pending;
         if let Some(limit) = limit.filter(|limit| open >= *limit as usize) {
             let message = format!("the plan lets {limit} rooms be open at once, and they are");
             let problem = Problem::new(ErrorCode::RoomLimitReached, message);
             let _ = reply.send(Err(problem.into()));
             return;
         }
-        state.pending_rooms += 1;
-        let (me, path) = (me.clone(), self.path.clone());
-        self.context
+        self.pending += 1;
+        let (me, path) = (project.me.clone(), project.path.clone());
+        project
+            .shared
             .store
             .rooms()
             .create(new, recorder, move |result| {
@@ -67,239 +125,318 @@ impl ProjectActor {
     }
 
     /// Lets a new room hibernate, since it is empty, and answers its creator.
-    pub(super) fn room_created(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub fn created(
+        &mut self,
+        project: &ProjectContext,
         result: Result<Room, StoreError>,
         reply: RoomReply,
     ) {
-        state.pending_rooms -= 1;
+        self.pending -= 1;
         if let Ok(room) = &result {
             // A new room has a deadline and no messages, so it does hibernate.
-            let _ = self.hibernate(me, state, room, None);
+            let _ = self.hibernate(project, room, None);
         }
         let _ = reply.send(result.map_err(TreeError::from));
     }
 
     /// Spawns a room's actor, for the first time or again.
-    pub(super) async fn spawn_room(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        start: impl Into<RoomStart>,
-    ) {
+    async fn spawn(&mut self, project: &mut ProjectContext, start: impl Into<RoomStart>) {
         let start = start.into();
         let name = start.snapshot.room.name.clone();
-        let info = state.rooms.info(&name);
+        let info = self.children.info(&name);
         let to = name.clone();
-        let path = self.path.narrow(move |msg| ProjectMsg::Room {
+        let path = project.path.narrow(move |msg| ProjectMsg::Room {
             name: to.clone(),
             msg,
         });
-        let room = start.snapshot.room.namespaced_name();
         let actor = RoomActor {
-            context: Arc::clone(&self.context),
-            room,
+            context: Arc::clone(&project.shared),
             info: Arc::clone(&info),
             path,
         };
-        let key = ChildKey::Room(name.clone());
-        if let Some(mailbox) = self.spawn(me, state, key, info, actor, start).await {
-            state.rooms.spawned(&self.context, name, mailbox);
-        }
+        project
+            .spawn(&mut self.children, name, info, actor, start)
+            .await;
     }
 
     /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or has no record; unless rooms of the
     /// project cannot be read.
-    pub(super) fn forward_to_room(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        name: &RoomName,
-        message: RoomMsg,
-    ) {
-        if state.rooms.contains(name) {
-            self.send_to_room(me, state, name, message);
-        } else if state.lacks_rooms {
+    pub fn forward(&mut self, project: &ProjectContext, name: &RoomName, message: RoomMsg) {
+        if self.children.contains(name) {
+            self.send(project, name, message);
+        } else if self.lacks_rooms {
             message.answer_as_unreadable();
         } else {
             message.answer_as_ended();
         }
     }
 
+    /// Sends to a room that is a child, and wakes it if it hibernates.
+    fn send(&mut self, project: &ProjectContext, name: &RoomName, message: RoomMsg) {
+        let Some(room) = self.children.get_mut(name) else {
+            return;
+        };
+        if let Sent::Wake(due) = room.send(message) {
+            self.hibernation.remove(due, name.clone());
+            load(project, name.clone());
+        }
+    }
+
     /// Puts a barrier behind the messages that a room was sent before. A hibernating room has handled them all.
-    pub(super) fn room_barrier(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        name: &RoomName,
-    ) -> Option<BarrierWait> {
-        state
-            .rooms
+    pub fn barrier(&mut self, project: &ProjectContext, name: &RoomName) -> Option<BarrierWait> {
+        self.children
             .get(name)
             .filter(|room| !room.is_hibernating())?;
         let (barrier, wait) = barrier();
-        self.send_to_room(me, state, name, RoomMsg::Barrier(barrier));
+        self.send(project, name, RoomMsg::Barrier(barrier));
         Some(wait)
     }
 
-    /// Passes a report to the actor of what it is about.
-    pub(super) fn pass_report(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        report: Report,
-        answer: oneshot::Sender<Result<(), ReportError>>,
-    ) {
-        let (_, room) = report.room.split();
-        match report.event {
-            MediaEvent::Egress(egress) => {
-                let id = egress.egress_id.clone();
-                let message = EgressMsg::Report {
-                    state: egress,
-                    at: report.at,
-                    answer,
-                };
-                self.deliver_report::<RunningEgress>(state, id, message);
-            }
-            MediaEvent::Ingress(ingress) => {
-                self.ingress_reported(me, state, &room, ingress, report.at, answer);
-            }
-            // All others wait in the queue of their room.
-            _ => drop(answer.send(Err(ReportError::Unavailable))),
-        }
-    }
-
     /// Lets a room take the reports that wait for it. Those of a room that is no child are refused.
-    pub(super) fn reports_waiting(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
-        name: &RoomName,
-    ) {
-        if state.rooms.contains(name) {
-            return self.send_to_room(me, state, name, RoomMsg::Reports);
+    pub fn reports_waiting(&mut self, project: &ProjectContext, name: &RoomName) {
+        if self.children.contains(name) {
+            return self.send(project, name, RoomMsg::Reports);
         }
-        for waiting in self
-            .context
-            .reports
-            .take_all(&NamespacedRoom::new(&self.id, name))
-        {
+        for waiting in take_reports(project, name) {
             match waiting.report.event {
                 MediaEvent::JoinRequested { .. }
                 | MediaEvent::ParticipantJoined(_)
                 | MediaEvent::InvalidIdentity => {
-                    self.refuse_join(name.clone(), waiting);
+                    refuse_join(project, name.clone(), waiting);
                 }
-                _ if state.lacks_rooms => waiting.answers.send(Err(ReportError::Unavailable)),
+                _ if self.lacks_rooms => waiting.answers.send(Err(ReportError::Unavailable)),
                 _ => waiting.answers.send(Err(ReportError::RoomEnded)),
             }
         }
     }
 
-    /// Refuses a join to a room that is no child, in a spawned task: the room's record says whether it has ended.
-    fn refuse_join(&self, room: RoomName, join: WaitingReport) {
-        let (store, project) = (self.context.store.clone(), self.id.clone());
-        tokio::spawn(async move {
-            let error = match store.rooms().get(project, room).await {
-                Ok(room) if room.status == RoomStatus::Ended => ReportError::RoomEnded,
-                Err(StoreError::Refused(_)) => ReportError::UnknownRoom,
-                // It has just been created, or cannot be read.
-                Ok(_) | Err(_) => ReportError::Unavailable,
-            };
-            join.answers.send(Err(error));
-        });
+    /// Lets every running room compare its records with the media plane.
+    pub fn reconcile(&self) {
+        // An actor that ends at this moment is rebuilt from its records, and polls then.
+        self.children
+            .running()
+            .for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
+    }
+
+    /// Wakes a hibernating room that has participants on the media plane.
+    pub fn wake_missed(&mut self, project: &ProjectContext, name: &RoomName) {
+        let has_no_process = self
+            .children
+            .get(name)
+            .is_some_and(|child| child.mailbox().is_none());
+        if has_no_process {
+            self.send(project, name, RoomMsg::Reconcile);
+        }
     }
 
     /// Forgets a room that has ended, and answers the messages that waited for it.
-    pub(super) fn forget_room(&self, state: &mut ProjectState, name: &RoomName) {
-        Self::end_followed_of::<RunningEgress>(state, name);
-        Self::end_followed_of::<Ingress>(state, name);
-        let Some(child) = state.rooms.remove(&self.context, name) else {
-            return;
-        };
-        child
-            .into_waiting()
-            .into_iter()
-            .for_each(RoomMsg::answer_as_ended);
-        for waiting in self
-            .context
-            .reports
-            .take_all(&NamespacedRoom::new(&self.id, name))
-        {
-            waiting.answers.send(Err(ReportError::RoomEnded));
-        }
+    pub fn forget(&mut self, project: &ProjectContext, name: &RoomName) {
+        let refusal = ReportError::RoomEnded;
+        self.remove(project, name, RoomMsg::answer_as_ended, refusal);
     }
 
     /// Gives up a room whose records cannot be read, since the file is damaged. Nothing is known of it: it counts neither as open nor as
     /// ended.
-    fn give_up_room(&self, state: &mut ProjectState, name: &RoomName) {
-        state.lacks_rooms = true;
-        let Some(child) = state.rooms.remove(&self.context, name) else {
-            return;
-        };
-        child
-            .into_waiting()
-            .into_iter()
-            .for_each(RoomMsg::answer_as_unreadable);
-        for waiting in self
-            .context
-            .reports
-            .take_all(&NamespacedRoom::new(&self.id, name))
-        {
-            waiting.answers.send(Err(ReportError::Unavailable));
-        }
+    fn give_up(&mut self, project: &ProjectContext, name: &RoomName) {
+        self.lacks_rooms = true;
+        let refusal = ReportError::Unavailable;
+        self.remove(project, name, RoomMsg::answer_as_unreadable, refusal);
     }
 
-    /// Reads a room's records in a spawned task, to rebuild its actor.
-    pub(super) fn load_room(&self, me: &Mailbox<ProjectMsg>, name: RoomName) {
-        let (store, project, me) = (self.context.store.clone(), self.id.clone(), me.clone());
-        tokio::spawn(async move {
-            let snapshot = Box::new(store.rooms().find_open(project, name.clone()).await);
-            let _ = me.cast(ProjectMsg::RoomLoaded { name, snapshot });
-        });
+    /// Removes a room, and answers what waited for it: messages, and reports.
+    fn remove(
+        &mut self,
+        project: &ProjectContext,
+        name: &RoomName,
+        answer: fn(RoomMsg),
+        refusal: ReportError,
+    ) {
+        let Some(child) = self.children.remove(&project.shared, name) else {
+            return;
+        };
+        child.into_waiting().into_iter().for_each(answer);
+        for waiting in take_reports(project, name) {
+            waiting.answers.send(Err(refusal));
+        }
     }
 
     /// Rebuilds a room that failed, or was woken, from its records.
-    pub(super) async fn room_loaded(
-        &self,
-        me: &Mailbox<ProjectMsg>,
-        state: &mut ProjectState,
+    pub async fn loaded(
+        &mut self,
+        project: &mut ProjectContext,
         name: &RoomName,
-        snapshot: Result<Option<RoomSnapshot>, StoreError>,
+        snapshot: Result<RoomSnapshot, StoreError>,
     ) {
         match snapshot {
             // It was loaded twice.
-            Ok(Some(_)) if state.rooms.get(name).is_some_and(Child::is_ready) => {}
-            Ok(Some(snapshot)) => {
-                self.spawn_room(me, state, snapshot).await;
+            Ok(_) if self.is_ready(name) => {}
+            Ok(snapshot) => {
+                self.spawn(project, snapshot).await;
                 // Reports may have been lost with the actor that failed, and the ticket of those that wait.
-                if state.rooms.get(name).is_some_and(Child::has_failed) {
-                    if self
-                        .context
-                        .reports
-                        .renew_ticket(&NamespacedRoom::new(&self.id, name))
-                    {
-                        self.send_to_room(me, state, name, RoomMsg::Reports);
+                if self.children.get(name).is_some_and(Child::has_failed) {
+                    let room = NamespacedRoom::new(&project.id, name);
+                    if project.shared.reports.renew_ticket(&room) {
+                        self.send(project, name, RoomMsg::Reports);
                     }
-                    self.send_to_room(me, state, name, RoomMsg::Reconcile);
+                    self.send(project, name, RoomMsg::Reconcile);
                 }
             }
-            Ok(None) => self.forget_room(state, name),
             Err(error @ StoreError::Damaged(_)) => {
-                log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records cannot be read: {error}");
-                self.give_up_room(state, name);
+                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records cannot be read: {error}");
+                self.give_up(project, name);
             }
             Err(error) => {
-                log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
-                self.restore_later(
-                    me,
-                    state,
-                    ChildKey::Room(name.clone()),
-                    RestartCause::Store(&error),
-                );
+                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
+                project.restore_later(&mut self.children, name, RestartCause::Store(&error));
             }
         }
     }
+
+    /// Handles the actor of an open room that has stopped. The room hibernates, unless a message came while its actor was
+    /// stopping.
+    pub async fn stopped(&mut self, project: &mut ProjectContext, last: LiveRoom) {
+        let not_before = last
+            .end_failed()
+            .then(|| project.shared.clock.now().after(RETRY_END));
+        let (idle, start) = (last.is_idle(), last.into_start());
+        if !(idle && self.hibernate(project, &start.snapshot.room, not_before)) {
+            self.spawn(project, start).await;
+        }
+    }
+
+    /// Lets a room whose actor failed be rebuilt after a delay.
+    pub fn failed(&mut self, project: &ProjectContext, name: &RoomName, reason: &str) {
+        project.restore_later(&mut self.children, name, RestartCause::Actor(reason));
+    }
+
+    /// Reads the records of a room without an actor, to rebuild it.
+    pub fn restore(&self, project: &ProjectContext, name: RoomName) {
+        if !self.is_ready(&name) {
+            load(project, name);
+        }
+    }
+
+    fn is_ready(&self, name: &RoomName) -> bool {
+        self.children.get(name).is_some_and(Child::is_ready)
+    }
+
+    /// Lets a room hibernate until its deadline, or until `not_before` if that is later. Returns whether it hibernates: a room
+    /// without a deadline is not empty, and a room that messages wait for is needed.
+    fn hibernate(
+        &mut self,
+        project: &ProjectContext,
+        room: &Room,
+        not_before: Option<Timestamp>,
+    ) -> bool {
+        let Some(deadline) = room.empty_deadline else {
+            return false;
+        };
+        let now = project.shared.clock.now();
+        // A deadline further away than the timeout was set by a clock that was ahead.
+        let due = deadline.min(unjoined_deadline(now, room.empty_timeout_seconds));
+        let due = not_before.map_or(due, |at| at.max(due));
+        let info = self.children.info(&room.name);
+        match self.children.get_mut(&room.name) {
+            Some(child) => {
+                if !child.hibernate(due) {
+                    return false;
+                }
+            }
+            None => {
+                info.record_start(now);
+                let child = Child::hibernating(Arc::clone(&info), due);
+                self.children.insert(room.name.clone(), child);
+            }
+        }
+        project.shared.registry.register(
+            &info,
+            ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })),
+        );
+        self.hibernation.insert(due, room.name.clone());
+        self.hibernation.arm(&project.shared.clock, &project.me);
+        true
+    }
+
+    /// Asks for a permit to end one if a room's deadline has come, and arms the timer for the next deadline otherwise.
+    pub fn deadline_came(&mut self, project: &ProjectContext) {
+        let clock = &project.shared.clock;
+        let set_back = self.hibernation.take_timer(clock);
+        self.move_deadlines_back(set_back);
+        if self.hibernation.claim_permit(clock.now()) {
+            let permits = project.shared.room_ends.clone();
+            let (id, me) = (project.id.clone(), project.me.clone());
+            tokio::spawn(async move {
+                let permit = permits.wait(&id).await;
+                // A project that failed asks again when it is rebuilt.
+                let _ = me.cast(ProjectMsg::EndDueRoom(permit));
+            });
+        }
+        self.hibernation.arm(clock, &project.me);
+    }
+
+    /// Moves the deadlines with a clock that was set back, so that no room waits until it has caught up.
+    fn move_deadlines_back(&mut self, step: Duration) {
+        if step.is_zero() {
+            return;
+        }
+        for (due, name) in self.hibernation.take_all() {
+            let due = due.before(step);
+            if let Some(room) = self.children.get_mut(&name)
+                && room.is_hibernating()
+                && room.hibernate(due)
+            {
+                self.hibernation.insert(due, name);
+            }
+        }
+    }
+
+    /// Wakes the room whose deadline came first; it decides whether it ends. Then asks for the next.
+    pub fn end_due(&mut self, project: &ProjectContext, permit: ProjectPermit) {
+        if let Some(name) = self.hibernation.take_due(project.shared.clock.now()) {
+            self.send(project, &name, RoomMsg::EmptyTimeout(Some(permit)));
+        }
+        self.deadline_came(project);
+    }
+}
+
+/// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
+/// one was written.
+fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
+    let ProjectMsg::RoomCreated { result, reply } = created else {
+        return;
+    };
+    if let Ok(room) = &*result {
+        path.send(ProjectMsg::Restore(ChildKey::Room(room.name.clone())));
+    }
+    let _ = reply.send(result.map_err(TreeError::from));
+}
+
+/// Takes the reports that wait for a room.
+fn take_reports(project: &ProjectContext, name: &RoomName) -> Vec<WaitingReport> {
+    let room = NamespacedRoom::new(&project.id, name);
+    project.shared.reports.take_all(&room)
+}
+
+/// Refuses a join to a room that is no child, in a spawned task: the room's record says whether it has ended.
+fn refuse_join(project: &ProjectContext, room: RoomName, join: WaitingReport) {
+    let (store, project) = (project.shared.store.clone(), project.id.clone());
+    tokio::spawn(async move {
+        let error = match store.rooms().get(project, room).await {
+            Ok(room) if room.status == RoomStatus::Ended => ReportError::RoomEnded,
+            Err(StoreError::Refused(_)) => ReportError::UnknownRoom,
+            // It has just been created, or cannot be read.
+            Ok(_) | Err(_) => ReportError::Unavailable,
+        };
+        join.answers.send(Err(error));
+    });
+}
+
+/// Reads a room's records in a spawned task, to rebuild its actor.
+fn load(project: &ProjectContext, name: RoomName) {
+    let store = project.shared.store.clone();
+    let (id, me) = (project.id.clone(), project.me.clone());
+    tokio::spawn(async move {
+        let snapshot = Box::new(store.rooms().find_open(id, name.clone()).await);
+        let _ = me.cast(ProjectMsg::RoomLoaded { name, snapshot });
+    });
 }

@@ -1,26 +1,33 @@
-//! The calls to the media plane that a room actor has started and that have not returned.
+//! Commands to the media plane: removing a participant, muting a track, sending data, giving a participant another role.
 //!
 //! A call runs in a spawned task, so a slow media plane does not block the room's mailbox; its outcome comes back as
-//! [`RoomMsg::MediaCallEnded`](super::RoomMsg::MediaCallEnded). Two rules keep the order that callers and receivers of events see:
+//! [`RoomMsg::MediaCallEnded`]. What a command causes is reported by the media plane, like everything else that happens in
+//! the room. Two rules keep the order that callers and receivers of events see:
 //!
 //! - Calls about one participant run one after another, in the order in which they were requested.
 //! - While a participant's role is being changed, reports about that participant are held until the change is written. So
 //!   `participant.role_changed` comes before what the change causes, and that is written with the new role.
+//!
+//! Only a change of a role leaves a record. The media plane goes first: a change that it refuses is not written.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use conclave_media::{MediaEvent, ServerData};
-use conclave_model::Identity;
+use conclave_media::{MediaEvent, RoleGrant, ServerData};
+use conclave_model::participant::Participant;
+use conclave_model::role::{Role, RoleSubscribe};
+use conclave_model::{ErrorCode, Identity, NamespacedRoom, Problem, RoleName, TemplateId};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::RoomActor;
 use super::message::{
-    CallId, CallOutcome, MuteReply, MuteTrackRequest, RemoveReply, RoomMsg, SendDataReply,
+    AcceptedRole, CallId, CallOutcome, ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply,
+    RoomMsg, SendDataReply, participant_not_found,
 };
-use super::roster::RoomState;
-use crate::mailbox::Mailbox;
+use crate::context::ActorContext;
+use crate::error::TreeError;
+use crate::mailbox::{Mailbox, ReportPath};
 
 /// The participant a call is about, if it is about one.
 #[derive(Debug, Clone)]
@@ -59,12 +66,12 @@ struct RunningCall {
 
 /// A call that may start.
 #[derive(Debug)]
-pub(super) struct BegunCall {
-    pub id: CallId,
+struct BegunCall {
+    id: CallId,
     /// To be waited for first, if there is one.
-    pub previous: Option<oneshot::Receiver<()>>,
+    previous: Option<oneshot::Receiver<()>>,
     /// To be dropped when the call has returned.
-    pub done: oneshot::Sender<()>,
+    done: oneshot::Sender<()>,
 }
 
 impl MediaCalls {
@@ -73,8 +80,36 @@ impl MediaCalls {
         self.running.is_empty()
     }
 
-    /// Adds a call.
-    pub fn begin(&mut self, target: Target) -> BegunCall {
+    /// Runs a call in a spawned task. Its outcome comes back as a message: to the actor `me`, or along the path of reports to
+    /// the one that was rebuilt in its place.
+    pub fn run(
+        &mut self,
+        me: &Mailbox<RoomMsg>,
+        path: &ReportPath<RoomMsg>,
+        target: Target,
+        call: impl Future<Output = CallOutcome> + Send + 'static,
+    ) {
+        let BegunCall { id, previous, done } = self.begin(target);
+        let (me, path) = (me.clone(), path.clone());
+        tokio::spawn(async move {
+            if let Some(previous) = previous {
+                // An error means that the previous call has returned as well.
+                let _ = previous.await;
+            }
+            // A call that panics must not keep the room awake: its reply is dropped, which the caller reads as no answer.
+            let outcome = AssertUnwindSafe(call)
+                .catch_unwind()
+                .await
+                .ok()
+                .map(Box::new);
+            if let Err(Some(message)) = me.cast(RoomMsg::MediaCallEnded { call: id, outcome }) {
+                path.send(message);
+            }
+            drop(done);
+        });
+    }
+
+    fn begin(&mut self, target: Target) -> BegunCall {
         let (done, returned) = oneshot::channel();
         let same = |call: &&mut RunningCall| {
             target.identity().is_some() && call.target.identity() == target.identity()
@@ -122,126 +157,159 @@ impl MediaCalls {
     }
 }
 
-impl RoomActor {
-    /// Runs a call in a spawned task. Its outcome comes back as a message: to this actor, or along the path of reports to
-    /// the one that was rebuilt in its place.
-    pub(super) fn call_media(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        target: Target,
-        call: impl Future<Output = CallOutcome> + Send + 'static,
-    ) {
-        let BegunCall { id, previous, done } = state.calls.begin(target);
-        let (me, path) = (me.clone(), self.path.clone());
-        tokio::spawn(async move {
-            if let Some(previous) = previous {
-                // An error means that the previous call has returned as well.
-                let _ = previous.await;
-            }
-            // A call that panics must not keep the room awake: its reply is dropped, which the caller reads as no answer.
-            let outcome = AssertUnwindSafe(call)
-                .catch_unwind()
-                .await
-                .ok()
-                .map(Box::new);
-            if let Err(Some(message)) = me.cast(RoomMsg::MediaCallEnded { call: id, outcome }) {
-                path.send(message);
-            }
-            drop(done);
-        });
+/// A room on the media plane, for a call in a spawned task.
+pub(super) struct RoomOnPlane {
+    pub context: Arc<ActorContext>,
+    pub room: NamespacedRoom,
+}
+
+impl RoomOnPlane {
+    /// Disconnects a participant.
+    pub async fn remove_participant(self, identity: Identity, reply: RemoveReply) -> CallOutcome {
+        let (media, room) = (&self.context.media, &self.room);
+        let result = match media.participant(room, &identity).await {
+            Ok(Some(participant)) => media.remove_participant(room, &participant.sid).await,
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        CallOutcome::Removed(reply, result)
     }
 
-    /// Disconnects a participant on the media plane.
-    pub(super) fn remove_participant(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        identity: Identity,
-        reply: RemoveReply,
-    ) {
-        let (media, room) = (
-            Arc::clone(&self.context.media),
-            state.room.namespaced_name(),
-        );
-        self.call_media(
-            me,
-            state,
-            Target::Participant(identity.clone()),
-            async move {
-                let result = match media.participant(&room, &identity).await {
-                    Ok(Some(participant)) => {
-                        media.remove_participant(&room, &participant.sid).await
-                    }
-                    Ok(None) => Ok(false),
-                    Err(error) => Err(error),
-                };
-                CallOutcome::Removed(reply, result)
-            },
-        );
+    /// Mutes or unmutes a track.
+    pub async fn mute_track(self, request: MuteTrackRequest, reply: MuteReply) -> CallOutcome {
+        let MuteTrackRequest {
+            identity,
+            track,
+            muted,
+        } = request;
+        let media = &self.context.media;
+        CallOutcome::Muted(
+            reply,
+            media.mute_track(&self.room, &identity, &track, muted).await,
+        )
     }
 
-    /// Mutes or unmutes a track on the media plane.
-    pub(super) fn mute_track(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        request: MuteTrackRequest,
-        reply: MuteReply,
-    ) {
-        let (media, room) = (
-            Arc::clone(&self.context.media),
-            state.room.namespaced_name(),
-        );
-        self.call_media(
-            me,
-            state,
-            Target::Participant(request.identity.clone()),
-            async move {
-                let MuteTrackRequest {
-                    identity,
-                    track,
-                    muted,
-                } = request;
-                CallOutcome::Muted(
-                    reply,
-                    media.mute_track(&room, &identity, &track, muted).await,
-                )
-            },
-        );
+    /// Sends data to participants.
+    pub async fn send_data(self, data: ServerData, reply: SendDataReply) -> CallOutcome {
+        CallOutcome::DataSent(reply, self.context.media.send_data(&self.room, data).await)
     }
 
-    /// Sends data through the media plane.
-    pub(super) fn send_data(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        data: ServerData,
-        reply: SendDataReply,
-    ) {
-        let (media, room) = (
-            Arc::clone(&self.context.media),
-            state.room.namespaced_name(),
-        );
-        self.call_media(me, state, Target::Room, async move {
-            CallOutcome::DataSent(reply, media.send_data(&room, data).await)
-        });
+    /// Gives a participant another role, of the room's template.
+    pub async fn set_role(
+        self,
+        template: Option<TemplateId>,
+        accepted: Box<AcceptedRole>,
+    ) -> CallOutcome {
+        let result = self.try_set_role(template, &accepted.request).await;
+        CallOutcome::RoleSet(accepted, result)
     }
 
-    /// Handles the outcome of a call.
-    pub(super) async fn media_call_ended(
+    /// Returns the participant as it is with the role.
+    async fn try_set_role(
         &self,
-        state: &mut RoomState,
-        call: CallId,
-        outcome: Option<CallOutcome>,
-    ) {
-        match outcome {
-            Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {
-                self.write_role_change(state, *accepted, participant).await;
-            }
-            Some(outcome) => outcome.answer_as_ended(),
-            None => log::error!(actor = &*self.info.id; "a call to the media plane panicked"),
+        template: Option<TemplateId>,
+        request: &ChangeRoleRequest,
+    ) -> Result<Participant, TreeError> {
+        let Self { context, room } = self;
+        let (project, _) = room.split();
+        let roles = context
+            .store
+            .rooms()
+            .roles(project, template.clone())
+            .await?;
+        let role = find_role(template.as_ref(), &roles, &request.role)?;
+        // The template may have changed since the last join sent its rules, and may have no rule any more.
+        context
+            .media
+            .set_subscription_rules(room, subscription_rules(&roles))
+            .await?;
+        let changed = context
+            .media
+            .set_role(room, &request.identity, RoleGrant::from(role))
+            .await?;
+        changed.ok_or_else(participant_not_found)
+    }
+}
+
+/// Returns what each role receives, for the roles that do not receive everything.
+pub(super) fn subscription_rules(
+    roles: &BTreeMap<RoleName, Role>,
+) -> BTreeMap<RoleName, RoleSubscribe> {
+    let limited = roles
+        .iter()
+        .filter(|(_, role)| role.subscribe != RoleSubscribe::default());
+    limited
+        .map(|(name, role)| (name.clone(), role.subscribe.clone()))
+        .collect()
+}
+
+/// Returns a role of the room's template.
+fn find_role<'a>(
+    template: Option<&TemplateId>,
+    roles: &'a BTreeMap<RoleName, Role>,
+    name: &RoleName,
+) -> Result<&'a Role, TreeError> {
+    if template.is_none() {
+        let message = "the room resolves to no template, so it has no roles";
+        return Err(Problem::new(ErrorCode::TemplateNotFound, message).into());
+    }
+    roles
+        .get(name)
+        .ok_or_else(|| Problem::role_not_found().at("role").into())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use conclave_model::event::{Departure, ParticipantRef};
+
+    use super::*;
+
+    fn id(identity: &str) -> Identity {
+        identity.parse().unwrap()
+    }
+
+    pub fn left(name: &str) -> MediaEvent {
+        let participant = ParticipantRef {
+            identity: id(name),
+            sid: format!("PA_{name}").parse().unwrap(),
+            role: None,
+        };
+        MediaEvent::ParticipantLeft {
+            participant,
+            departure: Departure::Left,
         }
-        state.calls.end(call);
+    }
+
+    /// Begins a call that never returns. Returns its number.
+    pub fn begin(calls: &mut MediaCalls, target: Target) -> CallId {
+        calls.begin(target).id
+    }
+
+    #[test]
+    fn reports_about_a_participant_are_held_while_its_role_is_changed() {
+        let mut calls = MediaCalls::default();
+        let removal = begin(&mut calls, Target::Participant(id("bob")));
+        let change = begin(&mut calls, Target::RoleOf(id("alice")));
+        assert!(calls.holds_report(&left("alice")) && !calls.holds_report(&left("bob")));
+        assert!(!calls.holds_report(&MediaEvent::InvalidIdentity) && calls.is_changing_role());
+        calls.end(change);
+        assert!(!calls.holds_report(&left("alice")) && !calls.is_changing_role());
+        calls.end(removal);
+        assert!(calls.is_empty());
+    }
+
+    #[test]
+    fn a_call_waits_for_the_one_before_it_about_the_same_participant() {
+        let mut calls = MediaCalls::default();
+        let first = calls.begin(Target::Participant(id("alice")));
+        let other = calls.begin(Target::Participant(id("bob")));
+        let mut second = calls.begin(Target::RoleOf(id("alice")));
+        assert!(first.previous.is_none() && other.previous.is_none());
+        let previous = second.previous.as_mut().unwrap();
+        assert!(previous.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+        drop(first.done);
+        assert!(previous.try_recv() == Err(oneshot::error::TryRecvError::Closed));
+        calls.begin(Target::Room);
+        assert!(calls.begin(Target::Room).previous.is_none());
     }
 }

@@ -1,188 +1,337 @@
-//! Whether a participant may join: a question of the media plane that leaves no record, but keeps a seat.
+//! A join, in two phases: the media plane's question whether a participant may connect, and the record once it has connected.
+//!
+//! ```text
+//! client          media plane                          room actor                           store
+//!   │ connect         │                                    │                                  │
+//!   ├────────────────>│ JoinRequested                      │                                  │
+//!   │                 ├───────────────────────────────────>│ roles, last role change          │
+//!   │                 │                                    ├─────────────────────────────────>│
+//!   │                 │    subscription rules, last role   │ the role exists, and has a seat  │
+//!   │                 │<───────────────────────────────────┤                                  │
+//!   │                 │ accepted                           │ reserves the seat for a minute   │
+//!   │<───────────────>│<───────────────────────────────────┤                                  │
+//!   │ transports      │                                    │                                  │
+//!   │                 │ ParticipantJoined                  │ roles, last role change, a seat  │
+//!   │                 ├───────────────────────────────────>├─────────────────────────────────>│
+//!   │                 │    subscription rules, last role   │                                  │
+//!   │                 │<───────────────────────────────────┤ session and events               │
+//!   │                 │ accepted                           ├─────────────────────────────────>│
+//!   │ visible         │<───────────────────────────────────┤ frees the reserved seat          │
+//!   │<────────────────┤                                    │                                  │
+//! ```
+//!
+//! There are two phases because a refusal must come before a participant receives anything, and a record only once it has
+//! connected. A client that is refused gets an HTTP status instead of a websocket, and many that are accepted never connect:
+//! their sessions would begin and end without a participant. In between, the reserved seat keeps two participants from
+//! connecting for the last seat of a role. It is in memory only, so that a request writes nothing; an actor that was rebuilt
+//! has no seats, and the second phase therefore decides again. The question alone, without a seat, is whether a client could
+//! join now. Participants of a LiveKit server, and those that reconciliation finds, have the second phase alone: [`Join`] says
+//! how they became known.
+//!
+//! **The role** is that of the token, unless the identity was given another one in this room since. A token that is minted
+//! after a change of role names the change, so no clock decides which of the two is newer. A removal changes nothing about a
+//! token. Anyone who has a room code that is not locked to an identity chooses the identity; a token from such a code therefore
+//! never brings more than its own role: a change holds for it only if the new role is less.
+//!
+//! The room's maximum of participants is enforced by the media plane. If the media plane does not take the rules or the role,
+//! the join is refused as unavailable.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use conclave_media::{ReportError, RoleGrant};
+use conclave_db::{RoomSnapshot, StoreError};
+use conclave_media::{MediaError, ReportError, RoleGrant};
+use conclave_model::event::ParticipantRef;
 use conclave_model::participant::Participant;
 use conclave_model::role::Role;
-use conclave_model::{Identity, ParticipantSid, RoleName};
+use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 
-use super::roster::RoomState;
-use super::{RoomActor, RoomMsg};
-use crate::mailbox::{Mailbox, Timer};
+use super::commands::subscription_rules;
+use super::roster::Roster;
+use super::{LiveRoom, RoomMsg};
+use crate::mailbox::Timer;
 
-impl RoomActor {
-    /// Decides whether a participant may join, and keeps a seat for it if asked to. The room's maximum of participants is
-    /// enforced by the media plane.
+/// How long a seat is reserved at most.
+const LIFETIME: Duration = Duration::from_secs(60);
+
+/// How a join became known.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Join {
+    /// The media plane reported it for this time.
+    Reported { at: Timestamp },
+    /// Reconciliation found the participant. A session of this join that was closed at `left_before` or earlier is reopened.
+    Listed { left_before: Timestamp },
+}
+
+/// The terms of a join: the roles of the room's template, and the role that the last change gives the participant.
+struct JoinTerms {
+    roles: BTreeMap<RoleName, Role>,
+    /// Absent if the participant's own role holds.
+    grant: Option<RoleGrant>,
+}
+
+impl LiveRoom {
+    /// Decides whether a participant may join, and keeps a seat for it if asked to. Leaves no record.
     pub(super) async fn request_join(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
+        &mut self,
         mut participant: Participant,
         reserves_seat: bool,
     ) -> Result<(), ReportError> {
-        let (store, room) = (&self.context.store, &state.room);
-        let roles = store
-            .rooms()
-            .roles(room.project_id.clone(), room.template_id.clone())
-            .await;
-        let roles = roles.map_err(|error| self.report_error(&error))?;
-        let changed = self.take_last_role(state, &mut participant, &roles).await?;
-        check_role(state, &participant, &roles)?;
+        let terms = self.join_terms(&mut participant).await?;
+        let role = participant.role();
+        if role.is_some_and(|role| !terms.roles.contains_key(&role)) {
+            return Err(ReportError::RoleRemoved);
+        }
+        if self.role_is_full(&participant, &terms) {
+            return Err(ReportError::RoleFull);
+        }
         // A participant that connects could not be recorded otherwise.
-        store
+        self.context
+            .store
             .server()
             .ping()
             .await
             .map_err(|error| self.report_error(&error))?;
         if reserves_seat {
-            self.set_rules_of_join(state, &roles).await?;
-            self.set_role_of_join(state, &participant, changed).await?;
-            let (sid, identity) = (participant.sid.clone(), participant.identity.clone());
-            state.reservations.reserve(
-                sid,
-                identity,
-                participant.role(),
+            self.prepare_plane(&participant, terms).await?;
+            let role = participant.role();
+            self.reservations.reserve(
+                participant.sid,
+                participant.identity,
+                role,
                 self.context.clock.monotonic(),
             );
-            self.arm_reservation_timer(me, state);
+            self.arm_reservation_timer();
         }
         Ok(())
     }
 
-    /// Releases the seats whose time is over. Their joins have neither completed nor been reported as aborted.
-    pub(super) fn drop_expired_reservations(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
-        state
-            .reservations
-            .release_expired(self.context.clock.monotonic());
-        state.reservation_timer = None;
-        self.arm_reservation_timer(me, state);
-    }
-
-    /// Arms the timer for the first seat that expires. An armed timer is kept: it fires early enough.
-    pub(super) fn arm_reservation_timer(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
-        let clock = &self.context.clock;
-        if state.reservation_timer.is_none()
-            && let Some(expiry) = state.reservations.next_expiry()
-        {
-            let at = clock.now().after(expiry.saturating_sub(clock.monotonic()));
-            state.reservation_timer = Some(Timer::arm(
-                clock,
-                "reservation",
-                at,
-                me,
-                RoomMsg::ReservationExpired,
-            ));
+    /// Writes a join, unless the participant's role is full. It is durable when this returns `Ok`.
+    pub(super) async fn record_join(
+        &mut self,
+        mut participant: Participant,
+        join: Join,
+    ) -> Result<(), ReportError> {
+        let terms = self.join_terms(&mut participant).await?;
+        if self.role_is_full(&participant, &terms) {
+            self.reservations.release(&participant.sid);
+            return self.refuse_join(&participant, join).await;
         }
-    }
-}
-
-/// Checks whether the role with which a participant joins exists and has a free seat.
-fn check_role(
-    state: &RoomState,
-    participant: &Participant,
-    roles: &BTreeMap<RoleName, Role>,
-) -> Result<(), ReportError> {
-    if participant
-        .role()
-        .is_some_and(|role| !roles.contains_key(&role))
-    {
-        Err(ReportError::RoleRemoved)
-    } else if role_is_full(state, participant, roles) {
-        Err(ReportError::RoleFull)
-    } else {
+        self.prepare_plane(&participant, terms).await?;
+        let sid = participant.sid.clone();
+        let joined = self.write_join(participant, join).await;
+        let joined = joined.map_err(|error| self.report_error(&error))?;
+        self.reservations.release(&sid);
+        self.roster
+            .joined(sid, self.context.clock.monotonic(), joined);
+        self.arm_empty_timer();
         Ok(())
     }
-}
 
-/// Returns whether the role of a participant has its maximum of other holders. A role that does not exist has none.
-pub(super) fn role_is_full(
-    state: &RoomState,
-    participant: &Participant,
-    roles: &BTreeMap<RoleName, Role>,
-) -> bool {
-    let Some(role) = participant.role().and_then(|name| roles.get(&name)) else {
-        return false;
-    };
-    match usize::try_from(role.max_peer_count.get()) {
-        Err(_) => true,
-        Ok(0) => false,
-        Ok(cap) => state.holders(&role.name, &participant.identity) >= cap,
-    }
-}
-
-impl RoomActor {
-    /// Returns the role that the last change gives a participant that joins; `None` if its own holds. The participant is as if it
-    /// had the role. Refused if the template has no such role any more: the token's must not come back by that.
-    pub(super) async fn take_last_role(
-        &self,
-        state: &RoomState,
-        participant: &mut Participant,
-        roles: &BTreeMap<RoleName, Role>,
-    ) -> Result<Option<RoleGrant>, ReportError> {
-        let (project, room, identity) = (
-            state.room.project_id.clone(),
-            state.room.id,
-            participant.identity.clone(),
-        );
-        let last = self
-            .context
-            .store
+    /// Reads the terms of a join. The participant is afterwards as if it had the role that the last change gives it. Refused if the
+    /// template has no such role any more: the token's must not come back by that.
+    async fn join_terms(&self, participant: &mut Participant) -> Result<JoinTerms, ReportError> {
+        let (store, room) = (&self.context.store, self.roster.room());
+        let roles = store
+            .rooms()
+            .roles(room.project_id.clone(), room.template_id.clone())
+            .await;
+        let roles = roles.map_err(|error| self.report_error(&error))?;
+        let last = store
             .role_changes()
-            .last(project, room, identity)
+            .last(
+                room.project_id.clone(),
+                room.id,
+                participant.identity.clone(),
+            )
             .await;
         let last = last.map_err(|error| self.report_error(&error))?;
         let changed = last.and_then(|last| last.role_for(participant.known_role_change()));
-        let own = participant.role();
-        let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else {
-            return Ok(None);
-        };
-        let changed = roles.get(&changed).ok_or(ReportError::RoleRemoved)?;
-        if participant.exchange().is_some() {
-            let own = own
-                .as_ref()
-                .and_then(|own| roles.get(own))
-                .ok_or(ReportError::RoleRemoved)?;
-            if !changed.is_less_than(own) {
-                return Ok(None);
-            }
+        let grant = last_role(participant, changed, &roles)?;
+        if let Some(grant) = &grant {
+            participant.set_role(&grant.role, grant.max_kbps);
         }
-        let grant = RoleGrant::from(changed);
-        participant.set_role(&grant.role, grant.max_kbps);
-        Ok(Some(grant))
+        Ok(JoinTerms { roles, grant })
     }
 
-    /// Lets the media plane give a participant that joins the role that the last change gave it.
-    pub(super) async fn set_role_of_join(
+    /// Returns whether the role of a participant has its maximum of other holders. A role that does not exist has none.
+    fn role_is_full(&self, participant: &Participant, terms: &JoinTerms) -> bool {
+        let Some(role) = participant.role().and_then(|name| terms.roles.get(&name)) else {
+            return false;
+        };
+        let holders = || {
+            holders(
+                &self.roster,
+                &self.reservations,
+                &role.name,
+                &participant.identity,
+            )
+        };
+        match usize::try_from(role.max_peer_count.get()) {
+            Err(_) => true,
+            Ok(0) => false,
+            Ok(cap) => holders() >= cap,
+        }
+    }
+
+    /// Sends the media plane what has to hold before a participant that joins can receive anything: the subscription rules, and the
+    /// role that the last change gave it.
+    async fn prepare_plane(
         &self,
-        state: &RoomState,
         participant: &Participant,
-        grant: Option<RoleGrant>,
+        terms: JoinTerms,
     ) -> Result<(), ReportError> {
-        let Some(grant) = grant else { return Ok(()) };
-        let room = state.room.namespaced_name();
+        self.send_subscription_rules(&terms.roles).await.map_err(|error| {
+            log::warn!(room = self.name.as_str(); "the media plane did not accept the subscription rules: {error}");
+            ReportError::Unavailable
+        })?;
+        let Some(grant) = terms.grant else {
+            return Ok(());
+        };
         match self
             .context
             .media
-            .set_role_of_join(&room, participant, grant)
+            .set_role_of_join(&self.name, participant, grant)
             .await
         {
             // Who is gone is reported as gone.
             Ok(_) => Ok(()),
             Err(error) => {
                 log::warn!(
-                    room = room.as_str(), identity = participant.identity.as_str();
+                    room = self.name.as_str(), identity = participant.identity.as_str();
                     "the media plane did not take the role of a participant that joins: {error}"
                 );
                 Err(ReportError::Unavailable)
             }
         }
     }
+
+    /// Sends the subscription rules of the room's template to the media plane, if there are any.
+    pub(super) async fn send_subscription_rules(
+        &self,
+        roles: &BTreeMap<RoleName, Role>,
+    ) -> Result<(), MediaError> {
+        let rules = subscription_rules(roles);
+        if rules.is_empty() {
+            return Ok(());
+        }
+        self.context
+            .media
+            .set_subscription_rules(&self.name, rules)
+            .await
+    }
+
+    async fn write_join(
+        &self,
+        participant: Participant,
+        join: Join,
+    ) -> Result<RoomSnapshot, StoreError> {
+        let (sessions, room) = (self.context.store.sessions(), self.roster.room());
+        if let Join::Listed { left_before } = join {
+            sessions
+                .record_return(
+                    room.project_id.clone(),
+                    room.id,
+                    participant.clone(),
+                    left_before,
+                )
+                .await?;
+        }
+        let at = self.joined_at(&participant, join);
+        sessions
+            .record_join(room.project_id.clone(), room.id, participant, at)
+            .await
+    }
+
+    fn joined_at(&self, participant: &Participant, join: Join) -> Timestamp {
+        match join {
+            Join::Reported { at } => at,
+            Join::Listed { .. } => participant
+                .joined_at
+                .unwrap_or_else(|| self.context.clock.now()),
+        }
+    }
+
+    /// Writes the one event of a refused join. The role filled up after the participant's token was minted.
+    async fn refuse_join(&self, participant: &Participant, join: Join) -> Result<(), ReportError> {
+        log::warn!(
+            room = self.name.as_str(), identity = participant.identity.as_str();
+            "a join was refused: the role is full"
+        );
+        let (room, at) = (self.roster.room(), self.joined_at(participant, join));
+        let aborted = self
+            .context
+            .store
+            .sessions()
+            .record_join_aborted(
+                room.project_id.clone(),
+                room.id,
+                ParticipantRef::from(participant),
+                at,
+            )
+            .await;
+        aborted.map_err(|error| self.report_error(&error))?;
+        Err(ReportError::RoleFull)
+    }
+
+    /// Releases the seats whose time is over. Their joins have neither completed nor been reported as aborted.
+    pub(super) fn drop_expired_reservations(&mut self) {
+        self.reservations
+            .release_expired(self.context.clock.monotonic());
+        self.reservation_timer = None;
+        self.arm_reservation_timer();
+    }
+
+    /// Arms the timer for the first seat that expires. An armed timer is kept: it fires early enough.
+    pub(super) fn arm_reservation_timer(&mut self) {
+        let clock = &self.context.clock;
+        if self.reservation_timer.is_none()
+            && let Some(expiry) = self.reservations.next_expiry()
+        {
+            let at = clock.now().after(expiry.saturating_sub(clock.monotonic()));
+            let expired = RoomMsg::ReservationExpired;
+            self.reservation_timer = Some(Timer::arm(clock, "reservation", at, &self.me, expired));
+        }
+    }
 }
 
-/// How long a seat is reserved at most.
-const LIFETIME: Duration = Duration::from_secs(60);
+/// Returns the role that the last change gives a participant that joins; `None` if its own holds.
+fn last_role(
+    participant: &Participant,
+    changed: Option<RoleName>,
+    roles: &BTreeMap<RoleName, Role>,
+) -> Result<Option<RoleGrant>, ReportError> {
+    let own = participant.role();
+    let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else {
+        return Ok(None);
+    };
+    let changed = roles.get(&changed).ok_or(ReportError::RoleRemoved)?;
+    if participant.exchange().is_some() {
+        let own = own
+            .as_ref()
+            .and_then(|own| roles.get(own))
+            .ok_or(ReportError::RoleRemoved)?;
+        if !changed.is_less_than(own) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(RoleGrant::from(changed)))
+}
+
+/// Counts the identities that hold a role or have a reserved seat of it. `except` does not count: a join of that
+/// identity replaces the connected one.
+fn holders(
+    roster: &Roster,
+    reservations: &Reservations,
+    role: &RoleName,
+    except: &Identity,
+) -> usize {
+    let seated = roster
+        .holders(role)
+        .chain(reservations.holders(role))
+        .filter(|identity| *identity != except);
+    seated.collect::<HashSet<_>>().len()
+}
 
 /// The reserved seats of a room, each by the sid of the join that it is for. An identity has one at most.
 #[derive(Debug, Default)]
@@ -252,6 +401,12 @@ impl Reservations {
 
 #[cfg(test)]
 mod tests {
+    use conclave_model::participant::{
+        EXCHANGE_ATTRIBUTE, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE,
+    };
+    use conclave_model::role::RoleInput;
+
+    use super::super::roster::tests::roster;
     use super::*;
 
     const NOW: Duration = Duration::from_secs(1_000);
@@ -307,5 +462,114 @@ mod tests {
         assert!(!seats.is_empty());
         seats.release(&second);
         assert!(seats.is_empty() && seats.next_expiry().is_none());
+    }
+
+    #[test]
+    fn the_holders_of_a_role_are_counted_without_the_one_who_is_replaced() {
+        let roster = roster(&[
+            ("alice", "host"),
+            ("bob", "host"),
+            ("carol", "guest"),
+            ("dave", "host"),
+        ]);
+        let role = |name: &str| -> RoleName { name.parse().unwrap() };
+        let mut seats = Reservations::default();
+        let holders = |seats: &Reservations, name: &str, except: &str| {
+            super::holders(&roster, seats, &role(name), &except.parse().unwrap())
+        };
+        assert_eq!(
+            (
+                holders(&seats, "host", "nobody"),
+                holders(&seats, "host", "alice"),
+                holders(&seats, "host", "carol")
+            ),
+            (3, 2, 3)
+        );
+        assert_eq!(
+            (
+                holders(&seats, "guest", "nobody"),
+                holders(&seats, "guest", "carol"),
+                holders(&seats, "speaker", "nobody")
+            ),
+            (1, 0, 0)
+        );
+        reserve(&mut seats, "alice", 2, "host", NOW);
+        reserve(&mut seats, "erin", 1, "host", NOW);
+        assert_eq!(
+            (
+                holders(&seats, "host", "nobody"),
+                holders(&seats, "host", "alice"),
+                holders(&seats, "host", "erin")
+            ),
+            (4, 3, 3),
+            "an identity with a seat of its own counts once"
+        );
+    }
+
+    fn roles() -> BTreeMap<RoleName, Role> {
+        let role = |name: &str, input: &str| {
+            let (name, input): (RoleName, RoleInput) =
+                (name.parse().unwrap(), serde_json::from_str(input).unwrap());
+            (name.clone(), input.with_defaults(name).unwrap())
+        };
+        BTreeMap::from([
+            role("host", "{}"),
+            role("viewer", r#"{"subscribe": {"max_kbps": 500}}"#),
+        ])
+    }
+
+    fn participant(attributes: &[(&str, &str)]) -> Participant {
+        let attributes = attributes
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Participant {
+            sid: "PA_alice".parse().unwrap(),
+            identity: "alice".parse().unwrap(),
+            name: String::new(),
+            state: ParticipantState::Active,
+            kind: ParticipantKind::Standard,
+            metadata: String::new(),
+            attributes: attributes.collect(),
+            is_publisher: false,
+            joined_at: None,
+            tracks: Vec::new(),
+        }
+    }
+
+    /// The role that the change to `changed` gives a participant.
+    fn decided(
+        participant: &Participant,
+        changed: Option<&str>,
+    ) -> Result<Option<String>, ReportError> {
+        let changed = changed.map(|role| role.parse().unwrap());
+        last_role(participant, changed, &roles())
+            .map(|grant| grant.map(|grant| grant.role.to_string()))
+    }
+
+    #[test]
+    fn the_last_change_decides_the_role_unless_it_is_the_own_one_or_was_removed() {
+        let viewer = participant(&[(ROLE_ATTRIBUTE, "viewer")]);
+        assert_eq!(decided(&viewer, None), Ok(None));
+        assert_eq!(decided(&viewer, Some("viewer")), Ok(None));
+        assert_eq!(decided(&viewer, Some("host")), Ok(Some("host".into())));
+        assert_eq!(
+            decided(&viewer, Some("speaker")),
+            Err(ReportError::RoleRemoved)
+        );
+    }
+
+    #[test]
+    fn a_token_from_a_room_code_that_anyone_may_have_brings_no_more_than_its_own_role() {
+        let from_code =
+            |role| participant(&[(ROLE_ATTRIBUTE, role), (EXCHANGE_ATTRIBUTE, "exchange")]);
+        assert_eq!(decided(&from_code("viewer"), Some("host")), Ok(None));
+        assert_eq!(
+            decided(&from_code("host"), Some("viewer")),
+            Ok(Some("viewer".into()))
+        );
+        assert_eq!(
+            decided(&from_code("speaker"), Some("viewer")),
+            Err(ReportError::RoleRemoved)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The messages of a room actor.
+//! The messages of a room actor: the requests of callers with their replies, and the outcomes of calls to the media plane.
 
 use conclave_db::{OpenTrack, StoreError};
 use conclave_media::{MediaError, MuteOutcome, ServerData};

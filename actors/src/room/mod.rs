@@ -4,12 +4,13 @@
 //! plane reports, and the commands of callers (another role, a removal, a mute, data, the end of the room). Each change is
 //! persisted with its events before the actor acts on it, so the actor can be rebuilt from the database at any moment.
 //!
-//! - [`message`], [`requests`], [`state`]: the messages, the requests of callers, and the state.
-//! - [`admission`]: whether a participant may join, and seats for those that are connecting ([`reservations`]).
+//! The actor's state is a [`LiveRoom`]. It takes the messages ([`message`]) and sequences its parts, each of which owns its
+//! state:
+//!
+//! - [`roster`]: the record and the connected participants, as last written.
 //! - [`report_order`]: the order of reports, and of what waits for them.
-//! - [`reports`]: joins, leaves and tracks as the media plane reports them; the end of the room.
-//! - [`last_roles`]: the role that a participant joins with.
-//! - [`commands`], [`roles`]: commands that call the media plane, in spawned tasks; [`media_calls`] keeps their order.
+//! - [`join`]: whether a participant may join, seats for those that are connecting, and the record of a join.
+//! - [`commands`]: commands that call the media plane, in spawned tasks.
 //! - [`reconcile`]: repairs what lost reports left behind.
 //!
 //! Limits: a join waits for the media plane if the room's template has subscription rules, or if it gets another role than its
@@ -25,129 +26,554 @@ mod join;
 mod message;
 mod reconcile;
 mod report_order;
-mod reports;
-mod roles;
 mod roster;
 
+use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use conclave_model::NamespacedRoom;
+use conclave_db::{NewRoleChange, RoomSnapshot, StoreError};
+use conclave_media::{MediaEvent, Report, ReportError};
+use conclave_model::event::TrackChange;
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::participant::Participant;
+use conclave_model::role_change::RoleChanged;
+use conclave_model::{ErrorCode, NamespacedRoom, Timestamp};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use serde_json::json;
 
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
-use crate::mailbox::{Mailbox, ReportPath};
+use crate::mailbox::{Mailbox, ReportPath, Timer, TimerView};
+use crate::registry::{Inspect, Inspection};
+use commands::{MediaCalls, RoomOnPlane, Target};
+use join::{Join, Reservations};
+use message::participant_not_found;
 pub use message::{
     AcceptedRole, CallId, CallOutcome, ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply,
     RoleReply, RoomMsg, RoomObservation, SendDataReply,
 };
-pub(crate) use roster::{HibernatingRoom, RoomStart, RoomState};
+use reconcile::Absences;
+use report_order::{Next, ReportOrder};
+use roster::Roster;
 
-/// The parts of a room actor that do not change.
+/// What a room's actor is given once, by the project.
 pub struct RoomActor {
     /// What all actors share.
     pub context: Arc<ActorContext>,
-    /// The media plane's name of the room.
-    pub room: NamespacedRoom,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
     /// The path to this actor that reports take.
     pub path: ReportPath<RoomMsg>,
 }
 
-impl RoomActor {
-    async fn dispatch(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState, message: RoomMsg) {
+/// What a room's actor is started with.
+pub struct RoomStart {
+    pub(crate) snapshot: RoomSnapshot,
+    /// The seats that an earlier actor had reserved when it stopped. They are in no record.
+    reservations: Reservations,
+}
+
+impl From<RoomSnapshot> for RoomStart {
+    fn from(snapshot: RoomSnapshot) -> Self {
+        Self {
+            snapshot,
+            reservations: Reservations::default(),
+        }
+    }
+}
+
+/// A room with an actor.
+pub struct LiveRoom {
+    context: Arc<ActorContext>,
+    me: Mailbox<RoomMsg>,
+    path: ReportPath<RoomMsg>,
+    /// The media plane's name of the room.
+    name: NamespacedRoom,
+    roster: Roster,
+    order: ReportOrder,
+    calls: MediaCalls,
+    reservations: Reservations,
+    reservation_timer: Option<Timer>,
+    absences: Absences,
+    /// When the media plane is asked again about participants that were absent.
+    absence_timer: Option<Timer>,
+    empty_timer: Option<Timer>,
+}
+
+impl LiveRoom {
+    fn new(actor: &RoomActor, me: ActorRef<RoomMsg>, start: RoomStart) -> Self {
+        let (context, name) = (
+            Arc::clone(&actor.context),
+            start.snapshot.room.namespaced_name(),
+        );
+        Self {
+            order: ReportOrder::new(context.reports.clone(), name.clone()),
+            context,
+            me: Mailbox::new(me, Arc::clone(&actor.info)),
+            path: actor.path.clone(),
+            name,
+            roster: Roster::new(start.snapshot),
+            calls: MediaCalls::default(),
+            reservations: start.reservations,
+            reservation_timer: None,
+            absences: Absences::default(),
+            absence_timer: None,
+            empty_timer: None,
+        }
+    }
+
+    /// Whether the room has not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.roster.is_open()
+    }
+
+    /// Whether nothing happens before a message or the deadline.
+    pub(crate) fn is_idle(&self) -> bool {
+        is_idle(&self.roster, &self.calls, &self.reservations)
+    }
+
+    /// Whether the room should have ended, and the store did not answer.
+    pub(crate) fn end_failed(&self) -> bool {
+        self.roster.end_failed()
+    }
+
+    /// Returns what the next actor of this room can be started with.
+    pub(crate) fn into_start(self) -> RoomStart {
+        RoomStart {
+            snapshot: self.roster.into_snapshot(),
+            reservations: self.reservations,
+        }
+    }
+
+    async fn handle(&mut self, message: RoomMsg) {
         // Boxed, so that the future of an idle room does not hold space for the longest of these.
         match message {
-            RoomMsg::Inspect(reply) => drop(reply.send(state.inspect())),
-            message if !state.is_open() => {
-                self.answer_waiting_as_ended(state);
+            RoomMsg::Inspect(reply) => drop(reply.send(self.inspect())),
+            message if !self.is_open() => {
+                self.order.answer_as_ended();
                 message.answer_as_ended();
             }
-            RoomMsg::Reports => Box::pin(self.handle_next_report(me, state)).await,
+            RoomMsg::Reports => Box::pin(self.handle_next_report()).await,
             message @ (RoomMsg::Observed(_) | RoomMsg::Barrier(_) | RoomMsg::EmptyTimeout(_)) => {
-                if let Some(message) = self.wait_behind_reports(state, message) {
-                    Box::pin(self.handle_in_order(me, state, message)).await;
+                if let Some(message) = self.order.wait_behind_reports(message, &self.calls) {
+                    Box::pin(self.handle_in_order(message)).await;
                 }
             }
             RoomMsg::End(reply) => {
-                drop(reply.send(Box::pin(self.end(me, state)).await.map_err(TreeError::from)));
+                drop(reply.send(Box::pin(self.end()).await.map_err(TreeError::from)));
             }
             message @ RoomMsg::ChangeRole { .. } => {
-                if let Some(message) = self.wait_for_join(state, message) {
-                    Box::pin(self.handle_in_order(me, state, message)).await;
+                if let Some(message) = self.wait_for_join(message) {
+                    Box::pin(self.handle_in_order(message)).await;
                 }
             }
             RoomMsg::RemoveParticipant { identity, reply } => {
-                self.remove_participant(me, state, identity, reply);
+                let target = Target::Participant(identity.clone());
+                let call = self.on_plane().remove_participant(identity, reply);
+                self.calls.run(&self.me, &self.path, target, call);
             }
-            RoomMsg::MuteTrack { request, reply } => self.mute_track(me, state, *request, reply),
-            RoomMsg::SendData { data, reply } => self.send_data(me, state, *data, reply),
+            RoomMsg::MuteTrack { request, reply } => {
+                let target = Target::Participant(request.identity.clone());
+                let call = self.on_plane().mute_track(*request, reply);
+                self.calls.run(&self.me, &self.path, target, call);
+            }
+            RoomMsg::SendData { data, reply } => {
+                let call = self.on_plane().send_data(*data, reply);
+                self.calls.run(&self.me, &self.path, Target::Room, call);
+            }
             RoomMsg::MediaCallEnded { call, outcome } => {
-                Box::pin(self.media_call_ended(state, call, outcome.map(|outcome| *outcome))).await;
-                self.resume_reports(me);
+                Box::pin(self.media_call_ended(call, outcome.map(|outcome| *outcome))).await;
+                if self.order.claim_ticket() {
+                    self.send_ticket();
+                }
             }
-            RoomMsg::ReservationExpired => self.drop_expired_reservations(me, state),
-            RoomMsg::Reconcile => self.observe(me, state),
+            RoomMsg::ReservationExpired => self.drop_expired_reservations(),
+            RoomMsg::Reconcile => self.observe(),
         }
     }
 
     /// Handles a message for which no report has to be handled first any more.
-    async fn handle_in_order(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        message: RoomMsg,
-    ) {
+    async fn handle_in_order(&mut self, message: RoomMsg) {
         match message {
-            RoomMsg::Observed(observation) => self.repair(me, state, *observation).await,
+            RoomMsg::Observed(observation) => self.repair(*observation).await,
             RoomMsg::Barrier(barrier) => barrier.pass(),
-            RoomMsg::EmptyTimeout(_permit) => self.end_if_empty(me, state).await,
+            RoomMsg::EmptyTimeout(_permit) => self.end_if_empty().await,
             RoomMsg::ChangeRole {
                 request,
                 recorder,
                 reply,
-            } => {
-                self.change_role(me, state, *request, recorder, reply);
-            }
+            } => self.change_role(*request, recorder, reply),
             // No other message waits for reports.
             message => message.answer_as_ended(),
         }
+    }
+
+    /// Handles the first report, or marked message, that may be handled, and sends the ticket on if there are more.
+    async fn handle_next_report(&mut self) {
+        let Some((next, goes_on)) = self.order.take(&self.calls) else {
+            return;
+        };
+        match next {
+            Next::Report(waiting) => {
+                let result = self.handle_report(waiting.report).await;
+                waiting.answers.send(result);
+            }
+            Next::Message(Some(message)) => self.handle_in_order(message).await,
+            Next::Message(None) => {}
+        }
+        if goes_on {
+            self.send_ticket();
+        }
+    }
+
+    fn send_ticket(&self) {
+        // An actor that is about to stop leaves the rest to the one that is started in its place.
+        if self.me.cast(RoomMsg::Reports).is_err() {
+            self.path.send(RoomMsg::Reports);
+        }
+    }
+
+    /// Lets a change of role wait if the participant is not connected and its join may be among the reports, or gives it back.
+    fn wait_for_join(&mut self, message: RoomMsg) -> Option<RoomMsg> {
+        match &message {
+            RoomMsg::ChangeRole { request, .. } if self.roster.is_connected(&request.identity) => {
+                Some(message)
+            }
+            _ => self.order.wait_behind_reports(message, &self.calls),
+        }
+    }
+
+    /// Writes a reported event. It is durable when this returns `Ok`.
+    async fn handle_report(&mut self, report: Report) -> Result<(), ReportError> {
+        let room = self.roster.room();
+        let (project, id) = (room.project_id.clone(), room.id);
+        let (store, at) = (&self.context.store, report.at);
+        let (sessions, tracks) = (store.sessions(), store.tracks());
+        let written = match report.event {
+            MediaEvent::JoinRequested {
+                participant,
+                reserves_seat,
+            } => return self.request_join(*participant, reserves_seat).await,
+            MediaEvent::ParticipantJoined(participant) => {
+                return self.record_join(*participant, Join::Reported { at }).await;
+            }
+            MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
+            MediaEvent::ParticipantLeft {
+                participant,
+                departure,
+            } => {
+                self.roster.forget_join(&participant.sid);
+                let sid = participant.sid;
+                let left = if self.context.is_stopping.load(Ordering::Relaxed) {
+                    sessions
+                        .record_leave_at_stop(project, id, sid, at, departure)
+                        .await
+                } else {
+                    sessions.record_leave(project, id, sid, at, departure).await
+                };
+                left.map(|left| self.apply_leave(left))
+            }
+            MediaEvent::JoinAborted { participant } => {
+                self.reservations.release(&participant.sid);
+                sessions
+                    .record_join_aborted(project, id, participant, at)
+                    .await
+            }
+            MediaEvent::TrackPublished { participant, track } => {
+                let change = TrackChange::Published;
+                tracks
+                    .record(project, id, participant, track, change, at)
+                    .await
+            }
+            MediaEvent::TrackUnpublished { participant, track } => {
+                let change = TrackChange::Unpublished;
+                tracks
+                    .record(project, id, participant, track, change, at)
+                    .await
+            }
+            MediaEvent::TrackMuted { participant, track } => {
+                tracks
+                    .record_muted(project, id, participant.sid, track)
+                    .await
+            }
+            // Whoever can sign a webhook can measure anybody.
+            MediaEvent::PublishLimit { participant, .. }
+                if !self.roster.is_present(&participant) =>
+            {
+                Ok(())
+            }
+            MediaEvent::PublishLimit { participant, limit } => {
+                tracks
+                    .record_publish_limit(project, id, participant, limit, at)
+                    .await
+            }
+            // The project passes these to the egress and ingress actors.
+            MediaEvent::Egress(_) | MediaEvent::Ingress(_) => Ok(()),
+        };
+        written.map_err(|error| self.report_error(&error))
+    }
+
+    fn report_error(&self, error: &StoreError) -> ReportError {
+        match error {
+            StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => {
+                ReportError::RoomEnded
+            }
+            error => {
+                log::error!(actor = &*self.me.info().id; "a report could not be written: {error}");
+                ReportError::Unavailable
+            }
+        }
+    }
+
+    /// Applies a leave that was written: the participants have changed, and perhaps the deadline.
+    fn apply_leave(&mut self, left: RoomSnapshot) {
+        self.roster.refresh(left);
+        self.arm_empty_timer();
+    }
+
+    fn on_plane(&self) -> RoomOnPlane {
+        RoomOnPlane {
+            context: Arc::clone(&self.context),
+            room: self.name.clone(),
+        }
+    }
+
+    /// Starts to give a participant another role. The media plane goes first: a change that it refuses is not written.
+    fn change_role(
+        &mut self,
+        request: ChangeRoleRequest,
+        recorder: Option<ResponseRecorder<RoleChanged>>,
+        reply: RoleReply,
+    ) {
+        if !self.roster.is_connected(&request.identity) {
+            let _ = reply.send(Err(participant_not_found()));
+            return;
+        }
+        let template = self.roster.room().template_id.clone();
+        let target = Target::RoleOf(request.identity.clone());
+        let accepted = Box::new(AcceptedRole {
+            request,
+            recorder,
+            reply,
+        });
+        let call = self.on_plane().set_role(template, accepted);
+        self.calls.run(&self.me, &self.path, target, call);
+    }
+
+    /// Handles the outcome of a call.
+    async fn media_call_ended(&mut self, call: CallId, outcome: Option<CallOutcome>) {
+        match outcome {
+            Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {
+                self.write_role_change(*accepted, participant).await;
+            }
+            Some(outcome) => outcome.answer_as_ended(),
+            None => {
+                log::error!(actor = &*self.me.info().id; "a call to the media plane panicked");
+            }
+        }
+        self.calls.end(call);
+    }
+
+    /// Writes a role change that the media plane has accepted. If it cannot be written, the caller gets the store's error,
+    /// and the same request again brings both sides together.
+    async fn write_role_change(&mut self, accepted: AcceptedRole, participant: Participant) {
+        let AcceptedRole {
+            request,
+            recorder,
+            reply,
+        } = accepted;
+        let room = self.roster.room();
+        let new = NewRoleChange {
+            project_id: room.project_id.clone(),
+            room: room.id,
+            role: request.role,
+            participant,
+            by: request.by,
+        };
+        let written = self
+            .context
+            .store
+            .role_changes()
+            .record(new, recorder)
+            .await;
+        if let Ok(RoleChanged { change, .. }) = &written {
+            self.roster.set_role(&change.participant_sid, &change.role);
+        }
+        let _ = reply.send(written.map_err(TreeError::from));
+    }
+
+    /// Arms the empty timer for the deadline of the record, or disarms it if there is none.
+    fn arm_empty_timer(&mut self) {
+        let (clock, me) = (&self.context.clock, &self.me);
+        let deadline = self.roster.room().empty_deadline;
+        Timer::rearm(&mut self.empty_timer, deadline, |at| {
+            Timer::arm(clock, "empty_timeout", at, me, RoomMsg::EmptyTimeout(None))
+        });
+    }
+
+    /// Ends the room if its deadline has passed. If the store does not answer, the room hibernates and its project wakes it
+    /// again a little later.
+    async fn end_if_empty(&mut self) {
+        let now = self.context.clock.now();
+        if !self.roster.room().is_past_deadline(now) {
+            return;
+        }
+        if let Err(error) = self.end().await {
+            log::error!(room = self.name.as_str(); "an empty room could not be ended: {error}");
+            self.roster.record_failed_end();
+        }
+    }
+
+    /// Ends the record, then the room on the media plane, then the actor. The record does not wait for the media plane, which
+    /// may be unreachable; reconciliation closes the room later.
+    async fn end(&mut self) -> Result<(), StoreError> {
+        let room = self.roster.room();
+        let ended = self
+            .context
+            .store
+            .rooms()
+            .end(room.project_id.clone(), room.id)
+            .await?;
+        self.roster.refresh(RoomSnapshot {
+            room: ended,
+            participants: Vec::new(),
+        });
+        self.order.answer_as_ended();
+        self.empty_timer = None;
+        let (media, room) = (Arc::clone(&self.context.media), self.name.clone());
+        tokio::spawn(async move {
+            if let Err(error) = media.close_room(&room).await {
+                log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
+            }
+        });
+        // Messages sent by now are answered that the room has ended; a stop would drop them.
+        if self.me.actor().drain().is_err() {
+            self.me.actor().stop(Some("ended".into()));
+        }
+        Ok(())
+    }
+
+    /// Returns the snapshot for the debug endpoint.
+    fn inspect(&self) -> Inspection {
+        let (room, participants) = (self.roster.room(), self.roster.identities_by_role());
+        let holders: BTreeMap<_, _> = participants
+            .iter()
+            .map(|(role, held)| (*role, held.len()))
+            .collect();
+        let state = json!({
+            "status": room.status.as_str(),
+            "participants": participants,
+            "holders": holders,
+            "reserved": self.reservations.identities(),
+            "empty_deadline": room.empty_deadline,
+            "template_id": room.template_id,
+        });
+        let timers = self
+            .empty_timer
+            .iter()
+            .chain(&self.reservation_timer)
+            .chain(&self.absence_timer);
+        Inspection {
+            timers: timers.map(Timer::view).collect(),
+            state,
+        }
+    }
+}
+
+/// Whether nothing happens before a message or the deadline: the room is open and empty, no call is running, and no seat is
+/// reserved.
+fn is_idle(roster: &Roster, calls: &MediaCalls, reservations: &Reservations) -> bool {
+    roster.awaits_deadline() && calls.is_empty() && reservations.is_empty()
+}
+
+/// A hibernating room as the debug endpoint shows it: open, without participants, until its deadline.
+pub(crate) struct HibernatingRoom {
+    /// The instant at which the room ends.
+    pub deadline: Timestamp,
+}
+
+impl Inspect for HibernatingRoom {
+    fn inspect(&self, _: Duration) -> BoxFuture<'_, Option<Inspection>> {
+        let deadline = self.deadline;
+        let state = json!({"status": "open", "participants": {}, "holders": {}, "reserved": [], "empty_deadline": deadline});
+        let timers = vec![TimerView {
+            name: "empty_timeout",
+            fires_at: deadline,
+        }];
+        ready(Some(Inspection { timers, state })).boxed()
     }
 }
 
 impl Actor for RoomActor {
     type Msg = RoomMsg;
-    type State = RoomState;
+    type State = LiveRoom;
     type Arguments = RoomStart;
 
     async fn pre_start(
         &self,
         myself: ActorRef<RoomMsg>,
         start: RoomStart,
-    ) -> Result<RoomState, ActorProcessingErr> {
+    ) -> Result<LiveRoom, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let mut state = RoomState::new(start);
-        self.arm_empty_timer(&me, &mut state);
-        self.arm_reservation_timer(&me, &mut state);
-        Ok(state)
+        let mut room = LiveRoom::new(self, myself, start);
+        room.arm_empty_timer();
+        room.arm_reservation_timer();
+        Ok(room)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<RoomMsg>,
+        _: ActorRef<RoomMsg>,
         message: RoomMsg,
-        state: &mut RoomState,
+        room: &mut LiveRoom,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), &message);
-        self.dispatch(&me, state, message).await;
-        if state.is_idle() && !self.context.reports.is_waiting(&self.room) {
+        room.handle(message).await;
+        if room.is_idle() && !room.order.is_waiting() {
             // Messages sent by now are handled first; later ones find the room hibernating and wake it.
-            me.actor().drain()?;
+            room.me.actor().drain()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::room::RoomStatus;
+
+    use super::commands::tests::begin;
+    use super::roster::tests::{roster, snapshot};
+    use super::*;
+
+    #[test]
+    fn a_room_is_idle_while_it_is_open_and_empty_with_a_deadline_and_without_calls() {
+        let (mut calls, mut seats) = (MediaCalls::default(), Reservations::default());
+        let idle =
+            |roster: &Roster| is_idle(roster, &MediaCalls::default(), &Reservations::default());
+        assert!(roster(&[]).is_open() && idle(&roster(&[])));
+        assert!(!idle(&roster(&[("alice", "host")])));
+        let mut ended = snapshot(&[]);
+        ended.room.status = RoomStatus::Ended;
+        let ended = Roster::new(ended);
+        assert!(!ended.is_open() && !idle(&ended));
+        let mut kept_open = snapshot(&[]);
+        kept_open.room.empty_deadline = None;
+        assert!(!idle(&Roster::new(kept_open)));
+        let empty = roster(&[]);
+        let call = begin(&mut calls, Target::Room);
+        assert!(!is_idle(&empty, &calls, &seats));
+        calls.end(call);
+        assert!(is_idle(&empty, &calls, &seats));
+        let sid: conclave_model::ParticipantSid = "PA_alice".parse().unwrap();
+        seats.reserve(sid.clone(), "alice".parse().unwrap(), None, Duration::ZERO);
+        assert!(!is_idle(&empty, &calls, &seats));
+        seats.release(&sid);
+        assert!(is_idle(&empty, &calls, &seats));
     }
 }

@@ -11,12 +11,11 @@ use conclave_model::event::{ParticipantRef, TrackChange, TrackSummary};
 use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
-use super::RoomActor;
+use super::LiveRoom;
+use super::join::Join;
 use super::message::{RoomMsg, RoomObservation};
-use super::reports::Join;
-use super::roster::RoomState;
 use crate::context::ActorContext;
-use crate::mailbox::{Mailbox, Timer};
+use crate::mailbox::Timer;
 
 /// Time that a join may take to complete on the media plane after it was written.
 const JOIN_GRACE: Duration = Duration::from_secs(5);
@@ -79,17 +78,19 @@ async fn observe(
     })
 }
 
-impl RoomActor {
+impl LiveRoom {
     /// Asks the media plane for the room's participants, in a spawned task. The answer takes the path of the reports: if it
     /// overtook one that the plane sent before it, a clean leave would be written as a lost connection.
-    pub(super) fn observe(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
+    pub(super) fn observe(&mut self) {
         let now = self.context.clock.now();
         // In case that the media plane does not answer this time.
-        self.ask_again_about_absences(me, state, now.after(self.context.media.absence_grace()));
+        self.ask_again_about_absences(now.after(self.context.media.absence_grace()));
         // A join is written before it completes on the media plane, so a recent one may be missing there.
-        let known = state.settled(self.context.clock.monotonic(), JOIN_GRACE);
+        let known = self
+            .roster
+            .settled(self.context.clock.monotonic(), JOIN_GRACE);
         let (context, path) = (Arc::clone(&self.context), self.path.clone());
-        let (id, room) = (state.room.id, state.room.namespaced_name());
+        let (id, room) = (self.roster.room().id, self.name.clone());
         tokio::spawn(async move {
             match observe(&context, id, &room, known, now).await {
                 Ok(observation) => path.send(RoomMsg::Observed(Box::new(observation))),
@@ -103,12 +104,7 @@ impl RoomActor {
     /// Closes the sessions of participants who are gone, and writes joins and tracks whose reports were lost. Participants
     /// who joined or left after the media plane was asked are left to their own reports. A list may be wrong: a participant
     /// has to be absent for the plane's grace, and who is listed again has its session again.
-    pub(super) async fn repair(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        observation: RoomObservation,
-    ) {
+    pub(super) async fn repair(&mut self, observation: RoomObservation) {
         let RoomObservation {
             asked_at,
             known,
@@ -121,12 +117,12 @@ impl RoomActor {
             .cloned()
             .collect();
         let grace = self.context.media.absence_grace();
-        let lost = state.absences.record(gone, asked_at, grace);
-        let verdict_at = state.absences.next_verdict(grace).unwrap_or(asked_at);
-        self.ask_again_about_absences(me, state, verdict_at);
-        self.close_lost(me, state, lost).await;
+        let lost = self.absences.record(gone, asked_at, grace);
+        let verdict_at = self.absences.next_verdict(grace).unwrap_or(asked_at);
+        self.ask_again_about_absences(verdict_at);
+        self.close_lost(lost).await;
         if !participants.is_empty() {
-            self.resend_subscription_rules(state).await;
+            self.resend_subscription_rules().await;
         }
         // A join that has not completed may still fail; its own report says which.
         let joined = |seen: &Participant| {
@@ -135,66 +131,56 @@ impl RoomActor {
         for participant in participants.into_iter().filter(joined) {
             let missed = missed_reports(&tracks, &participant);
             let who = ParticipantRef::from(&participant);
-            if !known.contains(&participant.sid) && !state.has_session(&participant.sid) {
-                self.admit_missed(me, state, participant, asked_at).await;
+            if !known.contains(&participant.sid) && !self.roster.has_session(&participant.sid) {
+                self.admit_missed(participant, asked_at).await;
             }
-            self.write_missed(state, &who, missed).await;
+            self.write_missed(&who, missed).await;
         }
     }
 
     /// Arms the timer by which the media plane is asked again, if somebody is absent: whether it is for good is known right after
     /// the grace, not with the next round.
-    fn ask_again_about_absences(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        at: Timestamp,
-    ) {
-        let absent = state.absences.next_verdict(Duration::ZERO);
-        state.absence_timer =
-            absent.map(|_| Timer::arm(&self.context.clock, "absence", at, me, RoomMsg::Reconcile));
+    fn ask_again_about_absences(&mut self, at: Timestamp) {
+        let absent = self.absences.next_verdict(Duration::ZERO);
+        self.absence_timer = absent.map(|_| {
+            Timer::arm(
+                &self.context.clock,
+                "absence",
+                at,
+                &self.me,
+                RoomMsg::Reconcile,
+            )
+        });
     }
 
     /// Sends the subscription rules to the media plane again. A plane in another process keeps participants connected while
     /// this server restarts, and its clients may have found a way around the rules.
-    async fn resend_subscription_rules(&self, state: &RoomState) {
-        let (project, template) = (
-            state.room.project_id.clone(),
-            state.room.template_id.clone(),
-        );
+    async fn resend_subscription_rules(&self) {
+        let room = self.roster.room();
+        let (project, template) = (room.project_id.clone(), room.template_id.clone());
         let sent = match self.context.store.rooms().roles(project, template).await {
             Ok(roles) => self
-                .set_subscription_rules(state, &roles)
+                .send_subscription_rules(&roles)
                 .await
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = sent {
-            log::warn!(room = state.room.namespaced_name().as_str(); "subscription rules were not sent again: {error}");
+            log::warn!(room = self.name.as_str(); "subscription rules were not sent again: {error}");
         }
     }
 
     /// Closes the sessions of participants who are not on the media plane any more. Sessions that a crash ended, together with a
     /// plane in this process, end at the last moment that the server is known to have run.
-    async fn close_lost(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        lost: Vec<ParticipantSid>,
-    ) {
-        let (store, project, room) = (&self.context.store, &state.room.project_id, state.room.id);
+    async fn close_lost(&mut self, lost: Vec<ParticipantSid>) {
+        let (store, record) = (&self.context.store, self.roster.room());
+        let (project, room) = (&record.project_id, record.id);
         let crash = store
             .server()
             .crash()
             .filter(|_| !self.context.media.outlives_server());
-        let joined_before = |sid: &ParticipantSid, at| {
-            state
-                .participants
-                .iter()
-                .any(|p| p.sid == *sid && p.joined_at < at)
-        };
         let is_interrupted = |sid: &ParticipantSid| {
-            crash.is_some_and(|crash| joined_before(sid, crash.restarted_at))
+            crash.is_some_and(|crash| self.roster.joined_before(sid, crash.restarted_at))
         };
         let (interrupted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(is_interrupted);
         let mut written = Vec::new();
@@ -216,7 +202,7 @@ impl RoomActor {
         }
         for left in written {
             match left {
-                Ok(left) => self.apply_leave(me, state, left),
+                Ok(left) => self.apply_leave(left),
                 Err(error) => log::error!("lost participants could not be written: {error}"),
             }
         }
@@ -224,19 +210,13 @@ impl RoomActor {
 
     /// Writes a join whose report was lost, or reopens a session that was closed a while before the media plane was asked. A
     /// participant whose join would have been refused is removed.
-    async fn admit_missed(
-        &self,
-        me: &Mailbox<RoomMsg>,
-        state: &mut RoomState,
-        participant: Participant,
-        asked_at: Timestamp,
-    ) {
+    async fn admit_missed(&mut self, participant: Participant, asked_at: Timestamp) {
         let join = Join::Listed {
             left_before: asked_at.before(LEAVE_GRACE),
         };
-        let (sid, room) = (participant.sid.clone(), state.room.namespaced_name());
+        let (sid, room) = (participant.sid.clone(), self.name.clone());
         // Any other error has been logged; the next reconciliation tries again.
-        let admitted = self.admit(me, state, participant, join).await;
+        let admitted = self.record_join(participant, join).await;
         if matches!(
             admitted,
             Err(ReportError::RoleFull | ReportError::RoleRemoved)
@@ -246,15 +226,14 @@ impl RoomActor {
         }
     }
 
-    async fn write_missed(
-        &self,
-        state: &RoomState,
-        who: &ParticipantRef,
-        missed: Vec<MissedReport>,
-    ) {
-        let (store, room, at) = (&self.context.store, state.room.id, self.context.clock.now());
+    async fn write_missed(&self, who: &ParticipantRef, missed: Vec<MissedReport>) {
+        let (store, room, at) = (
+            &self.context.store,
+            self.roster.room().id,
+            self.context.clock.now(),
+        );
         for report in missed {
-            let project = state.room.project_id.clone();
+            let project = self.roster.room().project_id.clone();
             let written = match report {
                 MissedReport::Published(track) => {
                     store
@@ -290,7 +269,7 @@ impl RoomActor {
                 }
             };
             if let Err(error) = written {
-                log::error!(room = state.room.namespaced_name().as_str(); "a track could not be written: {error}");
+                log::error!(room = self.name.as_str(); "a track could not be written: {error}");
             }
         }
     }

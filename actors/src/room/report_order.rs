@@ -2,99 +2,216 @@
 //!
 //! One report is handled for each ticket, and the ticket sent on: messages that came in the meantime, such as a removal or the
 //! end of the room, are handled in between. The media plane's answers, barriers and the empty timer wait for the reports before
-//! them.
+//! them: they are marked in the room's queue, and kept here by the numbers of their marks.
+
+use std::collections::BTreeMap;
 
 use conclave_media::ReportError;
+use conclave_model::NamespacedRoom;
 
-use super::roster::RoomState;
-use super::{RoomActor, RoomMsg};
-use crate::mailbox::Mailbox;
-use crate::report_queue::{Taken, Waiting};
+use super::commands::MediaCalls;
+use super::message::RoomMsg;
+use crate::report_queue::{ReportQueues, Taken, Waiting, WaitingReport};
 
-impl RoomActor {
-    /// Handles the first report, or marked message, that may be handled, and sends the ticket on if there are more.
-    pub(super) async fn handle_next_report(&self, me: &Mailbox<RoomMsg>, state: &mut RoomState) {
+/// A room's queue of reports, and the messages that wait in it.
+pub(super) struct ReportOrder {
+    queues: ReportQueues,
+    room: NamespacedRoom,
+    /// Messages that wait for reports, by the numbers of their marks in the room's queue.
+    behind: BTreeMap<u64, RoomMsg>,
+}
+
+/// What is handled next.
+pub(super) enum Next {
+    Report(WaitingReport),
+    /// The message of a mark; absent if an earlier actor of this room has set the mark.
+    Message(Option<RoomMsg>),
+}
+
+impl ReportOrder {
+    /// Returns the order of a room without messages that wait.
+    pub fn new(queues: ReportQueues, room: NamespacedRoom) -> Self {
+        Self {
+            queues,
+            room,
+            behind: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the first report, or marked message, that may be handled while these calls are running. The second value is whether
+    /// there are more, so that the ticket has to go on.
+    pub fn take(&mut self, calls: &MediaCalls) -> Option<(Next, bool)> {
         let may_handle = |waiting: &Waiting, is_first| match waiting {
-            Waiting::Report(waiting) => !state.calls.holds_report(&waiting.report.event),
+            Waiting::Report(waiting) => !calls.holds_report(&waiting.report.event),
             Waiting::Mark(number) => {
-                state
-                    .behind_reports
-                    .get(number)
-                    .is_none_or(|message| match message {
-                        // What it says of a participant's tracks may be what a change of its role caused.
-                        RoomMsg::Observed(_) => !state.calls.is_changing_role(),
-                        _ => is_first,
-                    })
+                self.behind.get(number).is_none_or(|message| match message {
+                    // What it says of a participant's tracks may be what a change of its role caused.
+                    RoomMsg::Observed(_) => !calls.is_changing_role(),
+                    _ => is_first,
+                })
             }
         };
-        let Some(Taken { next, goes_on }) = self.context.reports.take(&self.room, may_handle)
-        else {
-            return;
+        let Taken { next, goes_on } = self.queues.take(&self.room, may_handle)?;
+        let next = match next {
+            Waiting::Report(report) => Next::Report(report),
+            Waiting::Mark(number) => Next::Message(self.behind.remove(&number)),
         };
-        match next {
-            Waiting::Report(waiting) => {
-                let result = self.handle_report(me, state, waiting.report).await;
-                waiting.answers.send(result);
-            }
-            Waiting::Mark(number) => {
-                if let Some(message) = state.behind_reports.remove(&number) {
-                    self.handle_in_order(me, state, message).await;
-                }
-            }
-        }
-        if goes_on {
-            self.send_ticket(me);
-        }
+        Some((next, goes_on))
     }
 
     /// Lets a message wait if reports came before it, or gives it back.
-    pub(super) fn wait_behind_reports(
-        &self,
-        state: &mut RoomState,
-        message: RoomMsg,
-    ) -> Option<RoomMsg> {
-        let waits_for_role =
-            matches!(message, RoomMsg::Observed(_)) && state.calls.is_changing_role();
-        if !waits_for_role && !self.context.reports.is_waiting(&self.room) {
+    pub fn wait_behind_reports(&mut self, message: RoomMsg, calls: &MediaCalls) -> Option<RoomMsg> {
+        let waits_for_role = matches!(message, RoomMsg::Observed(_)) && calls.is_changing_role();
+        if !waits_for_role && !self.is_waiting() {
             return Some(message);
         }
-        state
-            .behind_reports
-            .insert(self.context.reports.mark(&self.room), message);
+        self.behind.insert(self.queues.mark(&self.room), message);
         None
     }
 
-    /// Lets a change of role wait if the participant is not connected and its join may be among the reports, or gives it back.
-    pub(super) fn wait_for_join(&self, state: &mut RoomState, message: RoomMsg) -> Option<RoomMsg> {
-        match &message {
-            RoomMsg::ChangeRole { request, .. } if state.is_connected(&request.identity) => {
-                Some(message)
-            }
-            _ => self.wait_behind_reports(state, message),
-        }
+    /// Whether something waits in the room's queue.
+    pub fn is_waiting(&self) -> bool {
+        self.queues.is_waiting(&self.room)
     }
 
-    /// Sends the ticket for what a running call may have held.
-    pub(super) fn resume_reports(&self, me: &Mailbox<RoomMsg>) {
-        if self.context.reports.claim_ticket(&self.room) {
-            self.send_ticket(me);
-        }
+    /// Returns whether a ticket has to be sent for what a running call may have held.
+    pub fn claim_ticket(&self) -> bool {
+        self.queues.claim_ticket(&self.room)
     }
 
     /// Answers what waits on behalf of a room that has ended.
-    pub(super) fn answer_waiting_as_ended(&self, state: &mut RoomState) {
-        for waiting in self.context.reports.take_all(&self.room) {
+    pub fn answer_as_ended(&mut self) {
+        for waiting in self.queues.take_all(&self.room) {
             waiting.answers.send(Err(ReportError::RoomEnded));
         }
-        std::mem::take(&mut state.behind_reports)
+        std::mem::take(&mut self.behind)
             .into_values()
             .for_each(RoomMsg::answer_as_ended);
     }
+}
 
-    fn send_ticket(&self, me: &Mailbox<RoomMsg>) {
-        // An actor that is about to stop leaves the rest to the one that is started in its place.
-        if me.cast(RoomMsg::Reports).is_err() {
-            self.path.send(RoomMsg::Reports);
+#[cfg(test)]
+mod tests {
+    use conclave_media::{MediaEvent, Report};
+    use conclave_model::Timestamp;
+    use tokio::sync::oneshot;
+
+    use super::super::commands::Target;
+    use super::super::commands::tests::{begin, left};
+    use super::super::message::RoomObservation;
+    use super::*;
+    use crate::mailbox::barrier;
+
+    fn room() -> NamespacedRoom {
+        "prj_0123456789ab.standup".parse().unwrap()
+    }
+
+    fn order() -> ReportOrder {
+        ReportOrder::new(ReportQueues::default(), room())
+    }
+
+    fn report(
+        order: &ReportOrder,
+        event: MediaEvent,
+    ) -> oneshot::Receiver<Result<(), ReportError>> {
+        let (answer, result) = oneshot::channel();
+        let report = Report {
+            room: room(),
+            at: Timestamp::from_millis(0),
+            event,
+        };
+        order.queues.push(report, answer);
+        result
+    }
+
+    fn observed() -> RoomMsg {
+        RoomMsg::Observed(Box::new(RoomObservation {
+            asked_at: Timestamp::from_millis(0),
+            known: Vec::new(),
+            tracks: Vec::new(),
+            participants: Vec::new(),
+        }))
+    }
+
+    fn barrier_message() -> RoomMsg {
+        RoomMsg::Barrier(barrier().0)
+    }
+
+    /// The names of what is taken until nothing may be handled.
+    fn take_all(order: &mut ReportOrder, calls: &MediaCalls) -> Vec<String> {
+        let mut taken = Vec::new();
+        while let Some((next, _)) = order.take(calls) {
+            taken.push(match next {
+                Next::Report(waiting) => waiting.report.event.identity().unwrap().to_string(),
+                Next::Message(message) => {
+                    message.map_or("none", |message| (&message).into()).into()
+                }
+            });
         }
+        taken
+    }
+
+    #[test]
+    fn a_message_waits_only_for_the_reports_that_came_before_it() {
+        let (mut order, calls) = (order(), MediaCalls::default());
+        assert!(
+            order
+                .wait_behind_reports(barrier_message(), &calls)
+                .is_some()
+        );
+        let _alice = report(&order, left("alice"));
+        assert!(
+            order
+                .wait_behind_reports(barrier_message(), &calls)
+                .is_none()
+        );
+        let _bob = report(&order, left("bob"));
+        assert_eq!(take_all(&mut order, &calls), ["alice", "barrier", "bob"]);
+        assert!(!order.is_waiting());
+    }
+
+    #[test]
+    fn while_a_role_is_changed_an_observation_and_the_reports_about_its_participant_wait() {
+        let (mut order, mut calls) = (order(), MediaCalls::default());
+        let change = begin(&mut calls, Target::RoleOf("alice".parse().unwrap()));
+        assert!(order.wait_behind_reports(observed(), &calls).is_none());
+        let _alice = report(&order, left("alice"));
+        assert!(
+            order
+                .wait_behind_reports(barrier_message(), &calls)
+                .is_none()
+        );
+        let _bob = report(&order, left("bob"));
+        assert_eq!(take_all(&mut order, &calls), ["bob"]);
+        calls.end(change);
+        assert!(order.claim_ticket());
+        assert_eq!(
+            take_all(&mut order, &calls),
+            ["observed", "alice", "barrier"]
+        );
+    }
+
+    #[test]
+    fn the_mark_of_an_earlier_actor_has_no_message() {
+        let (mut order, calls) = (order(), MediaCalls::default());
+        let _alice = report(&order, left("alice"));
+        assert!(order.wait_behind_reports(observed(), &calls).is_none());
+        let mut rebuilt = ReportOrder::new(order.queues.clone(), room());
+        assert_eq!(take_all(&mut rebuilt, &calls), ["alice", "none"]);
+    }
+
+    #[test]
+    fn the_end_of_the_room_answers_what_waits() {
+        let (mut order, calls) = (order(), MediaCalls::default());
+        let mut answer = report(&order, left("alice"));
+        assert!(
+            order
+                .wait_behind_reports(barrier_message(), &calls)
+                .is_none()
+        );
+        order.answer_as_ended();
+        assert_eq!(answer.try_recv(), Ok(Err(ReportError::RoomEnded)));
+        assert!(order.behind.is_empty());
+        assert!(!order.is_waiting());
     }
 }

@@ -3,66 +3,117 @@
 //! A message to a project that does not run reads the project's record first, and waits meanwhile. A media plane that others
 //! use too reports rooms of projects that this server does not have; those get no actor.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use conclave_db::StoreError;
-use conclave_media::ReportError;
+use conclave_media::{ReportError, Survey};
 use conclave_model::{NamespacedRoom, ProjectId};
 use ractor::{Actor, ActorId};
 
-use super::{SystemActor, SystemMsg, SystemState};
-use crate::children::{Child, RestartCause, Supervised};
-use crate::info::ActorKind;
-use crate::mailbox::{Mailbox, ReportPath, Timer};
+use super::SystemMsg;
+use super::route::ProjectMailboxes;
+use crate::children::{Child, ChildSet, RestartCause};
+use crate::context::ActorContext;
+use crate::info::{ActorInfo, ActorKind};
+use crate::mailbox::{Mailbox, ReportPath};
 use crate::project::{ProjectActor, ProjectMsg};
-use crate::registry::ActorStatus;
 
-impl SystemActor {
+/// The projects with something live.
+pub(super) struct Projects {
+    context: Arc<ActorContext>,
+    /// The mailbox of the system actor.
+    me: Mailbox<SystemMsg>,
+    children: ChildSet<ProjectId, ProjectMsg>,
+    by_actor: HashMap<ActorId, ProjectId>,
+    /// The mailboxes of running projects, for callers outside.
+    running: ProjectMailboxes,
+}
+
+impl Projects {
+    pub fn new(
+        context: Arc<ActorContext>,
+        me: Mailbox<SystemMsg>,
+        running: ProjectMailboxes,
+    ) -> Self {
+        let parent = Arc::clone(&me.info().id);
+        let children = ChildSet::new(move |id: &ProjectId| {
+            ActorInfo::new(
+                id.to_string(),
+                ActorKind::Project,
+                Some(Arc::clone(&parent)),
+                Some(id.clone()),
+            )
+        });
+        Self {
+            context,
+            me,
+            children,
+            by_actor: HashMap::new(),
+            running,
+        }
+    }
+
+    /// Returns the number of projects.
+    pub fn len(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Starts the projects that have something live.
+    pub async fn populate(&mut self, projects: Vec<ProjectId>) {
+        for project in projects {
+            // A report may have started it while the store did not answer.
+            if !self.children.contains(&project) {
+                self.spawn(project).await;
+            }
+        }
+    }
+
     /// Spawns a project's actor, for the first time or again.
-    pub(super) async fn spawn(
-        &self,
-        me: &Mailbox<SystemMsg>,
-        state: &mut SystemState,
-        id: ProjectId,
-    ) {
-        let info = state.projects.info(&id);
+    async fn spawn(&mut self, id: ProjectId) {
+        let info = self.children.info(&id);
         let actor = ProjectActor {
             context: Arc::clone(&self.context),
             info: Arc::clone(&info),
             id: id.clone(),
-            path: report_path(me, &id),
+            path: report_path(&self.me, &id),
         };
-        match Actor::spawn_linked(None, actor, (), me.actor().get_cell()).await {
+        match Actor::spawn_linked(None, actor, (), self.me.actor().get_cell()).await {
             Ok((actor, _)) => {
-                state.by_actor.insert(actor.get_id(), id.clone());
+                self.by_actor.insert(actor.get_id(), id.clone());
                 let mailbox = Mailbox::new(actor, info);
-                self.projects.insert(id.clone(), mailbox.clone());
-                state.projects.spawned(&self.context, id, mailbox);
+                self.running.insert(id.clone(), mailbox.clone());
+                self.children.spawned(&self.context, id, mailbox);
             }
-            Err(error) => {
-                self.restore_later(me, state, id, RestartCause::Actor(&error.to_string()));
-            }
+            Err(error) => self.restore_later(id, RestartCause::Actor(&error.to_string())),
         }
     }
 
     /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
-    pub(super) fn send(
-        &self,
-        me: &Mailbox<SystemMsg>,
-        state: &mut SystemState,
-        id: ProjectId,
-        message: ProjectMsg,
-    ) {
-        if !state.projects.contains(&id) {
-            self.load(me, id.clone());
+    pub fn send(&mut self, id: ProjectId, message: ProjectMsg) {
+        if !self.children.contains(&id) {
+            self.load(id.clone());
         }
         // Projects do not hibernate, so none need be woken.
-        let _ = state.projects.supervised(&id).send(message);
+        let _ = self.children.supervised(&id).send(message);
+    }
+
+    /// Lets every project reconcile its records now.
+    pub fn reconcile(&mut self) {
+        self.children.send_all(|| ProjectMsg::Reconcile);
+    }
+
+    /// Gives each project that runs its share. One that does not run has nothing to compare it with.
+    pub fn surveyed(&mut self, survey: Survey) {
+        for (project, share) in survey.by_project() {
+            self.children
+                .send(&project, ProjectMsg::Surveyed(Box::new(share)));
+        }
     }
 
     /// Reads in a spawned task whether a project exists, to start its actor.
-    pub(super) fn load(&self, me: &Mailbox<SystemMsg>, id: ProjectId) {
-        let (store, me) = (self.context.store.clone(), me.clone());
+    pub fn load(&self, id: ProjectId) {
+        let (store, me) = (self.context.store.clone(), self.me.clone());
         tokio::spawn(async move {
             let exists = store
                 .projects()
@@ -73,48 +124,39 @@ impl SystemActor {
         });
     }
 
-    /// Starts a project that exists. One that does not exist is forgotten, and the messages that waited for it are answered.
-    pub(super) async fn loaded(
-        &self,
-        me: &Mailbox<SystemMsg>,
-        state: &mut SystemState,
-        id: ProjectId,
-        exists: Result<bool, StoreError>,
-    ) {
+    /// Starts a project that exists. One that does not exist is forgotten, and the messages that waited for it are answered. Returns
+    /// whether the project had failed, so that reports may have been lost.
+    pub async fn loaded(&mut self, id: ProjectId, exists: Result<bool, StoreError>) -> bool {
         match exists {
             Ok(true) => {
-                self.spawn(me, state, id.clone()).await;
+                self.spawn(id.clone()).await;
                 // Reports may have been lost with the actor that failed, and tickets of those that wait.
-                if state.projects.get(&id).is_some_and(Child::has_failed) {
+                let has_failed = self.children.get(&id).is_some_and(Child::has_failed);
+                if has_failed {
                     for room in self.context.reports.renew_tickets(&id) {
-                        self.send(me, state, id.clone(), ProjectMsg::Reports(room));
+                        self.send(id.clone(), ProjectMsg::Reports(room));
                     }
-                    self.survey(me, state);
                 }
+                return has_failed;
             }
             Ok(false) => {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
-                let waiting = state
-                    .projects
-                    .remove(&self.context, &id)
-                    .map(Child::into_waiting);
-                for message in waiting.into_iter().flatten() {
+                let child = self.children.remove(&self.context, &id);
+                for message in child.map(Child::into_waiting).into_iter().flatten() {
                     self.answer_as_unknown(&id, message);
                 }
             }
-            Err(error) => self.restore_later(me, state, id, RestartCause::Store(&error)),
+            Err(error) => self.restore_later(id, RestartCause::Store(&error)),
         }
+        false
     }
 
     /// Answers on behalf of a project that does not exist. A caller of such a project gets no answer: no credential is its.
     fn answer_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
         match message {
             ProjectMsg::Reports(room) => {
-                for waiting in self
-                    .context
-                    .reports
-                    .take_all(&NamespacedRoom::new(project, &room))
-                {
+                let room = NamespacedRoom::new(project, &room);
+                for waiting in self.context.reports.take_all(&room) {
                     waiting.answers.send(Err(ReportError::UnknownRoom));
                 }
             }
@@ -125,45 +167,25 @@ impl SystemActor {
         }
     }
 
-    pub(super) fn project_failed(
-        &self,
-        me: &Mailbox<SystemMsg>,
-        state: &mut SystemState,
-        actor: ActorId,
-        reason: &str,
-    ) {
-        let Some(id) = state.by_actor.remove(&actor) else {
-            return;
-        };
-        self.restore_later(me, state, id, RestartCause::Actor(reason));
+    /// Lets a project whose actor failed be rebuilt after a delay.
+    pub fn failed(&mut self, process: ActorId, reason: &str) {
+        if let Some(id) = self.by_actor.remove(&process) {
+            self.restore_later(id, RestartCause::Actor(reason));
+        }
     }
 
     /// Arms the timer that rebuilds a project which failed or could not start.
-    fn restore_later(
-        &self,
-        me: &Mailbox<SystemMsg>,
-        state: &mut SystemState,
-        id: ProjectId,
-        cause: RestartCause<'_>,
-    ) {
+    fn restore_later(&mut self, id: ProjectId, cause: RestartCause<'_>) {
         log::error!(project = id.as_str(); "a project failed and will be rebuilt: {cause}");
-        self.projects.remove(&id);
-        let child = state.projects.supervised(&id);
-        let clock = &self.context.clock;
-        let now = clock.now();
-        let delay = child.record_failure(now, cause);
-        self.context.registry.deregister_children(child.info());
-        self.context
-            .registry
-            .register(child.info(), ActorStatus::Restarting);
-        self.context.metrics.restarted(ActorKind::Project);
-        child.retry_with(Timer::arm(
-            clock,
-            "restore",
-            now.after(delay),
+        self.running.remove(&id);
+        let Self {
+            context,
             me,
-            SystemMsg::Restore(id),
-        ));
+            children,
+            ..
+        } = self;
+        children.restore_later(context, &id, cause, me, SystemMsg::Restore(id.clone()));
+        context.registry.deregister_children(&children.info(&id));
     }
 }
 

@@ -1,12 +1,16 @@
-//! The mailboxes of running projects, so that a request need not pass through the root.
+//! The way of a message from outside the tree to a project: into its mailbox, or through the root, which starts a project that
+//! does not run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_model::ProjectId;
 use parking_lot::RwLock;
+use ractor::RpcReplyPort;
 
-use crate::mailbox::Mailbox;
+use super::SystemMsg;
+use crate::mailbox::{Mailbox, NoAnswer};
 use crate::project::ProjectMsg;
 
 /// The mailboxes of running projects. Cheap to clone; all clones share one map.
@@ -15,17 +19,77 @@ pub struct ProjectMailboxes(Arc<RwLock<HashMap<ProjectId, Mailbox<ProjectMsg>>>>
 
 impl ProjectMailboxes {
     /// Adds or replaces the mailbox of a project that was started.
-    pub(crate) fn insert(&self, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
+    pub(super) fn insert(&self, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
         self.0.write().insert(id, mailbox);
     }
 
     /// Removes the mailbox of a project that failed.
-    pub(crate) fn remove(&self, id: &ProjectId) {
+    pub(super) fn remove(&self, id: &ProjectId) {
         self.0.write().remove(id);
     }
 
-    /// Returns the mailbox of a project that runs.
-    pub(crate) fn get(&self, id: &ProjectId) -> Option<Mailbox<ProjectMsg>> {
+    fn get(&self, id: &ProjectId) -> Option<Mailbox<ProjectMsg>> {
         self.0.read().get(id).cloned()
+    }
+}
+
+/// The way to the projects. Cheap to clone.
+#[derive(Clone)]
+pub struct ProjectRoute {
+    root: Mailbox<SystemMsg>,
+    running: ProjectMailboxes,
+}
+
+impl ProjectRoute {
+    /// Returns the route into these mailboxes, or through this root.
+    pub(crate) fn new(root: Mailbox<SystemMsg>, running: ProjectMailboxes) -> Self {
+        Self { root, running }
+    }
+
+    /// Returns the root's mailbox.
+    pub(crate) fn root(&self) -> &Mailbox<SystemMsg> {
+        &self.root
+    }
+
+    /// Sends a message, without waiting for it to be handled. Returns false if the tree has stopped.
+    pub(crate) fn cast(&self, project: ProjectId, message: ProjectMsg) -> bool {
+        let message = match self.running.get(&project) {
+            Some(running) => match running.cast(message) {
+                Ok(()) => return true,
+                // It has just ended, and the root lets the message wait until it is rebuilt.
+                Err(Some(message)) => message,
+                Err(None) => return false,
+            },
+            None => message,
+        };
+        self.cast_through_root(project, message)
+    }
+
+    /// Sends a message behind everything that the root has for the project. Returns false if the tree has stopped.
+    pub(crate) fn cast_through_root(&self, id: ProjectId, message: ProjectMsg) -> bool {
+        let msg = Box::new(message);
+        self.root.cast(SystemMsg::Project { id, msg }).is_ok()
+    }
+
+    /// Sends a message and waits for its reply.
+    ///
+    /// # Errors
+    /// The project or the tree has stopped, or takes longer than `timeout`.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        id: ProjectId,
+        timeout: Duration,
+        message: impl FnOnce(RpcReplyPort<T>) -> ProjectMsg,
+    ) -> Result<T, NoAnswer> {
+        match self.running.get(&id) {
+            Some(running) => running.call(message, timeout).await,
+            None => {
+                let wrap = |reply| SystemMsg::Project {
+                    id,
+                    msg: Box::new(message(reply)),
+                };
+                self.root.call(wrap, timeout).await
+            }
+        }
     }
 }

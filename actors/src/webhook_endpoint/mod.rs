@@ -62,7 +62,7 @@ impl InspectMessage for WebhookEndpointMsg {
     }
 }
 
-/// The parts of a webhook endpoint actor that do not change.
+/// What a webhook endpoint's actor is given once, by the project.
 pub struct WebhookEndpointActor {
     /// What all actors share.
     pub context: Arc<ActorContext>,
@@ -74,8 +74,12 @@ pub struct WebhookEndpointActor {
     pub id: EndpointId,
 }
 
-/// The next tick, the current run, and the last attempt.
-pub struct WebhookEndpointState {
+/// A webhook endpoint with an actor: the next tick, the current run, and the last attempt.
+pub struct LiveWebhookEndpoint {
+    context: Arc<ActorContext>,
+    me: Mailbox<WebhookEndpointMsg>,
+    project: ProjectId,
+    id: EndpointId,
     tick: Option<Timer>,
     run: Option<Running>,
     /// A delivery was queued during the current run, which may not find it.
@@ -90,35 +94,60 @@ struct Running {
     progress: Arc<Progress>,
 }
 
-impl WebhookEndpointActor {
+impl LiveWebhookEndpoint {
+    fn new(actor: &WebhookEndpointActor, me: ActorRef<WebhookEndpointMsg>) -> Self {
+        Self {
+            context: Arc::clone(&actor.context),
+            me: Mailbox::new(me, Arc::clone(&actor.info)),
+            project: actor.project.clone(),
+            id: actor.id,
+            tick: None,
+            run: None,
+            queued_meanwhile: false,
+            last_attempt: None,
+        }
+    }
+
+    fn handle(&mut self, message: WebhookEndpointMsg) {
+        match message {
+            WebhookEndpointMsg::Queued if self.run.is_some() => self.queued_meanwhile = true,
+            WebhookEndpointMsg::Queued => self.sleep_until(self.context.clock.now()),
+            WebhookEndpointMsg::Tick => {
+                self.tick = None;
+                if self.run.is_none() {
+                    self.start_run();
+                }
+            }
+            WebhookEndpointMsg::RunFinished(finished) => self.run_finished(finished),
+            WebhookEndpointMsg::Inspect(reply) => {
+                let _ = reply.send(self.inspect());
+            }
+        }
+    }
+
     /// Arms the timer for the first tick at or after `due`, unless it is armed for an earlier one.
-    fn sleep_until(
-        &self,
-        me: &Mailbox<WebhookEndpointMsg>,
-        state: &mut WebhookEndpointState,
-        due: Timestamp,
-    ) {
+    fn sleep_until(&mut self, due: Timestamp) {
         let at = next_tick(
             self.context.clock.now(),
             due,
             self.context.settings.webhooks.tick,
         );
-        if state
+        if self
             .tick
             .as_ref()
             .is_none_or(|tick| tick.view().fires_at > at)
         {
-            state.tick = Some(Timer::arm(
+            self.tick = Some(Timer::arm(
                 &self.context.clock,
                 "tick",
                 at,
-                me,
+                &self.me,
                 WebhookEndpointMsg::Tick,
             ));
         }
     }
 
-    fn start_run(&self, me: &Mailbox<WebhookEndpointMsg>, state: &mut WebhookEndpointState) {
+    fn start_run(&mut self) {
         let (stopping, stops) = watch::channel(false);
         let progress = Arc::default();
         let run = Run {
@@ -127,9 +156,9 @@ impl WebhookEndpointActor {
             endpoint: self.id,
             stopping: stops,
             progress: Arc::clone(&progress),
-            last: state.last_attempt.clone(),
+            last: self.last_attempt.clone(),
         };
-        let me = me.clone();
+        let me = self.me.clone();
         let task = tokio::spawn(async move {
             // After a run that panicked, the next tick starts another.
             let finished = AssertUnwindSafe(run.drain_due()).catch_unwind().await;
@@ -140,59 +169,53 @@ impl WebhookEndpointActor {
             });
             let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
-        state.run = Some(Running {
+        self.run = Some(Running {
             task,
             stopping,
             progress,
         });
-        state.queued_meanwhile = false;
+        self.queued_meanwhile = false;
     }
 
-    fn run_finished(
-        &self,
-        me: &Mailbox<WebhookEndpointMsg>,
-        state: &mut WebhookEndpointState,
-        finished: RunFinished,
-    ) {
-        state.run = None;
+    fn run_finished(&mut self, finished: RunFinished) {
+        self.run = None;
         if finished.deleted {
-            return me.actor().stop(Some("deleted".into()));
+            return self.me.actor().stop(Some("deleted".into()));
         }
         if finished.last_attempt.is_some() {
-            state.last_attempt = finished.last_attempt;
+            self.last_attempt = finished.last_attempt;
         }
-        let due = if state.queued_meanwhile {
+        let due = if self.queued_meanwhile {
             Some(self.context.clock.now())
         } else {
             finished.next_due
         };
         if let Some(due) = due {
-            self.sleep_until(me, state, due);
+            self.sleep_until(due);
         }
     }
 
-    fn inspect(state: &WebhookEndpointState) -> Inspection {
+    fn inspect(&self) -> Inspection {
         let progress = |count: fn(&Progress) -> &AtomicUsize| {
-            state
-                .run
+            self.run
                 .as_ref()
                 .map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))
         };
-        let backoff = state
+        let backoff = self
             .last_attempt
             .as_ref()
             .is_some_and(|last| last.outcome.error.is_some());
-        let due = state.tick.as_ref().map(|tick| tick.view().fires_at);
+        let due = self.tick.as_ref().map(|tick| tick.view().fires_at);
         let state_json = json!({
             "due": due,
-            "running": state.run.is_some(),
+            "running": self.run.is_some(),
             "in_flight": progress(|progress| &progress.in_flight),
             "unrecorded": progress(|progress| &progress.unrecorded),
             "backoff": backoff,
-            "last_response": state.last_attempt,
+            "last_response": self.last_attempt,
         });
         Inspection {
-            timers: state.tick.iter().map(Timer::view).collect(),
+            timers: self.tick.iter().map(Timer::view).collect(),
             state: state_json,
         }
     }
@@ -200,55 +223,35 @@ impl WebhookEndpointActor {
 
 impl Actor for WebhookEndpointActor {
     type Msg = WebhookEndpointMsg;
-    type State = WebhookEndpointState;
+    type State = LiveWebhookEndpoint;
     type Arguments = ();
 
     async fn pre_start(
         &self,
         myself: ActorRef<WebhookEndpointMsg>,
         (): (),
-    ) -> Result<WebhookEndpointState, ActorProcessingErr> {
+    ) -> Result<LiveWebhookEndpoint, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
-        let mut state = WebhookEndpointState {
-            tick: None,
-            run: None,
-            queued_meanwhile: false,
-            last_attempt: None,
-        };
+        let mut endpoint = LiveWebhookEndpoint::new(self, myself);
         // Deliveries may be pending from before.
         let queue = self.context.store.deliveries().queue(self.id).await?;
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.webhooks.longest_delay());
         if let Some(due) = queue.next_due(now) {
             // One due later was scheduled by a clock that was ahead; the run corrects it.
-            self.sleep_until(&me, &mut state, if due > latest { now } else { due });
+            endpoint.sleep_until(if due > latest { now } else { due });
         }
-        Ok(state)
+        Ok(endpoint)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<WebhookEndpointMsg>,
+        _: ActorRef<WebhookEndpointMsg>,
         message: WebhookEndpointMsg,
-        state: &mut WebhookEndpointState,
+        endpoint: &mut LiveWebhookEndpoint,
     ) -> Result<(), ActorProcessingErr> {
-        let me = Mailbox::new(myself, Arc::clone(&self.info));
         self.info.record_message(self.context.clock.now(), &message);
-        match message {
-            WebhookEndpointMsg::Queued if state.run.is_some() => state.queued_meanwhile = true,
-            WebhookEndpointMsg::Queued => self.sleep_until(&me, state, self.context.clock.now()),
-            WebhookEndpointMsg::Tick => {
-                state.tick = None;
-                if state.run.is_none() {
-                    self.start_run(&me, state);
-                }
-            }
-            WebhookEndpointMsg::RunFinished(finished) => self.run_finished(&me, state, finished),
-            WebhookEndpointMsg::Inspect(reply) => {
-                let _ = reply.send(Self::inspect(state));
-            }
-        }
+        endpoint.handle(message);
         Ok(())
     }
 
@@ -256,9 +259,9 @@ impl Actor for WebhookEndpointActor {
     async fn post_stop(
         &self,
         _: ActorRef<WebhookEndpointMsg>,
-        state: &mut WebhookEndpointState,
+        endpoint: &mut LiveWebhookEndpoint,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(run) = state.run.take() {
+        if let Some(run) = endpoint.run.take() {
             let _ = run.stopping.send(true);
             if tokio::time::timeout(self.context.settings.stop_timeout(0), run.task)
                 .await
