@@ -10,15 +10,15 @@ use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
 use super::common::Common;
 use super::faults::Faults;
-use super::ingress_endpoint::{PublishUrls, RtmpAddress};
+use super::ingress::endpoints::{PublishUrls, RtmpAddress};
+use super::ingress::stream_key_rates::StreamKeyRates;
+use super::ingress::whip::WhipSessions;
 use super::jobs::Jobs;
 use super::plane::{EmbeddedPlane, Inner};
 use super::room::Directory;
 use super::rtc_metrics::RtcMetrics;
 use super::signal::budget::{Budgets, DEFAULT_CHANGES};
-use super::stream_key_rates::StreamKeyRates;
 use super::turn::{OwnTurn, TurnServers};
-use super::whip::WhipSessions;
 use crate::port::ReportSink;
 use crate::token::TokenSigner;
 

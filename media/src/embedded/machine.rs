@@ -43,7 +43,7 @@ use super::effect::Effect;
 use super::egress::Egress;
 use super::error::MachineError;
 use super::inbox::Notice;
-use super::ingress_endpoint::IngressEndpoints;
+use super::ingress::endpoints::IngressEndpoints;
 use super::local_participant::LocalParticipant;
 use super::members::Members;
 use super::update_batch::UpdateBatch;

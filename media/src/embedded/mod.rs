@@ -30,13 +30,10 @@ mod data_track;
 mod effect;
 mod egress;
 mod egress_metrics;
-mod encoder_activity;
-mod encoder_publisher;
-mod encoder_refusal;
 mod error;
 mod faults;
 mod inbox;
-mod ingress_endpoint;
+mod ingress;
 mod inspection;
 mod job_end;
 mod job_start;
@@ -50,23 +47,19 @@ mod publish;
 mod recently_left;
 mod room;
 mod rtc_metrics;
-mod rtmp;
 mod sandbox;
 mod session_end;
 mod signal;
-mod stream_key_rates;
-mod transcoding;
 mod turn;
 mod turn_metrics;
 mod update_batch;
-mod whip;
 mod wire;
 
 /// The state machines of encoders, without sockets and processes: for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod encoders {
-    pub use super::rtmp::machine as rtmp;
-    pub use super::whip::machine as whip;
+    pub use super::ingress::rtmp::machine as rtmp;
+    pub use super::ingress::whip::machine as whip;
 }
 
 pub use builder::EmbeddedPlaneBuilder;
@@ -76,18 +69,18 @@ pub use conclave_egress as egress_engine;
 pub use conclave_sfu as rtc;
 /// The TURN server in this process.
 pub use conclave_turn as turn_server;
-pub use encoder_refusal::EncoderRefusal;
 pub use error::MachineError;
 pub use inbox::{InboxEntry, Notice};
-pub use ingress_endpoint::RtmpAddress;
+pub use ingress::encoder_refusal::EncoderRefusal;
+pub use ingress::endpoints::RtmpAddress;
+pub use ingress::rtmp::{EncoderStream, RtmpListener, RtmpTls};
+pub use ingress::whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};
 pub use plane::EmbeddedPlane;
 pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
-pub use rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use sandbox::{ClientView, JoinAccepted, SandboxError};
 pub use signal::{
     ConnectRequest, Excess, FrameSender, JoinError, Refusal, Replies, SessionEnded,
     SignalConnection, SignalFrame,
 };
 pub use turn::{OwnTurn, TurnCredentials, TurnServers};
-pub use whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};

@@ -29,16 +29,16 @@ use super::common::{Common, Owned};
 use super::effect::Effect;
 use super::error::MachineError;
 use super::faults::Faults;
-use super::ingress_endpoint::PublishUrls;
+use super::ingress::endpoints::PublishUrls;
+use super::ingress::stream_key_rates::StreamKeyRates;
+use super::ingress::whip::WhipSessions;
 use super::jobs::Jobs;
 use super::machine::Machine;
 use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;
 use super::signal::budget::Budgets;
 use super::signal::registry::Input;
-use super::stream_key_rates::StreamKeyRates;
 use super::turn::{OwnTurn, TurnServers};
-use super::whip::WhipSessions;
 use crate::port::{
     IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
     ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,

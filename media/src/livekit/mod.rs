@@ -13,7 +13,6 @@ mod config_check;
 mod convert;
 mod egress;
 mod egress_match;
-mod egress_request;
 mod egress_worker;
 mod ghost_search;
 mod ghosts;

@@ -9,9 +9,9 @@ use super::Machine;
 use super::ingress::encoder_claims;
 use crate::embedded::client::Client;
 use crate::embedded::effect::DisconnectCause;
-use crate::embedded::encoder_activity::EncoderActivity;
 use crate::embedded::error::MachineError;
-use crate::embedded::ingress_endpoint::IngressEndpoint;
+use crate::embedded::ingress::encoder_activity::EncoderActivity;
+use crate::embedded::ingress::endpoints::IngressEndpoint;
 use crate::port::MediaEvent;
 
 /// An encoder that asks to join.

@@ -13,7 +13,7 @@ use super::{Machine, unused_id};
 use crate::embedded::common::Owned;
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
-use crate::embedded::ingress_endpoint::{IngressEndpoint, id_prefix};
+use crate::embedded::ingress::endpoints::{IngressEndpoint, id_prefix};
 use crate::embedded::publish::NewTrack;
 use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};

@@ -21,7 +21,7 @@ mod registry;
 mod session;
 mod transcoded;
 
-pub(super) use registry::WhipSessions;
+pub(in crate::embedded) use registry::WhipSessions;
 pub use registry::{Restarted as WhipRestart, WhipSessionName};
 pub use session::{WhipPatch, WhipPatchError};
 
@@ -34,7 +34,7 @@ pub mod machine {
 
 use conclave_model::Secret;
 
-use super::turn::TurnCredentials;
+use crate::embedded::turn::TurnCredentials;
 
 /// The answer to an encoder that was admitted.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Egresses: recordings and broadcasts.
 
+mod request;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,11 +10,11 @@ use conclave_model::egress::{EgressPlan, EgressState};
 use conclave_model::{Clock, EgressId, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
+use self::request::{start_call, to_proto};
 use super::call_error::{CallError, empty_without_redis};
 use super::calls;
 use super::convert;
 use super::egress_match::is_started_by;
-use super::egress_request::{start_call, to_proto};
 use super::egress_worker::EgressWorkers;
 use super::rooms::Rooms;
 use super::twirp::TwirpClient;

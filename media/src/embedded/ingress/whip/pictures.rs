@@ -7,14 +7,14 @@ use conclave_egress::{Frame, PublisherClock, TrackReader, VideoStream};
 use conclave_model::{ProjectId, TrackSid};
 use conclave_sfu::{Codec, RecordedPacket, SourcePacket};
 
-use crate::embedded::plane::Inner;
-use crate::embedded::transcoding::flv::Medium;
-use crate::embedded::transcoding::packets::VideoPackets;
-use crate::embedded::transcoding::timeline::FrameTimeline;
-use crate::embedded::transcoding::transcoder::Transcoded;
-use crate::embedded::transcoding::{
+use crate::embedded::ingress::transcoding::flv::Medium;
+use crate::embedded::ingress::transcoding::packets::VideoPackets;
+use crate::embedded::ingress::transcoding::timeline::FrameTimeline;
+use crate::embedded::ingress::transcoding::transcoder::Transcoded;
+use crate::embedded::ingress::transcoding::{
     KEY_FRAME_WAIT, Message, Opening, Role, Source, TranscodeError, Transcoding,
 };
+use crate::embedded::plane::Inner;
 
 /// The least time between two requests for a key frame.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);

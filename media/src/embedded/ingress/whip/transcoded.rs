@@ -9,11 +9,11 @@ use conclave_sfu::{Codec, Command, PeerEvent, RecordedPacket, SourcePacket};
 use super::intake::{Intake, IntakeQueues};
 use super::pictures::TranscodedMedia;
 use super::profiles::OfferedProfiles;
-use crate::embedded::encoder_publisher::EncoderPublisher;
+use crate::embedded::ingress::encoder::EncoderPublisher;
+use crate::embedded::ingress::transcoding::TranscodeError;
+use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::plane::Inner;
 use crate::embedded::room::Room;
-use crate::embedded::transcoding::TranscodeError;
-use crate::embedded::transcoding::transcoder::Transcoded;
 
 /// Media of a session whose video is transcoded.
 pub(super) struct TranscodedSession {

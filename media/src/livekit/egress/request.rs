@@ -11,7 +11,7 @@ use livekit_protocol as proto;
 use proto::egress_info::Request as EgressKind;
 use proto::{direct_file_output, encoded_file_output};
 
-use super::calls::{self, Call};
+use crate::livekit::calls::{self, Call};
 use crate::port::MediaError;
 
 /// A storage, from which the storage field of both of LiveKit's file outputs is made.
@@ -23,7 +23,9 @@ enum Storage {
 }
 
 /// Returns the call that starts an egress.
-pub(super) fn start_call(request: &EgressKind) -> Result<Call<proto::EgressInfo>, MediaError> {
+pub(in crate::livekit) fn start_call(
+    request: &EgressKind,
+) -> Result<Call<proto::EgressInfo>, MediaError> {
     match request {
         EgressKind::RoomComposite(request) => Ok(calls::start_room_composite(request)),
         EgressKind::Participant(request) => Ok(calls::start_participant(request)),
@@ -39,7 +41,7 @@ pub(super) fn start_call(request: &EgressKind) -> Result<Call<proto::EgressInfo>
 ///
 /// # Errors
 /// `Refused` for a broadcast of a single track, which LiveKit does not support.
-pub(super) fn to_proto(
+pub(in crate::livekit) fn to_proto(
     plan: &EgressPlan,
     storage: Option<&RecordingConfig>,
     recordings: &Path,

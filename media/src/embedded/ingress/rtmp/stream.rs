@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use conclave_sfu::SourcePacket;
 
-use crate::embedded::transcoding::flv::{self, AudioTag, AvcParameters, Medium, VideoTag};
-use crate::embedded::transcoding::packets::{KEY_SLICE, unit_type, video_packets};
-use crate::embedded::transcoding::timeline::{MediaTime, Timeline};
+use crate::embedded::ingress::transcoding::flv::{self, AudioTag, AvcParameters, Medium, VideoTag};
+use crate::embedded::ingress::transcoding::packets::{KEY_SLICE, unit_type, video_packets};
+use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 
 /// Frames that are looked at before a stream passes: encoders begin with a key frame and the first B picture follows soon.
 const FRAMES_TO_SEE: usize = 8;

@@ -21,13 +21,13 @@ mod tls;
 pub mod machine {
     pub use super::session::{RtmpError, RtmpEvent, RtmpSession};
     pub use super::stream::{Action, MediaStream, Unplayable};
-    pub use crate::embedded::transcoding::flv::{
+    pub use crate::embedded::ingress::transcoding::flv::{
         AudioTag, AvcParameters, FileReader, Medium, TimedMessage, VideoTag, file_header, file_tag,
         is_b_slice, read_audio, read_video, units,
     };
-    pub use crate::embedded::transcoding::ogg_packets::OggPackets;
-    pub use crate::embedded::transcoding::packets::video_packets as packets;
-    pub use crate::embedded::transcoding::timeline::{MediaTime, Timeline};
+    pub use crate::embedded::ingress::transcoding::ogg_packets::OggPackets;
+    pub use crate::embedded::ingress::transcoding::packets::video_packets as packets;
+    pub use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 }
 
 pub use listener::RtmpListener;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use conclave_egress::{Announced, of_units};
 
-use crate::embedded::transcoding::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
-use crate::embedded::transcoding::timeline::MediaTime;
-use crate::embedded::transcoding::{Message, Opening, Role, Source, TranscodeError};
+use crate::embedded::ingress::transcoding::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
+use crate::embedded::ingress::transcoding::timeline::MediaTime;
+use crate::embedded::ingress::transcoding::{Message, Opening, Role, Source, TranscodeError};
 
 /// Converts messages of one medium for its transcoder.
 pub struct FlvFeed {

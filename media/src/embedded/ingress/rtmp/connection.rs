@@ -16,19 +16,19 @@ use super::feed::FlvFeed;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
 use super::stream::{Action, MediaStream, Unplayable};
 use super::tls::EncoderStream;
-use crate::embedded::encoder_publisher::EncoderPublisher;
-use crate::embedded::encoder_refusal::EncoderRefusal;
+use crate::embedded::ingress::encoder::EncoderPublisher;
+use crate::embedded::ingress::encoder_refusal::EncoderRefusal;
+use crate::embedded::ingress::transcoding::flv::Medium;
+use crate::embedded::ingress::transcoding::packets::{self, VideoPackets};
+use crate::embedded::ingress::transcoding::timeline::MediaTime;
+use crate::embedded::ingress::transcoding::transcoder::Transcoded;
+use crate::embedded::ingress::transcoding::{TranscodeError, Transcoding};
 use crate::embedded::machine::Machine;
 use crate::embedded::plane::{EmbeddedPlane, Inner};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::driver::conclude;
 use crate::embedded::signal::registry::Input;
-use crate::embedded::transcoding::flv::Medium;
-use crate::embedded::transcoding::packets::{self, VideoPackets};
-use crate::embedded::transcoding::timeline::MediaTime;
-use crate::embedded::transcoding::transcoder::Transcoded;
-use crate::embedded::transcoding::{TranscodeError, Transcoding};
 
 /// How long an encoder may take from its connection to its stream key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ const PREFIX: &str = "IN_";
 const TRANSCODED_PREFIX: &str = "IN_T_";
 
 /// Returns how the id of a new endpoint begins.
-pub(super) fn id_prefix(request: &IngressRequest) -> &'static str {
+pub(in crate::embedded) fn id_prefix(request: &IngressRequest) -> &'static str {
     if request.enable_transcoding == Some(true) {
         TRANSCODED_PREFIX
     } else {
@@ -27,7 +27,7 @@ pub(super) fn id_prefix(request: &IngressRequest) -> &'static str {
 
 /// An ingress endpoint.
 #[derive(Debug)]
-pub(super) struct IngressEndpoint {
+pub(in crate::embedded) struct IngressEndpoint {
     pub known: KnownIngress,
     pub status: IngressStatus,
     /// Why the stream of the present or the last encoder cannot be published.
@@ -62,7 +62,7 @@ impl IngressEndpoint {
 
 /// The endpoints of a room.
 #[derive(Debug, Default)]
-pub(super) struct IngressEndpoints(HashMap<IngressId, IngressEndpoint>);
+pub(in crate::embedded) struct IngressEndpoints(HashMap<IngressId, IngressEndpoint>);
 
 impl IngressEndpoints {
     pub fn is_empty(&self) -> bool {
@@ -181,7 +181,7 @@ impl Default for RtmpAddress {
 
 /// The publish urls of encoders, without the stream key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct PublishUrls {
+pub(in crate::embedded) struct PublishUrls {
     rtmp: String,
     whip: String,
     rtmp_address: RtmpAddress,
