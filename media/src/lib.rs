@@ -4,15 +4,20 @@
 //! plane's calls, and sends what happens as [`Report`]s to a [`ReportSink`]. The port contains no type of a particular media
 //! server.
 //!
-//! - [`port`]: the calls that every plane supports, and the reports that it sends.
-//! - [`token`]: room tokens in LiveKit's format.
-//! - [`MonitoredPlane`]: adds metrics, a circuit breaker and outage detection to any plane.
-//! - [`embedded`]: a plane in this process, for development and tests.
-//! - [`livekit`]: a LiveKit server, by its API and its webhooks.
+//! # Reading order
+//!
+//! 1. [`port`]: the calls that every plane supports, and the reports that it sends.
+//! 2. [`token`]: room tokens in LiveKit's format, with which clients join a room of any plane.
+//! 3. [`MonitoredPlane`]: adds metrics, a circuit breaker and outage detection to any plane.
+//! 4. [`embedded`]: the plane in this process. Its page has an order of its own: rooms first, then the signalling of clients, then
+//!    encoders, then recordings.
+//! 5. [`livekit`]: a LiveKit server, by its API and its webhooks.
+//!
+//! Both planes use `rules` (which roles receive which), `protocol` (LiveKit's enumerations as Conclave's types) and `redact`
+//! (texts of other processes without stream keys).
 
 pub mod embedded;
 pub mod livekit;
-mod metrics;
 mod monitor;
 pub mod port;
 mod protocol;
@@ -20,8 +25,7 @@ mod redact;
 mod rules;
 pub mod token;
 
-pub use metrics::MediaMetrics;
-pub use monitor::{CircuitSettings, MonitoredPlane};
+pub use monitor::{CircuitSettings, MediaMetrics, MonitoredPlane};
 pub use port::{
     IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
     MuteOutcome, Report, ReportAnswer, ReportError, ReportInlet, ReportSink, RoleGrant, ServerData,

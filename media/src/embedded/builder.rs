@@ -10,8 +10,8 @@ use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
 use super::common::Common;
 use super::faults::Faults;
+use super::ingress::admission::StreamKeyRates;
 use super::ingress::endpoints::{PublishUrls, RtmpAddress};
-use super::ingress::stream_key_rates::StreamKeyRates;
 use super::ingress::whip::WhipSessions;
 use super::jobs::Jobs;
 use super::plane::{EmbeddedPlane, Inner};

@@ -51,7 +51,6 @@ mod sandbox;
 mod session_end;
 mod signal;
 mod turn;
-mod turn_metrics;
 mod update_batch;
 mod wire;
 
@@ -71,7 +70,7 @@ pub use conclave_sfu as rtc;
 pub use conclave_turn as turn_server;
 pub use error::MachineError;
 pub use inbox::{InboxEntry, Notice};
-pub use ingress::encoder_refusal::EncoderRefusal;
+pub use ingress::admission::EncoderRefusal;
 pub use ingress::endpoints::RtmpAddress;
 pub use ingress::rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use ingress::whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};

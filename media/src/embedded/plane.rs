@@ -29,15 +29,15 @@ use super::common::{Common, Owned};
 use super::effect::Effect;
 use super::error::MachineError;
 use super::faults::Faults;
+use super::ingress::admission::StreamKeyRates;
 use super::ingress::endpoints::PublishUrls;
-use super::ingress::stream_key_rates::StreamKeyRates;
 use super::ingress::whip::WhipSessions;
 use super::jobs::Jobs;
 use super::machine::Machine;
 use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;
 use super::signal::budget::Budgets;
-use super::signal::registry::Input;
+use super::signal::channels::Input;
 use super::turn::{OwnTurn, TurnServers};
 use crate::port::{
     IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,

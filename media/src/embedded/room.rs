@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::common::Common;
 use super::machine::Machine;
-use super::signal::registry::Sessions;
+use super::signal::channels::Sessions;
 
 /// How long is waited for a join that is being written.
 const JOIN_WRITTEN: Duration = Duration::from_secs(1);

@@ -10,11 +10,9 @@ use conclave_model::secret::{BASE62, random_text};
 use livekit_protocol as proto;
 
 use super::access_token::join_token;
-use super::call_error::CallError;
-use super::calls;
 use super::rooms::{HEALTH_CHECK_ROOM, Rooms};
 use super::signal_connection::{ConnectError, SignalConnection, connect};
-use super::twirp::TwirpClient;
+use super::twirp::{self, CallError, TwirpClient};
 use crate::port::MediaError;
 use crate::token::TokenSigner;
 
@@ -132,12 +130,12 @@ impl ConfigChecker {
             room_name: HEALTH_CHECK_ROOM.into(),
             ..Default::default()
         };
-        self.client.call(calls::list_egress(&request)).await?;
+        self.client.call(twirp::list_egress(&request)).await?;
         let request = proto::ListIngressRequest {
             room_name: HEALTH_CHECK_ROOM.into(),
             ..Default::default()
         };
-        self.client.call(calls::list_ingress(&request)).await?;
+        self.client.call(twirp::list_ingress(&request)).await?;
         Ok(())
     }
 
@@ -170,7 +168,7 @@ impl ConfigChecker {
             ..Default::default()
         };
         self.client
-            .call(calls::create_room(&request))
+            .call(twirp::create_room(&request))
             .await
             .map_err(|error| error.to_string())?;
         let connection = self
@@ -193,7 +191,7 @@ impl ConfigChecker {
             track_sid: UNKNOWN_TRACK.to_owned(),
             muted: false,
         };
-        match self.client.call(calls::mute_track(&request)).await {
+        match self.client.call(twirp::mute_track(&request)).await {
             Ok(_) => {}
             Err(error) if error.is_failed_precondition() => {
                 check.add_problem(error.to_string(), false);

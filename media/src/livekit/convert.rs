@@ -6,7 +6,7 @@ use conclave_model::participant::{DataKind, Participant, Track, TrackKind};
 use conclave_model::{Identity, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
-use super::call_error::sanitized;
+use super::twirp::sanitized;
 use crate::protocol::{
     kind_from_proto, source_from_proto, state_from_proto, track_kind_from_proto,
 };

@@ -1,11 +1,129 @@
-//! The ghost participants that a search has found: LiveKit lists them, but no node has a connection to them.
+//! Ghost participants: LiveKit lists them, but no node has a connection to them.
+//!
+//! A LiveKit node that dies leaves its participants in LiveKit's store. A participant who does not reconnect stays listed
+//! until the room is deleted, so its session would stay open as long. Each read of a room's participants therefore starts
+//! a search in a spawned task, if the last one is long enough ago:
+//!
+//! 1. The room's node counts its participants. A room without a node is assigned one, which closes the room if it is empty.
+//! 2. If the node has fewer than LiveKit lists, a call without effect is made for each, oldest join first.
+//! 3. A participant for whom no node answers is a ghost.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::participant::Participant;
-use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::participant::{Participant, ParticipantKind};
+use conclave_model::{Clock, NamespacedRoom, ParticipantSid, Timestamp};
+use livekit_protocol as proto;
 use parking_lot::Mutex;
+
+use super::participants::Participants;
+use super::rooms::Rooms;
+use super::twirp::{self, CallError, TwirpClient};
+
+/// Searches rooms for ghost participants. Clones share what was found.
+#[derive(Debug, Clone)]
+pub(super) struct GhostSearch {
+    pub client: Arc<TwirpClient>,
+    pub rooms: Rooms,
+    pub participants: Participants,
+    pub ghosts: Arc<GhostParticipants>,
+    pub clock: Clock,
+}
+
+impl GhostSearch {
+    /// Removes everything known of a room.
+    pub fn forget(&self, room: &NamespacedRoom) {
+        self.ghosts.forget(room);
+    }
+
+    /// Starts a search in a spawned task, if one is due.
+    pub fn spawn_if_due(&self, room: &NamespacedRoom) {
+        if !self.ghosts.begin_search(room, self.clock.now()) {
+            return;
+        }
+        let (search, room) = (self.clone(), room.clone());
+        tokio::spawn(async move {
+            if let Err(error) = search.run(&room).await {
+                log::warn!(room = room.as_str(); "the search for ghost participants failed and will be repeated: {error}");
+            }
+        });
+    }
+
+    async fn run(&self, room: &NamespacedRoom) -> Result<(), CallError> {
+        let listed = self.participants.list_with_ghosts(room).await?;
+        let mut suspects: Vec<_> = listed
+            .iter()
+            .filter(|participant| is_counted(participant.kind))
+            .collect();
+        suspects.retain(|participant| !self.ghosts.contains(room, &participant.sid));
+        if suspects.is_empty() {
+            self.ghosts.record(room, BTreeSet::new(), &listed);
+            return Ok(());
+        }
+        let connected = self.rooms.count_participants(room).await?;
+        let missing = suspects.len().saturating_sub(connected);
+        // The participants of a node that died joined before those who have reconnected.
+        suspects.sort_by_key(|participant| participant.joined_at);
+        let found = self.find_ghosts(room, &suspects, missing).await?;
+        // A participant may have reconnected in the meantime, under the same identity.
+        self.ghosts.record(
+            room,
+            found,
+            &self.participants.list_with_ghosts(room).await?,
+        );
+        Ok(())
+    }
+
+    /// Returns the first `limit` of the suspects for whom no node answers.
+    async fn find_ghosts(
+        &self,
+        room: &NamespacedRoom,
+        suspects: &[&Participant],
+        limit: usize,
+    ) -> Result<BTreeSet<ParticipantSid>, CallError> {
+        let mut found = BTreeSet::new();
+        for participant in suspects {
+            if found.len() == limit {
+                break;
+            }
+            if !self.has_node(room, participant).await? {
+                found.insert(participant.sid.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns whether a node answers for a participant, by a change of subscriptions that names no track.
+    async fn has_node(
+        &self,
+        room: &NamespacedRoom,
+        participant: &Participant,
+    ) -> Result<bool, CallError> {
+        let request = proto::UpdateSubscriptionsRequest {
+            room: room.to_string(),
+            identity: participant.identity.to_string(),
+            ..Default::default()
+        };
+        match self
+            .client
+            .call(twirp::update_subscriptions(&request))
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_no_response() || error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns whether LiveKit's number of participants in a room includes this kind.
+const fn is_counted(kind: ParticipantKind) -> bool {
+    match kind {
+        ParticipantKind::Standard | ParticipantKind::Ingress | ParticipantKind::Sip => true,
+        ParticipantKind::Egress | ParticipantKind::Agent => false,
+    }
+}
 
 /// Least interval between two searches in a room.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(30);

@@ -6,11 +6,9 @@ use conclave_model::ingress::{IngressState, InputType};
 use conclave_model::{IngressId, NamespacedRoom, Secret};
 use livekit_protocol as proto;
 
-use super::call_error::empty_without_redis;
-use super::calls;
 use super::convert;
 use super::rooms::Rooms;
-use super::twirp::TwirpClient;
+use super::twirp::{self, TwirpClient, empty_without_redis};
 use crate::port::{IngressCredentials, IngressRequest, KnownIngress, MediaError};
 
 /// Calls about ingress endpoints.
@@ -28,7 +26,7 @@ impl IngressEndpoints {
             .await?;
         let created = self
             .client
-            .call(calls::create_ingress(&to_proto(request)))
+            .call(twirp::create_ingress(&to_proto(request)))
             .await?;
         let ingress_id: Result<IngressId, _> = created.ingress_id.parse();
         let ingress_id = ingress_id.map_err(|_| {
@@ -54,7 +52,7 @@ impl IngressEndpoints {
             ingress_id: known.ingress_id.to_string(),
             ..Default::default()
         };
-        let listed = match self.client.call(calls::list_ingress(&request)).await {
+        let listed = match self.client.call(twirp::list_ingress(&request)).await {
             Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
@@ -69,7 +67,7 @@ impl IngressEndpoints {
         let request = proto::DeleteIngressRequest {
             ingress_id: id.to_string(),
         };
-        match self.client.call(calls::delete_ingress(&request)).await {
+        match self.client.call(twirp::delete_ingress(&request)).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error.into()),
@@ -80,7 +78,7 @@ impl IngressEndpoints {
     pub async fn list(&self) -> Result<Vec<(NamespacedRoom, IngressState)>, MediaError> {
         let request = proto::ListIngressRequest::default();
         let listed =
-            empty_without_redis(self.client.call(calls::list_ingress(&request)).await)?.items;
+            empty_without_redis(self.client.call(twirp::list_ingress(&request)).await)?.items;
         Ok(listed.iter().filter_map(convert::ingress).collect())
     }
 }

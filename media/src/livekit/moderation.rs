@@ -8,11 +8,9 @@ use conclave_model::secret::random_bytes;
 use conclave_model::{Identity, NamespacedRoom, TrackSid};
 use livekit_protocol as proto;
 
-use super::call_error::CallError;
-use super::calls;
 use super::convert;
 use super::participants::Participants;
-use super::twirp::TwirpClient;
+use super::twirp::{self, CallError, TwirpClient};
 use crate::port::{MediaError, MuteOutcome, RoleGrant, ServerData};
 use crate::protocol::permission_to_proto;
 use crate::token::Grants;
@@ -43,7 +41,7 @@ impl Moderation {
             track_sid: track.to_string(),
             muted,
         };
-        match self.client.call(calls::mute_track(&request)).await {
+        match self.client.call(twirp::mute_track(&request)).await {
             // LiveKit answers an unknown track with a success that names no track.
             Ok(response) => {
                 let track = response.track.as_ref().and_then(convert::track);
@@ -81,7 +79,7 @@ impl Moderation {
             nonce: random_bytes::<16>().to_vec(),
             ..Default::default()
         };
-        match self.client.call(calls::send_data(&request)).await {
+        match self.client.call(twirp::send_data(&request)).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error)
@@ -126,7 +124,7 @@ impl Moderation {
             ]),
             ..Default::default()
         };
-        match self.client.call(calls::update_participant(&request)).await {
+        match self.client.call(twirp::update_participant(&request)).await {
             Ok(updated) => Ok(convert::participant(&updated)),
             Err(error) => {
                 self.participants

@@ -11,12 +11,10 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
 use livekit_protocol as proto;
 use proto::participant_info::State;
 
-use super::call_error::{CallError, sanitized};
-use super::calls;
 use super::convert;
 use super::ghosts::GhostParticipants;
 use super::rooms::Rooms;
-use super::twirp::TwirpClient;
+use super::twirp::{self, CallError, TwirpClient, sanitized};
 use crate::port::MediaError;
 
 /// Calls about participants.
@@ -83,7 +81,7 @@ impl Participants {
         let shown = sanitized(identity);
         log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed is removed");
         let request = selector(room, identity);
-        if let Err(error) = self.client.call(calls::remove_participant(&request)).await
+        if let Err(error) = self.client.call(twirp::remove_participant(&request)).await
             && !error.is_not_found()
         {
             log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed was not removed: {error}");
@@ -106,7 +104,7 @@ impl Participants {
         let request = proto::ListParticipantsRequest {
             room: room.to_string(),
         };
-        match self.client.call(calls::list_participants(&request)).await {
+        match self.client.call(twirp::list_participants(&request)).await {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             // Some configurations of LiveKit ask the room's node for the list, and this room has none.
             Err(error) if error.is_no_response() => {
@@ -116,7 +114,7 @@ impl Participants {
                 self.rooms.count_participants(room).await?;
                 Ok(self
                     .client
-                    .call(calls::list_participants(&request))
+                    .call(twirp::list_participants(&request))
                     .await?
                     .participants)
             }
@@ -145,7 +143,7 @@ impl Participants {
     ) -> Result<Option<proto::ParticipantInfo>, CallError> {
         match self
             .client
-            .call(calls::get_participant(&selector(room, identity.as_str())))
+            .call(twirp::get_participant(&selector(room, identity.as_str())))
             .await
         {
             Ok(info) => Ok(Some(info).filter(|info| !self.is_ghost(room, info))),
@@ -172,7 +170,7 @@ impl Participants {
         };
         match self
             .client
-            .call(calls::remove_participant(&selector(
+            .call(twirp::remove_participant(&selector(
                 room,
                 found.identity.as_str(),
             )))

@@ -18,10 +18,8 @@ use conclave_model::{
 };
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
-use super::egress::Egresses;
-use super::egress_worker::EgressWorkers;
-use super::ghost_search::GhostSearch;
-use super::ghosts::GhostParticipants;
+use super::egress::{EgressWorkers, Egresses};
+use super::ghosts::{GhostParticipants, GhostSearch};
 use super::ingress::IngressEndpoints;
 use super::moderation::Moderation;
 use super::participants::Participants;

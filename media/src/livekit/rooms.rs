@@ -5,9 +5,7 @@ use std::sync::Arc;
 use conclave_model::NamespacedRoom;
 use livekit_protocol as proto;
 
-use super::call_error::CallError;
-use super::calls;
-use super::twirp::TwirpClient;
+use super::twirp::{self, CallError, TwirpClient};
 use crate::port::MediaError;
 
 /// Seconds that LiveKit keeps a room without participants which was opened for an egress or an encoder. Conclave's own
@@ -54,7 +52,7 @@ impl Rooms {
             ..Default::default()
         };
         // The response is dropped: it may contain the room's password, and nothing in it is needed.
-        self.client.call(calls::create_room(&request)).await?;
+        self.client.call(twirp::create_room(&request)).await?;
         Ok(())
     }
 
@@ -77,7 +75,7 @@ impl Rooms {
         };
         Ok(self
             .client
-            .call(calls::list_rooms(&request))
+            .call(twirp::list_rooms(&request))
             .await?
             .rooms
             .into_iter()
@@ -101,7 +99,7 @@ impl Rooms {
     pub async fn delete(&self, name: &str) -> Result<(), CallError> {
         match self
             .client
-            .call(calls::delete_room(&proto::DeleteRoomRequest {
+            .call(twirp::delete_room(&proto::DeleteRoomRequest {
                 room: name.to_owned(),
             }))
             .await
@@ -120,7 +118,7 @@ impl Rooms {
             name: room.to_string(),
             ..Default::default()
         };
-        let room = self.client.call(calls::create_room(&request)).await?;
+        let room = self.client.call(twirp::create_room(&request)).await?;
         Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }
 
@@ -129,7 +127,7 @@ impl Rooms {
         let request = proto::ListRoomsRequest {
             names: vec![HEALTH_CHECK_ROOM.into()],
         };
-        self.client.call(calls::list_rooms(&request)).await?;
+        self.client.call(twirp::list_rooms(&request)).await?;
         Ok(())
     }
 
@@ -137,7 +135,7 @@ impl Rooms {
     pub async fn list(&self) -> Result<ListedRooms, CallError> {
         let rooms = self
             .client
-            .call(calls::list_rooms(&proto::ListRoomsRequest::default()))
+            .call(twirp::list_rooms(&proto::ListRoomsRequest::default()))
             .await?
             .rooms;
         let (occupied, empty): (Vec<_>, Vec<_>) =

@@ -15,7 +15,7 @@ use conclave_outbound::{Agent, DefaultResolver, Error, config};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 
-use super::transport::{describe_http, http_url};
+use super::twirp::{describe_http, http_url};
 
 /// What a server hashes with the key of a handshake (RFC 6455, section 1.3).
 const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

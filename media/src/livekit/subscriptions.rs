@@ -13,10 +13,8 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid, TrackSid};
 use livekit_protocol as proto;
 use parking_lot::Mutex;
 
-use super::call_error::CallError;
-use super::calls;
 use super::participants::Participants;
-use super::twirp::TwirpClient;
+use super::twirp::{self, CallError, TwirpClient};
 use crate::rules::SubscriptionRules;
 
 /// Tracks by publisher.
@@ -126,7 +124,7 @@ impl SubscriptionEnforcer {
         };
         match self
             .client
-            .call(calls::update_subscriptions(&request))
+            .call(twirp::update_subscriptions(&request))
             .await
         {
             Ok(_) => Ok(()),

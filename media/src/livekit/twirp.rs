@@ -1,22 +1,28 @@
 //! The client of LiveKit's server API: protobuf over HTTP POST, as Twirp specifies it.
 //!
+//! A function for each call that Conclave makes, such as [`create_room`], returns a [`Call`] with its path, grant and timeout.
+//! [`TwirpClient::call`] makes it. Its [`CallError`] displays as advice for the operator, and tells apart what LiveKit means by
+//! one and the same code: [`describe_http`] describes errors of the network, also for the websocket of the configuration check.
+//!
 //! A call blocks its thread, so it runs on tokio's blocking pool. [`MAX_CONCURRENT_CALLS`] limits how many run at once.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Clock, LeaseCheck};
 use conclave_outbound::http::Request;
 use conclave_outbound::http::header::CONTENT_TYPE;
-use conclave_outbound::{Client, Error, config};
+use conclave_outbound::{Client, Error, Failure, config};
+use livekit_protocol as proto;
 use prost::Message;
+use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use super::access_token::api_token;
-use super::call_error::CallError;
-use super::calls::{Call, CallTimeout};
-use super::transport::{describe_http, http_url};
+use super::access_token::{ApiGrant, api_token};
+use crate::port::MediaError;
+use crate::redact::redact_urls;
 use crate::token::TokenSigner;
 
 /// Calls that may run at once. Moderation is rare and LiveKit is near, so more than these mean an outage that has not been
@@ -144,4 +150,287 @@ fn send(
 
 fn unavailable(error: &Error, timeout: Duration) -> CallError {
     CallError::Unavailable(describe_http(error, timeout))
+}
+
+/// Which timeout applies to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallTimeout {
+    /// The setting `media.timeout`.
+    Configured,
+    /// At least 30 seconds: LiveKit offers an egress to one worker after another.
+    Extended,
+}
+
+/// An API call whose response is an `R`.
+pub(super) struct Call<R> {
+    /// Service and method, as in `RoomService/CreateRoom`.
+    pub path: &'static str,
+    /// The grant of the call's access token.
+    pub grant: ApiGrant,
+    /// The request, encoded as protobuf.
+    pub body: Vec<u8>,
+    /// Which timeout applies.
+    pub timeout: CallTimeout,
+    response: PhantomData<fn() -> R>,
+}
+
+/// Declares calls: for each, its name, its request, its response and its method. Those of one group have the service, the grant and
+/// the timeout in common.
+macro_rules! calls {
+    ($service:literal, $grant:expr, $timeout:ident:
+     $($name:ident($request:ident) -> $response:ident = $method:literal;)+) => {$(
+        pub(super) fn $name(request: &proto::$request) -> Call<proto::$response> {
+            let grant: fn(&proto::$request) -> ApiGrant = $grant;
+            Call {
+                path: concat!($service, "/", $method),
+                grant: grant(request),
+                body: request.encode_to_vec(),
+                timeout: CallTimeout::$timeout,
+                response: PhantomData,
+            }
+        }
+    )+};
+}
+
+calls! { "RoomService", |_| ApiGrant::room_create(), Configured:
+    create_room(CreateRoomRequest) -> Room = "CreateRoom";
+    delete_room(DeleteRoomRequest) -> DeleteRoomResponse = "DeleteRoom";
+}
+
+calls! { "RoomService", |_| ApiGrant::room_list(), Configured:
+    list_rooms(ListRoomsRequest) -> ListRoomsResponse = "ListRooms";
+}
+
+calls! { "RoomService", |request| ApiGrant::room_admin(&request.room), Configured:
+    list_participants(ListParticipantsRequest) -> ListParticipantsResponse = "ListParticipants";
+    get_participant(RoomParticipantIdentity) -> ParticipantInfo = "GetParticipant";
+    remove_participant(RoomParticipantIdentity) -> RemoveParticipantResponse = "RemoveParticipant";
+    mute_track(MuteRoomTrackRequest) -> MuteRoomTrackResponse = "MutePublishedTrack";
+    update_participant(UpdateParticipantRequest) -> ParticipantInfo = "UpdateParticipant";
+    update_subscriptions(UpdateSubscriptionsRequest) -> UpdateSubscriptionsResponse = "UpdateSubscriptions";
+    send_data(SendDataRequest) -> SendDataResponse = "SendData";
+}
+
+calls! { "Egress", |_| ApiGrant::room_record(), Extended:
+    start_room_composite(RoomCompositeEgressRequest) -> EgressInfo = "StartRoomCompositeEgress";
+    start_participant(ParticipantEgressRequest) -> EgressInfo = "StartParticipantEgress";
+    start_track(TrackEgressRequest) -> EgressInfo = "StartTrackEgress";
+}
+
+calls! { "Egress", |_| ApiGrant::room_record(), Configured:
+    list_egress(ListEgressRequest) -> ListEgressResponse = "ListEgress";
+    stop_egress(StopEgressRequest) -> EgressInfo = "StopEgress";
+    update_stream(UpdateStreamRequest) -> EgressInfo = "UpdateStream";
+}
+
+calls! { "Ingress", |_| ApiGrant::ingress_admin(), Configured:
+    create_ingress(CreateIngressRequest) -> IngressInfo = "CreateIngress";
+    list_ingress(ListIngressRequest) -> ListIngressResponse = "ListIngress";
+    delete_ingress(DeleteIngressRequest) -> IngressInfo = "DeleteIngress";
+}
+
+/// Characters of a text from LiveKit that are passed on.
+const MAX_QUOTED_CHARS: usize = 200;
+
+/// Why a call to LiveKit failed. Displays as the text for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CallError {
+    /// LiveKit answered with a Twirp error.
+    #[error("{}", .0.advice())]
+    Refused(TwirpError),
+    /// There was no answer, or the answer is not from LiveKit's API.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// The body of a Twirp error response.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct TwirpError {
+    /// A Twirp error code, such as `not_found`.
+    code: String,
+    #[serde(default)]
+    msg: String,
+}
+
+impl CallError {
+    /// Reads the response of a call that did not succeed.
+    pub fn from_response(status: u16, body: &[u8]) -> Self {
+        // A Twirp error is a JSON object with a code. A proxy may answer with any body, including other JSON.
+        if let Ok(error) = serde_json::from_slice::<TwirpError>(body) {
+            return Self::Refused(error);
+        }
+        Self::Unavailable(match status {
+            401 => "the server answered 401: check media.api_key and media.api_secret".to_owned(),
+            404 => "the server answered 404 to LiveKit's API: check media.url".to_owned(),
+            413 => {
+                "the server answered 413: a proxy in front of LiveKit limits the size of requests"
+                    .to_owned()
+            }
+            // The body is left out: an error page of a proxy adds nothing to its status.
+            _ => {
+                format!(
+                    "the server answered {status} and no LiveKit error: check media.url and what is in front of it"
+                )
+            }
+        })
+    }
+
+    /// Returns whether the room, participant, egress or ingress endpoint does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.has_code("not_found")
+    }
+
+    /// Returns whether LiveKit's state or configuration forbids the call.
+    pub fn is_failed_precondition(&self) -> bool {
+        self.has_code("failed_precondition")
+    }
+
+    /// Returns whether no LiveKit node answered for the room or participant: it does not exist, or its node is stuck.
+    pub fn is_no_response(&self) -> bool {
+        self.has_code("unavailable")
+    }
+
+    /// Returns whether LiveKit asked another process, such as an egress worker, which did not answer in time.
+    pub fn is_deadline_exceeded(&self) -> bool {
+        self.has_code("deadline_exceeded")
+    }
+
+    /// Returns whether the room is assigned to a node that no longer exists.
+    pub fn is_node_missing(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.msg.contains("could not find object"))
+    }
+
+    /// Returns whether LiveKit runs without Redis, which egress and ingress need.
+    pub fn is_redis_missing(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.is_redis_missing())
+    }
+
+    fn has_code(&self, code: &str) -> bool {
+        matches!(self, Self::Refused(error) if error.code == code)
+    }
+}
+
+impl From<CallError> for MediaError {
+    fn from(error: CallError) -> Self {
+        match &error {
+            CallError::Refused(refused) if refused.concerns_request() => {
+                Self::Refused(error.to_string())
+            }
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl TwirpError {
+    /// Returns whether LiveKit is healthy and refuses this request, as opposed to a fault of the server or of the
+    /// credentials, with which every call fails.
+    fn concerns_request(&self) -> bool {
+        let server_faults = [
+            "internal",
+            "unknown",
+            "data_loss",
+            "deadline_exceeded",
+            "canceled",
+        ];
+        let client_faults = ["unauthenticated", "permission_denied", "bad_route"];
+        self.is_redis_missing()
+            || !(server_faults.contains(&&*self.code) || client_faults.contains(&&*self.code))
+    }
+
+    fn is_redis_missing(&self) -> bool {
+        self.msg.contains("not connected")
+    }
+
+    fn advice(&self) -> String {
+        // Some versions of LiveKit put this prefix before an error of another component, others do not.
+        let message = sanitized(self.msg.trim_start_matches("twirp error unknown: "));
+        match (self.code.as_str(), message.as_str()) {
+            ("unauthenticated" | "permission_denied", _) => {
+                format!("LiveKit refused the credentials ({message}): check media.api_key and media.api_secret")
+            }
+            ("failed_precondition", message) if message.contains("remote unmute") => {
+                "LiveKit does not let a server unmute: set room.enable_remote_unmute to true in its configuration"
+                    .into()
+            }
+            (_, message) if message.contains("not connected") => {
+                format!(
+                    "LiveKit has no connection to Redis, which egress and ingress need ({message}): set redis in its configuration"
+                )
+            }
+            ("bad_route", _) => "LiveKit does not know this call: check media.url and LiveKit's version".into(),
+            (code, message) => format!("LiveKit answered {code}: {message}"),
+        }
+    }
+}
+
+/// Returns a list as empty if it could not be read because LiveKit runs without Redis: it has neither egresses nor
+/// ingress endpoints then.
+pub(super) fn empty_without_redis<R: Default>(
+    listed: Result<R, CallError>,
+) -> Result<R, CallError> {
+    match listed {
+        Err(error) if error.is_redis_missing() => Ok(R::default()),
+        listed => listed,
+    }
+}
+
+/// Shortens a text from LiveKit and removes control characters and the paths of urls, which may hold stream keys.
+pub(super) fn sanitized(text: &str) -> String {
+    let short: String = text
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_QUOTED_CHARS)
+        .collect();
+    redact_urls(&short)
+}
+
+/// Returns where the server at `url` is called: `http://host:7880` for `ws://host:7880/`.
+pub(super) fn http_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let scheme = match scheme {
+        "ws" => "http",
+        "wss" => "https",
+        other => other,
+    };
+    format!("{scheme}://{}", rest.trim_end_matches('/'))
+}
+
+/// Describes why an HTTP request to LiveKit failed.
+pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
+    let words = match Failure::from(error) {
+        Failure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
+        Failure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
+        Failure::UnknownIssuer => {
+            "LiveKit's certificate is of an issuer that is not trusted: name its authority in SSL_CERT_FILE"
+        }
+        Failure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
+        Failure::Refused => "LiveKit refuses connections: is it running, and is media.url right?",
+        Failure::Unreachable => "LiveKit's address is not reachable: check media.url",
+        Failure::Closed => "the connection to LiveKit was closed before an answer",
+        Failure::ConnectionFailed => "the connection to LiveKit failed",
+        Failure::NotHttp => "what answers at media.url does not speak HTTP as LiveKit does",
+        Failure::LargeBody => "LiveKit's answer is too large",
+        Failure::AddressBlocked | Failure::LargeHead | Failure::NotSent => {
+            "the call to LiveKit could not be made: check media.url"
+        }
+    };
+    words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_of_calls_is_derived_from_a_websocket_url() {
+        assert_eq!(http_url("ws://127.0.0.1:7880"), "http://127.0.0.1:7880");
+        assert_eq!(
+            http_url("wss://live.example.org/"),
+            "https://live.example.org"
+        );
+        assert_eq!(
+            http_url("https://example.org/lk/"),
+            "https://example.org/lk"
+        );
+    }
 }

@@ -1,11 +1,10 @@
 //! Monitoring of any media plane: metrics, a circuit breaker, and the detection of outages and recoveries.
 //!
-//! Calls pass through unchanged, unless the [`circuit_breaker`] rejects them because the plane keeps failing. A call that
-//! fails starts a health check ([`health_watch`]). While the plane is unreachable the check is repeated, so that the recovery
+//! Calls pass through unchanged, unless a circuit breaker rejects them because the plane keeps failing. A call that
+//! fails starts a health check (both in [`outages`]). While the plane is unreachable the check is repeated, so that the recovery
 //! is detected without any call. Reconciliation then finds what was missed during the outage.
 
-mod circuit_breaker;
-mod health_watch;
+mod outages;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,11 +22,11 @@ use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp,
     TrackSid,
 };
+use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use tokio::sync::Notify;
 
-use self::circuit_breaker::CircuitBreaker;
-pub use self::circuit_breaker::CircuitSettings;
-use crate::metrics::{CallOutcome, MediaMetrics};
+use self::outages::CircuitBreaker;
+pub use self::outages::CircuitSettings;
 use crate::port::{
     IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
     RoleGrant, ServerData, Survey,
@@ -293,14 +292,101 @@ impl MediaPlane for MonitoredPlane {
     }
 }
 
+/// Upper bounds of the buckets, in seconds. The highest is the longest timeout, that of starting an egress.
+const BUCKETS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.,
+];
+
+/// The number of calls by method and outcome, and their duration by method.
+#[derive(Clone)]
+pub struct MediaMetrics {
+    calls: IntCounterVec,
+    seconds: HistogramVec,
+}
+
+/// The outcome of a call. Each outcome is a value of the `outcome` label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallOutcome {
+    /// The plane did what was requested.
+    Answered,
+    /// The plane answered with an error.
+    Refused,
+    /// The plane did not answer.
+    Failed,
+}
+
+impl CallOutcome {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl<T> From<&Result<T, MediaError>> for CallOutcome {
+    fn from(result: &Result<T, MediaError>) -> Self {
+        match result {
+            Ok(_) => Self::Answered,
+            Err(
+                MediaError::Refused(_)
+                | MediaError::NoSuchTrack
+                | MediaError::Encrypted { .. }
+                | MediaError::InvalidFilepath(_)
+                | MediaError::Busy { .. },
+            ) => Self::Refused,
+            Err(MediaError::Unavailable(_) | MediaError::CircuitOpen { .. }) => Self::Failed,
+        }
+    }
+}
+
+impl MediaMetrics {
+    /// Creates the metrics and registers them.
+    ///
+    /// # Errors
+    /// They are registered already.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let calls = Opts::new(
+            "conclave_media_calls_total",
+            "Calls to the media plane, by call and outcome",
+        );
+        let seconds = HistogramOpts::new(
+            "conclave_media_call_seconds",
+            "From a call to the media plane to its answer",
+        );
+        let metrics = Self {
+            calls: IntCounterVec::new(calls, &["call", "outcome"])?,
+            seconds: HistogramVec::new(seconds.buckets(BUCKETS.to_vec()), &["call"])?,
+        };
+        registry.register(Box::new(metrics.calls.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Records a call that was made, and its duration.
+    pub(crate) fn record_call(&self, call: &str, outcome: CallOutcome, duration: Duration) {
+        self.calls.with_label_values(&[call, outcome.label()]).inc();
+        self.seconds
+            .with_label_values(&[call])
+            .observe(duration.as_secs_f64());
+    }
+
+    /// Records a call that the circuit breaker rejected.
+    pub(crate) fn record_rejected(&self, call: &str) {
+        self.calls.with_label_values(&[call, "not_made"]).inc();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::sync::mpsc;
 
-    use super::*;
     use crate::embedded::EmbeddedPlane;
     use crate::port::ReportInlet;
     use crate::token::TokenSigner;
+
+    use super::*;
 
     const OUTAGE: Duration = Duration::from_secs(60);
     const CIRCUIT: CircuitSettings = CircuitSettings {

@@ -1,15 +1,23 @@
-//! The claims of a verified token.
+//! The claims of a token: [`Claims`] of a verified one with its [`Grants`], and their form in the JWT ([`Payload`]), with LiveKit's
+//! field names.
+//!
+//! An absent grant does not mean false: without `canPublish` everything may be published, and `canPublishData` defaults to
+//! `canPublish`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use conclave_model::non_null::Object;
+use conclave_model::non_null::{Object, object};
 use conclave_model::participant::{
     EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE,
+    TrackSource,
 };
+use conclave_model::role::{PublishCodec, Role};
+use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Timestamp};
+use serde::{Deserialize, Serialize};
 
-use super::wire::{Payload, RoomConfigClaim};
-use super::{Grants, TokenError, from_seconds};
+use super::{TokenError, from_seconds};
 
 /// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,5 +131,207 @@ impl From<RoomConfig> for RoomConfigClaim {
             departure_timeout: config.departure_timeout_seconds,
             max_participants: config.max_participants,
         }
+    }
+}
+
+/// What a participant may do in its room. The default allows everything but to change its own metadata, and is not hidden.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grants {
+    /// Allows publishing audio and video.
+    pub can_publish: bool,
+    /// Allows receiving other participants.
+    pub can_subscribe: bool,
+    /// Allows publishing data.
+    pub can_publish_data: bool,
+    /// The sources that may be published; empty means all. Without effect if `can_publish` is false.
+    pub sources: Vec<TrackSource>,
+    /// The codecs with which video may be published; `None` for all.
+    pub video_codecs: Option<Vec<PublishCodec>>,
+    /// Hides the participant from the others.
+    pub hidden: bool,
+    /// Allows the participant's client to change its name, metadata and attributes.
+    pub can_update_own_metadata: bool,
+}
+
+impl Default for Grants {
+    fn default() -> Self {
+        Self {
+            can_publish: true,
+            can_subscribe: true,
+            can_publish_data: true,
+            sources: Vec::new(),
+            video_codecs: None,
+            hidden: false,
+            can_update_own_metadata: false,
+        }
+    }
+}
+
+impl Grants {
+    /// Creates the grants of a role. A token cannot express `to_roles`, except for an empty list, which forbids subscribing.
+    /// The media plane enforces the other lists (see [`crate::MediaPlane::set_subscription_rules`]).
+    pub fn from_role(role: &Role) -> Self {
+        Self {
+            can_publish: role.publish.allows_media(),
+            can_subscribe: !role.subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
+            can_publish_data: role.publish.allows_data(),
+            sources: role.publish.sources(),
+            video_codecs: role.publish.video_codecs.clone(),
+            hidden: role.hidden,
+            can_update_own_metadata: role.permissions.update_own_metadata,
+        }
+    }
+}
+
+/// The length of a name, in characters of which each has 62 values.
+const CHARACTERS: usize = 16;
+
+/// The random name of one exchange of a room code. A participant that joins again with the same token has the same one. It is no
+/// secret: all participants of the room see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeId(Box<str>);
+
+impl ExchangeId {
+    /// Returns a new random name.
+    #[allow(clippy::new_without_default, reason = "a random name is no default")]
+    #[must_use]
+    pub fn new() -> Self {
+        Self(random_text(CHARACTERS, BASE62).into())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The payload of a token. Borrows its texts when it is signed.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Payload<'a> {
+    pub iss: Cow<'a, str>,
+    pub sub: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub name: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nbf: Option<i64>,
+    pub exp: i64,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub jti: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub metadata: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    #[serde(default, deserialize_with = "object")]
+    pub video: VideoGrant<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room_config: Option<Object<RoomConfigClaim>>,
+}
+
+/// The `video` grant.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct VideoGrant<'a> {
+    pub room: Cow<'a, str>,
+    pub room_join: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_publish: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_subscribe: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_publish_data: Option<bool>,
+    #[serde(skip_serializing_if = "<[TrackSource]>::is_empty")]
+    pub can_publish_sources: Cow<'a, [TrackSource]>,
+    /// Not known to LiveKit's server, which ignores it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_publish_codecs: Option<Cow<'a, [PublishCodec]>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
+    /// False if it is absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub can_update_own_metadata: bool,
+}
+
+impl<'a> VideoGrant<'a> {
+    /// Creates the grant to join a room.
+    pub fn new(room: &'a NamespacedRoom, grants: &'a Grants) -> Self {
+        Self {
+            room: room.as_str().into(),
+            room_join: true,
+            can_publish: Some(grants.can_publish),
+            can_subscribe: Some(grants.can_subscribe),
+            can_publish_data: Some(grants.can_publish_data),
+            can_publish_sources: grants.sources.as_slice().into(),
+            can_publish_codecs: grants.video_codecs.as_deref().map(Into::into),
+            hidden: grants.hidden,
+            can_update_own_metadata: grants.can_update_own_metadata,
+        }
+    }
+}
+
+impl From<&VideoGrant<'_>> for Grants {
+    fn from(grant: &VideoGrant<'_>) -> Self {
+        let can_publish = grant.can_publish.unwrap_or(true);
+        Self {
+            can_publish,
+            can_subscribe: grant.can_subscribe.unwrap_or(true),
+            can_publish_data: grant.can_publish_data.unwrap_or(can_publish),
+            sources: grant.can_publish_sources.to_vec(),
+            video_codecs: grant
+                .can_publish_codecs
+                .as_deref()
+                .map(<[PublishCodec]>::to_vec),
+            hidden: grant.hidden,
+            can_update_own_metadata: grant.can_update_own_metadata,
+        }
+    }
+}
+
+/// The settings of a room that the join opens, in LiveKit's `roomConfig`.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RoomConfigClaim {
+    pub empty_timeout: u32,
+    pub departure_timeout: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_participants: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::role::RoleInput;
+
+    use super::*;
+
+    fn grants(input: &str) -> Grants {
+        let input: RoleInput = serde_json::from_str(input).unwrap();
+        let role = input.with_defaults("host".parse().unwrap()).unwrap();
+        Grants::from_role(&role)
+    }
+
+    #[test]
+    fn a_role_that_receives_nobody_cannot_subscribe() {
+        assert!(grants("{}").can_subscribe);
+        assert!(grants(r#"{"subscribe":{"to_roles":["host"]}}"#).can_subscribe);
+        assert!(!grants(r#"{"subscribe":{"to_roles":[]}}"#).can_subscribe);
+    }
+
+    #[test]
+    fn a_role_that_publishes_data_alone_publishes_no_media() {
+        let grants = grants(r#"{"publish":{"allowed":["data"]},"hidden":true}"#);
+        assert_eq!(
+            (grants.can_publish, grants.can_publish_data, grants.hidden),
+            (false, true, true)
+        );
+        assert!(grants.sources.is_empty());
+    }
+
+    #[test]
+    fn a_role_changes_its_own_metadata_only_if_it_says_so() {
+        assert!(
+            !grants("{}").can_update_own_metadata && !Grants::default().can_update_own_metadata
+        );
+        assert!(grants(r#"{"permissions":{"update_own_metadata":true}}"#).can_update_own_metadata);
     }
 }

@@ -6,9 +6,6 @@
 //! error of this module contains any part of a token.
 
 mod claims;
-mod exchange;
-mod grants;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,10 +22,8 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, TokenData, Valid
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use claims::{Claims, RoomConfig};
-pub use exchange::ExchangeId;
-pub use grants::Grants;
-use wire::Payload;
+pub use claims::{Claims, ExchangeId, Grants, RoomConfig};
+use claims::{Payload, RoomConfigClaim, VideoGrant};
 
 /// Seconds that the media plane keeps an empty room after its `empty_timeout`, so that the control plane's timer ends the
 /// room first.
@@ -173,8 +168,8 @@ impl TokenSigner {
             name: request.name.as_str().into(),
             metadata: request.metadata.as_str().into(),
             attributes: attributes.map(|(k, v)| (k.into(), v.into())).collect(),
-            video: wire::VideoGrant::new(&request.room, &request.grants),
-            room_config: Some(Object(wire::RoomConfigClaim {
+            video: VideoGrant::new(&request.room, &request.grants),
+            room_config: Some(Object(RoomConfigClaim {
                 empty_timeout: timeout,
                 departure_timeout: timeout,
                 max_participants: request.max_participants.filter(|cap| *cap > 0),
@@ -209,7 +204,7 @@ impl TokenSigner {
                 .iter()
                 .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
                 .collect(),
-            video: wire::VideoGrant::new(&claims.room, &claims.grants),
+            video: VideoGrant::new(&claims.room, &claims.grants),
             room_config: claims.room_config.map(|config| Object(config.into())),
             ..self.base_payload(&claims.identity, claims.kind, now, expires_at)
         };

@@ -7,7 +7,7 @@ use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyH
 use conclave_model::{IngressId, ParticipantSid};
 use url::{Position, Url};
 
-use super::encoder_activity::EncoderActivity;
+use super::admission::EncoderActivity;
 use crate::port::{IngressRequest, KnownIngress};
 
 /// How the ids of endpoints begin.

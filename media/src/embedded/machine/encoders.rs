@@ -10,7 +10,7 @@ use super::ingress::encoder_claims;
 use crate::embedded::client::Client;
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
-use crate::embedded::ingress::encoder_activity::EncoderActivity;
+use crate::embedded::ingress::admission::EncoderActivity;
 use crate::embedded::ingress::endpoints::IngressEndpoint;
 use crate::port::MediaEvent;
 

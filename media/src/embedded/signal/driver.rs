@@ -1,4 +1,4 @@
-//! Sessions as tasks: admission before a websocket is opened, and the channels between a websocket, a session, the machine
+//! Sessions as tasks: admission before a websocket is opened, or a [`Refusal`], and the channels between a websocket, a session, the machine
 //! and the media workers.
 //!
 //! The lock of a room is held during a call on its machine, and never across an await. Channels are bounded: a session that does
@@ -15,22 +15,21 @@ use proto::leave_request::Action;
 use tokio::sync::mpsc;
 
 use super::budget::{Budgets, ClientBudget, Excess};
-use super::connection::{SignalConnection, SignalFrame, Socket, connection};
+use super::channels::{Input, SignalConnection, SignalFrame, Socket, connection};
 use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::join::{ConnectRequest, JoinError, JoinParameters};
-use super::refusal::Refusal;
-use super::registry::Input;
+use super::messages;
 use super::session::{Context, Session};
-use super::{messages, registry};
 use crate::embedded::client::{Client, Subscriptions};
+use crate::embedded::error::MachineError;
 use crate::embedded::machine::Machine;
-use crate::embedded::own_metadata;
+use crate::embedded::own_metadata::{self, OwnMetadataError};
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::sandbox::conclude_join;
-use crate::port::ReportAnswer;
-use crate::token::Claims;
+use crate::port::{ReportAnswer, ReportError};
+use crate::token::{Claims, TokenError};
 
 /// Returns a connection on which the client is asked to join anew.
 fn not_resumable() -> SignalConnection {
@@ -254,7 +253,7 @@ struct SessionTask {
 
 /// What woke a session.
 enum Wake {
-    Input(Option<registry::Input>),
+    Input(Option<Input>),
     Frame(Option<SignalFrame>),
     Deadline,
 }
@@ -456,5 +455,77 @@ async fn next_frame(socket: &mut Option<Socket>) -> Option<SignalFrame> {
     match socket {
         Some(socket) => socket.frames.recv().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Why a client may not connect. The text is for the client; it contains nothing of its token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The request cannot be read: 400.
+    #[error("{0}")]
+    BadRequest(JoinError),
+    /// The token is missing or invalid, or does not permit what the request asks for: 401.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// The room does not exist, or has ended: 404. Clients look for this very text, and for others fall back to an
+    /// older path.
+    #[error("requested room does not exist")]
+    NoRoom,
+    /// The room or the role is full, the role was removed, or the identity is another participant's: 403.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// The participant has sent as much as it may: 429.
+    #[error("{0}")]
+    TooMuch(Excess),
+    /// The join could not be written: 503. The client may try again.
+    #[error("the server cannot take joins now")]
+    Unavailable,
+}
+
+impl From<JoinError> for Refusal {
+    fn from(error: JoinError) -> Self {
+        match error {
+            error @ JoinError::OwnMetadata(OwnMetadataError::TooLong) => Self::BadRequest(error),
+            JoinError::NoToken | JoinError::OwnMetadata(_) => Self::Unauthorized(error.to_string()),
+            error => Self::BadRequest(error),
+        }
+    }
+}
+
+impl From<TokenError> for Refusal {
+    fn from(error: TokenError) -> Self {
+        Self::Unauthorized(error.to_string())
+    }
+}
+
+impl From<Excess> for Refusal {
+    fn from(excess: Excess) -> Self {
+        Self::TooMuch(excess)
+    }
+}
+
+impl From<MachineError> for Refusal {
+    fn from(error: MachineError) -> Self {
+        match error {
+            MachineError::RoomFull => Self::Forbidden("the room is full"),
+            MachineError::IdentityTaken => {
+                Self::Forbidden("another participant with this identity is connected")
+            }
+            MachineError::Stopping => Self::Unavailable,
+            // It was removed, or its room ended, while the control plane was asked.
+            _ => Self::NoRoom,
+        }
+    }
+}
+
+impl From<ReportError> for Refusal {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::RoomEnded | ReportError::UnknownRoom => Self::NoRoom,
+            ReportError::RoleFull => Self::Forbidden("the role is full for this room"),
+            ReportError::RoleRemoved => Self::Forbidden("the room has no such role any more"),
+            ReportError::InvalidIdentity => Self::Forbidden("the identity is not allowed"),
+            ReportError::Unavailable => Self::Unavailable,
+        }
     }
 }

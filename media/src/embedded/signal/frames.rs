@@ -7,7 +7,7 @@ use proto::signal_request::Message as Request;
 use proto::signal_response::Message;
 
 use super::budget::{Budgets, ClientBudget, Excess, Weight};
-use super::connection::SignalFrame;
+use super::channels::SignalFrame;
 use super::shape::{REQUEST, ShapeError};
 
 /// The most bytes of a request in JSON, whose shape is not known before it is decoded.

@@ -1,23 +1,29 @@
-//! Egresses: recordings and broadcasts.
+//! Egresses: recordings and broadcasts, which LiveKit passes to egress workers.
+//!
+//! [`Egresses`] starts, finds and stops them. [`request`] converts a plan into LiveKit's request, and recognizes the egress of a
+//! plan if the answer to its start was lost.
+//!
+//! LiveKit reports no end of an egress whose worker died, and lists it as running as long as its store lives. So
+//! [`EgressWorkers`] verifies the status of an egress once it has run for a while. Its worker is in the room as a participant
+//! whose identity is the egress id. If there is none, a call without effect makes LiveKit ask the worker. The worker died only
+//! if it does not answer either.
 
 mod request;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_model::destination::RecordingConfig;
-use conclave_model::egress::{EgressPlan, EgressState};
+use conclave_model::egress::{EgressPlan, EgressState, EgressStatus};
 use conclave_model::{Clock, EgressId, NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 
-use self::request::{start_call, to_proto};
-use super::call_error::{CallError, empty_without_redis};
-use super::calls;
+use self::request::{is_started_by, start_call, to_proto};
 use super::convert;
-use super::egress_match::is_started_by;
-use super::egress_worker::EgressWorkers;
+use super::participants::Participants;
 use super::rooms::Rooms;
-use super::twirp::TwirpClient;
+use super::twirp::{self, CallError, TwirpClient, empty_without_redis};
 use crate::port::MediaError;
 
 /// Calls about egresses.
@@ -70,7 +76,7 @@ impl Egresses {
             egress_id: id.to_string(),
             ..Default::default()
         };
-        let listed = match self.client.call(calls::list_egress(&request)).await {
+        let listed = match self.client.call(twirp::list_egress(&request)).await {
             Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
@@ -96,7 +102,7 @@ impl Egresses {
         }
         match self
             .client
-            .call(calls::stop_egress(&proto::StopEgressRequest {
+            .call(twirp::stop_egress(&proto::StopEgressRequest {
                 egress_id: id.to_string(),
             }))
             .await
@@ -131,7 +137,7 @@ impl Egresses {
             ..Default::default()
         };
         let listed =
-            empty_without_redis(self.client.call(calls::list_egress(&running)).await)?.items;
+            empty_without_redis(self.client.call(twirp::list_egress(&running)).await)?.items;
         let started = listed
             .iter()
             .filter(|info| is_started_by(info, plan, since));
@@ -148,7 +154,7 @@ impl Egresses {
             ..Default::default()
         };
         let listed =
-            empty_without_redis(self.client.call(calls::list_egress(&request)).await)?.items;
+            empty_without_redis(self.client.call(twirp::list_egress(&request)).await)?.items;
         let states = listed.iter().filter_map(|info| convert::egress(info, now));
         Ok(states
             .filter(|(_, state)| !state.status.is_final())
@@ -163,4 +169,64 @@ fn start_error(error: CallError) -> MediaError {
         return MediaError::Refused(missing.into());
     }
     error.into()
+}
+
+/// How long a worker may take to join the room.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// The error of an egress whose worker died.
+const WORKER_DIED: &str =
+    "the egress worker died: no recorder of this job is in the room, and none answers LiveKit";
+
+/// Verifies that egresses still have a worker.
+#[derive(Debug, Clone)]
+pub(super) struct EgressWorkers {
+    pub client: Arc<TwirpClient>,
+    pub participants: Participants,
+    pub clock: Clock,
+}
+
+impl EgressWorkers {
+    /// Returns the state that LiveKit reports, or `failed` if the worker died.
+    pub async fn verify(
+        &self,
+        room: &NamespacedRoom,
+        reported: EgressState,
+    ) -> Result<EgressState, CallError> {
+        let now = self.clock.now();
+        let may_be_joining = now < reported.started_at.after(JOIN_TIMEOUT);
+        if reported.status.is_final() || may_be_joining || self.has_worker(room, &reported).await? {
+            return Ok(reported);
+        }
+        let error = Some(WORKER_DIED.into());
+        Ok(EgressState {
+            status: EgressStatus::Failed,
+            error,
+            ended_at: Some(now),
+            ..reported
+        })
+    }
+
+    async fn has_worker(
+        &self,
+        room: &NamespacedRoom,
+        egress: &EgressState,
+    ) -> Result<bool, CallError> {
+        let participants = self.participants.list_with_ghosts(room).await?;
+        if participants
+            .iter()
+            .any(|participant| participant.identity.as_str() == egress.egress_id.as_str())
+        {
+            return Ok(true);
+        }
+        let request = proto::UpdateStreamRequest {
+            egress_id: egress.egress_id.to_string(),
+            ..Default::default()
+        };
+        match self.client.call(twirp::update_stream(&request)).await {
+            Err(error) if error.is_no_response() || error.is_deadline_exceeded() => Ok(false),
+            Err(error @ CallError::Unavailable(_)) => Err(error),
+            // Any other answer, also an error, came from the worker.
+            Ok(_) | Err(CallError::Refused(_)) => Ok(true),
+        }
+    }
 }

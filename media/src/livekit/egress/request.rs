@@ -1,17 +1,24 @@
-//! Conversion of egress requests into LiveKit's calls.
+//! The requests of egresses: conversion of a plan into LiveKit's call, and recognition of an egress that a start has begun
+//! although its answer was lost.
+//!
+//! LiveKit gives an egress no name of the client's, but lists each with its request. LiveKit removes secrets from it, so what
+//! is compared is what is recorded, and where it goes: the path of a file behind the directory or the prefix of its storage, urls
+//! without stream keys.
 
 use std::path::Path;
+use std::time::Duration;
 
-use conclave_model::NamespacedRoom;
 use conclave_model::destination::{AzureConfig, GcpConfig, RecordingConfig, S3Config};
 use conclave_model::egress::{CompositeMedia, EgressOutput, EgressPlan, EgressSource, Layout};
 use conclave_model::filepath::FilePath;
 use conclave_model::rtmp::RtmpUrl;
+use conclave_model::{NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
-use proto::egress_info::Request as EgressKind;
+use proto::egress_info::Request;
 use proto::{direct_file_output, encoded_file_output};
 
-use crate::livekit::calls::{self, Call};
+use crate::livekit::convert::nanos;
+use crate::livekit::twirp::{self, Call};
 use crate::port::MediaError;
 
 /// A storage, from which the storage field of both of LiveKit's file outputs is made.
@@ -23,13 +30,11 @@ enum Storage {
 }
 
 /// Returns the call that starts an egress.
-pub(in crate::livekit) fn start_call(
-    request: &EgressKind,
-) -> Result<Call<proto::EgressInfo>, MediaError> {
+pub(super) fn start_call(request: &Request) -> Result<Call<proto::EgressInfo>, MediaError> {
     match request {
-        EgressKind::RoomComposite(request) => Ok(calls::start_room_composite(request)),
-        EgressKind::Participant(request) => Ok(calls::start_participant(request)),
-        EgressKind::Track(request) => Ok(calls::start_track(request)),
+        Request::RoomComposite(request) => Ok(twirp::start_room_composite(request)),
+        Request::Participant(request) => Ok(twirp::start_participant(request)),
+        Request::Track(request) => Ok(twirp::start_track(request)),
         _ => Err(MediaError::Refused(
             "this kind of egress is not supported".into(),
         )),
@@ -41,30 +46,28 @@ pub(in crate::livekit) fn start_call(
 ///
 /// # Errors
 /// `Refused` for a broadcast of a single track, which LiveKit does not support.
-pub(in crate::livekit) fn to_proto(
+pub(super) fn to_proto(
     plan: &EgressPlan,
     storage: Option<&RecordingConfig>,
     recordings: &Path,
-) -> Result<EgressKind, MediaError> {
+) -> Result<Request, MediaError> {
     let room_name = plan.room.to_string();
     match (&plan.source, &plan.output) {
         (EgressSource::RoomComposite { layout, media }, output) => {
             let (file_outputs, stream_outputs) = outputs(&plan.room, output, storage, recordings);
-            Ok(EgressKind::RoomComposite(
-                proto::RoomCompositeEgressRequest {
-                    room_name,
-                    layout: layout_name(*layout).into(),
-                    audio_only: *media == CompositeMedia::AudioOnly,
-                    video_only: *media == CompositeMedia::VideoOnly,
-                    file_outputs,
-                    stream_outputs,
-                    ..Default::default()
-                },
-            ))
+            Ok(Request::RoomComposite(proto::RoomCompositeEgressRequest {
+                room_name,
+                layout: layout_name(*layout).into(),
+                audio_only: *media == CompositeMedia::AudioOnly,
+                video_only: *media == CompositeMedia::VideoOnly,
+                file_outputs,
+                stream_outputs,
+                ..Default::default()
+            }))
         }
         (EgressSource::Participant(identity), output) => {
             let (file_outputs, stream_outputs) = outputs(&plan.room, output, storage, recordings);
-            Ok(EgressKind::Participant(proto::ParticipantEgressRequest {
+            Ok(Request::Participant(proto::ParticipantEgressRequest {
                 room_name,
                 identity: identity.to_string(),
                 file_outputs,
@@ -74,7 +77,7 @@ pub(in crate::livekit) fn to_proto(
         }
         (EgressSource::Track(track), EgressOutput::File { filepath, .. }) => {
             let file = direct_file(&plan.room, filepath, storage, recordings);
-            Ok(EgressKind::Track(proto::TrackEgressRequest {
+            Ok(Request::Track(proto::TrackEgressRequest {
                 room_name,
                 track_id: track.to_string(),
                 output: Some(proto::track_egress_request::Output::File(file)),
@@ -221,5 +224,288 @@ fn azure_upload(azure: &AzureConfig) -> proto::AzureBlobUpload {
         account_name: azure.account_name.to_string(),
         account_key: azure.account_key.reveal().to_owned(),
         container_name: azure.container.to_string(),
+    }
+}
+
+/// How far LiveKit's clock may be behind this server's.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
+
+/// What a listed request records or broadcasts, and where to.
+struct Outline<'a> {
+    subject: Subject<'a>,
+    files: Vec<&'a str>,
+    /// The urls without their last segment, which holds the stream key.
+    streams: Vec<&'a str>,
+}
+
+#[derive(PartialEq, Eq)]
+enum Subject<'a> {
+    Room,
+    Participant(&'a str),
+    Track(&'a str),
+}
+
+/// Returns whether a listed egress may have been started by this plan at `since` or later. A LiveKit that does not list requests
+/// leaves only the time.
+pub(super) fn is_started_by(
+    listed: &proto::EgressInfo,
+    plan: &EgressPlan,
+    since: Timestamp,
+) -> bool {
+    let earliest = since.before(CLOCK_DIFFERENCE);
+    let is_recent = nanos(listed.started_at).is_none_or(|at| at >= earliest);
+    is_recent
+        && listed
+            .request
+            .as_ref()
+            .is_none_or(|found| outline(found).is_some_and(|found| found.is_planned_by(plan)))
+}
+
+impl Outline<'_> {
+    fn is_planned_by(&self, plan: &EgressPlan) -> bool {
+        let subject = match &plan.source {
+            EgressSource::RoomComposite { .. } => Subject::Room,
+            EgressSource::Participant(identity) => Subject::Participant(identity.as_str()),
+            EgressSource::Track(track) => Subject::Track(track.as_str()),
+        };
+        let goes_there = match &plan.output {
+            EgressOutput::File { filepath, .. } => {
+                self.streams.is_empty()
+                    && matches!(self.files[..], [file] if ends_with(file, filepath))
+            }
+            EgressOutput::Streams(urls) => {
+                self.files.is_empty()
+                    && urls
+                        .iter()
+                        .map(|url| without_key(url.reveal()))
+                        .eq(self.streams.iter().copied())
+            }
+        };
+        self.subject == subject && goes_there
+    }
+}
+
+/// Returns whether a path ends with another, behind a directory or a prefix if there is one.
+fn ends_with(path: &str, end: &FilePath) -> bool {
+    path.strip_suffix(end.as_str())
+        .is_some_and(|front| front.is_empty() || front.ends_with('/'))
+}
+
+fn without_key(url: &str) -> &str {
+    url.rsplit_once('/').map_or(url, |(base, _)| base)
+}
+
+/// Returns what this server's kinds of requests are compared by; `None` for other kinds.
+fn outline(request: &Request) -> Option<Outline<'_>> {
+    match request {
+        Request::RoomComposite(request) => Some(encoded(
+            Subject::Room,
+            &request.file_outputs,
+            &request.stream_outputs,
+        )),
+        Request::Participant(request) => {
+            let subject = Subject::Participant(&request.identity);
+            Some(encoded(
+                subject,
+                &request.file_outputs,
+                &request.stream_outputs,
+            ))
+        }
+        Request::Track(request) => {
+            let file = match &request.output {
+                Some(proto::track_egress_request::Output::File(file)) => {
+                    Some(file.filepath.as_str())
+                }
+                _ => None,
+            };
+            let subject = Subject::Track(&request.track_id);
+            Some(Outline {
+                subject,
+                files: file.into_iter().collect(),
+                streams: Vec::new(),
+            })
+        }
+        _ => None,
+    }
+}
+
+fn encoded<'a>(
+    subject: Subject<'a>,
+    files: &'a [proto::EncodedFileOutput],
+    streams: &'a [proto::StreamOutput],
+) -> Outline<'a> {
+    let urls = streams.iter().flat_map(|output| &output.urls);
+    Outline {
+        subject,
+        files: files.iter().map(|file| file.filepath.as_str()).collect(),
+        streams: urls.map(|url| without_key(url)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::RoomId;
+
+    use super::*;
+
+    fn plan(source: EgressSource, output: EgressOutput) -> EgressPlan {
+        let (room_id, room) = (RoomId::new(), "prj_0123456789ab.standup".parse().unwrap());
+        EgressPlan {
+            room_id,
+            room,
+            max_participants: None,
+            source,
+            output,
+            destination: None,
+        }
+    }
+
+    fn composite(output: EgressOutput) -> EgressPlan {
+        plan(
+            EgressSource::RoomComposite {
+                layout: Layout::Grid,
+                media: CompositeMedia::Both,
+            },
+            output,
+        )
+    }
+
+    fn file() -> EgressOutput {
+        EgressOutput::File {
+            filepath: "a.mp4".parse().unwrap(),
+            taken: Vec::new(),
+        }
+    }
+
+    fn room(file: Option<&str>, url: Option<&str>) -> Request {
+        let file = file.map(|path| proto::EncodedFileOutput {
+            filepath: path.to_owned(),
+            ..Default::default()
+        });
+        let stream = url.map(|url| proto::StreamOutput {
+            urls: vec![url.to_owned()],
+            ..Default::default()
+        });
+        Request::RoomComposite(proto::RoomCompositeEgressRequest {
+            file_outputs: file.into_iter().collect(),
+            stream_outputs: stream.into_iter().collect(),
+            ..Default::default()
+        })
+    }
+
+    fn started(at: i64, request: Option<Request>) -> proto::EgressInfo {
+        proto::EgressInfo {
+            started_at: at * 1_000_000_000,
+            request,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_egress_is_recognized_by_its_file_and_its_streams_without_their_keys() {
+        let since = Timestamp::from_millis(1_000_000);
+        let url = RtmpUrl::parse("rtmp://host/app/key").unwrap();
+        let (recording, broadcast) = (
+            composite(file()),
+            composite(EgressOutput::Streams(vec![url])),
+        );
+        let is_recording = |listed: proto::EgressInfo| is_started_by(&listed, &recording, since);
+        let is_broadcast = |url: &str| {
+            is_started_by(
+                &started(1_000, Some(room(None, Some(url)))),
+                &broadcast,
+                since,
+            )
+        };
+        let written = |path: &str| Some(room(Some(path), None));
+        for path in [
+            "a.mp4",
+            "/recordings/prj_0123456789ab/a.mp4",
+            "prefix/a.mp4",
+        ] {
+            assert!(is_recording(started(1_000, written(path))), "{path}");
+        }
+        assert!(
+            is_recording(started(941, written("a.mp4"))),
+            "LiveKit's clock is behind"
+        );
+        assert!(
+            !is_recording(started(939, written("a.mp4"))),
+            "it was started before"
+        );
+        assert!(
+            !is_recording(started(1_000, written("b.mp4")))
+                && !is_recording(started(1_000, written("aa.mp4")))
+        );
+        assert!(!is_recording(started(
+            1_000,
+            Some(room(Some("a.mp4"), Some("rtmp://host/app/key")))
+        )));
+        assert!(!is_recording(started(
+            1_000,
+            Some(Request::Web(proto::WebEgressRequest::default()))
+        )));
+        assert!(is_recording(started(1_000, None)));
+        assert!(is_broadcast("rtmp://host/app/{k...y}") && !is_broadcast("rtmp://host/other/key"));
+    }
+
+    #[test]
+    fn an_egress_of_a_participant_or_a_track_is_recognized_by_that() {
+        let since = Timestamp::from_millis(0);
+        let of_participant = plan(EgressSource::Participant("alice".parse().unwrap()), file());
+        let of_track = plan(EgressSource::Track("TR_1".parse().unwrap()), file());
+        let participant = |identity: &str| {
+            let file = proto::EncodedFileOutput {
+                filepath: "a.mp4".into(),
+                ..Default::default()
+            };
+            let request = proto::ParticipantEgressRequest {
+                identity: identity.into(),
+                ..Default::default()
+            };
+            Some(Request::Participant(proto::ParticipantEgressRequest {
+                file_outputs: vec![file],
+                ..request
+            }))
+        };
+        let track = |track_id: &str| {
+            let file = proto::DirectFileOutput {
+                filepath: "a.mp4".into(),
+                ..Default::default()
+            };
+            let output = Some(proto::track_egress_request::Output::File(file));
+            Some(Request::Track(proto::TrackEgressRequest {
+                track_id: track_id.into(),
+                output,
+                ..Default::default()
+            }))
+        };
+        for (plan, same, others) in [
+            (
+                &of_participant,
+                participant("alice"),
+                [
+                    participant("bob"),
+                    track("TR_1"),
+                    Some(room(Some("a.mp4"), None)),
+                ],
+            ),
+            (
+                &of_track,
+                track("TR_1"),
+                [
+                    track("TR_2"),
+                    participant("alice"),
+                    Some(room(Some("a.mp4"), None)),
+                ],
+            ),
+        ] {
+            assert!(is_started_by(&started(1, same), plan, since));
+            assert!(others.into_iter().all(|other| !is_started_by(
+                &started(1, other),
+                plan,
+                since
+            )));
+        }
     }
 }

@@ -3,27 +3,24 @@
 //! LiveKit sends each event once, and repeats it for about half a minute while the answer is an error. So a webhook is
 //! answered only after everything it reports is durable, and a repetition has no effect.
 //!
-//! 1. [`verify`] checks the signature, before the body is read, and then the hash of the body.
-//! 2. [`dedup`] finds events that have been handled before.
-//! 3. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not know.
+//! 1. [`checks`] checks the signature, before the body is read, and then the hash of the body.
+//! 2. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not know.
+//! 3. [`WebhookDedup`], of [`checks`] too, finds events that have been handled before.
 //! 4. [`reports`] converts the event into reports, in the order in which they have to be recorded.
-//! 5. [`out_of_order`] sends them, and after a join also those that arrived before it.
+//! 5. [`OutOfOrderEvents`], of [`reports`] too, sends them, and after a join also those that arrived before it.
 
-mod dedup;
-mod out_of_order;
+mod checks;
 mod reports;
-mod verify;
 mod wire;
 
 use std::sync::Arc;
 
 use conclave_model::{Clock, NamespacedRoom, ParticipantSid};
 
-use self::dedup::{DedupState, WebhookDedup};
-use self::out_of_order::OutOfOrderEvents;
-use self::reports::IncompleteEvent;
-use self::verify::VerifyWebhookError;
-pub use self::verify::WebhookSignature;
+use self::checks::VerifyWebhookError;
+pub use self::checks::WebhookSignature;
+use self::checks::{DedupState, WebhookDedup};
+use self::reports::{IncompleteEvent, OutOfOrderEvents};
 use self::wire::WebhookEvent;
 use super::participants::Participants;
 use super::subscriptions::SubscriptionEnforcer;
@@ -94,7 +91,7 @@ impl WebhookReceiver {
 
     /// Verifies the text of the `Authorization` header. `None` if it is not signed with this server's key.
     pub fn verify(&self, authorization: &str) -> Option<WebhookSignature> {
-        let verified = verify::verify_token(&self.signer, authorization, self.clock.now());
+        let verified = checks::verify_token(&self.signer, authorization, self.clock.now());
         verified.inspect_err(log_refusal).ok()
     }
 

@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::time::{self, timeout};
 
 use super::feed::FlvFeed;
+use super::listener::EncoderStream;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
 use super::stream::{Action, MediaStream, Unplayable};
-use super::tls::EncoderStream;
+use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::ingress::encoder::EncoderPublisher;
-use crate::embedded::ingress::encoder_refusal::EncoderRefusal;
 use crate::embedded::ingress::transcoding::flv::Medium;
 use crate::embedded::ingress::transcoding::packets::{self, VideoPackets};
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
@@ -27,8 +27,8 @@ use crate::embedded::machine::Machine;
 use crate::embedded::plane::{EmbeddedPlane, Inner};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
+use crate::embedded::signal::channels::Input;
 use crate::embedded::signal::driver::conclude;
-use crate::embedded::signal::registry::Input;
 
 /// How long an encoder may take from its connection to its stream key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,12 +2,11 @@
 //! first media, and again after a failure.
 //!
 //! - [`Transcoding`]: one medium, through all starts of its process. Its input is [`Message`]s of any container.
-//! - [`transcoder`]: one ffmpeg process. [`ogg_packets`] and [`flv`] parse its output.
+//! - [`transcoder`]: one ffmpeg process. [`flv`] and [`OggPackets`](packets::OggPackets) parse its output.
 //! - [`timeline`]: media times on the clocks of a stream, of RTP and of this machine.
 //! - [`packets`]: RTP payloads of the output.
 
 pub mod flv;
-pub mod ogg_packets;
 pub mod packets;
 pub mod timeline;
 pub mod transcoder;

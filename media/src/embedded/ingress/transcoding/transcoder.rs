@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::flv::{FileReader, Medium};
-use super::ogg_packets::OggPackets;
+use super::packets::OggPackets;
 use super::{Message, Opening, Source};
 
 /// Messages that wait for ffmpeg: some seconds.

@@ -6,68 +6,32 @@ use std::time::Duration;
 use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{ClientAddress, NamespacedRoom, ParticipantSid, Secret, Timestamp};
-use conclave_sfu::{Command, PeerEvent, PeerSnapshot, Reply};
+use conclave_model::{ParticipantSid, Secret, Timestamp};
+use conclave_sfu::PeerEvent;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::WhipAnswer;
-use super::fragment;
 use super::profiles::OfferedProfiles;
-use super::registry::{Request, Restarted, WhipSessionName};
 use super::session::{Patched, WhipPatch, WhipPatchError, WhipSession, announced_tracks};
 use super::transcoded::{TranscodedSession, TranscodedWake};
-use crate::embedded::common::Owned;
+use super::{Request, WhipAnswer, WhipRestart, WhipSessionName, fragment};
 use crate::embedded::error::MachineError;
+use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::ingress::encoder::EncoderPublisher;
-use crate::embedded::ingress::encoder_activity::SILENT;
-use crate::embedded::ingress::encoder_refusal::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
+use crate::embedded::signal::channels::Input;
 use crate::embedded::signal::driver::conclude;
-use crate::embedded::signal::registry::Input;
 
 /// Characters of a session's id, which give it 190 bits.
 const ID_LENGTH: usize = 32;
 /// How long a media worker may take to answer an offer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may take to say what it knows of an encoder.
-const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl EmbeddedPlane {
-    /// Checks that an encoder at an address may connect with a stream key, before its request is read.
-    ///
-    /// # Errors
-    /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
-    pub async fn check_stream_key(
-        &self,
-        key: &StreamKeyHash,
-        input: InputType,
-        address: Option<ClientAddress>,
-    ) -> Result<(), EncoderRefusal> {
-        let rates = &self.inner().stream_key_rates;
-        let counted = address.map_or(Ok(()), |address| rates.check(address, key));
-        counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
-        let room = self.inner().room_of_key(key)?;
-        match self
-            .inner()
-            .call(&room, |machine, _| {
-                machine.vacant_endpoint(key, input).map(|_| ())
-            })
-            .0
-        {
-            Err(MachineError::EncoderConnected)
-                if self.inner().silent_encoder(key, input).await.is_some() =>
-            {
-                Ok(())
-            }
-            checked => Ok(checked?),
-        }
-    }
-
     /// Connects a WHIP encoder with its SDP offer.
     ///
     /// # Errors
@@ -95,7 +59,7 @@ impl EmbeddedPlane {
         &self,
         session: WhipSessionName<'_>,
         patch: WhipPatch,
-    ) -> Result<Option<Restarted>, WhipPatchError> {
+    ) -> Result<Option<WhipRestart>, WhipPatchError> {
         let requests = self
             .whip_session(session)
             .ok_or(WhipPatchError::NoSession)?;
@@ -171,74 +135,6 @@ impl Inner {
         let room = self.room_of_key(key)?;
         Ok(self.call(&room, |machine, _| machine.transcodes(key)).0)
     }
-
-    /// Returns the room of the endpoint with this stream key.
-    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
-        self.common
-            .room_of(&Owned::StreamKey(*key))
-            .ok_or(MachineError::NoSuchIngress)
-    }
-
-    /// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
-    pub async fn silent_encoder(
-        self: &Arc<Self>,
-        key: &StreamKeyHash,
-        input: InputType,
-    ) -> Option<(Arc<Room>, ParticipantSid)> {
-        let name = self.room_of_key(key).ok()?;
-        let (room, connected, _) =
-            self.enter(&name, |machine, _| machine.connected_encoder(key, input));
-        let (sid, activity) = connected?;
-        // The packets of WebRTC arrive at a media worker. Before the first of them, the encoder is heard of by its request.
-        let by_packets = if input == InputType::Whip {
-            media_silence(&room, &sid).await
-        } else {
-            None
-        };
-        let is_silent = by_packets.unwrap_or_else(|| activity.silent_for()) >= SILENT;
-        is_silent.then_some((room, sid))
-    }
-
-    /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join. One that has the place and is
-    /// silent gives way.
-    pub async fn request_encoder(
-        self: &Arc<Self>,
-        key: &StreamKeyHash,
-        input: InputType,
-    ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
-        let name = self.room_of_key(key)?;
-        if let Some((room, silent)) = self.silent_encoder(key, input).await {
-            log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
-            self.call_in(&room, |machine, now| machine.give_way(&silent, now));
-        }
-        let (room, requested, answers) = self.enter(&name, |machine, now| {
-            machine.request_encoder(key, input, now)
-        });
-        let join = requested?;
-        if let Err(refused) = await_answers(answers).await {
-            self.call_in(&room, |machine, _| machine.cancel_request(&join.sid));
-            return Err(refused.into());
-        }
-        Ok((room, join))
-    }
-}
-
-/// Returns how long nothing of a participant has arrived at its media worker; `None` if nothing ever has.
-async fn media_silence(room: &Room, sid: &ParticipantSid) -> Option<Duration> {
-    let (sender, answer) = oneshot::channel();
-    // The receiver is gone if the time for the answer is over.
-    let reply = Reply::new(move |peers| drop(sender.send(peers)));
-    room.send_command(Command::Snapshot {
-        peers: vec![sid.clone()],
-        reply,
-    });
-    let peers: Vec<PeerSnapshot> = timeout(SNAPSHOT_TIMEOUT, answer).await.ok()?.ok()?;
-    peers
-        .first()?
-        .transports
-        .iter()
-        .filter_map(|transport| transport.silent_for)
-        .min()
 }
 
 /// Runs a session, and returns its answer.
@@ -275,7 +171,7 @@ async fn open(
     let answer = timeout(ANSWER_TIMEOUT, answered)
         .await
         .map_err(|_| EncoderRefusal::Unavailable)?;
-    let Restarted {
+    let WhipRestart {
         etag,
         fragment: sdp,
     } = answer.map_err(|_| EncoderRefusal::Unavailable)??;
@@ -290,9 +186,9 @@ async fn open(
 /// Who waits for the media worker's answer to an offer.
 enum Waiting {
     /// The request that opens the session. It gets the whole answer.
-    Offer(oneshot::Sender<Result<Restarted, EncoderRefusal>>),
+    Offer(oneshot::Sender<Result<WhipRestart, EncoderRefusal>>),
     /// A request that restarts ICE.
-    Patch(oneshot::Sender<Result<Option<Restarted>, WhipPatchError>>),
+    Patch(oneshot::Sender<Result<Option<WhipRestart>, WhipPatchError>>),
 }
 
 /// A session, its room, and the plane.
@@ -471,12 +367,12 @@ impl SessionTask {
         let etag = self.session.etag().to_owned();
         // The encoder may have hung up.
         match self.reply.take() {
-            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(Restarted {
+            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(WhipRestart {
                 etag,
                 fragment: sdp,
             }))),
             Some(Waiting::Patch(reply)) => {
-                drop(reply.send(Ok(Some(Restarted {
+                drop(reply.send(Ok(Some(WhipRestart {
                     etag,
                     fragment: fragment::ice_fragment(&sdp),
                 }))));

@@ -17,7 +17,7 @@ use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 use super::fragment::{self, IceCredentials};
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
-use crate::embedded::ingress::encoder_refusal::EncoderRefusal;
+use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
 use crate::protocol::{source_to_proto, track_kind_to_proto};

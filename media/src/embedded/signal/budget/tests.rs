@@ -1,5 +1,7 @@
-//! The default budgets are enough for what LiveKit's clients send in large calls.
+//! Budgets by themselves, and that the default ones are enough for what LiveKit's clients send in large calls.
 
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use conclave_model::Timestamp;
@@ -7,10 +9,211 @@ use livekit_protocol as proto;
 use prost::Message as _;
 use proto::signal_request::Message as Request;
 
-use super::tests::newcomer;
 use super::*;
-use crate::embedded::signal::connection::SignalFrame;
+use crate::embedded::signal::channels::SignalFrame;
 use crate::embedded::signal::frames::read;
+
+const MESSAGE: Weight = Weight {
+    bytes: 100,
+    messages: 1,
+    is_offer: false,
+};
+
+/// A join of a participant that was not there before.
+fn newcomer(budgets: &Budgets, address: Option<ClientAddress>) -> ClientBudget {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let identity = format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    budgets.client(who(&identity), address)
+}
+
+fn who(identity: &str) -> Who {
+    Arc::new((
+        "prj_0123456789ab.room".parse().unwrap(),
+        identity.parse().unwrap(),
+    ))
+}
+
+fn budgets() -> (Clock, Budgets) {
+    let clock = Clock::manual(Timestamp::from_millis(0));
+    let budgets = Budgets::new(&clock, 20);
+    (clock, budgets)
+}
+
+fn address(text: &str) -> Option<ClientAddress> {
+    Some(text.parse::<IpAddr>().unwrap().into())
+}
+
+/// Takes as often as there is something, 100,000 times at most.
+fn exhaust<E>(take: impl Fn() -> Result<(), E>) -> usize {
+    (0..100_000).take_while(|_| take().is_ok()).count()
+}
+
+#[test]
+fn a_client_that_exceeds_a_rate_is_refused_until_time_has_passed() {
+    let (clock, budgets) = budgets();
+    let client = newcomer(&budgets, None);
+    assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
+    assert_eq!(
+        client.take_message(&budgets, MESSAGE),
+        Err(Excess::Messages)
+    );
+    assert_eq!(exhaust(|| client.take_change(&budgets)), 200);
+    assert_eq!(client.take_change(&budgets), Err(Excess::Changes));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 200);
+    assert_eq!(exhaust(|| client.take_change(&budgets)), 20);
+}
+
+/// Proves S-44.
+#[test]
+fn changes_of_a_participant_that_says_much_of_itself_count_as_several() {
+    let (_clock, budgets) = budgets();
+    let mut client = newcomer(&budgets, None);
+    client.weigh_changes(17);
+    assert_eq!(exhaust(|| client.take_change(&budgets)), 11);
+    let budgets = Budgets::new(&Clock::manual(Timestamp::from_millis(0)), 1);
+    let mut client = newcomer(&budgets, None);
+    client.weigh_changes(17);
+    assert_eq!(
+        exhaust(|| client.take_change(&budgets)),
+        2,
+        "it can change itself"
+    );
+}
+
+#[test]
+fn offers_that_the_server_has_asked_for_are_no_changes() {
+    let (_clock, budgets) = budgets();
+    let mut client = newcomer(&budgets, None);
+    for _ in 0..1_000 {
+        client.ask_for_offer();
+        assert_eq!(client.take_offer(&budgets, "v=0"), Ok(()));
+    }
+    let offers = (0..1_000)
+        .take_while(|_| client.take_offer(&budgets, "v=0").is_ok())
+        .count();
+    assert_eq!(offers, 200, "those of its own");
+    (0..1_000).for_each(|_| client.ask_for_offer());
+    let offers = (0..1_000)
+        .take_while(|_| client.take_offer(&budgets, "v=0").is_ok())
+        .count();
+    assert_eq!(offers, 100, "a bounded number is awaited");
+}
+
+/// Proves S-52.
+#[test]
+fn a_participant_that_joins_again_and_again_has_the_rates_of_three() {
+    let (clock, budgets) = budgets();
+    let join = || budgets.client(who("alice"), None);
+    assert_eq!(exhaust(|| join().take_message(&budgets, MESSAGE)), 12_000);
+    assert_eq!(exhaust(|| join().take_change(&budgets)), 600);
+    assert_eq!(
+        budgets
+            .client(who("bob"), None)
+            .take_message(&budgets, MESSAGE),
+        Ok(())
+    );
+    let elsewhere = Arc::new((
+        "prj_0123456789ab.other".parse().unwrap(),
+        "alice".parse().unwrap(),
+    ));
+    assert_eq!(
+        budgets.client(elsewhere, None).take_change(&budgets),
+        Ok(())
+    );
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(exhaust(|| join().take_change(&budgets)), 60);
+}
+
+/// Proves S-52.
+#[test]
+fn an_offer_of_many_sections_or_lines_counts_as_several_changes() {
+    assert_eq!(weight_of_offer(&"m=video 9\r\na=x\r\n".repeat(100)), 1);
+    assert_eq!(weight_of_offer(&"m=video 9\r\na=x\r\n".repeat(1_000)), 19);
+    assert_eq!(weight_of_offer(&"a=candidate:1\n".repeat(5_000)), 1);
+    assert_eq!(weight_of_offer(&"a=candidate:1\n".repeat(16_000)), 23);
+    let (_clock, budgets) = budgets();
+    let mut client = newcomer(&budgets, None);
+    let offer = "m=audio 9\r\n".repeat(1_000);
+    let offers = (0..1_000)
+        .take_while(|_| client.take_offer(&budgets, &offer).is_ok())
+        .count();
+    assert_eq!(offers, 10);
+    let huge = "m=audio 9\r\n".repeat(100_000);
+    let mut client = newcomer(&budgets, None);
+    assert_eq!(
+        (0..1_000)
+            .take_while(|_| client.take_offer(&budgets, &huge).is_ok())
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn bytes_and_long_lists_count_and_so_does_a_step_of_the_clock_not() {
+    let (clock, budgets) = budgets();
+    let client = newcomer(&budgets, None);
+    assert_eq!(
+        exhaust(|| client.take_message(&budgets, Weight::new(1024 * 1024, 0))),
+        16
+    );
+    clock.step(3_600_000);
+    assert_eq!(
+        client.take_message(&budgets, Weight::new(1024 * 1024, 0)),
+        Err(Excess::Bytes)
+    );
+    let client = newcomer(&budgets, None);
+    assert_eq!(
+        exhaust(|| client.take_message(&budgets, Weight::new(1, 6_400))),
+        4_000 / 101
+    );
+}
+
+/// Proves S-52.
+#[test]
+fn clients_of_an_address_share_its_budget_and_those_elsewhere_have_their_own() {
+    let (clock, budgets) = budgets();
+    let here = address("203.0.113.1");
+    for _ in 0..ADDRESS_SHARE {
+        let client = newcomer(&budgets, here);
+        assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
+    }
+    assert_eq!(
+        newcomer(&budgets, here).take_message(&budgets, MESSAGE),
+        Err(Excess::Messages)
+    );
+    let elsewhere = address("203.0.113.2");
+    assert_eq!(
+        newcomer(&budgets, elsewhere).take_message(&budgets, MESSAGE),
+        Ok(())
+    );
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(
+        newcomer(&budgets, here).take_message(&budgets, MESSAGE),
+        Ok(())
+    );
+    let changes =
+        (0..=ADDRESS_CHANGES).map(|_| exhaust(|| newcomer(&budgets, here).take_change(&budgets)));
+    assert_eq!(changes.sum::<usize>(), 20_000);
+}
+
+#[test]
+fn clients_of_an_ipv6_network_share_the_budget_of_one_address() {
+    let (_clock, budgets) = budgets();
+    for host in 1..=ADDRESS_SHARE {
+        let client = newcomer(&budgets, address(&format!("2001:db8::{host}")));
+        assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
+    }
+    let client = newcomer(&budgets, address("2001:db8::ffff"));
+    assert_eq!(
+        client.take_message(&budgets, MESSAGE),
+        Err(Excess::Messages)
+    );
+    assert_eq!(
+        newcomer(&budgets, address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE),
+        Ok(())
+    );
+}
 
 /// The bytes of a section of an offer of Chromium 156: to receive a video or sound, to send a video, and the rest of an offer.
 const RECEIVED_VIDEO: usize = 5_250;
