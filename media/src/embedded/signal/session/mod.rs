@@ -1,34 +1,43 @@
 //! The state machine of one client's signalling.
 //!
 //! It is called with the machine and the time, queues messages for the client, and says when its websocket is to be closed
-//! and when it is over. While no websocket is attached, or a resume is being prepared, messages are not queued: a client
-//! that resumes receives everything again.
+//! and when it is over.
+//!
+//! - [`link`]: the websocket, whether the client can be reached by it, and the messages for it.
+//! - [`requests`]: what the client asks for. Each request calls the machine, which has effects for this and other clients.
+//! - [`events`]: what the client learns: of its media, of what happens in the room, and of what it has missed when it resumes.
+//!
+//! # The life of a session
+//!
+//! 1. [`Session::start`] answers a join that was admitted. The media worker connects the client; once it has, the join is reported.
+//! 2. The client asks, and the machine and the media worker notify it. It sends pings, and its token is refreshed.
+//! 3. If its websocket is gone, the participant stays while its media lives. A client that comes back resumes: it gets everything
+//!    again, after the media worker has prepared its transports.
+//! 4. If its media is dead, it may resume for some seconds. If what it knows does not fit to what the server knows, it has to join
+//!    anew.
+//! 5. The session is over when the machine notifies it that its participant is gone, whatever the cause.
 
-mod data_tracks;
-mod media;
-mod notices;
-mod outbox;
+mod events;
+mod link;
 mod requests;
-mod resume;
-mod simulate;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::event::Departure;
-use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
+use conclave_model::{Identity, ParticipantSid, Timestamp};
 use conclave_sfu::{ConnectionMode, NewPeer, PeerCommand};
 use livekit_protocol as proto;
+use proto::DisconnectReason;
 use proto::leave_request::Action;
 use proto::signal_response::Message;
-use proto::{DisconnectReason, ParticipantInfo};
 
-use self::outbox::Outbox;
-use self::simulate::ClosedResume;
+use self::events::MediaLoss;
+use self::link::Link;
+use self::requests::AwaitedTracks;
 use super::device::Device;
 use super::join::JoinParameters;
 use super::messages;
@@ -41,16 +50,12 @@ use crate::token::TokenSigner;
 /// How often clients have to send a ping, and within which time they have to receive something, in seconds.
 const PING_INTERVAL: i32 = 5;
 const PING_TIMEOUT: i32 = 15;
-/// A client that has sent nothing for this long, not even the answer to a ping of its websocket, has lost its signalling.
-const SILENCE: Duration = Duration::from_secs(15);
 /// How often a client's token is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 /// The version of the protocol since which a request that was carried out has a response.
 const ACCEPTANCE_PROTOCOL: i32 = 15;
 /// How long a client that sets the offer of its join late gets nothing but the response to its join.
 const OFFER_PAUSE: Duration = Duration::from_millis(50);
-/// How long a client whose media is dead may take to resume.
-const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a session works on during one call.
 pub(super) struct Context<'a> {
@@ -62,42 +67,19 @@ pub(super) struct Context<'a> {
     pub now: Timestamp,
 }
 
-/// Whether the client can be reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Signal {
-    /// A websocket is attached, and the client is notified of what happens.
-    Attached,
-    /// A websocket is attached, and the media worker prepares the resume.
-    Resuming,
-    /// There is none.
-    Lost,
-}
-
 /// The signalling of one join.
 #[derive(Debug)]
 pub(super) struct Session {
     sid: ParticipantSid,
     identity: Identity,
     mode: ConnectionMode,
-    signal: Signal,
-    /// When the client was last heard of.
-    heard_at: Duration,
+    link: Link,
     /// When its token is refreshed next.
     refresh_at: Duration,
-    /// Whether the client has resumed and may say what it knows.
-    awaits_sync: bool,
-    /// Until when the client may resume, if its media is dead.
-    resume_until: Option<Duration>,
-    /// Whether the client has closed its transports, so that nothing is left to resume.
-    has_closed_media: bool,
-    /// Tracks that the client wants and that were not published then, each with the time until which they may be.
-    awaited: VecDeque<(Duration, TrackSid)>,
-    /// Participants that left while no websocket was attached.
-    missed_leaves: HashMap<String, ParticipantInfo>,
+    media_loss: MediaLoss,
+    awaited: AwaitedTracks,
     /// The TURN servers that the client is given.
     turn: Arc<[TurnServers]>,
-    outbox: Outbox,
-    closes_socket: bool,
     is_over: bool,
     /// Whether the client may simulate failures of the server.
     permits_simulations: bool,
@@ -109,8 +91,6 @@ pub(super) struct Session {
     knows_acceptance: bool,
     /// As how many changes one of the client counts.
     change_weight: u32,
-    /// When the websocket of the next resume is closed, in a simulation.
-    closed_resume: Option<ClosedResume>,
 }
 
 impl Session {
@@ -125,24 +105,17 @@ impl Session {
             sid,
             identity,
             mode,
-            signal: Signal::Attached,
-            heard_at: reading,
+            link: Link::new(reading),
             refresh_at: reading + REFRESH_INTERVAL,
-            awaits_sync: false,
-            resume_until: None,
-            has_closed_media: false,
-            awaited: VecDeque::new(),
-            missed_leaves: HashMap::new(),
+            media_loss: MediaLoss::default(),
+            awaited: AwaitedTracks::default(),
             turn: Arc::default(),
-            outbox: Outbox::default(),
-            closes_socket: false,
             is_over: false,
             permits_simulations: false,
             insists_on_codec: false,
             device: Device::default(),
             knows_acceptance: false,
             change_weight: 1,
-            closed_resume: None,
         }
     }
 
@@ -166,8 +139,7 @@ impl Session {
             self.send(Message::Join(response));
         }
         if join.sets_offer_late && join.offer.is_some() {
-            self.outbox
-                .hold_back(context.machine.reading() + OFFER_PAUSE);
+            self.link.hold_back(context.machine.reading() + OFFER_PAUSE);
         }
         context.machine.refresh_receiver(&self.sid);
         self.refresh_token(context);
@@ -179,18 +151,20 @@ impl Session {
         }
     }
 
+    /// Lets the client simulate failures of the server.
+    pub fn permit_simulations(&mut self) {
+        self.permits_simulations = true;
+    }
+
     /// Returns the messages for the client since the last call, in order, but for those that are held back while it
     /// stays connected.
     pub fn take_messages(&mut self) -> Vec<Message> {
-        if self.closes_socket {
-            self.outbox.release();
-        }
-        self.outbox.take()
+        self.link.take_messages()
     }
 
     /// Returns whether the websocket has to be closed once the messages are sent, once for each websocket.
     pub fn take_close(&mut self) -> bool {
-        std::mem::take(&mut self.closes_socket)
+        self.link.take_close()
     }
 
     /// Returns as how many changes one of the client counts.
@@ -205,13 +179,10 @@ impl Session {
 
     /// Returns the monotonic reading at which [`Session::tick`] has to be called next.
     pub fn next_deadline(&self) -> Duration {
-        let silence = (self.signal != Signal::Lost).then(|| self.heard_at + SILENCE);
-        let awaited = self.awaited.front().map(|(until, _)| *until);
         [
-            silence,
-            self.resume_until,
-            awaited,
-            self.outbox.held_until(),
+            self.link.next_deadline(),
+            self.media_loss.deadline(),
+            self.awaited.next_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -220,35 +191,24 @@ impl Session {
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, context: &mut Context<'_>) {
-        if self
-            .outbox
-            .held_until()
-            .is_some_and(|until| until <= context.machine.reading())
-        {
-            self.outbox.release();
-        }
-        if self.signal != Signal::Lost && self.heard_at + SILENCE <= context.machine.reading() {
-            self.closes_socket = true;
+        let reading = context.machine.reading();
+        if self.link.tick(reading) {
             self.detach(context);
         }
-        if self.refresh_at <= context.machine.reading() {
+        if self.refresh_at <= reading {
             self.refresh_token(context);
         }
         self.give_up_tracks(context);
-        if self
-            .resume_until
-            .is_some_and(|until| until <= context.machine.reading())
-        {
+        if self.media_loss.deadline().is_some_and(|until| until <= reading) {
             self.end(context, Departure::Lost);
         }
     }
 
     /// The websocket is gone. The participant stays while its media lives, or as long as it may resume.
     pub fn detach(&mut self, context: &mut Context<'_>) {
-        self.signal = Signal::Lost;
-        self.outbox.clear();
+        self.link.detach();
         context.machine.signal_lost(&self.sid);
-        if self.has_closed_media {
+        if self.media_loss.is_closed() {
             self.end(context, Departure::Lost);
         }
     }
@@ -259,7 +219,7 @@ impl Session {
             DisconnectReason::ServerShutdown,
             Action::Reconnect,
         ));
-        self.closes_socket = true;
+        self.link.close();
     }
 
     /// Disconnects a client that sends more than it may. It is not to come back by itself.
@@ -268,7 +228,7 @@ impl Session {
             DisconnectReason::ParticipantRemoved,
             Action::Disconnect,
         ));
-        self.closes_socket = true;
+        self.link.close();
         self.end(context, Departure::Lost);
     }
 
@@ -276,13 +236,11 @@ impl Session {
     pub fn end(&mut self, context: &mut Context<'_>, departure: Departure) {
         // It has been disconnected already if this fails; the notice is on its way.
         let _ = context.machine.leave(&self.sid, departure, context.now);
-        self.resume_until = None;
+        self.media_loss.end();
     }
 
     fn send(&mut self, message: Message) {
-        if self.signal == Signal::Attached {
-            self.outbox.push(message);
-        }
+        self.link.send(message);
     }
 
     fn command(&self, context: &mut Context<'_>, command: PeerCommand) {

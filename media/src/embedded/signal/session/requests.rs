@@ -1,16 +1,20 @@
 //! What the client asks for.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use conclave_model::event::Departure;
 use conclave_model::{ParticipantSid, TrackSid};
 use conclave_sfu::{FailureReason, PeerCommand, Quality, TrackSettings};
 use livekit_protocol as proto;
+use proto::DisconnectReason;
+use proto::leave_request::Action;
 use proto::request_response::{Reason, Request};
 use proto::signal_request;
 use proto::signal_response::Message;
+use proto::simulate_scenario::Scenario;
 
+use super::link::ClosedResume;
 use super::{Context, Session};
 use crate::embedded::announcement;
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
@@ -22,14 +26,14 @@ use crate::embedded::signal::messages;
 /// How long a track that a client wants may take to be published.
 const TRACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most entries of a list of a client that count.
-pub(super) const MAX_LIST: usize = 1_000;
+const MAX_LIST: usize = 1_000;
 
 impl Session {
     /// Handles a request of the client. A request that cannot be understood, or that an older client would not have sent, is
     /// ignored.
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, context: &mut Context<'_>, request: proto::SignalRequest) {
-        self.heard_at = context.machine.reading();
+        self.link.hear(context.machine.reading());
         let Some(message) = request.message else {
             return;
         };
@@ -208,27 +212,14 @@ impl Session {
         } else {
             Vec::new()
         };
-        let until = context.machine.reading() + TRACK_TIMEOUT;
-        let room_for = MAX_LIST.saturating_sub(self.awaited.len());
-        self.awaited.extend(
-            unknown
-                .into_iter()
-                .take(room_for)
-                .map(|track| (until, track.clone())),
-        );
+        self.awaited
+            .add(unknown, context.machine.reading() + TRACK_TIMEOUT);
         context.machine.wish(&self.sid, tracks, wish.subscribe);
     }
 
     /// Tells the client of the tracks that it wants and that were not published in time.
     pub(super) fn give_up_tracks(&mut self, context: &mut Context<'_>) {
-        while self
-            .awaited
-            .front()
-            .is_some_and(|(until, _)| *until <= context.machine.reading())
-        {
-            let Some((_, track)) = self.awaited.pop_front() else {
-                return;
-            };
+        while let Some(track) = self.awaited.take_due(context.machine.reading()) {
             if context.machine.withdraw_wish(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();
                 let response = proto::SubscriptionResponse {
@@ -320,7 +311,7 @@ impl Session {
     /// Applies what a client that resumes says of its own state, once for each resume. At other times it has nothing to say: what it
     /// wants has other requests.
     pub(super) fn sync(&mut self, context: &mut Context<'_>, state: proto::SyncState) {
-        if !std::mem::take(&mut self.awaits_sync) {
+        if !self.link.take_sync() {
             return;
         }
         let published = state
@@ -371,6 +362,110 @@ impl Session {
             },
         );
     }
+
+    fn publish_data_track(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &proto::PublishDataTrackRequest,
+    ) {
+        let message = match context
+            .machine
+            .publish_data_track(&self.sid, request, context.now)
+        {
+            Ok(info) => Message::PublishDataTrackResponse(proto::PublishDataTrackResponse {
+                info: Some(info),
+            }),
+            Err(error) => {
+                let named = proto::PublishDataTrackRequest {
+                    pub_handle: request.pub_handle,
+                    ..proto::PublishDataTrackRequest::default()
+                };
+                messages::refusal(
+                    0,
+                    messages::data_track_reason(error),
+                    Request::PublishDataTrack(named),
+                )
+            }
+        };
+        self.send(message);
+    }
+
+    fn unpublish_data_track(
+        &mut self,
+        context: &mut Context<'_>,
+        request: proto::UnpublishDataTrackRequest,
+    ) {
+        match context
+            .machine
+            .unpublish_data_track(&self.sid, request.pub_handle, context.now)
+        {
+            Some(info) => self.data_track_unpublished(info),
+            None => self.send(messages::refusal(
+                0,
+                Reason::NotFound,
+                Request::UnpublishDataTrack(request),
+            )),
+        }
+    }
+
+    /// Sets which data tracks the client wants to receive. A track that is not published yet is received once it is. How many frames
+    /// a second it wants is not limited to.
+    fn subscribe_data(&self, context: &mut Context<'_>, wishes: proto::UpdateDataSubscription) {
+        let (wanted, unwanted): (Vec<_>, Vec<_>) = wishes
+            .updates
+            .into_iter()
+            .take(MAX_LIST)
+            .partition(|update| update.subscribe);
+        for (updates, is_wanted) in [(unwanted, false), (wanted, true)] {
+            let tracks = parse_tracks(updates.into_iter().map(|update| update.track_sid));
+            context.machine.wish(&self.sid, tracks, is_wanted);
+        }
+    }
+}
+
+/// Failures of the server that clients ask for, to be tested: `simulateScenario` of LiveKit's SDKs. Permitted in development only.
+impl Session {
+    /// Simulates what the client asks for, if that is permitted. Speech and a change of the transport protocol are not simulated.
+    fn simulate(&mut self, context: &mut Context<'_>, request: proto::SimulateScenario) {
+        let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else {
+            return;
+        };
+        match scenario {
+            // Nobody says goodbye, and there is nothing to resume.
+            Scenario::NodeFailure(_) => self.end(context, Departure::Lost),
+            Scenario::ServerLeave(_) => self.shut_down(),
+            Scenario::LeaveRequestFullReconnect(_) => self.reconnect(context),
+            Scenario::Migration(_) => {
+                self.send(messages::leave(DisconnectReason::Migration, Action::Resume));
+                self.link.close();
+            }
+            Scenario::DisconnectSignalOnResume(_) => {
+                self.link.close_next_resume(ClosedResume::AfterMessages);
+            }
+            Scenario::DisconnectSignalOnResumeNoMessages(_) => {
+                self.link.close_next_resume(ClosedResume::BeforeMessages);
+            }
+            Scenario::SubscriberBandwidth(bits_per_second) => {
+                self.limit_bandwidth(context, bits_per_second);
+            }
+            Scenario::SpeakerUpdate(_) | Scenario::SwitchCandidateProtocol(_) => {}
+        }
+    }
+
+    /// Limits what is sent to the client, until its role changes; 0 ends the limit.
+    fn limit_bandwidth(&self, context: &mut Context<'_>, bits_per_second: i64) {
+        let Some(mut permissions) = context.machine.peer_permissions(&self.sid) else {
+            return;
+        };
+        let limit = u32::try_from(bits_per_second / 1_000)
+            .ok()
+            .filter(|_| bits_per_second > 0);
+        permissions.subscribe_max_kbps = [limit, permissions.subscribe_max_kbps]
+            .into_iter()
+            .flatten()
+            .min();
+        self.command(context, PeerCommand::SetPermissions(permissions));
+    }
 }
 
 /// Returns an update without its texts, which a response repeats.
@@ -390,10 +485,55 @@ fn quality(number: i32) -> Quality {
 }
 
 /// Returns the tracks of a list, each once, in order.
-pub(super) fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
+fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     let mut seen = HashSet::new();
     let parsed = tracks
         .take(MAX_LIST)
         .filter_map(|track| track.parse::<TrackSid>().ok());
     parsed.filter(|track| seen.insert(track.clone())).collect()
+}
+
+/// Tracks that the client wants and that were not published then, each with the time until which they may be; oldest first.
+#[derive(Debug, Default)]
+pub(super) struct AwaitedTracks(VecDeque<(Duration, TrackSid)>);
+
+impl AwaitedTracks {
+    /// Adds tracks, as many as there is room for.
+    fn add(&mut self, tracks: Vec<&TrackSid>, until: Duration) {
+        let room_for = MAX_LIST.saturating_sub(self.0.len());
+        let tracks = tracks.into_iter().take(room_for);
+        self.0.extend(tracks.map(|track| (until, track.clone())));
+    }
+
+    /// Returns when the time of the first one is over.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.0.front().map(|(until, _)| *until)
+    }
+
+    /// Returns a track whose time is over, once.
+    fn take_due(&mut self, reading: Duration) -> Option<TrackSid> {
+        self.next_deadline().filter(|until| *until <= reading)?;
+        self.0.pop_front().map(|(_, track)| track)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracks_are_awaited_until_their_time_and_only_so_many() {
+        let mut awaited = AwaitedTracks::default();
+        let at = Duration::from_secs;
+        let (first, second) = ("TR_1".parse().unwrap(), "TR_2".parse().unwrap());
+        awaited.add(vec![&first], at(60));
+        awaited.add(vec![&second], at(61));
+        assert_eq!(awaited.next_deadline(), Some(at(60)));
+        assert_eq!(awaited.take_due(at(59)), None);
+        assert_eq!(awaited.take_due(at(60)), Some(first));
+        assert_eq!(awaited.take_due(at(60)), None);
+        assert_eq!(awaited.next_deadline(), Some(at(61)));
+        awaited.add(vec![&second; 2 * MAX_LIST], at(62));
+        assert_eq!(awaited.0.len(), MAX_LIST);
+    }
 }

@@ -1,0 +1,379 @@
+//! What reaches a client: reports of the media worker, notices of the machine, and what it has missed when it resumes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::TrackSid;
+use conclave_model::event::Departure;
+use conclave_sfu::{FailureReason, PeerCommand, PeerEvent, PeerQuality, Speaker};
+use livekit_protocol as proto;
+use proto::DisconnectReason;
+use proto::leave_request::Action;
+use proto::participant_info::State;
+use proto::signal_response::Message;
+
+use super::link::ClosedResume;
+use super::{Context, Session};
+use crate::embedded::announcement::MediaSection;
+use crate::embedded::data_track::DataHandle;
+use crate::embedded::effect::{ClientNotice, DisconnectCause};
+use crate::embedded::signal::join::JoinParameters;
+use crate::embedded::signal::messages;
+use crate::embedded::wire::participant_info;
+
+/// How long a client whose media is dead may take to resume.
+pub(super) const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Dead media of a client, which may resume for a while.
+#[derive(Debug, Default)]
+pub(super) struct MediaLoss {
+    /// Until when the client may resume, if its media is dead.
+    until: Option<Duration>,
+    /// Whether the client has closed its transports, so that nothing is left to resume.
+    is_closed: bool,
+}
+
+impl MediaLoss {
+    fn begin(&mut self, reading: Duration) {
+        self.until = Some(reading + RESUME_TIMEOUT);
+    }
+
+    fn close(&mut self, reading: Duration) {
+        self.is_closed = true;
+        self.begin(reading);
+    }
+
+    /// Ends the wait: the media lives again, or the participant is gone.
+    pub fn end(&mut self) {
+        self.until = None;
+    }
+
+    /// Returns the monotonic reading until which the client may resume, if its media is dead.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.until
+    }
+
+    /// Returns whether the client has closed its transports.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+}
+
+/// Reports of the media worker.
+impl Session {
+    /// Handles an event of the participant's transports. Returns whether the join was reported by it, so that the answer to the
+    /// report has to be awaited.
+    pub fn handle_media(&mut self, context: &mut Context<'_>, event: PeerEvent) -> bool {
+        match event {
+            PeerEvent::Connected => return context.machine.connected(&self.sid, context.now),
+            PeerEvent::Answered {
+                offer_id,
+                sdp,
+                mid_to_track_id,
+            } => {
+                self.send(Message::Answer(messages::description(
+                    "answer",
+                    offer_id,
+                    sdp,
+                    mid_to_track_id,
+                )));
+            }
+            PeerEvent::Offered {
+                offer_id,
+                sdp,
+                mid_to_track_id,
+            } => {
+                self.send(Message::Offer(messages::description(
+                    "offer",
+                    offer_id,
+                    sdp,
+                    mid_to_track_id,
+                )));
+            }
+            PeerEvent::MediaSectionsRequired {
+                num_audios,
+                num_videos,
+            } => {
+                let required = proto::MediaSectionsRequirement {
+                    num_audios,
+                    num_videos,
+                };
+                self.send(Message::MediaSectionsRequirement(required));
+            }
+            PeerEvent::TrackPublished {
+                track,
+                mid,
+                codec,
+                layers,
+            } => {
+                let section = MediaSection { mid, codec, layers };
+                context
+                    .machine
+                    .track_negotiated(&self.sid, &track, section, context.now);
+            }
+            PeerEvent::BackupPublished {
+                track,
+                mid,
+                codec,
+                layers,
+            } => {
+                context.machine.backup_negotiated(
+                    &self.sid,
+                    &track,
+                    MediaSection { mid, codec, layers },
+                );
+            }
+            PeerEvent::BackupEnded { track, codec } => {
+                context.machine.backup_ended(&self.sid, &track, codec);
+            }
+            PeerEvent::TrackEnded(track) => {
+                context.machine.track_ended(&self.sid, &track, context.now);
+            }
+            PeerEvent::TrackRefused(track) => {
+                context
+                    .machine
+                    .track_refused(&self.sid, &track, context.now);
+            }
+            PeerEvent::TrackSubscribed(track) => {
+                self.send(Message::TrackSubscribed(proto::TrackSubscribed {
+                    track_sid: track.to_string(),
+                }));
+            }
+            PeerEvent::CodecUnsupported(track) => {
+                self.send(messages::codec_unsupported(&track));
+            }
+            PeerEvent::SubscribedQuality { track, codecs } => {
+                self.send(messages::subscribed_quality(&track, &codecs));
+            }
+            PeerEvent::StreamStateChanged {
+                publisher,
+                track,
+                is_paused,
+            } => {
+                self.send(messages::stream_state(&publisher, &track, is_paused));
+            }
+            PeerEvent::MessageSent(message) => {
+                context
+                    .machine
+                    .message_sent(&self.sid, &message, context.now);
+            }
+            PeerEvent::Resumed { last_message_seq } => self.resumed(context, last_message_seq),
+            PeerEvent::Recovered => self.media_loss.end(),
+            PeerEvent::Failed(reason) => self.media_failed(context, reason),
+            // The client notices an interruption by itself, and resumes. First frames are counted.
+            PeerEvent::Interrupted | PeerEvent::FirstFrame { .. } => {}
+        }
+        false
+    }
+
+    /// Tells the client who began or ceased to speak, of those that it receives and itself.
+    pub fn handle_speakers(&mut self, context: &Context<'_>, speakers: &[Speaker]) {
+        let concerned = speakers
+            .iter()
+            .filter(|speaker| context.machine.follows(&self.sid, &speaker.peer));
+        messages::speakers(concerned)
+            .into_iter()
+            .for_each(|message| self.send(message));
+    }
+
+    /// Tells the client how well itself and those that it receives are connected.
+    pub fn handle_qualities(&mut self, context: &Context<'_>, qualities: &[PeerQuality]) {
+        let concerned = qualities
+            .iter()
+            .filter(|quality| context.machine.follows(&self.sid, &quality.peer));
+        messages::qualities(concerned)
+            .into_iter()
+            .for_each(|message| self.send(message));
+    }
+
+    /// The media is dead. Without signalling the participant is gone. Otherwise the client may resume if its transports are
+    /// still there, or has to join anew.
+    fn media_failed(&mut self, context: &mut Context<'_>, reason: FailureReason) {
+        if self.link.is_lost() {
+            self.end(context, Departure::Lost);
+            return;
+        }
+        match reason {
+            FailureReason::Silent => {
+                self.send(messages::leave(
+                    DisconnectReason::ConnectionTimeout,
+                    Action::Resume,
+                ));
+                self.link.close();
+                self.media_loss.begin(context.machine.reading());
+            }
+            // A client that leaves closes its transports too; its `leave` may come behind.
+            FailureReason::Closed => {
+                self.media_loss.close(context.machine.reading());
+            }
+            FailureReason::Negotiation
+            | FailureReason::AnswerTimeout
+            | FailureReason::Capacity
+            | FailureReason::TooManyCommands => self.reconnect(context),
+            FailureReason::Channels => self.exclude(context),
+        }
+    }
+}
+
+/// Notices of the machine.
+impl Session {
+    /// Handles a notice of the machine.
+    pub fn handle_notice(&mut self, context: &mut Context<'_>, notice: ClientNotice) {
+        match notice {
+            ClientNotice::ParticipantsChanged(infos) => self.participants_changed(&infos),
+            ClientNotice::Muted { track, muted } => {
+                self.send(Message::Mute(proto::MuteTrackRequest {
+                    sid: track.to_string(),
+                    muted,
+                }));
+            }
+            ClientNotice::TrackUnpublished(track) => {
+                let track_sid = track.to_string();
+                self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse {
+                    track_sid,
+                }));
+            }
+            ClientNotice::MetadataUpdated { request_id } => {
+                self.metadata_updated(context, request_id);
+            }
+            ClientNotice::DataTrackUnpublished(info) => self.data_track_unpublished(info),
+            ClientNotice::DataHandlesChanged => self.send_data_handles(context),
+            ClientNotice::RoleChanged(_) => self.refresh_token(context),
+            ClientNotice::SubscriptionPermission {
+                publisher,
+                track,
+                is_allowed,
+            } => {
+                let update = proto::SubscriptionPermissionUpdate {
+                    participant_sid: publisher.to_string(),
+                    track_sid: track.to_string(),
+                    allowed: is_allowed,
+                };
+                self.send(Message::SubscriptionPermissionUpdate(update));
+            }
+            ClientNotice::Disconnected(cause) => self.disconnected(cause),
+        }
+    }
+
+    fn participants_changed(&mut self, infos: &[Arc<proto::ParticipantInfo>]) {
+        // Its own state comes alone.
+        let is_for_client =
+            |info: &&Arc<proto::ParticipantInfo>| infos.len() == 1 || info.sid != self.sid.as_str();
+        let infos: Vec<_> = infos
+            .iter()
+            .filter(is_for_client)
+            .map(|info| proto::ParticipantInfo::clone(info))
+            .collect();
+        if self.link.is_attached() {
+            self.send(messages::update(infos));
+            return;
+        }
+        for info in infos
+            .into_iter()
+            .filter(|info| info.state == i32::from(State::Disconnected))
+        {
+            self.link.miss_leave(info);
+        }
+    }
+
+    /// The participant is gone. The client learns why also while it resumes.
+    fn disconnected(&mut self, cause: DisconnectCause) {
+        self.link.interrupt_resume();
+        if let Some(leave) = messages::leave_for(cause) {
+            self.send(leave);
+        }
+        self.link.close();
+        self.is_over = true;
+    }
+
+    pub(super) fn data_track_unpublished(&mut self, info: proto::DataTrackInfo) {
+        self.send(Message::UnpublishDataTrackResponse(
+            proto::UnpublishDataTrackResponse { info: Some(info) },
+        ));
+    }
+
+    /// Tells the client by which handles it gets the packets of all data tracks that it receives.
+    fn send_data_handles(&mut self, context: &Context<'_>) {
+        let handle = |(track, known, identity): (TrackSid, DataHandle, String)| {
+            let published = proto::data_track_subscriber_handles::PublishedDataTrack {
+                publisher_identity: identity,
+                publisher_sid: known.publisher.to_string(),
+                track_sid: track.to_string(),
+            };
+            (u32::from(known.handle), published)
+        };
+        let sub_handles = context
+            .machine
+            .data_handles(&self.sid)
+            .into_iter()
+            .map(handle)
+            .collect();
+        self.send(Message::DataTrackSubscriberHandles(
+            proto::DataTrackSubscriberHandles { sub_handles },
+        ));
+    }
+}
+
+/// A client that comes back with a new websocket, while its transports may still be alive.
+impl Session {
+    /// A new websocket is attached. Nothing is sent on it before the media worker has prepared the resume.
+    pub fn resume(&mut self, context: &mut Context<'_>, join: JoinParameters) {
+        self.link.attach(context.machine.reading());
+        if self.link.closes_resume(ClosedResume::BeforeMessages) {
+            return;
+        }
+        self.command(context, PeerCommand::Resume);
+        if let Some(state) = join.sync_state {
+            self.sync(context, state);
+        }
+        if let Some(offer) = join.offer {
+            self.offer(context, offer.id, offer.sdp);
+        }
+    }
+
+    /// The media worker is ready: the client gets what it may have missed. `reconnect` comes first, since clients drop what
+    /// comes before it.
+    fn resumed(&mut self, context: &mut Context<'_>, last_message_seq: u32) {
+        if !self.link.finish_resume() {
+            return;
+        }
+        self.media_loss.end();
+        let server_info = Some(messages::server_info());
+        let reconnect = proto::ReconnectResponse {
+            ice_servers: self.ice_servers(context.now),
+            server_info,
+            last_message_seq,
+            ..proto::ReconnectResponse::default()
+        };
+        self.send(Message::Reconnect(reconnect));
+        let left = self.link.take_missed_leaves();
+        if !left.is_empty() {
+            self.send(messages::update(left));
+        }
+        let own = context.machine.present(&self.sid).into_iter();
+        let present: Vec<_> = own
+            .chain(context.machine.visible_to(&self.sid))
+            .map(participant_info)
+            .collect();
+        self.send(messages::update(present));
+        self.send(Message::RoomUpdate(proto::RoomUpdate {
+            room: Some(messages::room_info(context.machine)),
+        }));
+        if context.machine.uses_data_handles(&self.sid) {
+            self.send_data_handles(context);
+        }
+        self.refresh_token(context);
+        self.link.closes_resume(ClosedResume::AfterMessages);
+    }
+
+    /// The client has to join anew: its state and the server's do not fit together. The participant is gone.
+    pub(super) fn reconnect(&mut self, context: &mut Context<'_>) {
+        self.link.interrupt_resume();
+        self.send(messages::leave(
+            DisconnectReason::StateMismatch,
+            Action::Reconnect,
+        ));
+        self.link.close();
+        self.end(context, Departure::Lost);
+    }
+}
