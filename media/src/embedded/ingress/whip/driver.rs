@@ -11,10 +11,11 @@ use conclave_sfu::PeerEvent;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::profiles::OfferedProfiles;
-use super::session::{Patched, WhipPatch, WhipPatchError, WhipSession, announced_tracks};
+use super::ice::{self, Patched, WhipPatch, WhipPatchError};
+use super::offer::{OfferedProfiles, announced_tracks};
+use super::session::WhipSession;
 use super::transcoded::{TranscodedSession, TranscodedWake};
-use super::{Request, WhipAnswer, WhipRestart, WhipSessionName, fragment};
+use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::ingress::encoder::EncoderPublisher;
@@ -374,7 +375,7 @@ impl SessionTask {
             Some(Waiting::Patch(reply)) => {
                 drop(reply.send(Ok(Some(WhipRestart {
                     etag,
-                    fragment: fragment::ice_fragment(&sdp),
+                    fragment: ice::ice_fragment(&sdp),
                 }))));
             }
             None => {}

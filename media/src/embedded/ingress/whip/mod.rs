@@ -2,20 +2,20 @@
 //!
 //! - [`driver`]: admission, a task for each session, and the calls of the HTTP requests, which find the task by [`WhipSessions`].
 //! - [`session`]: the state machine of one encoder's session.
-//! - [`fragment`]: the ICE parameters in the body of a PATCH request.
+//! - [`offer`]: what is read of its offer, and rewritten in it. [`ice`]: its ICE parameters, which PATCH requests change.
 //!
 //! An encoder is a client of a media worker that only publishes, in one peer connection that it offers. Its join has the two
 //! phases of every client's.
 //!
 //! If the endpoint transcodes, the encoder connects to a private room of a media worker, as a peer that no other participant sees.
 //! The session's task receives its packets ([`transcoded`]), forwards the audio, and sends the video through ffmpeg
-//! ([`pictures`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder.
-//! [`profiles`] rewrites offers, since transcoded video may have codec profiles that receivers do not support.
+//! ([`pictures`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder. Its offer
+//! may have codec profiles that receivers do not support.
 
 mod driver;
-mod fragment;
+mod ice;
+mod offer;
 mod pictures;
-mod profiles;
 mod session;
 mod transcoded;
 
@@ -29,13 +29,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::embedded::turn::TurnCredentials;
-pub use session::{WhipPatch, WhipPatchError};
+pub use ice::{WhipPatch, WhipPatchError};
 
 /// What reads descriptions and fragments: for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod machine {
-    pub use super::fragment::{IceCredentials, ice_fragment, read_credentials, with_credentials};
-    pub use super::session::announced_tracks;
+    pub use super::ice::{IceCredentials, ice_fragment, read_credentials, with_credentials};
+    pub use super::offer::announced_tracks;
 }
 
 /// Number of requests that wait for a session.

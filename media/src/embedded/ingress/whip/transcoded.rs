@@ -11,8 +11,8 @@ use conclave_sfu::{
 };
 use tokio::sync::mpsc;
 
+use super::offer::OfferedProfiles;
 use super::pictures::TranscodedMedia;
-use super::profiles::OfferedProfiles;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::transcoding::TranscodeError;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;

@@ -199,7 +199,11 @@ impl Session {
             self.refresh_token(context);
         }
         self.give_up_tracks(context);
-        if self.media_loss.deadline().is_some_and(|until| until <= reading) {
+        if self
+            .media_loss
+            .deadline()
+            .is_some_and(|until| until <= reading)
+        {
             self.end(context, Departure::Lost);
         }
     }

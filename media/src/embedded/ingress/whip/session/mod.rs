@@ -1,82 +1,33 @@
 //! The state machine of one WHIP session. It is called with the machine and the time, and does no I/O.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use conclave_model::event::Departure;
-use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::{
-    Codec, Command, ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent,
-    TrackMedium,
+    Codec, Command, ConnectionMode, FailureReason, NewPeer, PeerCommand, PeerEvent,
 };
 use livekit_protocol as proto;
-use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
+use proto::AddTrackRequest;
 
-use super::fragment::{self, IceCredentials};
+use super::ice::{IceSession, Patched, WhipPatch, WhipPatchError};
+use super::offer::UNUSABLE;
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
-use crate::protocol::{source_to_proto, track_kind_to_proto};
 
 /// How long the request that ends a session may come behind the end of its connection: an encoder closes both.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
-/// Characters of an entity tag.
-const TAG_LENGTH: usize = 16;
-
-/// What an encoder asks of its session by a PATCH request.
-#[derive(Debug, Clone)]
-pub struct WhipPatch {
-    /// The value of `If-Match`.
-    pub condition: Option<String>,
-    /// The body, an SDP fragment.
-    pub fragment: String,
-}
-
-/// What became of a PATCH request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patched {
-    /// There is nothing to do: the server learns addresses from the packets that come from them.
-    Accepted,
-    /// ICE restarts. The answer comes from the media worker.
-    Restarting,
-}
-
-/// Why a change of a session's ICE parameters is refused (RFC 9725, section 4.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WhipPatchError {
-    /// There is no such session, or it is over: 404.
-    #[error("no such session")]
-    NoSession,
-    /// The request names no entity tag: 428.
-    #[error(
-        "the request must name the entity tag of the ICE session in If-Match, or * to restart ICE"
-    )]
-    NoCondition,
-    /// The request is about earlier ICE credentials: 412.
-    #[error("ICE was restarted: the entity tag is not that of the session now")]
-    Stale,
-    /// The body is no fragment with ICE credentials: 400.
-    #[error("{0}")]
-    BadFragment(&'static str),
-    /// The media worker did not answer: 503.
-    #[error("the media worker did not answer")]
-    Unavailable,
-}
 
 /// The WHIP session of one encoder.
 #[derive(Debug)]
 pub(super) struct WhipSession {
     join: EncoderJoin,
     connection: Connection,
-    /// The offer with the ICE credentials of now.
-    offer: String,
-    offer_id: u32,
-    credentials: IceCredentials,
-    etag: String,
+    ice: IceSession,
     /// The answer to the last offer, until it is taken.
     answer: Option<String>,
     /// When the encoder counts as lost, after its connection was closed.
@@ -99,82 +50,11 @@ enum Connection {
     },
 }
 
-/// The refusal of an offer that the media worker cannot use.
-const UNUSABLE: EncoderRefusal =
-    EncoderRefusal::BadStream("the session description of the encoder cannot be used");
-
 /// Refusal of tracks that the participant may not publish.
 const UNPUBLISHABLE: EncoderRefusal =
     EncoderRefusal::BadStream("the offer has tracks that cannot be published");
 /// Random characters of a sid.
 const SID_LENGTH: usize = 12;
-
-/// Reads the tracks that an offer announces: at most one of each medium.
-pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
-    conclave_sfu::check_description(offer).map_err(|_| UNUSABLE)?;
-    let sections: Vec<_> = conclave_sfu::read_sections(offer)
-        .into_iter()
-        .filter(|section| section.sends)
-        .collect();
-    let number = |medium| {
-        sections
-            .iter()
-            .filter(|section| section.medium == medium)
-            .count()
-    };
-    if sections.is_empty() {
-        return Err(EncoderRefusal::BadStream(
-            "the offer must have an audio or a video section that sends",
-        ));
-    } else if number(TrackMedium::Audio) > 1 || number(TrackMedium::Video) > 1 {
-        return Err(EncoderRefusal::BadStream(
-            "the offer must not have more than one section of audio and of video",
-        ));
-    }
-    sections.iter().map(announced_track).collect()
-}
-
-/// Why an offer without a codec that is forwarded is refused.
-static NO_CODEC: LazyLock<String> = LazyLock::new(|| {
-    let videos = Codec::ALL
-        .into_iter()
-        .filter(|codec| codec.medium() == TrackMedium::Video);
-    let names: Vec<_> = videos.map(Codec::name).collect();
-    let (last, others) = names.split_last().unwrap_or((&"", &[]));
-    format!(
-        "the offer must have Opus for audio, and {} or {last} for video",
-        others.join(", ")
-    )
-});
-
-fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderRefusal> {
-    let Some(codec) = section.codecs.first() else {
-        return Err(EncoderRefusal::BadStream(&NO_CODEC));
-    };
-    let (kind, source) = match section.medium {
-        TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone),
-        TrackMedium::Video => (TrackKind::Video, TrackSource::Camera),
-    };
-    Ok(AddTrackRequest {
-        cid: section
-            .track_id
-            .clone()
-            .unwrap_or_else(|| section.mid.clone()),
-        r#type: track_kind_to_proto(kind).into(),
-        source: source_to_proto(source).into(),
-        // The first codec of a section is the one that the encoder prefers.
-        simulcast_codecs: vec![SimulcastCodec {
-            codec: codec.mime_type().into(),
-            ..SimulcastCodec::default()
-        }],
-        // An encoder sends a programme rather than speech.
-        audio_features: vec![
-            AudioTrackFeature::TfStereo.into(),
-            AudioTrackFeature::TfNoDtx.into(),
-        ],
-        ..AddTrackRequest::default()
-    })
-}
 
 impl WhipSession {
     /// Creates the session of an admitted encoder, and sends its offer to the media worker. If the video is transcoded, the
@@ -185,7 +65,7 @@ impl WhipSession {
         offer: String,
         tracks: &[AddTrackRequest],
     ) -> Result<Self, EncoderRefusal> {
-        let credentials = fragment::read_credentials(&offer).map_err(EncoderRefusal::BadStream)?;
+        let ice = IceSession::new(offer).map_err(EncoderRefusal::BadStream)?;
         let permissions = machine
             .peer_permissions(&join.sid)
             .ok_or(EncoderRefusal::UnknownKey)?;
@@ -214,10 +94,7 @@ impl WhipSession {
         let mut session = Self {
             join,
             connection,
-            offer,
-            offer_id: 0,
-            credentials,
-            etag: String::new(),
+            ice,
             answer: None,
             closed_until: None,
             // Its endpoint was deleted, unless something else is known.
@@ -246,7 +123,7 @@ impl WhipSession {
 
     /// Returns the entity tag of the ICE credentials of now.
     pub fn etag(&self) -> &str {
-        &self.etag
+        self.ice.etag()
     }
 
     /// Returns the answer to the last offer, once.
@@ -311,7 +188,7 @@ impl WhipSession {
             PeerEvent::Connected | PeerEvent::TrackPublished { .. } | PeerEvent::TrackEnded(_)
                 if is_intake => {}
             PeerEvent::Connected => return machine.connected(&self.join.sid, now),
-            PeerEvent::Answered { offer_id, sdp, .. } if offer_id == self.offer_id => {
+            PeerEvent::Answered { offer_id, sdp, .. } if self.ice.is_current(offer_id) => {
                 self.answer = Some(sdp);
             }
             PeerEvent::TrackPublished {
@@ -344,32 +221,16 @@ impl WhipSession {
         machine: &mut Machine,
         patch: &WhipPatch,
     ) -> Result<Patched, WhipPatchError> {
-        let condition = patch
-            .condition
-            .as_deref()
-            .ok_or(WhipPatchError::NoCondition)?;
-        let mut tags = condition.split(',').map(str::trim);
-        if condition.trim() != "*" && !tags.any(|tag| tag == self.etag) {
-            return Err(WhipPatchError::Stale);
+        let patched = self.ice.patch(patch)?;
+        if patched == Patched::Restarting {
+            self.send_offer(machine);
         }
-        let credentials =
-            fragment::read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
-        if credentials == self.credentials {
-            return Ok(Patched::Accepted);
-        }
-        self.offer = fragment::with_credentials(&self.offer, &credentials);
-        self.credentials = credentials;
-        self.send_offer(machine);
-        Ok(Patched::Restarting)
+        Ok(patched)
     }
 
     fn send_offer(&mut self, machine: &mut Machine) {
-        self.offer_id += 1;
-        self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
-        let offer = PeerCommand::Offer {
-            offer_id: self.offer_id,
-            sdp: self.offer.clone(),
-        };
+        let (offer_id, sdp) = self.ice.next_offer();
+        let offer = PeerCommand::Offer { offer_id, sdp };
         match &mut self.connection {
             Connection::Participant => machine.command(&self.join.sid, offer),
             Connection::Intake { peer, commands } => commands.push(offer.for_peer(peer.clone())),

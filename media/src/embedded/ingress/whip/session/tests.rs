@@ -6,6 +6,7 @@ use conclave_sfu::{Codec, Command, Quality};
 use super::*;
 use crate::embedded::effect::Effect;
 use crate::embedded::error::MachineError;
+use crate::embedded::ingress::whip::offer::announced_tracks;
 use crate::embedded::machine::tests::endpoint;
 use crate::port::MediaEvent;
 
@@ -121,54 +122,6 @@ impl World {
         };
         self.session.patch(&mut self.machine, &patch)
     }
-}
-
-#[test]
-fn the_first_codec_of_a_section_is_preferred_and_its_msid_names_the_track() {
-    let tracks = announced_tracks(&both()).unwrap();
-    let seen: Vec<_> = tracks
-        .iter()
-        .map(|track| (track.cid.as_str(), &*track.simulcast_codecs[0].codec))
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            ("0", Codec::Opus.mime_type()),
-            ("pictures", Codec::H264.mime_type())
-        ]
-    );
-}
-
-#[test]
-fn an_offer_has_one_section_of_a_medium_with_a_codec_of_ours() {
-    let section = |codec: &str| {
-        format!("m=video 9 X 96\r\na=mid:{codec}\r\na=sendonly\r\na=rtpmap:96 {codec}/90000\r\n")
-    };
-    assert!(
-        announced_tracks(&offer(&section("VP8"))).is_ok()
-            && announced_tracks(&offer(&section("AV1"))).is_ok()
-    );
-    for refused in [
-        String::new(),
-        section("H263"),
-        section("VP8") + &section("H264"),
-    ] {
-        assert!(
-            matches!(
-                announced_tracks(&offer(&refused)),
-                Err(EncoderRefusal::BadStream(_))
-            ),
-            "{refused}"
-        );
-    }
-    let Err(EncoderRefusal::BadStream(reason)) = announced_tracks(&offer(&section("H263"))) else {
-        panic!("the codec is not forwarded");
-    };
-    let begin = "the offer must have Opus for audio, and VP8, H.264, ";
-    assert!(
-        reason.starts_with(begin) && reason.ends_with(" for video"),
-        "{reason}"
-    );
 }
 
 #[test]

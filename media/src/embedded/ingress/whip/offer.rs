@@ -1,9 +1,89 @@
-//! Codec profiles in session descriptions. A media worker negotiates only the profile of each codec that all receivers support.
-//! Transcoded video may have any profile, so an offer is rewritten before the media worker reads it, and its answer afterwards.
+//! What is read of an encoder's offer: the tracks that it announces, and codec profiles, which are rewritten.
+//!
+//! A media worker negotiates only the profile of each codec that all receivers support. Transcoded video may have any profile, so an
+//! offer is rewritten before the media worker reads it, and its answer afterwards.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
-use conclave_sfu::{Codec, TrackMedium};
+use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_sfu::{Codec, OfferedSection, TrackMedium};
+use livekit_protocol as proto;
+use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
+
+use crate::embedded::ingress::admission::EncoderRefusal;
+use crate::protocol::{source_to_proto, track_kind_to_proto};
+
+/// The refusal of an offer that the media worker cannot use.
+pub(super) const UNUSABLE: EncoderRefusal =
+    EncoderRefusal::BadStream("the session description of the encoder cannot be used");
+
+/// Reads the tracks that an offer announces: at most one of each medium.
+pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
+    conclave_sfu::check_description(offer).map_err(|_| UNUSABLE)?;
+    let sections: Vec<_> = conclave_sfu::read_sections(offer)
+        .into_iter()
+        .filter(|section| section.sends)
+        .collect();
+    let number = |medium| {
+        sections
+            .iter()
+            .filter(|section| section.medium == medium)
+            .count()
+    };
+    if sections.is_empty() {
+        return Err(EncoderRefusal::BadStream(
+            "the offer must have an audio or a video section that sends",
+        ));
+    } else if number(TrackMedium::Audio) > 1 || number(TrackMedium::Video) > 1 {
+        return Err(EncoderRefusal::BadStream(
+            "the offer must not have more than one section of audio and of video",
+        ));
+    }
+    sections.iter().map(announced_track).collect()
+}
+
+/// Why an offer without a codec that is forwarded is refused.
+static NO_CODEC: LazyLock<String> = LazyLock::new(|| {
+    let videos = Codec::ALL
+        .into_iter()
+        .filter(|codec| codec.medium() == TrackMedium::Video);
+    let names: Vec<_> = videos.map(Codec::name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!(
+        "the offer must have Opus for audio, and {} or {last} for video",
+        others.join(", ")
+    )
+});
+
+fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderRefusal> {
+    let Some(codec) = section.codecs.first() else {
+        return Err(EncoderRefusal::BadStream(&NO_CODEC));
+    };
+    let (kind, source) = match section.medium {
+        TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone),
+        TrackMedium::Video => (TrackKind::Video, TrackSource::Camera),
+    };
+    Ok(AddTrackRequest {
+        cid: section
+            .track_id
+            .clone()
+            .unwrap_or_else(|| section.mid.clone()),
+        r#type: track_kind_to_proto(kind).into(),
+        source: source_to_proto(source).into(),
+        // The first codec of a section is the one that the encoder prefers.
+        simulcast_codecs: vec![SimulcastCodec {
+            codec: codec.mime_type().into(),
+            ..SimulcastCodec::default()
+        }],
+        // An encoder sends a programme rather than speech.
+        audio_features: vec![
+            AudioTrackFeature::TfStereo.into(),
+            AudioTrackFeature::TfNoDtx.into(),
+        ],
+        ..AddTrackRequest::default()
+    })
+}
 
 /// Rewritten format parameters of an encoder's offer, by payload type.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -83,8 +163,6 @@ fn map_formats(description: &str, mut change: impl FnMut(&str, &str) -> Option<S
 mod tests {
     use std::fmt::Write;
 
-    use conclave_sfu::Codec;
-
     use super::*;
 
     fn offer(formats: &[(&str, &str)]) -> String {
@@ -152,6 +230,66 @@ mod tests {
         assert_eq!(
             OfferedProfiles::replace(&other),
             (other.clone(), OfferedProfiles::default())
+        );
+    }
+
+    const BOTH: &str = "v=0\r\nm=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n\
+        m=video 9 X 97 96\r\na=mid:1\r\na=sendonly\r\na=msid:stream pictures\r\na=rtpmap:96 VP8/90000\r\n\
+        a=rtpmap:97 H264/90000\r\n";
+
+    fn description(sections: &str) -> String {
+        format!("v=0\r\n{sections}")
+    }
+
+    #[test]
+    fn the_first_codec_of_a_section_is_preferred_and_its_msid_names_the_track() {
+        let tracks = announced_tracks(BOTH).unwrap();
+        let seen: Vec<_> = tracks
+            .iter()
+            .map(|track| (track.cid.as_str(), &*track.simulcast_codecs[0].codec))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("0", Codec::Opus.mime_type()),
+                ("pictures", Codec::H264.mime_type())
+            ]
+        );
+    }
+
+    #[test]
+    fn an_offer_has_one_section_of_a_medium_with_a_codec_of_ours() {
+        let section = |codec: &str| {
+            format!(
+                "m=video 9 X 96\r\na=mid:{codec}\r\na=sendonly\r\na=rtpmap:96 {codec}/90000\r\n"
+            )
+        };
+        assert!(
+            announced_tracks(&description(&section("VP8"))).is_ok()
+                && announced_tracks(&description(&section("AV1"))).is_ok()
+        );
+        for refused in [
+            String::new(),
+            section("H263"),
+            section("VP8") + &section("H264"),
+        ] {
+            assert!(
+                matches!(
+                    announced_tracks(&description(&refused)),
+                    Err(EncoderRefusal::BadStream(_))
+                ),
+                "{refused}"
+            );
+        }
+        let Err(EncoderRefusal::BadStream(reason)) =
+            announced_tracks(&description(&section("H263")))
+        else {
+            panic!("the codec is not forwarded");
+        };
+        let begin = "the offer must have Opus for audio, and VP8, H.264, ";
+        assert!(
+            reason.starts_with(begin) && reason.ends_with(" or H.265 for video"),
+            "{reason}"
         );
     }
 }

@@ -1,4 +1,60 @@
-//! SDP fragments with ICE parameters (RFC 8840), which an encoder sends when it finds further addresses or restarts ICE.
+//! ICE of a WHIP session: SDP fragments with its parameters (RFC 8840), which an encoder sends in PATCH requests when it finds further
+//! addresses or restarts ICE, and the entity tags by which these requests name what they are about (RFC 9725, section 4.3).
+
+use conclave_model::secret::{BASE62, random_text};
+
+/// Characters of an entity tag.
+const TAG_LENGTH: usize = 16;
+
+/// What an encoder asks of its session by a PATCH request.
+#[derive(Debug, Clone)]
+pub struct WhipPatch {
+    /// The value of `If-Match`.
+    pub condition: Option<String>,
+    /// The body, an SDP fragment.
+    pub fragment: String,
+}
+
+/// What became of a PATCH request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patched {
+    /// There is nothing to do: the server learns addresses from the packets that come from them.
+    Accepted,
+    /// ICE restarts. The answer comes from the media worker.
+    Restarting,
+}
+
+/// Why a change of a session's ICE parameters is refused (RFC 9725, section 4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WhipPatchError {
+    /// There is no such session, or it is over: 404.
+    #[error("no such session")]
+    NoSession,
+    /// The request names no entity tag: 428.
+    #[error(
+        "the request must name the entity tag of the ICE session in If-Match, or * to restart ICE"
+    )]
+    NoCondition,
+    /// The request is about earlier ICE credentials: 412.
+    #[error("ICE was restarted: the entity tag is not that of the session now")]
+    Stale,
+    /// The body is no fragment with ICE credentials: 400.
+    #[error("{0}")]
+    BadFragment(&'static str),
+    /// The media worker did not answer: 503.
+    #[error("the media worker did not answer")]
+    Unavailable,
+}
+
+/// The encoder's side of ICE, and its offers. Each offer has an entity tag of its own.
+#[derive(Debug)]
+pub(super) struct IceSession {
+    /// The offer with the ICE credentials of now.
+    offer: String,
+    offer_id: u32,
+    credentials: IceCredentials,
+    etag: String,
+}
 
 /// ICE credentials of one side of a connection. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,6 +84,54 @@ const ICE_ATTRIBUTES: [&str; 4] = [
     "a=candidate:",
     "a=end-of-candidates",
 ];
+
+impl IceSession {
+    /// Creates the ICE session of an offer that was not sent to the media worker yet.
+    pub fn new(offer: String) -> Result<Self, &'static str> {
+        Ok(Self {
+            credentials: read_credentials(&offer)?,
+            offer,
+            offer_id: 0,
+            etag: String::new(),
+        })
+    }
+
+    /// Returns the next offer for the media worker, with its id.
+    pub fn next_offer(&mut self) -> (u32, String) {
+        self.offer_id += 1;
+        self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
+        (self.offer_id, self.offer.clone())
+    }
+
+    /// Returns whether an offer is the last one.
+    pub fn is_current(&self, offer_id: u32) -> bool {
+        self.offer_id == offer_id
+    }
+
+    /// Returns the entity tag of the ICE credentials of now.
+    pub fn etag(&self) -> &str {
+        &self.etag
+    }
+
+    /// Reads a PATCH request. If it restarts ICE, [`IceSession::next_offer`] has to be sent.
+    pub fn patch(&mut self, patch: &WhipPatch) -> Result<Patched, WhipPatchError> {
+        let condition = patch
+            .condition
+            .as_deref()
+            .ok_or(WhipPatchError::NoCondition)?;
+        let mut tags = condition.split(',').map(str::trim);
+        if condition.trim() != "*" && !tags.any(|tag| tag == self.etag) {
+            return Err(WhipPatchError::Stale);
+        }
+        let credentials = read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
+        if credentials == self.credentials {
+            return Ok(Patched::Accepted);
+        }
+        self.offer = with_credentials(&self.offer, &credentials);
+        self.credentials = credentials;
+        Ok(Patched::Restarting)
+    }
+}
 
 /// Reads the credentials of a fragment, or of a description. The first ones count: all sections use one connection.
 pub fn read_credentials(text: &str) -> Result<IceCredentials, &'static str> {
