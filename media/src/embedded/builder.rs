@@ -9,11 +9,11 @@ use conclave_model::{Clock, Secret};
 use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
 use super::common::Common;
+use super::egress::jobs::Jobs;
 use super::faults::Faults;
 use super::ingress::admission::StreamKeyRates;
 use super::ingress::endpoints::{PublishUrls, RtmpAddress};
 use super::ingress::whip::WhipSessions;
-use super::jobs::Jobs;
 use super::plane::{EmbeddedPlane, Inner};
 use super::room::Directory;
 use super::rtc_metrics::RtcMetrics;

@@ -29,18 +29,13 @@ mod common;
 mod data_track;
 mod effect;
 mod egress;
-mod egress_metrics;
 mod error;
 mod faults;
 mod inbox;
 mod ingress;
 mod inspection;
-mod job_end;
-mod job_start;
-mod jobs;
 mod local_participant;
 mod machine;
-mod members;
 mod own_metadata;
 mod plane;
 mod publish;
@@ -51,7 +46,6 @@ mod sandbox;
 mod session_end;
 mod signal;
 mod turn;
-mod update_batch;
 mod wire;
 
 /// The state machines of encoders, without sockets and processes: for fuzzing.

@@ -6,10 +6,10 @@ use conclave_model::{ParticipantSid, TrackSid};
 use conclave_sfu::PeerCommand;
 
 use super::Machine;
+use super::members::Members;
 use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::members::Members;
 
 impl Machine {
     /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.

@@ -3,12 +3,12 @@
 use conclave_model::event::{Departure, TrackSummary};
 use conclave_model::{Identity, ParticipantSid, Timestamp};
 
+use super::members::Members;
 use super::{Machine, unused_id};
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::members::Members;
 use crate::port::MediaEvent;
 use crate::token::Claims;
 

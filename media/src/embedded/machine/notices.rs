@@ -8,10 +8,10 @@ use conclave_sfu::{Command, NewPeer, PeerCommand, PeerPermissions};
 use livekit_protocol::ParticipantInfo;
 use livekit_protocol::participant_info::State;
 
+use super::update_batch::{Infos, UpdateBatch, Urgency};
 use super::{Deadline, Machine};
 use crate::embedded::effect::{ClientNotice, DisconnectCause, Effect};
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::update_batch::{Infos, UpdateBatch, Urgency};
 use crate::embedded::wire::participant_info;
 
 impl Machine {

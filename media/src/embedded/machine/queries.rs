@@ -8,9 +8,9 @@ use conclave_model::{Identity, ParticipantSid, RoleName, TrackSid};
 
 use super::Machine;
 use super::audience::may_receive;
+use super::members::Members;
 use crate::embedded::error::MachineError;
 use crate::embedded::local_participant::{LocalParticipant, ShownParticipant};
-use crate::embedded::members::Members;
 
 impl Machine {
     /// Sets the subscription rules of the room, which may have no members yet.

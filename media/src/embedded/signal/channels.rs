@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::budget::Excess;
-use super::join::JoinParameters;
+use super::connect_request::JoinParameters;
 use crate::embedded::effect::ClientNotice;
 
 /// Number of frames from a client that wait for its session: more than a client may send at once, so that reading goes on while

@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 
 use super::budget::{Budgets, ClientBudget, Excess};
 use super::channels::{Input, SignalConnection, SignalFrame, Socket, connection};
+use super::connect_request::{ConnectRequest, JoinError, JoinParameters};
 use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
-use super::join::{ConnectRequest, JoinError, JoinParameters};
 use super::messages;
 use super::session::{Context, Session};
 use crate::embedded::client::{Client, Subscriptions};

@@ -2,7 +2,7 @@
 //!
 //! - [`driver`]: admission, or how a client is turned away, and a task for each session. [`channels`]: those between a websocket and
 //!   a session, and those to the sessions of a room.
-//! - [`join`]: what a client asks for when it connects, read from the url. [`device`]: which codecs it does not send well.
+//! - [`connect_request`]: what a client asks for when it connects, read from the url. [`device`]: which codecs it does not send well.
 //! - [`session`]: the state machine of one client. It takes the client's requests, what happens in the room and what
 //!   the media worker reports; it calls the machine and returns messages for the client.
 //! - [`messages`]: the messages that it returns. [`frames`]: requests and messages as bytes. [`shape`]: how large requests may be;
@@ -12,15 +12,15 @@
 
 pub(super) mod budget;
 pub(super) mod channels;
+mod connect_request;
 mod device;
 pub(super) mod driver;
 mod frames;
-mod join;
 mod messages;
 mod session;
 mod shape;
 
 pub use budget::Excess;
 pub use channels::{FrameSender, Replies, SessionEnded, SignalConnection, SignalFrame};
+pub use connect_request::{ConnectRequest, JoinError};
 pub use driver::Refusal;
-pub use join::{ConnectRequest, JoinError};

@@ -17,7 +17,7 @@ use super::{Context, Session};
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::data_track::DataHandle;
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
-use crate::embedded::signal::join::JoinParameters;
+use crate::embedded::signal::connect_request::JoinParameters;
 use crate::embedded::signal::messages;
 use crate::embedded::wire::participant_info;
 

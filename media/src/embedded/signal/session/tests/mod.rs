@@ -32,7 +32,7 @@ use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::inbox::Notice;
 use crate::embedded::machine::tests::{self as machine_tests, room};
 use crate::embedded::publish::NewTrack;
-use crate::embedded::signal::join::ConnectRequest;
+use crate::embedded::signal::connect_request::ConnectRequest;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};
 

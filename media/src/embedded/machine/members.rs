@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, ParticipantSid, Timestamp};
 
-use super::error::MachineError;
+use crate::embedded::error::MachineError;
 use crate::rules::SubscriptionRules;
 
 /// The members of a room. The first one opens it; before, it exists only to keep its rules.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(in crate::embedded) struct Members {
     /// The id of the room as long as it is in memory, as clients see it.
     pub sid: Box<str>,
     /// When its first member joined; `None` before.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 /// The egresses that run.
-pub(super) struct Jobs {
+pub(in crate::embedded) struct Jobs {
     engine: Arc<Engine>,
     state: Mutex<State>,
     /// Notified when an egress has ended.
@@ -173,7 +173,7 @@ impl Jobs {
 }
 
 /// What an egress has done so far.
-pub(super) struct JobProgress {
+pub(in crate::embedded) struct JobProgress {
     /// Media that was written or sent.
     pub media: Duration,
     pub bytes: u64,

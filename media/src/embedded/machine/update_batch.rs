@@ -15,18 +15,18 @@ use prost::Message as _;
 /// Rooms with more clients than this are large.
 const LARGE_ROOM: usize = 50;
 /// How long an update waits at most.
-pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+pub(in crate::embedded) const INTERVAL: Duration = Duration::from_secs(1);
 /// The most participants whose updates wait; with one more, all are sent.
 const MOST_WAITING: usize = 1_000;
 /// The bytes of participants that are sent in one message, at least one of them, about.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Participants as clients see them, for one message.
-pub(super) type Infos = Arc<[Arc<ParticipantInfo>]>;
+pub(in crate::embedded) type Infos = Arc<[Arc<ParticipantInfo>]>;
 
 /// The updates that wait.
 #[derive(Debug, Default)]
-pub(super) struct UpdateBatch {
+pub(in crate::embedded) struct UpdateBatch {
     /// The last state of each participant, by identity: of two joins with one identity, that of the earlier is sent first.
     waiting: BTreeMap<Identity, Arc<ParticipantInfo>>,
     /// The monotonic reading at which what waits is sent; `None` after an interval without updates.
@@ -35,7 +35,7 @@ pub(super) struct UpdateBatch {
 
 /// Whether an update of a participant may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Urgency {
+pub(in crate::embedded) enum Urgency {
     /// It may be sent with others in a large room: the participant publishes nothing.
     CanWait,
     /// It concerns media, or what others may see.

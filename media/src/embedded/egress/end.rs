@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plane::EmbeddedPlane;
+use crate::embedded::plane::EmbeddedPlane;
 
 /// How long the last reports of egresses may take, beyond the time for their files.
 const REPORTING: Duration = Duration::from_secs(5);

@@ -9,10 +9,10 @@ use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_sfu::{Command, PeerCommand, TrackSettings};
 use tokio::runtime::Handle;
 
-use super::effect::JobEffect;
-use super::machine::Machine;
-use super::plane::{EmbeddedPlane, Inner};
-use super::room::Room;
+use crate::embedded::effect::JobEffect;
+use crate::embedded::machine::Machine;
+use crate::embedded::plane::{EmbeddedPlane, Inner};
+use crate::embedded::room::Room;
 use crate::port::MediaError;
 use crate::redact::redact_urls;
 

@@ -27,12 +27,12 @@ use tokio::sync::{Notify, oneshot};
 
 use super::common::{Common, Owned};
 use super::effect::Effect;
+use super::egress::jobs::Jobs;
 use super::error::MachineError;
 use super::faults::Faults;
 use super::ingress::admission::StreamKeyRates;
 use super::ingress::endpoints::PublishUrls;
 use super::ingress::whip::WhipSessions;
-use super::jobs::Jobs;
 use super::machine::Machine;
 use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;

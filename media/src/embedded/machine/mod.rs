@@ -17,6 +17,7 @@ mod egress;
 pub(super) mod encoders;
 pub(super) mod ingress;
 pub(super) mod media_tracks;
+mod members;
 mod membership;
 mod messages;
 mod metadata;
@@ -24,6 +25,7 @@ mod moderation;
 mod notices;
 mod queries;
 mod tracks;
+pub(super) mod update_batch;
 
 #[cfg(test)]
 mod properties;
@@ -45,9 +47,9 @@ use super::error::MachineError;
 use super::inbox::Notice;
 use super::ingress::endpoints::IngressEndpoints;
 use super::local_participant::LocalParticipant;
-use super::members::Members;
-use super::update_batch::UpdateBatch;
 use crate::port::{MediaEvent, Report};
+use members::Members;
+use update_batch::UpdateBatch;
 
 /// A room, its participants, and its egresses and ingress endpoints.
 #[derive(Debug)]

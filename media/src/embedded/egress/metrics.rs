@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
 
 use super::jobs::{JobProgress, Jobs};
-use super::plane::{EmbeddedPlane, Inner};
+use crate::embedded::plane::{EmbeddedPlane, Inner};
 
 /// A number of a running egress.
 struct EgressMetric {

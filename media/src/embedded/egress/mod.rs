@@ -1,6 +1,11 @@
 //! Recordings and broadcasts on the embedded plane. One of a room that only the sandbox has filled is simulated: a status that
 //! time and the sandbox change, so that an integration can test each course that an egress can take.
 
+mod end;
+pub(super) mod jobs;
+mod metrics;
+mod start;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
