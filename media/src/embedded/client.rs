@@ -1,15 +1,14 @@
 //! What the plane keeps of a participant with a client of its own, as opposed to one of the sandbox: its tracks as clients
 //! describe them, what it wants to receive, and whom it lets receive.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
 
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
-use conclave_sfu::Codec;
-use livekit_protocol::{DataTrackInfo, TrackInfo};
 
 use super::data_track::DataHandles;
+use super::machine::data_tracks::DataTracks;
+use super::machine::media_tracks::MediaTracks;
 use super::own_metadata::OwnMetadata;
 
 /// Number of tracks about which a client can have a wish; more are ignored.
@@ -28,14 +27,12 @@ pub(super) struct Client {
     pub subscriptions: Subscriptions,
     /// Who may receive its tracks, as it says itself.
     pub permission: PublisherPermission,
-    /// The tracks that it has announced, by their sids, also those that are negotiated.
-    pub tracks: HashMap<TrackSid, MediaTrack>,
-    /// Its data tracks, by the handles that it gave them.
-    pub data_tracks: BTreeMap<u16, DataTrackInfo>,
+    /// The tracks that it has announced, also those that are negotiated.
+    pub tracks: MediaTracks,
+    /// Its data tracks.
+    pub data_tracks: DataTracks,
     /// The handles of the data tracks that it receives.
     pub data_handles: DataHandles,
-    /// The monotonic reading at which its join is aborted, unless its media is connected by then.
-    pub join_deadline: Option<Duration>,
     /// Whether the media worker has its transports.
     pub is_peer: bool,
 }
@@ -45,21 +42,6 @@ impl Client {
     pub fn track_count(&self) -> usize {
         self.tracks.len() + self.data_tracks.len()
     }
-}
-
-/// A track with packets.
-#[derive(Debug)]
-pub(super) struct MediaTrack {
-    /// The track as clients see it.
-    pub info: TrackInfo,
-    /// The client's id of the track.
-    pub cid: String,
-    /// Whether it has a media section, and so is published.
-    pub is_negotiated: bool,
-    /// The backup codecs that the client has announced, and sends or is about to send.
-    pub backups: Vec<Codec>,
-    /// Whether the server muted it and the client has not followed yet. Until then, the client's unmuting is not its will.
-    pub awaits_mute: bool,
 }
 
 /// Whom a publisher lets receive its tracks (`SubscriptionPermission`). The default is everyone.

@@ -156,7 +156,7 @@ impl Common {
         self.ended
             .lock()
             .get(id)
-            .filter(|egress| egress.room == *room)
-            .map(|egress| egress.state.clone())
+            .filter(|egress| egress.room() == room)
+            .map(|egress| egress.state().clone())
     }
 }

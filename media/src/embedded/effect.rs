@@ -6,7 +6,7 @@ use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_sfu::Command;
 use livekit_protocol::DataTrackInfo;
 
-use super::machine::update_batch::Infos;
+use super::machine::updates::Infos;
 
 /// Something that the driver has to do. The order matters: a client learns of a track before its packets arrive.
 #[derive(Debug)]

@@ -1,16 +1,61 @@
-//! Joins of clients, which the control plane is asked about before their media connects.
+//! A join: from the request of a client or an encoder until all others in the room see the participant.
+//!
+//! ```text
+//!  client, encoder           media plane                      control plane (room actor)     media worker
+//!       │                         │                                       │                       │
+//!       │── token or stream key ─▶│ request: checks, holds a seat         │                       │
+//!       │                         │── JoinRequested ─────────────────────▶│ is the role full,     │
+//!       │                         │                                       │ has the room ended?   │
+//!       │                         │◀── subscription rules, accepted ──────│ holds a seat, too     │
+//!       │◀── answer, session ─────│ admit: a member; a minute to connect  │                       │
+//!       │                         │                                       │                       │
+//!       │═══ ICE, DTLS, SRTP ════════════════════════════════════════════════════════════════════▶│
+//!       │                         │◀── Connected ─────────────────────────────────────────────────│
+//!       │                         │ connect: no deadline any more         │                       │
+//!       │                         │── ParticipantJoined ─────────────────▶│ writes the session    │
+//!       │                         │                                       │ and its events        │
+//!       │                         │◀── accepted ──────────────────────────│                       │
+//!       │◀── others, tracks ──────│ complete: active, visible to all      │                       │
+//! ```
+//!
+//! There are two phases because two things are decided at two times. A client has to learn with a status of HTTP that it may not
+//! join, so the control plane is asked before its websocket is opened; nothing is written yet. Only when its media has connected is it
+//! a session that is billed and that webhooks report, and that may be refused again: the room may have ended in the meantime. So
+//! a client that never connects leaves no record, and no event is sent of a participant that nobody could hear.
+//!
+//! Until the second phase is over, the machine counts the participant, and does not show it. A participant of the sandbox has no
+//! media that would have to connect: its join is reported at once ([`Joins::begin`]), and the control plane decides only then.
+//!
+//! What can go wrong:
+//! - the control plane refuses the request, or does not answer: [`Machine::cancel_request`] gives the seat back, without a report;
+//! - another participant got the identity while the control plane was asked: `admit` reports `JoinAborted`;
+//! - media does not connect within [`CONNECT_TIMEOUT`], or half of it once signalling is lost: `JoinAborted`, too, by a deadline of the
+//!   machine;
+//! - the control plane refuses the report: [`Machine::abort_join`] removes the participant without another one;
+//! - the caller goes away: both phases run in tasks of their own, so that a seat is never held by nobody.
+//!
+//! [`request`] and [`conclude`] are the two phases on the side of the driver, which awaits answers without a room's lock. [`Joins`] is
+//! what they do to the room; the machine adds what follows for others, such as the end of a participant that is replaced.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::event::Departure;
-use conclave_model::{Identity, ParticipantSid, Timestamp};
+use conclave_model::event::TrackSummary;
+use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
 
-use super::{Deadline, Machine, unused_id};
-use crate::embedded::client::Client;
-use crate::embedded::effect::DisconnectCause;
-use crate::embedded::error::MachineError;
-use crate::embedded::local_participant::LocalParticipant;
-use crate::port::MediaEvent;
+use super::client::Client;
+use super::common::Common;
+use super::effect::DisconnectCause;
+use super::error::MachineError;
+use super::local_participant::LocalParticipant;
+use super::machine::Machine;
+use super::machine::deadlines::{Deadline, Deadlines};
+use super::machine::outbox::Outbox;
+use super::machine::roster::Roster;
+use super::plane::{Inner, await_answers};
+use super::room::Room;
+use super::rtc_metrics::JoinOutcome;
+use crate::port::{MediaEvent, ReportAnswer, ReportError};
 use crate::token::Claims;
 
 /// How long a client may take to connect its media.
@@ -18,186 +63,384 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take once its signalling is gone.
 const UNATTENDED_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Machine {
-    /// Asks the control plane whether a client may join. Its place in the room is held until [`Machine::admit`] or
-    /// [`Machine::cancel_request`].
-    pub fn request_join(
+/// The first phase: `ask` asks the control plane, and holds a seat for the join that it returns, whose participant `sid` names. Returns the
+/// room that holds the seat. If the control plane refuses, the seat is given back.
+pub(super) async fn request<Join, Refused>(
+    inner: &Arc<Inner>,
+    name: &NamespacedRoom,
+    ask: impl FnOnce(&mut Machine, Timestamp) -> Result<Join, MachineError>,
+    sid: impl Fn(&Join) -> &ParticipantSid,
+) -> Result<(Arc<Room>, Join), Refused>
+where
+    Refused: From<MachineError> + From<ReportError>,
+{
+    let (room, requested, answers) = inner.enter(name, ask);
+    let join = requested?;
+    if let Err(refused) = await_answers(answers).await {
+        inner.call_in(&room, |machine, _| machine.cancel_request(sid(&join)));
+        return Err(refused.into());
+    }
+    Ok((room, join))
+}
+
+/// The second phase: completes or aborts a join, whose report has these answers, as the control plane decides, and counts it.
+pub(super) async fn conclude(
+    inner: Arc<Inner>,
+    room: Arc<Room>,
+    sid: ParticipantSid,
+    answers: Vec<ReportAnswer>,
+) {
+    let outcome = match conclude_uncounted(Arc::clone(&inner), room, sid, answers).await {
+        Ok(()) => JoinOutcome::Joined,
+        Err(_) => JoinOutcome::Rejected,
+    };
+    inner.record(|metrics| metrics.record_join(outcome));
+}
+
+/// As [`conclude`], for a participant of the sandbox, whose joins are not counted.
+pub(super) async fn conclude_uncounted(
+    inner: Arc<Inner>,
+    room: Arc<Room>,
+    sid: ParticipantSid,
+    answers: Vec<ReportAnswer>,
+) -> Result<(), ReportError> {
+    let completed = conclude_by(&inner, &room, &sid, answers, |machine, now| {
+        machine.complete_join(&sid, now);
+    });
+    completed.await.map(|_| ())
+}
+
+/// As [`conclude_uncounted`], with what completes the join. Returns its result, and the answers to the reports that it caused.
+pub(super) async fn conclude_by<T>(
+    inner: &Arc<Inner>,
+    room: &Arc<Room>,
+    sid: &ParticipantSid,
+    answers: Vec<ReportAnswer>,
+    complete: impl FnOnce(&mut Machine, Timestamp) -> T,
+) -> Result<(T, Vec<ReportAnswer>), ReportError> {
+    let concluded = match await_join_answer(answers).await {
+        Ok(()) => Ok(inner.call_in(room, complete)),
+        Err(refused) => {
+            inner.call_in(room, |machine, now| machine.abort_join(sid, now));
+            Err(refused)
+        }
+    };
+    room.end_join();
+    concluded
+}
+
+/// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
+/// participant that was replaced.
+async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+    let joined = answers.pop();
+    // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
+    let _ = await_answers(answers).await;
+    await_answers(joined.into_iter().collect()).await
+}
+
+/// What a join does to a room.
+pub(super) struct Joins<'a> {
+    roster: &'a mut Roster,
+    deadlines: &'a mut Deadlines,
+    outbox: &'a mut Outbox,
+    common: &'a Common,
+}
+
+/// A join that is completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Completed {
+    /// Whether the participant has a client of its own.
+    pub has_client: bool,
+}
+
+impl<'a> Joins<'a> {
+    /// Borrows what it works on.
+    pub const fn new(
+        roster: &'a mut Roster,
+        deadlines: &'a mut Deadlines,
+        outbox: &'a mut Outbox,
+        common: &'a Common,
+    ) -> Self {
+        Self {
+            roster,
+            deadlines,
+            outbox,
+            common,
+        }
+    }
+
+    /// Asks the control plane whether a client may join. Its seat in the room is held until [`Joins::admit`] or [`Joins::cancel`].
+    pub fn request(
         &mut self,
         claims: Claims,
         mut client: Client,
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
-        self.check_join(&claims)?;
-        self.members
-            .check_capacity(&claims.identity, claims.max_participants())?;
-        let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
-        self.members.request(sid.clone(), claims.identity.clone());
+        self.check(&claims)?;
+        let (identity, most) = (claims.identity.clone(), claims.max_participants());
+        let members = self.roster.members_mut();
+        members.check_capacity(&identity, most)?;
+        let sid = self.roster.unused_sid();
+        self.roster.members_mut().request(sid.clone(), identity);
         let own_metadata = std::mem::take(&mut client.own_metadata);
         let mut joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
         // It has been checked against these claims.
         let _ = joining.set_own_metadata(own_metadata);
-        let participant = Box::new(joining.as_active());
-        self.report(
-            now,
-            MediaEvent::JoinRequested {
-                participant,
-                reserves_seat: true,
-            },
-        );
-        self.insert(joining);
+        self.ask(&joining, true, now);
+        self.add(joining);
         Ok(sid)
     }
 
     /// Asks the control plane whether a client could join now, without joining.
-    pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
-        self.check_join(&claims)?;
-        if self.members.is_full_for(&claims.identity) {
+    pub fn probe(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
+        self.check(&claims)?;
+        if self.roster.members().is_full_for(&claims.identity) {
             return Err(MachineError::RoomFull);
         }
-        let sid = unused_id("PA_", |sid| self.participants.contains_key(sid));
-        let participant = Box::new(LocalParticipant::new(sid, claims, now).as_active());
-        self.report(
-            now,
-            MediaEvent::JoinRequested {
-                participant,
-                reserves_seat: false,
-            },
-        );
+        let probed = LocalParticipant::new(self.roster.unused_sid(), claims, now);
+        self.ask(&probed, false, now);
         Ok(())
     }
 
-    /// Admits a client that the control plane has let in. It replaces the member with its identity, and has to connect its
-    /// media in time. Fails if it has been disconnected in the meantime, or if another one has got the identity that a room code gave it;
-    /// nothing is left of the join then.
-    pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
+    fn ask(&mut self, joining: &LocalParticipant, reserves_seat: bool, now: Timestamp) {
+        self.outbox.report(
+            now,
+            MediaEvent::JoinRequested {
+                participant: Box::new(joining.as_active()),
+                reserves_seat,
+            },
+        );
+    }
+
+    /// Admits a client that the control plane has let in. Returns the member with its identity, which it replaces. Fails if it has been
+    /// disconnected in the meantime, or if another one has got the identity that a room code gave it.
+    pub fn admit(
+        &mut self,
+        sid: &ParticipantSid,
+        now: Timestamp,
+    ) -> Result<Option<ParticipantSid>, MachineError> {
         self.common.check_running()?;
         let joining = self
-            .participants
+            .roster
             .get(sid)
             .ok_or(MachineError::NoSuchParticipant)?;
         let identity = joining.identity().clone();
-        if let Err(taken) = self.check_identity(&identity, joining.participant().exchange()) {
-            self.disconnect(sid, Departure::Lost, DisconnectCause::JoinRefused, now);
-            return Err(taken);
-        }
-        if let Some(joining) = self.participants.get_mut(sid) {
+        self.roster
+            .check_identity(&identity, joining.participant().exchange())?;
+        if let Some(joining) = self.roster.get_mut(sid) {
             joining.admit();
         }
-        self.members.end_request(sid);
-        self.members.opened_at.get_or_insert(now);
-        let replaced = self.members.get(&identity).cloned();
-        self.members.insert(identity, sid.clone());
-        if let Some(old) = replaced {
-            self.remove(&old, Departure::Left, DisconnectCause::Replaced, now);
+        let members = self.roster.members_mut();
+        members.end_request(sid);
+        let replaced = members.get(&identity).cloned();
+        members.insert(identity, sid.clone(), now);
+        Ok(replaced)
+    }
+
+    /// Gives a client that was admitted a minute to connect its media.
+    pub fn await_media(&mut self, sid: &ParticipantSid) {
+        let until = self.deadlines.reading() + CONNECT_TIMEOUT;
+        self.deadlines.set(Deadline::Join(sid.clone()), Some(until));
+    }
+
+    /// The signalling of a client that is still connecting is gone: it has less time.
+    pub fn hurry(&mut self, sid: &ParticipantSid) {
+        let earlier = self.deadlines.reading() + UNATTENDED_TIMEOUT;
+        let join = Deadline::Join(sid.clone());
+        if self.deadlines.get(&join).is_some_and(|at| at > earlier) {
+            self.deadlines.set(join, Some(earlier));
         }
-        self.set_join_deadline(sid, self.reading + CONNECT_TIMEOUT);
-        Ok(())
     }
 
-    /// Checks that the token of a join takes its identity from nobody, and that the server does not stop.
-    pub(super) fn check_join(&self, claims: &Claims) -> Result<(), MachineError> {
-        self.check_identity(&claims.identity, claims.exchange())?;
-        self.common.check_running()
-    }
-
-    /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
-    /// with its own token replaces itself.
-    fn check_identity(
-        &self,
-        identity: &Identity,
-        exchange: Option<&str>,
-    ) -> Result<(), MachineError> {
-        let Some(exchange) = exchange else {
-            return Ok(());
+    /// A client's media is connected: its join is reported. Returns whether this is news.
+    pub fn connect(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
+        let Ok(joined) = self.roster.present_mut(sid) else {
+            return false;
         };
-        let connected = self
-            .members
-            .get(identity)
-            .and_then(|sid| self.participants.get(sid));
-        let is_other =
-            connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
-        if is_other {
-            Err(MachineError::IdentityTaken)
-        } else {
-            Ok(())
+        if joined.is_reported {
+            return false;
+        }
+        joined.is_reported = true;
+        let participant = Box::new(joined.as_active());
+        self.deadlines.remove(&Deadline::Join(sid.clone()));
+        self.outbox
+            .report(now, MediaEvent::ParticipantJoined(participant));
+        true
+    }
+
+    /// Begins a join whose report is at the same time its request. Returns the participant, to be reported by
+    /// [`Joins::report_begun`], and the member with its identity, which it replaces.
+    pub fn begin(
+        &mut self,
+        claims: Claims,
+        now: Timestamp,
+    ) -> Result<(LocalParticipant, Option<ParticipantSid>), MachineError> {
+        self.check(&claims)?;
+        let (identity, most) = (claims.identity.clone(), claims.max_participants());
+        let replaced = self.roster.members_mut().check_capacity(&identity, most)?;
+        let sid = self.roster.unused_sid();
+        self.roster.members_mut().insert(identity, sid.clone(), now);
+        let mut joining = LocalParticipant::new(sid, claims, now);
+        joining.is_reported = true;
+        Ok((joining, replaced))
+    }
+
+    /// Reports a join that was begun, once the participant that it replaces has left.
+    pub fn report_begun(&mut self, joining: LocalParticipant, now: Timestamp) {
+        let participant = Box::new(joining.as_active());
+        self.outbox
+            .report(now, MediaEvent::ParticipantJoined(participant));
+        self.add(joining);
+    }
+
+    /// Makes a join visible, with the tracks that are published already. `None` if the participant has been disconnected in the
+    /// meantime, or is active.
+    pub fn complete(&mut self, sid: &ParticipantSid, now: Timestamp) -> Option<Completed> {
+        let joined = self.roster.get_mut(sid).filter(|p| !p.is_active())?;
+        joined.activate();
+        let participant = joined.to_ref();
+        for track in &joined.participant().tracks {
+            self.outbox.report(
+                now,
+                MediaEvent::TrackPublished {
+                    participant: participant.clone(),
+                    track: TrackSummary::from(track),
+                },
+            );
+        }
+        let has_client = joined.client.is_some();
+        Some(Completed { has_client })
+    }
+
+    /// Undoes a join that the control plane refused, without a report of the participant.
+    pub fn abort(&mut self, sid: &ParticipantSid) {
+        self.common.forget(sid);
+        if let Some(refused) = self.roster.take(sid) {
+            self.outbox
+                .disconnect(&refused, DisconnectCause::JoinRefused);
+            self.deadlines.remove(&Deadline::Join(sid.clone()));
+            self.roster.release_seat(&refused);
         }
     }
 
     /// Drops a join that the control plane has refused, or could not be asked about.
-    pub fn cancel_request(&mut self, sid: &ParticipantSid) {
-        self.endpoints.detach(sid);
+    pub fn cancel(&mut self, sid: &ParticipantSid) {
         self.common.forget(sid);
-        if let Some(joining) = self.participants.remove(sid) {
-            self.release_seat(joining.identity(), sid);
+        if let Some(refused) = self.roster.take(sid) {
+            self.roster.release_seat(&refused);
         }
     }
 
-    /// A client's media is connected: its join is reported. Returns whether this is news; the answer to the report decides
-    /// between [`Machine::complete_join`] and [`Machine::abort_join`].
-    pub fn connected(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
-        let Some(joined) = self
-            .participants
-            .get_mut(sid)
-            .filter(|p| p.is_present() && !p.is_reported)
-        else {
-            return false;
-        };
-        joined.is_reported = true;
-        let participant = Box::new(joined.as_active());
-        self.clear_join_deadline(sid);
-        self.report(now, MediaEvent::ParticipantJoined(participant));
-        true
+    /// Checks that the token of a join takes its identity from nobody, and that the server does not stop.
+    fn check(&self, claims: &Claims) -> Result<(), MachineError> {
+        self.roster
+            .check_identity(&claims.identity, claims.exchange())?;
+        self.common.check_running()
     }
 
-    /// The signalling of a client that is still connecting is gone: it has less time.
-    pub fn signal_lost(&mut self, sid: &ParticipantSid) {
-        let earlier = self.reading + UNATTENDED_TIMEOUT;
-        let deadline = self
-            .participants
-            .get(sid)
-            .and_then(|p| p.client.as_ref())
-            .and_then(|c| c.join_deadline);
-        if deadline.is_some_and(|deadline| deadline > earlier) {
-            self.set_join_deadline(sid, earlier);
+    /// Adds a participant that is joining.
+    fn add(&mut self, mut joining: LocalParticipant) {
+        let room = self.outbox.room();
+        self.common.note_joining(joining.sid(), room);
+        joining.relay_access = self.common.relay_access(joining.sid(), room);
+        self.roster.add(joining);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::port::Report;
+
+    /// What a join works on, of an empty room.
+    struct Fixture {
+        roster: Roster,
+        deadlines: Deadlines,
+        outbox: Outbox,
+        common: Common,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            Self {
+                roster: Roster::new(false),
+                deadlines: Deadlines::default(),
+                outbox: Outbox::new(room()),
+                common: Common::new(100, false),
+            }
+        }
+
+        fn joins(&mut self) -> Joins<'_> {
+            Joins::new(
+                &mut self.roster,
+                &mut self.deadlines,
+                &mut self.outbox,
+                &self.common,
+            )
+        }
+
+        fn request(&mut self, identity: &str) -> Result<ParticipantSid, MachineError> {
+            let claims = claims(&room(), identity, Some(1));
+            self.joins().request(claims, Client::default(), NOW)
+        }
+
+        fn reports(&mut self) -> Vec<&'static str> {
+            let name = |report: Report| match report.event {
+                MediaEvent::JoinRequested { .. } => "requested",
+                MediaEvent::ParticipantJoined(_) => "joined",
+                other => panic!("{other:?}"),
+            };
+            self.outbox.take_reports().into_iter().map(name).collect()
         }
     }
 
-    /// Aborts a join whose media was not connected in time.
-    pub(super) fn abort_late_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        self.clear_join_deadline(sid);
-        self.disconnect(sid, Departure::Lost, DisconnectCause::JoinTimeout, now);
+    #[test]
+    fn both_phases_of_a_join_are_reported_and_its_media_has_a_minute_in_between() {
+        let mut fixture = Fixture::new();
+        let sid = fixture.request("alice").unwrap();
+        assert_eq!(
+            (fixture.reports(), fixture.deadlines.next()),
+            (vec!["requested"], None)
+        );
+        assert!(!fixture.joins().connect(&sid, NOW), "it is not admitted");
+        assert_eq!(fixture.joins().admit(&sid, NOW), Ok(None));
+        fixture.joins().await_media(&sid);
+        assert_eq!(fixture.deadlines.next(), Some(CONNECT_TIMEOUT));
+        fixture.joins().hurry(&sid);
+        assert_eq!(fixture.deadlines.next(), Some(UNATTENDED_TIMEOUT));
+        assert!(fixture.joins().connect(&sid, NOW) && !fixture.joins().connect(&sid, NOW));
+        assert_eq!(
+            (fixture.reports(), fixture.deadlines.next()),
+            (vec!["joined"], None)
+        );
+        assert!(fixture.roster.active(&sid).is_err());
+        let completed = fixture.joins().complete(&sid, NOW);
+        assert_eq!(completed, Some(Completed { has_client: true }));
+        assert!(fixture.roster.active(&sid).is_ok());
+        assert_eq!(fixture.joins().complete(&sid, NOW), None, "it is complete");
     }
 
-    pub(super) fn cancel_join_deadline(&mut self, participant: &LocalParticipant) {
-        if let Some(at) = participant
-            .client
-            .as_ref()
-            .and_then(|client| client.join_deadline)
-        {
-            self.deadlines
-                .remove(&(at, Deadline::Join(participant.sid().clone())));
+    #[test]
+    fn a_seat_is_held_during_a_join_and_given_back_if_it_is_refused_in_either_phase() {
+        let mut fixture = Fixture::new();
+        for has_connected in [false, true] {
+            let sid = fixture.request("alice").unwrap();
+            assert_eq!(fixture.request("bob"), Err(MachineError::RoomFull));
+            let probed = fixture.joins().probe(claims(&room(), "bob", Some(1)), NOW);
+            assert_eq!(probed, Err(MachineError::RoomFull));
+            if has_connected {
+                fixture.joins().admit(&sid, NOW).unwrap();
+                fixture.joins().connect(&sid, NOW);
+                fixture.joins().abort(&sid);
+            } else {
+                fixture.joins().cancel(&sid);
+            }
+            assert!(fixture.roster.is_unused() && fixture.deadlines.next().is_none());
         }
-    }
-
-    fn clear_join_deadline(&mut self, sid: &ParticipantSid) {
-        let client = self
-            .participants
-            .get_mut(sid)
-            .and_then(|p| p.client.as_mut());
-        if let Some(at) = client.and_then(|client| client.join_deadline.take()) {
-            self.deadlines.remove(&(at, Deadline::Join(sid.clone())));
-        }
-    }
-
-    fn set_join_deadline(&mut self, sid: &ParticipantSid, at: Duration) {
-        self.clear_join_deadline(sid);
-        if let Some(client) = self
-            .participants
-            .get_mut(sid)
-            .and_then(|p| p.client.as_mut())
-        {
-            client.join_deadline = Some(at);
-            self.deadlines.insert((at, Deadline::Join(sid.clone())));
-        }
+        let replaced = fixture.request("alice").unwrap();
+        fixture.joins().admit(&replaced, NOW).unwrap();
+        let sid = fixture.request("alice").unwrap();
+        assert_eq!(fixture.joins().admit(&sid, NOW), Ok(Some(replaced)));
     }
 }

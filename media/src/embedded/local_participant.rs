@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_model::event::{ParticipantRef, TrackSummary};
+use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
 use conclave_turn::RelayAccess;
@@ -11,6 +11,7 @@ use super::bitrate_meter::BitrateMeter;
 use super::client::Client;
 use super::error::MachineError;
 use super::inbox::{Inbox, InboxEntry};
+use super::machine::deadlines::{Deadline, Deadlines};
 use super::own_metadata::{OwnMetadata, OwnMetadataError, Texts};
 use super::publish::{check_mime_type, check_track};
 use crate::port::RoleGrant;
@@ -25,7 +26,7 @@ pub(super) struct LocalParticipant {
     pub room: NamespacedRoom,
     pub grants: Grants,
     pub inbox: Inbox,
-    pub meter: BitrateMeter,
+    meter: BitrateMeter,
     participant: Participant,
     role: Option<RoleName>,
     room_config: Option<RoomConfig>,
@@ -163,11 +164,39 @@ impl LocalParticipant {
     }
 
     /// Returns the sid of its track, if it publishes exactly one.
-    pub fn only_track(&self) -> Option<TrackSid> {
+    fn only_track(&self) -> Option<TrackSid> {
         match self.participant.tracks.as_slice() {
             [track] => Some(track.sid.clone()),
             _ => None,
         }
+    }
+
+    /// Returns the last measured bitrate of everything it publishes, in kilobits per second.
+    pub fn kbps(&self) -> u32 {
+        self.meter.kbps()
+    }
+
+    /// Compares a bitrate with its current limit, and updates the deadline.
+    pub fn measure(&mut self, kbps: u32, deadlines: &mut Deadlines) {
+        let before = self.meter.deadline();
+        self.meter
+            .measure(kbps, self.max_kbps(), deadlines.reading());
+        let after = self.meter.deadline();
+        if before != after {
+            deadlines.set(Deadline::Bitrate(self.sid().clone()), after);
+        }
+    }
+
+    /// Returns that its bitrate has exceeded its limit, or has fallen back below it, once, if that has lasted long enough.
+    pub fn take_limit_change(&mut self, deadlines: &mut Deadlines) -> Option<PublishLimit> {
+        let change = self.meter.take_change(deadlines.reading())?;
+        deadlines.remove(&Deadline::Bitrate(self.sid().clone()));
+        Some(PublishLimit {
+            exceeded: change.exceeded,
+            kbps: change.kbps,
+            max_kbps: change.max_kbps,
+            track: self.only_track(),
+        })
     }
 
     pub fn add_track(&mut self, track: Track) {

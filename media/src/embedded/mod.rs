@@ -34,6 +34,7 @@ mod faults;
 mod inbox;
 mod ingress;
 mod inspection;
+mod join;
 mod local_participant;
 mod machine;
 mod own_metadata;

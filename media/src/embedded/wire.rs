@@ -36,7 +36,7 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
         data_tracks: local
             .client
             .iter()
-            .flat_map(|client| client.data_tracks.values().cloned())
+            .flat_map(|client| client.data_tracks.iter().cloned())
             .collect(),
         metadata,
         attributes: local.participant().attributes.clone().into_iter().collect(),
@@ -70,14 +70,14 @@ fn shown_tracks(local: &LocalParticipant) -> impl Iterator<Item = &Track> {
 
 /// Returns a track as clients see it: as its client announced it, or as the sandbox has it.
 fn track_info(local: &LocalParticipant, track: &Track) -> proto::TrackInfo {
-    if let Some(media) = local
+    if let Some(info) = local
         .client
         .as_ref()
-        .and_then(|client| client.tracks.get(&track.sid))
+        .and_then(|client| client.tracks.info(&track.sid))
     {
         return proto::TrackInfo {
             muted: track.muted,
-            ..media.info.clone()
+            ..info.clone()
         };
     }
     proto::TrackInfo {

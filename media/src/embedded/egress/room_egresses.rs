@@ -1,164 +1,248 @@
-//! Recordings and broadcasts, which the control plane, the sandbox, time and the end of a room change.
+//! The recordings and broadcasts of a room, which the control plane, the sandbox, time and the end of the room change.
 
-use conclave_model::egress::{EgressState, EgressStatus};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use conclave_egress::JobEvent;
+use conclave_model::egress::{EgressSource, EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
-use super::{Deadline, Machine};
-use crate::embedded::common::Owned;
-use crate::embedded::effect::{Effect, JobEffect};
-use crate::embedded::egress::Egress;
+use super::Egress;
+use super::attendance::Attendance;
+use crate::embedded::common::{Common, Owned};
+use crate::embedded::effect::JobEffect;
+use crate::embedded::machine::deadlines::{Deadline, Deadlines};
+use crate::embedded::machine::outbox::Outbox;
+use crate::embedded::machine::roster::Roster;
+use crate::embedded::machine::unused_id;
 use crate::port::MediaEvent;
 
-impl Machine {
-    /// Starts a simulated egress.
-    pub fn start_egress(&mut self, now: Timestamp) -> EgressState {
-        self.insert_egress(Egress::new(
-            self.unused_egress_id(),
-            self.name.clone(),
-            now,
-            self.reading,
-        ))
+/// The egresses of a room.
+#[derive(Debug)]
+pub(in crate::embedded) struct RoomEgresses {
+    room: NamespacedRoom,
+    common: Arc<Common>,
+    /// Those that have not ended.
+    running: HashMap<EgressId, Egress>,
+    /// Whether they have to follow a change.
+    is_changed: bool,
+}
+
+impl RoomEgresses {
+    /// Creates it without egresses.
+    pub fn new(room: NamespacedRoom, common: Arc<Common>) -> Self {
+        Self {
+            room,
+            common,
+            running: HashMap::new(),
+            is_changed: false,
+        }
     }
 
-    pub(super) fn insert_egress(&mut self, egress: Egress) -> EgressState {
-        let state = egress.state.clone();
-        self.schedule_transition(&egress);
-        self.common
-            .insert(Owned::Egress(state.egress_id.clone()), &self.name);
-        self.egresses.insert(state.egress_id.clone(), egress);
+    /// Returns whether no egress is running.
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Returns an id for a new egress.
+    pub fn unused_id(&self) -> EgressId {
+        unused_id("EG_", |id: &EgressId| {
+            self.common.room_of(&Owned::Egress(id.clone())).is_some()
+        })
+    }
+
+    /// Starts a simulated egress.
+    pub fn simulate(&mut self, deadlines: &mut Deadlines, now: Timestamp) -> EgressState {
+        let (id, room) = (self.unused_id(), self.room.clone());
+        let egress = Egress::new(id.clone(), room, now, deadlines.reading());
+        deadlines.set(Deadline::Egress(id), egress.deadline());
+        self.insert(egress)
+    }
+
+    /// Records an egress that was started with ffmpeg, so that it gets to know who attends.
+    pub fn begin_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
+        let attendance = Attendance::new(source);
+        self.note_change();
+        self.insert(Egress::with_job(id, self.room.clone(), attendance, now))
+    }
+
+    fn insert(&mut self, egress: Egress) -> EgressState {
+        let state = egress.state().clone();
+        let id = state.egress_id.clone();
+        self.common.insert(Owned::Egress(id.clone()), &self.room);
+        self.running.insert(id, egress);
         state
     }
 
     /// Returns the state of an egress of the room, also for a while after it has ended.
-    pub fn egress(&self, id: &EgressId) -> Option<EgressState> {
-        let running = self.egresses.get(id).map(|egress| egress.state.clone());
-        running.or_else(|| self.common.ended_egress(&self.name, id))
+    pub fn get(&self, id: &EgressId) -> Option<EgressState> {
+        let running = self.running.get(id).map(|egress| egress.state().clone());
+        running.or_else(|| self.common.ended_egress(&self.room, id))
+    }
+
+    /// Returns the egresses that have not ended, with the name of the room.
+    pub fn running(&self) -> impl Iterator<Item = (NamespacedRoom, EgressState)> {
+        self.running
+            .values()
+            .map(|egress| (self.room.clone(), egress.state().clone()))
+    }
+
+    /// Takes what has happened to an egress with ffmpeg.
+    pub fn handle_job_event(
+        &mut self,
+        id: &EgressId,
+        event: JobEvent,
+        now: Timestamp,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let (status, error) = match event {
+            JobEvent::Active => (EgressStatus::Active, None),
+            JobEvent::Ended { status, error } => (status, error),
+        };
+        if status.is_final()
+            && let Some(attendance) = self.running.get_mut(id).and_then(Egress::attendance)
+        {
+            attendance.detach_all(id, outbox);
+        }
+        self.advance(id, (status, error), now, deadlines, outbox);
     }
 
     /// The server tells an egress to finish. Returns its state afterwards.
-    pub fn stop_egress(&mut self, id: &EgressId, now: Timestamp) -> Option<EgressState> {
-        self.stop_job(id);
-        self.advance_egress(id, EgressStatus::Ending, None, now);
-        self.egress(id)
+    pub fn stop(
+        &mut self,
+        id: &EgressId,
+        now: Timestamp,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) -> Option<EgressState> {
+        self.stop_job(id, outbox);
+        self.advance(id, (EgressStatus::Ending, None), now, deadlines, outbox);
+        self.get(id)
     }
 
     /// The sandbox sets the status of an egress. Returns the state afterwards. A status that the egress cannot change to is
     /// reported nevertheless, so that an integration can test that a record never goes back.
-    pub fn set_egress_status(
+    pub fn set_status(
         &mut self,
         id: &EgressId,
-        status: EgressStatus,
-        error: Option<String>,
+        (status, error): (EgressStatus, Option<String>),
         now: Timestamp,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
     ) -> Option<EgressState> {
         let reported = EgressState {
             status,
             error: error.clone(),
-            ..self.egress(id)?
+            ..self.get(id)?
         };
-        if !self.advance_egress(id, status, error, now) {
-            self.report(now, MediaEvent::Egress(reported));
+        if !self.advance(id, (status, error), now, deadlines, outbox) {
+            outbox.report(now, MediaEvent::Egress(reported));
         }
-        self.egress(id)
-    }
-
-    /// Returns the egresses that have not ended, with the name of the room.
-    pub fn running_egresses(&self) -> impl Iterator<Item = (NamespacedRoom, EgressState)> {
-        self.egresses
-            .values()
-            .map(|egress| (self.name.clone(), egress.state.clone()))
+        self.get(id)
     }
 
     /// Ends the egresses, because the room was closed.
-    pub(super) fn end_egresses(&mut self, now: Timestamp) {
+    pub fn end_all(&mut self, now: Timestamp, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         let last: Vec<_> = self
-            .egresses
+            .running
             .iter()
             .map(|(id, egress)| (id.clone(), egress.status_without_room()))
             .collect();
         for (id, status) in last {
-            let is_ending = self.stop_job(&id);
-            self.advance_egress(
-                &id,
-                if is_ending {
-                    EgressStatus::Ending
-                } else {
-                    status
-                },
-                None,
-                now,
-            );
+            let is_ending = self.stop_job(&id, outbox);
+            let status = if is_ending {
+                EgressStatus::Ending
+            } else {
+                status
+            };
+            self.advance(&id, (status, None), now, deadlines, outbox);
         }
     }
 
     /// Lets an egress with ffmpeg end; returns whether it is one.
-    fn stop_job(&mut self, id: &EgressId) -> bool {
-        let has_job = self
-            .egresses
-            .get(id)
-            .is_some_and(|egress| egress.job.is_some());
+    fn stop_job(&self, id: &EgressId, outbox: &mut Outbox) -> bool {
+        let has_job = self.running.get(id).is_some_and(Egress::has_job);
         if has_job {
-            self.effects.push(Effect::Job {
-                egress: id.clone(),
-                effect: JobEffect::Stop,
-            });
+            outbox.inform_job(id, JobEffect::Stop);
         }
         has_job
     }
 
     /// Makes the next transition of an egress by time.
-    pub(super) fn apply_due_transition(&mut self, id: &EgressId, now: Timestamp) {
-        if let Some(status) = self
-            .egresses
+    pub fn apply_due_transition(
+        &mut self,
+        id: &EgressId,
+        now: Timestamp,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let reading = deadlines.reading();
+        let due = self
+            .running
             .get(id)
-            .and_then(|egress| egress.due_transition(self.reading))
-        {
-            self.advance_egress(id, status, None, now);
+            .and_then(|egress| egress.due_transition(reading));
+        if let Some(status) = due {
+            self.advance(id, (status, None), now, deadlines, outbox);
         }
     }
 
     /// Changes the status of an egress and reports it; returns whether the change is allowed.
-    pub(super) fn advance_egress(
+    fn advance(
         &mut self,
         id: &EgressId,
-        status: EgressStatus,
-        error: Option<String>,
+        (status, error): (EgressStatus, Option<String>),
         now: Timestamp,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
     ) -> bool {
-        let Some(egress) = self.egresses.get_mut(id) else {
+        let Some(egress) = self.running.get_mut(id) else {
             return false;
         };
-        let before = egress.deadline();
-        if !egress.advance(status, error, now, self.reading) {
+        if !egress.advance(status, error, now, deadlines.reading()) {
             return false;
         }
-        let egress = egress.clone();
-        before.map(|at| self.deadlines.remove(&(at, Deadline::Egress(id.clone()))));
-        self.schedule_transition(&egress);
-        self.report(now, MediaEvent::Egress(egress.state.clone()));
-        if status.is_final() {
-            self.egresses.remove(id);
-            self.common.note_egress_ended(egress);
+        deadlines.set(Deadline::Egress(id.clone()), egress.deadline());
+        outbox.report(now, MediaEvent::Egress(egress.state().clone()));
+        if status.is_final()
+            && let Some(ended) = self.running.remove(id)
+        {
+            self.common.note_egress_ended(ended);
         }
         true
     }
 
-    fn schedule_transition(&mut self, egress: &Egress) {
-        if let Some(at) = egress.deadline() {
-            self.deadlines
-                .insert((at, Deadline::Egress(egress.state.egress_id.clone())));
+    /// Notes that the participants, or their tracks, have changed, so that the egresses follow.
+    pub fn note_change(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// Lets the egresses know of a change of who attends, and gives them the tracks that they need.
+    pub fn follow_changes(&mut self, roster: &Roster, outbox: &mut Outbox) {
+        if std::mem::take(&mut self.is_changed) {
+            for (id, egress) in &mut self.running {
+                if let Some(attendance) = egress.attendance() {
+                    attendance.follow(id, roster, outbox);
+                }
+            }
         }
+    }
+
+    /// Returns a running egress.
+    #[cfg(test)]
+    pub fn egress_mut(&mut self, id: &EgressId) -> Option<&mut Egress> {
+        self.running.get_mut(id)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::embedded::machine::Machine;
     use crate::embedded::machine::tests::{NOW, reading, room};
     use crate::port::Report;
 
@@ -281,12 +365,10 @@ mod tests {
 
     #[test]
     fn an_egress_is_found_only_in_its_own_room() {
-        let mut machine = Machine::default();
+        let common = Arc::new(Common::new(100, false));
+        let mut machine = Machine::new(room(), Arc::clone(&common));
         let id = machine.start_egress(Timestamp::from_millis(0)).egress_id;
-        let mut other = Machine::new(
-            "prj_0123456789ab.other".parse().unwrap(),
-            Arc::clone(&machine.common),
-        );
+        let mut other = Machine::new("prj_0123456789ab.other".parse().unwrap(), common);
         assert!(machine.egress(&id).is_some() && other.egress(&id).is_none());
         machine.set_egress_status(&id, EgressStatus::Failed, None, NOW);
         assert!(machine.egress(&id).is_some() && other.egress(&id).is_none());

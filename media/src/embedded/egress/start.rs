@@ -1,4 +1,4 @@
-//! The start of egresses with ffmpeg, and the way from them to the machine.
+//! The start of egresses, the way from their threads to the machine, and their end when the server stops.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use crate::redact::redact_urls;
 
 /// When it is worth another try to start an egress that has to wait for others.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
+/// How long the last reports of egresses may take, beyond the time for their files.
+const REPORTING: Duration = Duration::from_secs(5);
 
 /// The server around an egress, on the egress's thread.
 struct Host {
@@ -31,6 +33,31 @@ impl EmbeddedPlane {
     /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
         self.inner().ffmpeg().await
+    }
+
+    /// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
+    /// They have the time for that of the engine's settings.
+    pub async fn end_egresses(&self) {
+        let Some(jobs) = &self.inner().jobs else {
+            return;
+        };
+        let (running, timeout) = jobs.close();
+        if running.is_empty() {
+            return;
+        }
+        log::info!(count = running.len(); "the recordings and broadcasts that run are ended");
+        for (id, room) in running {
+            self.inner()
+                .call(&room, |machine, now| machine.stop_egress(&id, now));
+        }
+        if tokio::time::timeout(timeout + REPORTING, jobs.all_ended())
+            .await
+            .is_err()
+        {
+            log::warn!(
+                "some recordings or broadcasts have not ended in time (egress.stop_timeout)"
+            );
+        }
     }
 }
 

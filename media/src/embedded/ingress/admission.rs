@@ -16,8 +16,10 @@ use tokio::time::timeout;
 
 use crate::embedded::common::Owned;
 use crate::embedded::error::MachineError;
-use crate::embedded::machine::encoders::EncoderJoin;
-use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::join;
+use crate::embedded::machine::Machine;
+use crate::embedded::machine::membership::EncoderJoin;
+use crate::embedded::plane::{EmbeddedPlane, Inner};
 use crate::embedded::room::Room;
 use crate::port::ReportError;
 
@@ -96,15 +98,8 @@ impl Inner {
             log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
             self.call_in(&room, |machine, now| machine.give_way(&silent, now));
         }
-        let (room, requested, answers) = self.enter(&name, |machine, now| {
-            machine.request_encoder(key, input, now)
-        });
-        let join = requested?;
-        if let Err(refused) = await_answers(answers).await {
-            self.call_in(&room, |machine, _| machine.cancel_request(&join.sid));
-            return Err(refused.into());
-        }
-        Ok((room, join))
+        let ask = |machine: &mut Machine, now| machine.request_encoder(key, input, now);
+        join::request(self, &name, ask, |join: &EncoderJoin| &join.sid).await
     }
 }
 

@@ -14,7 +14,7 @@ use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::machine::Machine;
-use crate::embedded::machine::encoders::EncoderJoin;
+use crate::embedded::machine::membership::EncoderJoin;
 use crate::embedded::plane::Inner;
 use crate::embedded::room::Room;
 use crate::protocol::{source_to_proto, track_kind_to_proto};

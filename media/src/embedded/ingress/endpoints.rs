@@ -1,14 +1,24 @@
 //! Ingress endpoints on the embedded plane. An encoder that connects to an endpoint joins its room as an ordinary participant.
 //! Only the hash of a stream key is kept.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
-use conclave_model::{IngressId, ParticipantSid};
+use conclave_model::participant::ParticipantKind;
+use conclave_model::secret::{BASE62, random_text};
+use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 use url::{Position, Url};
 
 use super::admission::EncoderActivity;
+use crate::embedded::common::{Common, Owned};
+use crate::embedded::error::MachineError;
+use crate::embedded::machine::unused_id;
 use crate::port::{IngressRequest, KnownIngress};
+use crate::token::{Claims, Grants};
+
+/// Characters of a stream key, which give it 190 bits.
+const KEY_LENGTH: usize = 32;
 
 /// How the ids of endpoints begin.
 const PREFIX: &str = "IN_";
@@ -17,7 +27,7 @@ const PREFIX: &str = "IN_";
 const TRANSCODED_PREFIX: &str = "IN_T_";
 
 /// Returns how the id of a new endpoint begins.
-pub(in crate::embedded) fn id_prefix(request: &IngressRequest) -> &'static str {
+fn id_prefix(request: &IngressRequest) -> &'static str {
     if request.enable_transcoding == Some(true) {
         TRANSCODED_PREFIX
     } else {
@@ -28,23 +38,30 @@ pub(in crate::embedded) fn id_prefix(request: &IngressRequest) -> &'static str {
 /// An ingress endpoint.
 #[derive(Debug)]
 pub(in crate::embedded) struct IngressEndpoint {
-    pub known: KnownIngress,
-    pub status: IngressStatus,
+    known: KnownIngress,
+    status: IngressStatus,
     /// Why the stream of the present or the last encoder cannot be published.
     error: Option<String>,
     /// The participant of the encoder that is connected or joining.
-    pub encoder: Option<ParticipantSid>,
+    encoder: Option<ParticipantSid>,
     /// When that encoder was last heard of; `None` for one of the sandbox.
-    pub activity: Option<EncoderActivity>,
+    activity: Option<EncoderActivity>,
 }
 
 impl IngressEndpoint {
+    /// Returns its id.
+    pub const fn id(&self) -> &IngressId {
+        &self.known.ingress_id
+    }
+
     /// Returns whether the video of its encoders is transcoded, also if receivers could play it.
     pub fn is_transcoded(&self) -> bool {
-        self.known
-            .ingress_id
-            .as_str()
-            .starts_with(TRANSCODED_PREFIX)
+        self.id().as_str().starts_with(TRANSCODED_PREFIX)
+    }
+
+    /// Returns the participant of the encoder that is connected or joining.
+    pub const fn encoder(&self) -> Option<&ParticipantSid> {
+        self.encoder.as_ref()
     }
 
     pub fn state(&self) -> IngressState {
@@ -58,20 +75,72 @@ impl IngressEndpoint {
             error,
         }
     }
+
+    /// Returns the claims that an encoder joins with. It has no token, so they expire at once.
+    pub fn claims(&self, now: Timestamp) -> Claims {
+        let known = self.known.clone();
+        Claims {
+            room: known.room,
+            identity: known.identity,
+            name: known.name.unwrap_or_default(),
+            metadata: String::new(),
+            attributes: BTreeMap::new(),
+            kind: ParticipantKind::Ingress,
+            grants: Grants {
+                can_subscribe: false,
+                ..Grants::default()
+            },
+            room_config: None,
+            expires_at: now,
+        }
+    }
 }
 
 /// The endpoints of a room.
-#[derive(Debug, Default)]
-pub(in crate::embedded) struct IngressEndpoints(HashMap<IngressId, IngressEndpoint>);
+#[derive(Debug)]
+pub(in crate::embedded) struct IngressEndpoints {
+    room: NamespacedRoom,
+    common: Arc<Common>,
+    endpoints: HashMap<IngressId, IngressEndpoint>,
+}
 
 impl IngressEndpoints {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Creates it without endpoints.
+    pub fn new(room: NamespacedRoom, common: Arc<Common>) -> Self {
+        Self {
+            room,
+            common,
+            endpoints: HashMap::new(),
+        }
     }
 
-    /// Returns an endpoint, or inserts it without an encoder.
-    pub fn get_or_insert(&mut self, known: &KnownIngress) -> &IngressEndpoint {
-        self.0
+    pub fn is_empty(&self) -> bool {
+        self.endpoints.is_empty()
+    }
+
+    /// Creates an endpoint and its stream key.
+    pub fn create(&mut self, request: IngressRequest) -> (IngressId, Secret) {
+        let ingress_id: IngressId =
+            unused_id(id_prefix(&request), |id| self.endpoints.contains_key(id));
+        let key = Secret::new(random_text(KEY_LENGTH, BASE62));
+        self.get_or_insert(&KnownIngress {
+            ingress_id: ingress_id.clone(),
+            room: request.room,
+            identity: request.identity,
+            name: request.name,
+            input_type: request.input_type,
+            key_hash: StreamKeyHash::from_key(key.reveal()),
+        });
+        (ingress_id, key)
+    }
+
+    /// Returns the state of an endpoint. Restores one that a restart of the process has lost, without an encoder.
+    pub fn get_or_insert(&mut self, known: &KnownIngress) -> IngressState {
+        let id = Owned::Endpoint(known.ingress_id.clone());
+        self.common.insert(id, &self.room);
+        self.common
+            .insert(Owned::StreamKey(known.key_hash), &self.room);
+        self.endpoints
             .entry(known.ingress_id.clone())
             .or_insert_with(|| IngressEndpoint {
                 known: known.clone(),
@@ -80,20 +149,56 @@ impl IngressEndpoints {
                 encoder: None,
                 activity: None,
             })
+            .state()
     }
 
     /// Removes an endpoint.
     pub fn remove(&mut self, id: &IngressId) {
-        self.0.remove(id);
+        if let Some(removed) = self.endpoints.remove(id) {
+            self.common.remove(&Owned::Endpoint(id.clone()));
+            self.common
+                .remove(&Owned::StreamKey(removed.known.key_hash));
+        }
     }
 
     pub fn get(&self, id: &IngressId) -> Option<&IngressEndpoint> {
-        self.0.get(id)
+        self.endpoints.get(id)
     }
 
     /// Returns the endpoint with this stream key.
-    pub fn get_by_key(&self, key: &StreamKeyHash) -> Option<&IngressEndpoint> {
-        self.iter().find(|endpoint| endpoint.known.key_hash == *key)
+    pub fn get_by_key(&self, key: &StreamKeyHash) -> Result<&IngressEndpoint, MachineError> {
+        self.iter()
+            .find(|endpoint| endpoint.known.key_hash == *key)
+            .ok_or(MachineError::NoSuchIngress)
+    }
+
+    /// Returns the endpoint with this stream key, if an encoder that speaks this protocol may connect to it.
+    pub fn get_vacant(
+        &self,
+        key: &StreamKeyHash,
+        input: InputType,
+    ) -> Result<&IngressEndpoint, MachineError> {
+        let endpoint = self.get_by_key(key)?;
+        if endpoint.known.input_type != input {
+            Err(MachineError::NoSuchIngress)
+        } else if endpoint.encoder.is_some() {
+            Err(MachineError::EncoderConnected)
+        } else {
+            Ok(endpoint)
+        }
+    }
+
+    /// Returns the encoder of an endpoint that speaks this protocol, and when it was last heard of. `None` without one that sends packets.
+    pub fn connected_encoder(
+        &self,
+        key: &StreamKeyHash,
+        input: InputType,
+    ) -> Option<(ParticipantSid, EncoderActivity)> {
+        let endpoint = self
+            .get_by_key(key)
+            .ok()
+            .filter(|endpoint| endpoint.known.input_type == input)?;
+        endpoint.encoder.clone().zip(endpoint.activity.clone())
     }
 
     /// Records the encoder that is joining by an endpoint.
@@ -103,19 +208,29 @@ impl IngressEndpoints {
         sid: ParticipantSid,
         activity: Option<EncoderActivity>,
     ) {
-        if let Some(endpoint) = self.0.get_mut(id) {
+        if let Some(endpoint) = self.endpoints.get_mut(id) {
             (endpoint.encoder, endpoint.activity) = (Some(sid), activity);
         }
     }
 
-    /// Returns the endpoint of an encoder.
-    pub fn get_by_encoder(&self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
+    /// Returns whether the participant is the encoder of an endpoint.
+    pub fn is_encoder(&self, sid: &ParticipantSid) -> bool {
+        self.by_encoder(sid).is_some()
+    }
+
+    /// Returns whether the media of an encoder connects, so that it does not publish yet.
+    pub fn is_buffering(&self, sid: &ParticipantSid) -> bool {
+        self.by_encoder(sid)
+            .is_some_and(|endpoint| endpoint.status == IngressStatus::Buffering)
+    }
+
+    fn by_encoder(&self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
         self.iter()
             .find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
 
-    fn of_encoder(&mut self, sid: &ParticipantSid) -> Option<&mut IngressEndpoint> {
-        self.0
+    fn by_encoder_mut(&mut self, sid: &ParticipantSid) -> Option<&mut IngressEndpoint> {
+        self.endpoints
             .values_mut()
             .find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
@@ -126,7 +241,7 @@ impl IngressEndpoints {
         sid: &ParticipantSid,
         status: IngressStatus,
     ) -> Option<IngressState> {
-        let endpoint = self.of_encoder(sid)?;
+        let endpoint = self.by_encoder_mut(sid)?;
         endpoint.status = status;
         endpoint.error = None;
         Some(endpoint.state())
@@ -134,7 +249,7 @@ impl IngressEndpoints {
 
     /// Records why the stream of an encoder cannot be published. The endpoint has that error once the encoder has left.
     pub fn set_error(&mut self, sid: &ParticipantSid, error: String) {
-        if let Some(endpoint) = self.of_encoder(sid) {
+        if let Some(endpoint) = self.by_encoder_mut(sid) {
             endpoint.error = Some(error);
         }
     }
@@ -142,7 +257,7 @@ impl IngressEndpoints {
     /// Records that a participant has left. Returns the state of its endpoint, if it was an encoder whose connection was
     /// reported.
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
-        let endpoint = self.of_encoder(sid)?;
+        let endpoint = self.by_encoder_mut(sid)?;
         endpoint.encoder = None;
         let was_reported = matches!(
             endpoint.status,
@@ -156,8 +271,14 @@ impl IngressEndpoints {
         was_reported.then(|| endpoint.state())
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &IngressEndpoint> {
-        self.0.values()
+    /// Returns the states of the endpoints, with the name of the room.
+    pub fn states(&self) -> impl Iterator<Item = (NamespacedRoom, IngressState)> {
+        self.iter()
+            .map(|endpoint| (self.room.clone(), endpoint.state()))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &IngressEndpoint> {
+        self.endpoints.values()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Data messages of the server, and between participants with and without clients. Those with clients receive all of them from
-//! the media worker.
+//! the media worker, and those without have an inbox.
 
 use std::sync::Arc;
 
@@ -9,24 +9,35 @@ use conclave_model::participant::DataKind;
 use conclave_model::{ParticipantSid, Timestamp};
 use conclave_sfu::{Command, SentMessage, ServerMessage};
 
-use super::Machine;
-use crate::embedded::effect::Effect;
+use super::outbox::Outbox;
+use super::roster::Roster;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::publish::check_data;
 use crate::port::ServerData;
 
-impl Machine {
+/// Who receives the data messages of a room.
+pub(super) struct Messages<'a> {
+    roster: &'a mut Roster,
+    outbox: &'a mut Outbox,
+}
+
+impl<'a> Messages<'a> {
+    /// Borrows what it works on.
+    pub const fn new(roster: &'a mut Roster, outbox: &'a mut Outbox) -> Self {
+        Self { roster, outbox }
+    }
+
     /// A participant of the sandbox sends a data message to all others in its room that may subscribe.
-    pub fn send_data(
+    pub fn send(
         &mut self,
         sid: &ParticipantSid,
         data: Vec<u8>,
         topic: Option<&str>,
         now: Timestamp,
     ) -> Result<(), MachineError> {
-        let sender = self.active(sid)?;
+        let sender = self.roster.active(sid)?;
         check_data(&sender.grants)?;
         let notice = Notice::Data {
             data: STANDARD.encode(&data).into(),
@@ -34,10 +45,11 @@ impl Machine {
             kind: DataKind::Reliable,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        self.deliver(&notice, now, |p| {
+        self.roster.deliver(&notice, now, |p| {
             p.client.is_none() && p.grants.can_subscribe && p.sid() != sid
         });
         let with_clients = self
+            .roster
             .active_members()
             .filter(|p| p.client.is_some() && p.grants.can_subscribe);
         let to: Vec<_> = with_clients
@@ -45,19 +57,19 @@ impl Machine {
             .collect();
         if !to.is_empty() {
             let topic = topic.map(str::to_owned);
-            self.send_message(ServerMessage {
+            self.outbox.send(Command::SendData(ServerMessage {
                 to,
                 kind: DataKind::Reliable,
                 topic,
                 payload: data,
-            });
+            }));
         }
         Ok(())
     }
 
     /// A participant with a client sent a data message: those without one receive it.
-    pub fn message_sent(&mut self, sid: &ParticipantSid, message: &SentMessage, now: Timestamp) {
-        let Ok(sender) = self.present(sid) else {
+    pub fn sent_by_client(&mut self, sid: &ParticipantSid, message: &SentMessage, now: Timestamp) {
+        let Ok(sender) = self.roster.present(sid) else {
             return;
         };
         let notice = Notice::Data {
@@ -66,7 +78,7 @@ impl Machine {
             kind: message.kind,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        self.deliver(&notice, now, |p| {
+        self.roster.deliver(&notice, now, |p| {
             let is_named = message.to.include(p.identity().as_str(), p.sid().as_str());
             p.client.is_none() && p.grants.can_subscribe && is_named
         });
@@ -74,7 +86,7 @@ impl Machine {
 
     /// The server sends a data message to all participants, or to those it names. Grants do not restrict who receives
     /// it.
-    pub fn send_server_data(&mut self, message: ServerData, now: Timestamp) {
+    pub fn send_by_server(&mut self, message: ServerData, now: Timestamp) {
         let notice = Notice::Data {
             data: STANDARD.encode(&message.data).into(),
             topic: message.topic.as_deref().map(Arc::from),
@@ -88,54 +100,29 @@ impl Machine {
             to,
         } = message;
         let is_for = |p: &LocalParticipant| to.is_empty() || to.contains(p.identity());
-        self.deliver(&notice, now, is_for);
+        self.roster.deliver(&notice, now, is_for);
         if self
+            .roster
             .active_members()
             .any(|p| p.client.is_some() && is_for(p))
         {
-            self.send_message(ServerMessage {
+            self.outbox.send(Command::SendData(ServerMessage {
                 to,
                 kind,
                 topic,
                 payload,
-            });
-        }
-    }
-
-    fn send_message(&mut self, message: ServerMessage) {
-        self.effects
-            .push(Effect::Command(Command::SendData(message)));
-    }
-
-    /// Puts a notice into the inboxes of the active participants that it is for, if the sandbox shows inboxes.
-    fn deliver(
-        &mut self,
-        notice: &Notice,
-        now: Timestamp,
-        is_for: impl Fn(&LocalParticipant) -> bool,
-    ) {
-        if !self.common.has_sandbox() {
-            return;
-        }
-        for sid in self.members.iter() {
-            if let Some(receiver) = self
-                .participants
-                .get_mut(sid)
-                .filter(|p| p.is_active() && is_for(p))
-            {
-                receiver.inbox.push(now, notice.clone());
-            }
+            }));
         }
     }
 
     /// Lets the media worker report messages if a participant of the sandbox is there to receive them.
-    pub fn refresh_message_reports(&mut self) {
+    pub fn refresh_reports(&mut self) {
         // A room without clients is on no worker.
-        if !self.clients().is_empty() {
+        if self.roster.clients().next().is_some() {
             let has_inbox = |participant: &LocalParticipant| participant.client.is_none();
-            let enabled = self.common.has_sandbox() && self.active_members().any(has_inbox);
-            self.effects
-                .push(Effect::Command(Command::ReportMessages { enabled }));
+            let enabled =
+                self.roster.keeps_inboxes() && self.roster.active_members().any(has_inbox);
+            self.outbox.send(Command::ReportMessages { enabled });
         }
     }
 }

@@ -1,20 +1,286 @@
-//! The members of a room, their maximum, and the room's subscription rules.
+//! The participants of a room: who has a seat in it, and what is known of each.
+//!
+//! A participant counts in [`Members`] as soon as its join is requested. Its data is in the [`Roster`] from then until it leaves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use conclave_model::participant::ParticipantKind;
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{Identity, ParticipantSid, Timestamp};
+use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
+use conclave_sfu::PeerPermissions;
 
+use super::unused_id;
+use crate::embedded::client::{Client, PublisherPermission};
 use crate::embedded::error::MachineError;
+use crate::embedded::inbox::Notice;
+use crate::embedded::local_participant::LocalParticipant;
 use crate::rules::SubscriptionRules;
+
+/// The participants of a room that are joining or active.
+#[derive(Debug)]
+pub(in crate::embedded) struct Roster {
+    members: Members,
+    participants: HashMap<ParticipantSid, LocalParticipant>,
+    /// Whether the sandbox shows what participants receive.
+    keeps_inboxes: bool,
+}
+
+impl Roster {
+    /// Creates the roster of a room without participants.
+    pub fn new(keeps_inboxes: bool) -> Self {
+        Self {
+            members: Members::default(),
+            participants: HashMap::new(),
+            keeps_inboxes,
+        }
+    }
+
+    /// Returns whether the sandbox shows what participants receive.
+    pub const fn keeps_inboxes(&self) -> bool {
+        self.keeps_inboxes
+    }
+
+    /// Returns whether there are neither participants nor rules.
+    pub fn is_unused(&self) -> bool {
+        self.participants.is_empty() && self.members.is_unused()
+    }
+
+    /// Returns who has a seat in the room, and its subscription rules.
+    pub const fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// Changes who has a seat.
+    pub const fn members_mut(&mut self) -> &mut Members {
+        &mut self.members
+    }
+
+    /// Returns a participant, also one that is joining.
+    pub fn get(&self, sid: &ParticipantSid) -> Option<&LocalParticipant> {
+        self.participants.get(sid)
+    }
+
+    /// As [`Roster::get`], to change it.
+    pub fn get_mut(&mut self, sid: &ParticipantSid) -> Option<&mut LocalParticipant> {
+        self.participants.get_mut(sid)
+    }
+
+    /// Returns a participant that is active.
+    pub fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+        self.get(sid)
+            .filter(|participant| participant.is_active())
+            .ok_or(MachineError::NoSuchParticipant)
+    }
+
+    /// As [`Roster::active`], to change it.
+    pub fn active_mut(
+        &mut self,
+        sid: &ParticipantSid,
+    ) -> Result<&mut LocalParticipant, MachineError> {
+        self.get_mut(sid)
+            .filter(|participant| participant.is_active())
+            .ok_or(MachineError::NoSuchParticipant)
+    }
+
+    /// Returns a participant that is joined or active.
+    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+        self.get(sid)
+            .filter(|participant| participant.is_present())
+            .ok_or(MachineError::NoSuchParticipant)
+    }
+
+    /// As [`Roster::present`], to change it.
+    pub fn present_mut(
+        &mut self,
+        sid: &ParticipantSid,
+    ) -> Result<&mut LocalParticipant, MachineError> {
+        self.get_mut(sid)
+            .filter(|participant| participant.is_present())
+            .ok_or(MachineError::NoSuchParticipant)
+    }
+
+    /// Returns the client of a participant, also of one that is joining.
+    pub fn client(&self, sid: &ParticipantSid) -> Option<&Client> {
+        self.get(sid)?.client.as_deref()
+    }
+
+    /// As [`Roster::client`], to change it.
+    pub fn client_mut(&mut self, sid: &ParticipantSid) -> Option<&mut Client> {
+        self.get_mut(sid)?.client.as_deref_mut()
+    }
+
+    /// Returns the active participant with this identity.
+    pub fn active_by_identity(
+        &self,
+        identity: &Identity,
+    ) -> Result<&LocalParticipant, MachineError> {
+        let sid = self
+            .members
+            .get(identity)
+            .ok_or(MachineError::NoSuchParticipant)?;
+        self.active(sid)
+    }
+
+    /// Returns the active participants, ordered by identity.
+    pub fn active_members(&self) -> impl Iterator<Item = &LocalParticipant> {
+        self.members.iter().filter_map(|sid| self.active(sid).ok())
+    }
+
+    /// Returns the participants whose clients are notified of what happens in the room.
+    pub fn present_clients(&self) -> impl Iterator<Item = &ParticipantSid> {
+        let is_notified = |local: &LocalParticipant| local.is_present() && local.client.is_some();
+        self.members
+            .iter()
+            .filter(move |sid| self.get(sid).is_some_and(is_notified))
+    }
+
+    /// Returns the members that have clients.
+    pub fn clients(&self) -> impl Iterator<Item = &LocalParticipant> {
+        self.members
+            .iter()
+            .filter_map(|sid| self.get(sid))
+            .filter(|local| local.client.is_some())
+    }
+
+    /// Returns whether the join of a participant, or of any if none is named, is being written by the control plane.
+    pub fn is_join_reported(&self, identity: Option<&Identity>) -> bool {
+        let is_reported = |local: &LocalParticipant| local.is_reported && !local.is_active();
+        let named =
+            |local: &LocalParticipant| identity.is_none_or(|identity| local.identity() == identity);
+        self.members
+            .iter()
+            .filter_map(|sid| self.get(sid))
+            .any(|local| named(local) && is_reported(local))
+    }
+
+    /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
+    /// with its own token replaces itself.
+    pub fn check_identity(
+        &self,
+        identity: &Identity,
+        exchange: Option<&str>,
+    ) -> Result<(), MachineError> {
+        let Some(exchange) = exchange else {
+            return Ok(());
+        };
+        let connected = self.members.get(identity).and_then(|sid| self.get(sid));
+        let is_other =
+            connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
+        if is_other {
+            Err(MachineError::IdentityTaken)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns what the media worker lets a participant do.
+    pub fn permissions(&self, sid: &ParticipantSid) -> Option<PeerPermissions> {
+        let local = self.get(sid)?;
+        Some(PeerPermissions {
+            can_transcribe_others: local.participant().kind == ParticipantKind::Agent,
+            can_publish_data: local.grants.can_publish_data,
+            can_subscribe: local.grants.can_subscribe,
+            is_hidden: local.grants.hidden,
+            subscribe_max_kbps: self.members.rules().max_kbps(local.role()),
+        })
+    }
+
+    /// Returns whether a participant may receive a track of another one that it sees.
+    pub fn may_receive(
+        &self,
+        receiver: &LocalParticipant,
+        publisher: &LocalParticipant,
+        track: &TrackSid,
+    ) -> bool {
+        let everyone = PublisherPermission::default();
+        let permission = publisher
+            .client
+            .as_ref()
+            .map_or(&everyone, |client| &client.permission);
+        receiver.grants.can_subscribe
+            && !publisher.grants.hidden
+            && self
+                .members
+                .rules()
+                .receives(receiver.role(), publisher.role())
+            && permission.allows(receiver.identity(), receiver.sid(), track)
+    }
+
+    /// Returns all participants, also those that are joining.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &LocalParticipant> {
+        self.participants.values()
+    }
+
+    /// Returns a sid for a new participant.
+    pub fn unused_sid(&self) -> ParticipantSid {
+        unused_id("PA_", |sid| self.participants.contains_key(sid))
+    }
+
+    /// Adds a participant that is joining. It has its seat already.
+    pub fn add(&mut self, participant: LocalParticipant) {
+        self.participants
+            .insert(participant.sid().clone(), participant);
+    }
+
+    /// Takes a participant out. Its seat is kept until [`Roster::release_seat`].
+    pub fn take(&mut self, sid: &ParticipantSid) -> Option<LocalParticipant> {
+        self.participants.remove(sid)
+    }
+
+    /// Releases the seat of a participant that was taken out. The next one after the last opens the room again.
+    pub fn release_seat(&mut self, left: &LocalParticipant) {
+        self.members.end_request(left.sid());
+        self.members.remove(left.identity(), left.sid());
+        if self.members.is_unused() {
+            self.members = Members::default();
+        }
+    }
+
+    /// Releases all seats, and drops the rules. Returns the sids of all members, in the order of their joins, and then those of requested
+    /// joins, which are to be taken out.
+    pub fn release_seats(&mut self) -> impl Iterator<Item = ParticipantSid> + use<> {
+        std::mem::take(&mut self.members).into_sids()
+    }
+
+    /// Puts a notice into a participant's inbox, if the sandbox shows inboxes.
+    pub fn put_into_inbox(&mut self, sid: &ParticipantSid, now: Timestamp, notice: Notice) {
+        if self.keeps_inboxes
+            && let Some(receiver) = self.participants.get_mut(sid)
+        {
+            receiver.inbox.push(now, notice);
+        }
+    }
+
+    /// Puts a notice into the inboxes of the active participants that it is for, if the sandbox shows inboxes.
+    pub fn deliver(
+        &mut self,
+        notice: &Notice,
+        now: Timestamp,
+        is_for: impl Fn(&LocalParticipant) -> bool,
+    ) {
+        if !self.keeps_inboxes {
+            return;
+        }
+        for sid in self.members.iter() {
+            if let Some(receiver) = self
+                .participants
+                .get_mut(sid)
+                .filter(|p| p.is_active() && is_for(p))
+            {
+                receiver.inbox.push(now, notice.clone());
+            }
+        }
+    }
+}
 
 /// The members of a room. The first one opens it; before, it exists only to keep its rules.
 #[derive(Debug)]
 pub(in crate::embedded) struct Members {
     /// The id of the room as long as it is in memory, as clients see it.
-    pub sid: Box<str>,
+    sid: Box<str>,
     /// When its first member joined; `None` before.
-    pub opened_at: Option<Timestamp>,
+    opened_at: Option<Timestamp>,
     members: BTreeMap<Identity, Member>,
     /// The number of joins so far.
     joins: u64,
@@ -87,8 +353,19 @@ impl Members {
         self.requested.remove(sid);
     }
 
-    /// Adds a member, in place of the one with the same identity.
-    pub fn insert(&mut self, identity: Identity, sid: ParticipantSid) {
+    /// Returns the id of the room as long as it is in memory, as clients see it.
+    pub const fn sid(&self) -> &str {
+        &self.sid
+    }
+
+    /// Returns when the first member joined; `None` before.
+    pub const fn opened_at(&self) -> Option<Timestamp> {
+        self.opened_at
+    }
+
+    /// Adds a member, in place of the one with the same identity. The first one opens the room.
+    pub fn insert(&mut self, identity: Identity, sid: ParticipantSid, now: Timestamp) {
+        self.opened_at.get_or_insert(now);
         self.joins += 1;
         self.members.insert(
             identity,
@@ -146,13 +423,40 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::machine::tests::{NOW, claims, room};
+
+    #[test]
+    fn a_participant_is_found_by_how_far_its_join_is() {
+        let (mut roster, sid) = (Roster::new(false), "PA_1".parse().unwrap());
+        let joining =
+            LocalParticipant::new("PA_1".parse().unwrap(), claims(&room(), "alice", None), NOW);
+        roster
+            .members_mut()
+            .insert(joining.identity().clone(), joining.sid().clone(), NOW);
+        roster.add(joining.with_client(Client::default()));
+        assert!(roster.client(&sid).is_some() && roster.present(&sid).is_err());
+        roster.get_mut(&sid).unwrap().admit();
+        assert!(roster.present(&sid).is_ok() && roster.active(&sid).is_err());
+        assert_eq!(roster.present_clients().count(), 1);
+        assert!(
+            roster
+                .active_by_identity(&"alice".parse().unwrap())
+                .is_err()
+        );
+        roster.get_mut(&sid).unwrap().activate();
+        assert!(roster.active_by_identity(&"alice".parse().unwrap()).is_ok());
+        let left = roster.take(&sid).unwrap();
+        assert!(!roster.is_unused(), "its seat is kept");
+        roster.release_seat(&left);
+        assert!(roster.is_unused());
+    }
 
     #[test]
     fn a_participant_that_replaces_itself_fits_into_a_full_room() {
         let mut room = Members::default();
         let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
         assert_eq!(room.check_capacity(&alice, Some(1)), Ok(None));
-        room.insert(alice.clone(), "PA_1".parse().unwrap());
+        room.insert(alice.clone(), "PA_1".parse().unwrap(), NOW);
         let refused = room.check_capacity(&bob, Some(9));
         assert_eq!(
             refused,
@@ -174,7 +478,7 @@ mod tests {
             ("bob", "PA_3"),
             ("carol", "PA_4"),
         ] {
-            room.insert(identity.parse().unwrap(), sid.parse().unwrap());
+            room.insert(identity.parse().unwrap(), sid.parse().unwrap(), NOW);
         }
         room.request("PA_5".parse().unwrap(), "dave".parse().unwrap());
         let sids: Vec<_> = room.into_sids().map(|sid| sid.to_string()).collect();

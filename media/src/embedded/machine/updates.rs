@@ -1,4 +1,4 @@
-//! Batches of participant updates for the clients of a large room.
+//! Updates of participants for the clients of a room, in batches if the room is large.
 //!
 //! In a room of 500, each join and leave would be a message to 499 others. So updates that concern no media wait: the first one after
 //! an interval without any is sent at once, and then those of each interval together, of each participant the last. An update of a
@@ -8,14 +8,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::Identity;
+use conclave_model::{Identity, ParticipantSid};
 use livekit_protocol::ParticipantInfo;
+use livekit_protocol::participant_info::State;
 use prost::Message as _;
+
+use super::deadlines::{Deadline, Deadlines};
+use super::outbox::Outbox;
+use super::roster::Roster;
+use crate::embedded::effect::ClientNotice;
+use crate::embedded::local_participant::LocalParticipant;
+use crate::embedded::wire::participant_info;
 
 /// Rooms with more clients than this are large.
 const LARGE_ROOM: usize = 50;
 /// How long an update waits at most.
-pub(in crate::embedded) const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The most participants whose updates wait; with one more, all are sent.
 const MOST_WAITING: usize = 1_000;
 /// The bytes of participants that are sent in one message, at least one of them, about.
@@ -24,22 +32,135 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 /// Participants as clients see them, for one message.
 pub(in crate::embedded) type Infos = Arc<[Arc<ParticipantInfo>]>;
 
+/// The updates of a room's participants.
+#[derive(Debug, Default)]
+pub(super) struct Updates(UpdateBatch);
+
 /// The updates that wait.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct UpdateBatch {
+struct UpdateBatch {
     /// The last state of each participant, by identity: of two joins with one identity, that of the earlier is sent first.
     waiting: BTreeMap<Identity, Arc<ParticipantInfo>>,
     /// The monotonic reading at which what waits is sent; `None` after an interval without updates.
-    pub until: Option<Duration>,
+    until: Option<Duration>,
 }
 
 /// Whether an update of a participant may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::embedded) enum Urgency {
+pub(super) enum Urgency {
     /// It may be sent with others in a large room: the participant publishes nothing.
     CanWait,
     /// It concerns media, or what others may see.
     AtOnce,
+}
+
+impl Urgency {
+    /// Returns the urgency of news of a participant that concern no track.
+    pub const fn beside_tracks(is_publisher: bool) -> Self {
+        if is_publisher {
+            Self::AtOnce
+        } else {
+            Self::CanWait
+        }
+    }
+}
+
+impl Updates {
+    /// Notifies a participant's own client, and those of the others if they see it, of its state now. Returns whether there is such a
+    /// participant.
+    pub fn send_changed(
+        &mut self,
+        sid: &ParticipantSid,
+        urgency: Urgency,
+        roster: &mut Roster,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let Some(changed) = roster.get_mut(sid) else {
+            return false;
+        };
+        changed.bump_version();
+        let info = Arc::new(participant_info(changed));
+        if changed.client.is_some() {
+            let own = ClientNotice::ParticipantsChanged([Arc::clone(&info)].into());
+            outbox.notify(sid, own);
+        }
+        if changed.is_active() && !changed.grants.hidden {
+            let identity = changed.identity().clone();
+            self.send_to_others(&identity, info, urgency, roster, deadlines, outbox);
+        }
+        true
+    }
+
+    /// Notifies the clients of all others that a participant, which is not in the roster, is gone for them.
+    pub fn send_gone(
+        &mut self,
+        gone: &LocalParticipant,
+        urgency: Urgency,
+        roster: &Roster,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let mut info = participant_info(gone);
+        info.state = State::Disconnected.into();
+        info.tracks.clear();
+        let identity = gone.identity();
+        self.send_to_others(identity, Arc::new(info), urgency, roster, deadlines, outbox);
+    }
+
+    fn send_to_others(
+        &mut self,
+        identity: &Identity,
+        info: Arc<ParticipantInfo>,
+        urgency: Urgency,
+        roster: &Roster,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let clients = roster.present_clients().count();
+        if clients == 0 {
+            return;
+        }
+        let reading = deadlines.reading();
+        let due = self.0.push(identity, info, urgency, clients, reading);
+        self.send(due, roster, deadlines, outbox);
+    }
+
+    /// Sends the updates of an interval together.
+    pub fn end_interval(
+        &mut self,
+        roster: &Roster,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let due = self.0.end_interval(deadlines.reading());
+        self.send(due, roster, deadlines, outbox);
+    }
+
+    /// Sends what is due, and keeps the deadline of what waits.
+    fn send(
+        &self,
+        due: Vec<Infos>,
+        roster: &Roster,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        if deadlines.get(&Deadline::Updates) != self.0.until {
+            deadlines.set(Deadline::Updates, self.0.until);
+        }
+        for infos in due {
+            // Of more participants than one, a session leaves out its own.
+            let alone = match &*infos {
+                [info] => Some(info.sid.as_str()),
+                _ => None,
+            };
+            for to in roster.present_clients() {
+                if alone != Some(to.as_str()) {
+                    outbox.notify(to, ClientNotice::ParticipantsChanged(Arc::clone(&infos)));
+                }
+            }
+        }
+    }
 }
 
 impl UpdateBatch {
@@ -106,9 +227,6 @@ fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<Infos> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use proto::participant_info::State;
-
-    use livekit_protocol as proto;
 
     use super::*;
 

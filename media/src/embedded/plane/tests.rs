@@ -9,8 +9,8 @@ use conclave_model::event::Departure;
 
 use super::*;
 use crate::embedded::client::Client;
+use crate::embedded::join::conclude_uncounted;
 use crate::embedded::machine::tests::{NOW, claims};
-use crate::embedded::sandbox::conclude_join;
 
 /// Finds what hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -106,7 +106,12 @@ async fn a_participant_whose_join_is_being_written_is_awaited_and_not_absent() {
             .begin_join(claims(&name, "alice", None), now)
             .unwrap()
     });
-    let concluded = tokio::spawn(conclude_join(Arc::clone(plane.inner()), room, sid, answers));
+    let concluded = tokio::spawn(conclude_uncounted(
+        Arc::clone(plane.inner()),
+        room,
+        sid,
+        answers,
+    ));
     let found = tokio::spawn({
         let (plane, name) = (plane.clone(), name.clone());
         async move { plane.participant(&name, &"alice".parse().unwrap()).await }

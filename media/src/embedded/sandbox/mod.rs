@@ -17,9 +17,10 @@ use conclave_model::{
 use super::common::Owned;
 use super::error::MachineError;
 use super::inbox::InboxEntry;
+use super::join;
 use super::local_participant::{ShownParticipant, token_expiry};
 use super::machine::Machine;
-use super::machine::ingress::EncoderConnection;
+use super::machine::membership::EncoderConnection;
 use super::plane::{EmbeddedPlane, Inner, await_answers};
 use super::publish::NewTrack;
 use super::room::Room;
@@ -143,7 +144,7 @@ impl EmbeddedPlane {
             .enter(&name, |machine, now| machine.begin_join(claims, now));
         let sid = sid?;
         // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
-        let concluded = tokio::spawn(conclude_join(
+        let concluded = tokio::spawn(join::conclude_uncounted(
             Arc::clone(self.inner()),
             entered,
             sid.clone(),
@@ -364,31 +365,6 @@ impl EmbeddedPlane {
     }
 }
 
-/// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
-/// participant that was replaced.
-pub(super) async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
-    let joined = answers.pop();
-    // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
-    let _ = await_answers(answers).await;
-    await_answers(joined.into_iter().collect()).await
-}
-
-/// Completes or aborts a join as the control plane decides.
-pub(super) async fn conclude_join(
-    inner: Arc<Inner>,
-    room: Arc<Room>,
-    sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
-) -> Result<(), ReportError> {
-    let accepted = await_join_answer(answers).await;
-    inner.call_in(&room, |machine, now| match accepted {
-        Ok(()) => machine.complete_join(&sid, now),
-        Err(_) => machine.abort_join(&sid, now),
-    });
-    room.end_join();
-    accepted
-}
-
 /// Completes or aborts the join of an encoder, which publishes once it has joined.
 async fn conclude_encoder(
     inner: Arc<Inner>,
@@ -396,14 +372,8 @@ async fn conclude_encoder(
     sid: ParticipantSid,
     answers: Vec<ReportAnswer>,
 ) -> Result<IngressState, SandboxError> {
-    if let Err(error) = await_join_answer(answers).await {
-        inner.call_in(&room, |machine, now| machine.abort_join(&sid, now));
-        room.end_join();
-        return Err(error.into());
-    }
-    let (connected, answers) =
-        inner.call_in(&room, |machine, now| machine.complete_connect(&sid, now));
-    room.end_join();
+    let connect = |machine: &mut Machine, now| machine.complete_connect(&sid, now);
+    let (connected, answers) = join::conclude_by(&inner, &room, &sid, answers, connect).await?;
     let state = connected?;
     await_answers(answers).await?;
     Ok(state)

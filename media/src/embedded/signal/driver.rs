@@ -22,13 +22,13 @@ use super::messages;
 use super::session::{Context, Session};
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::error::MachineError;
+use crate::embedded::join;
 use crate::embedded::machine::Machine;
 use crate::embedded::own_metadata::{self, OwnMetadataError};
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
-use crate::embedded::sandbox::conclude_join;
-use crate::port::{ReportAnswer, ReportError};
+use crate::port::ReportError;
 use crate::token::{Claims, TokenError};
 
 /// Returns a connection on which the client is asked to join anew.
@@ -140,14 +140,8 @@ async fn admit(
     // Before anyone is asked: a client that is disconnected for what it sends may put it into its next request.
     take_requests(&inner.budgets, &mut budget, &join)
         .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
-    let (room, sid, answers) = inner.enter(&name, |machine, now| {
-        machine.request_join(claims, client, now)
-    });
-    let sid = sid?;
-    if let Err(refused) = await_answers(answers).await {
-        inner.call_in(&room, |machine, _| machine.cancel_request(&sid));
-        return Err(refused.into());
-    }
+    let ask = |machine: &mut Machine, now| machine.request_join(claims, client, now);
+    let (room, sid) = join::request::<_, Refusal>(&inner, &name, ask, |sid| sid).await?;
     // Before the participant is admitted, so that its session misses no notice.
     let inputs = room.sessions.add(&sid);
     let session = Session::new(sid.clone(), identity, join.mode, inner.clock.monotonic());
@@ -337,7 +331,7 @@ impl SessionTask {
         });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(
+            tokio::spawn(join::conclude(
                 Arc::clone(inner),
                 Arc::clone(&self.room),
                 self.sid.clone(),
@@ -434,20 +428,6 @@ impl SessionTask {
             .as_mut()
             .is_some_and(|socket| socket.replies.take().is_some())
     }
-}
-
-/// Completes or aborts a join as the control plane decides, and counts it.
-pub(in crate::embedded) async fn conclude(
-    inner: Arc<Inner>,
-    room: Arc<Room>,
-    sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
-) {
-    let outcome = match conclude_join(Arc::clone(&inner), room, sid, answers).await {
-        Ok(()) => JoinOutcome::Joined,
-        Err(_) => JoinOutcome::Rejected,
-    };
-    inner.record(|metrics| metrics.record_join(outcome));
 }
 
 /// Returns the next frame of the client; `None` once when its websocket is closed, and never without a websocket.

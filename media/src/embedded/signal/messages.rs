@@ -40,10 +40,10 @@ pub fn server_info() -> proto::ServerInfo {
 pub fn room_info(machine: &Machine) -> proto::Room {
     let members = machine.members();
     let opened_at = members
-        .opened_at
+        .opened_at()
         .map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
-        sid: members.sid.to_string(),
+        sid: members.sid().to_owned(),
         // Without the project: the name that the room has in the API, and a link or a client names.
         name: machine.name().split().1.to_string(),
         creation_time: opened_at / 1_000,

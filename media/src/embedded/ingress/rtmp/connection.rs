@@ -23,12 +23,12 @@ use crate::embedded::ingress::transcoding::packets::{self, VideoPackets};
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{TranscodeError, Transcoding};
+use crate::embedded::join;
 use crate::embedded::machine::Machine;
 use crate::embedded::plane::{EmbeddedPlane, Inner};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
-use crate::embedded::signal::driver::conclude;
 
 /// How long an encoder may take from its connection to its stream key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -403,7 +403,7 @@ impl Connection {
         });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(
+            tokio::spawn(join::conclude(
                 Arc::clone(inner),
                 Arc::clone(room),
                 publisher.sid().clone(),

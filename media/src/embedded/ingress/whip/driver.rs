@@ -19,13 +19,13 @@ use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::ingress::encoder::EncoderPublisher;
+use crate::embedded::join;
 use crate::embedded::machine::Machine;
-use crate::embedded::machine::encoders::EncoderJoin;
+use crate::embedded::machine::membership::EncoderJoin;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
-use crate::embedded::signal::driver::conclude;
 
 /// Characters of a session's id, which give it 190 bits.
 const ID_LENGTH: usize = 32;
@@ -279,7 +279,7 @@ impl SessionTask {
         });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(
+            tokio::spawn(join::conclude(
                 Arc::clone(inner),
                 Arc::clone(&self.room),
                 self.sid.clone(),

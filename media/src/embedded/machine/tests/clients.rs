@@ -117,7 +117,7 @@ fn a_refused_request_gives_its_seat_back() {
         Err(MachineError::RoomFull)
     );
     machine.cancel_request(&sid);
-    assert!(machine.participants.is_empty() && machine.is_unused());
+    assert!(machine.roster.is_unused() && machine.is_unused());
     assert!(request(&mut machine, claims(&room(), "bob", Some(1))).is_ok());
 }
 
@@ -142,7 +142,7 @@ fn of_two_joins_that_are_decided_at_once_a_token_of_a_code_gives_way() {
     assert!(
         matches!(&aborted[..], [Report { event: MediaEvent::JoinAborted { participant }, .. }] if participant.sid == guest)
     );
-    assert!(machine.present(&alice).is_ok() && !machine.participants.contains_key(&guest));
+    assert!(machine.present(&alice).is_ok() && machine.roster.get(&guest).is_none());
     assert_eq!(
         request(&mut machine, by_code("x1")),
         Err(MachineError::IdentityTaken)
@@ -171,7 +171,7 @@ fn of_two_joins_that_are_decided_at_once_a_token_of_a_code_gives_way() {
     .unwrap();
     machine.admit(&again, NOW).unwrap();
     assert!(
-        machine.present(&again).is_ok() && !machine.participants.contains_key(&bob),
+        machine.present(&again).is_ok() && machine.roster.get(&bob).is_none(),
         "it replaces itself"
     );
 }
@@ -197,16 +197,14 @@ fn a_client_has_a_minute_to_connect_and_half_of_it_without_signalling() {
         "a loss never gives more time"
     );
     machine.tick_at(after(40));
-    assert!(
-        machine.participants.is_empty() && machine.is_unused() && machine.next_deadline().is_none()
-    );
+    assert!(machine.roster.is_unused() && machine.is_unused() && machine.next_deadline().is_none());
 
     let bob = client(&mut machine, "bob");
     assert_eq!(machine.next_deadline(), None, "connected");
     machine.at(after(50)).signal_lost(&bob);
     assert_eq!(machine.next_deadline(), None);
     machine.leave(&bob, Departure::Left, after(50)).unwrap();
-    assert!(machine.participants.is_empty() && machine.is_unused());
+    assert!(machine.roster.is_unused() && machine.is_unused());
 }
 
 #[test]

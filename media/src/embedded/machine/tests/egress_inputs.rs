@@ -1,16 +1,13 @@
-use std::time::Duration;
+//! Who and what recordings and broadcasts contain.
 
-use conclave_model::ParticipantSid;
-use conclave_model::egress::Layout;
-use conclave_model::event::Departure;
-use conclave_model::participant::TrackSource;
+use conclave_model::egress::{CompositeMedia, Layout};
+use conclave_model::participant::Track;
 use conclave_sfu::Command;
 use livekit_protocol::TrackInfo;
+use livekit_protocol::encryption::Type as EncryptionType;
 
 use super::*;
-use crate::embedded::client::MediaTrack;
-use crate::embedded::machine::tests::{NOW, claims, hidden, join, joined, room};
-use crate::port::MediaEvent;
+use crate::embedded::effect::JobEffect;
 
 const COMPOSITE: EgressSource = EgressSource::RoomComposite {
     layout: Layout::Grid,
@@ -25,7 +22,7 @@ fn begin(machine: &mut Machine, source: EgressSource) -> EgressId {
 
 fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Codec) {
     let is_audio = codec == Codec::Opus;
-    let publisher = machine.participants.get_mut(sid).unwrap();
+    let publisher = machine.roster.get_mut(sid).unwrap();
     publisher.add_track(Track {
         sid: track.parse().unwrap(),
         kind: if is_audio {
@@ -155,19 +152,12 @@ fn publish_encrypted(
         encryption: encryption.into(),
         ..TrackInfo::default()
     };
-    let media = MediaTrack {
-        info,
-        cid: track.into(),
-        is_negotiated: true,
-        backups: vec![],
-        awaits_mute: false,
-    };
-    let publisher = machine.participants.get_mut(sid).unwrap();
+    let publisher = machine.roster.get_mut(sid).unwrap();
     publisher
         .client
         .get_or_insert_default()
         .tracks
-        .insert(track.parse().unwrap(), media);
+        .insert_negotiated(track.parse().unwrap(), info);
     publish(machine, sid, track, codec);
 }
 
@@ -188,21 +178,19 @@ fn encrypted_tracks_are_left_out_and_their_publisher_is_still_named() {
         machine.take_effects();
         let id = begin(&mut machine, COMPOSITE);
         assert_eq!(told(&mut machine), ["attend alice bob", "+TR_clear"]);
-        let logged = |machine: &Machine| {
-            let job = machine.egresses.get(&id).unwrap().job.as_ref().unwrap();
-            job.encrypted
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
+        let logged = |machine: &mut Machine| {
+            let egress = machine.egresses.egress_mut(&id).unwrap();
+            let left_out = egress.attendance().unwrap().encrypted().iter();
+            left_out.map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(logged(&machine), ["TR_bob", "TR_secret"]);
+        assert_eq!(logged(&mut machine), ["TR_bob", "TR_secret"]);
         publish_encrypted(&mut machine, &bob, "TR_later", Codec::Opus, encryption);
         assert_eq!(
             told(&mut machine),
             [""; 0],
             "nothing has changed for the recording"
         );
-        assert_eq!(logged(&machine), ["TR_bob", "TR_later", "TR_secret"]);
+        assert_eq!(logged(&mut machine), ["TR_bob", "TR_later", "TR_secret"]);
     }
 }
 
@@ -275,7 +263,8 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     let alice = joined(&mut machine, "alice");
     publish(&mut machine, &alice, "TR_a", Codec::Opus);
     let id = begin(&mut machine, COMPOSITE);
-    assert_eq!(machine.egresses.get(&id).and_then(Egress::deadline), None);
+    let egress = machine.egresses.egress_mut(&id);
+    assert_eq!(egress.and_then(|egress| egress.deadline()), None);
     let later = NOW.after(Duration::from_secs(60));
     machine.tick_at(later);
     let status = |machine: &Machine| machine.egress(&id).unwrap().status;

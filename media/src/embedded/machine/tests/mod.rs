@@ -1,8 +1,12 @@
 //! The machine of a room, and what the tests of its parts share.
 
 mod clients;
+mod egress_inputs;
+mod ingress;
 mod joins;
 mod left;
+mod moderation;
+mod properties;
 mod tracks;
 
 use std::collections::BTreeMap;
@@ -19,7 +23,7 @@ use conclave_model::role::RoleSubscribe;
 use super::*;
 use crate::embedded::inbox::{InboxEntry, Notice};
 use crate::embedded::publish::NewTrack;
-use crate::port::{IngressRequest, ServerData};
+use crate::port::{IngressRequest, MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants, RoomConfig};
 
 pub(in crate::embedded) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -38,12 +42,12 @@ impl Default for Machine {
 
 impl Machine {
     /// Sets the reading of a clock that is never set.
-    pub(super) fn at(&mut self, now: Timestamp) -> &mut Self {
+    pub fn at(&mut self, now: Timestamp) -> &mut Self {
         self.set_reading(reading(now));
         self
     }
 
-    pub(super) fn tick_at(&mut self, now: Timestamp) {
+    pub fn tick_at(&mut self, now: Timestamp) {
         self.at(now).tick(now);
     }
 }

@@ -1,15 +1,6 @@
-use std::time::Duration;
-
-use conclave_model::participant::{DataKind, TrackKind, TrackSource};
-use conclave_model::{RoleName, Timestamp};
+//! Moderation of participants by the server.
 
 use super::*;
-use crate::embedded::inbox::InboxEntry;
-use crate::embedded::machine::tests::{
-    NOW, camera, claims, joined, microphone, reading, room, sandbox_machine, take_names, to_roles,
-};
-use crate::port::ServerData;
-use crate::token::Grants;
 
 fn id(identity: &str) -> Identity {
     identity.parse().unwrap()
@@ -162,7 +153,7 @@ fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
     );
     let reports = machine.take_reports();
     let [
-        crate::port::Report {
+        Report {
             event: MediaEvent::TrackUnpublished { participant, track },
             ..
         },

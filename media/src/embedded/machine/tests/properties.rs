@@ -9,7 +9,6 @@ use conclave_model::{Identity, TrackSid};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::tests::{camera, claims};
 use super::*;
 use crate::embedded::publish::check_track;
 use crate::port::{RoleGrant, ServerData};
@@ -205,7 +204,7 @@ impl Model {
 
     fn identity(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) -> Option<Identity> {
         self.machine(room)
-            .participants
+            .roster
             .get(sid)
             .map(|participant| participant.identity().clone())
     }
@@ -294,7 +293,7 @@ impl Model {
         prop_assert_eq!(
             self.machines
                 .iter()
-                .map(|machine| machine.participants.len())
+                .map(|machine| machine.roster.iter().count())
                 .sum::<usize>(),
             self.joined.len()
         );
@@ -317,7 +316,7 @@ impl Model {
         for participant in self
             .machines
             .iter()
-            .flat_map(|machine| machine.participants.values())
+            .flat_map(|machine| machine.roster.iter())
         {
             let tracks = &participant.participant().tracks;
             prop_assert!(

@@ -17,7 +17,7 @@ use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::ingress::admission::EncoderRefusal;
 use crate::embedded::machine::Machine;
-use crate::embedded::machine::encoders::EncoderJoin;
+use crate::embedded::machine::membership::EncoderJoin;
 
 /// How long the request that ends a session may come behind the end of its connection: an encoder closes both.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);

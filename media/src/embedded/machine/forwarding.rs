@@ -1,0 +1,349 @@
+//! Who receives which track: the grants, the rules of roles, what publishers permit and what clients want.
+//!
+//! What a client receives is in its [`Subscriptions`](crate::embedded::client::Subscriptions). After each change, [`Forwarding`] decides
+//! anew about the tracks that it may concern, and commands the media worker what has changed.
+
+use std::collections::{HashMap, HashSet};
+
+use conclave_model::{ParticipantSid, TrackSid};
+use conclave_sfu::PeerCommand;
+
+use super::outbox::Outbox;
+use super::roster::Roster;
+use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
+use crate::embedded::data_track::DataHandle;
+use crate::embedded::effect::ClientNotice;
+
+/// What is forwarded in a room.
+pub(super) struct Forwarding<'a> {
+    roster: &'a mut Roster,
+    outbox: &'a mut Outbox,
+}
+
+impl<'a> Forwarding<'a> {
+    /// Borrows what it works on.
+    pub const fn new(roster: &'a mut Roster, outbox: &'a mut Outbox) -> Self {
+        Self { roster, outbox }
+    }
+
+    /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
+    pub fn wish(
+        &mut self,
+        sid: &ParticipantSid,
+        tracks: impl IntoIterator<Item = TrackSid>,
+        is_wanted: bool,
+    ) {
+        let Some(client) = self.roster.client_mut(sid) else {
+            return;
+        };
+        let new: HashSet<_> = tracks
+            .into_iter()
+            .filter(|track| client.subscriptions.wish(track.clone(), is_wanted))
+            .collect();
+        if !new.is_empty() {
+            self.refresh(sid, Scope::Tracks(&new));
+        }
+    }
+
+    /// Sets whom a publisher lets receive its tracks.
+    pub fn set_publisher_permission(
+        &mut self,
+        sid: &ParticipantSid,
+        permission: PublisherPermission,
+    ) {
+        let Some(client) = self.roster.client_mut(sid) else {
+            return;
+        };
+        if client.permission != permission {
+            client.permission = permission;
+            self.refresh_publisher(sid);
+        }
+    }
+
+    /// Updates what is forwarded to a participant.
+    pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
+        self.refresh(sid, Scope::All);
+    }
+
+    /// Updates to whom the tracks of a publisher are forwarded, who may have left.
+    pub fn refresh_publisher(&mut self, publisher: &ParticipantSid) {
+        self.for_members(|forwarding, receiver| {
+            forwarding.refresh(receiver, Scope::Publisher(publisher));
+        });
+    }
+
+    /// Updates what participants may do and what is forwarded, in the whole room.
+    pub fn refresh_room(&mut self) {
+        self.for_members(Self::refresh_permissions_of);
+        self.for_members(Self::refresh_receiver);
+    }
+
+    /// Commands the media worker what a participant may do now.
+    pub fn refresh_permissions_of(&mut self, sid: &ParticipantSid) {
+        if self.roster.client(sid).is_some()
+            && let Some(permissions) = self.roster.permissions(sid)
+        {
+            self.outbox
+                .command(sid, PeerCommand::SetPermissions(permissions));
+        }
+    }
+
+    fn for_members(&mut self, mut call: impl FnMut(&mut Self, &ParticipantSid)) {
+        let members: Vec<_> = self.roster.members().iter().cloned().collect();
+        members.iter().for_each(|member| call(self, member));
+    }
+
+    /// Updates what is forwarded to a participant, of some tracks.
+    fn refresh(&mut self, receiver: &ParticipantSid, scope: Scope<'_>) {
+        let decided = self.decide(receiver, scope);
+        let Some(client) = self.roster.client_mut(receiver) else {
+            return;
+        };
+        let changes = client.subscriptions.apply(scope, &decided);
+        self.carry_out(receiver, changes);
+    }
+
+    /// Decides about each of some tracks whether it is forwarded to a participant.
+    fn decide(
+        &self,
+        receiver: &ParticipantSid,
+        scope: Scope<'_>,
+    ) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+        let mut decided = HashMap::new();
+        let Ok(local) = self.roster.present(receiver) else {
+            return decided;
+        };
+        let Some(client) = &local.client else {
+            return decided;
+        };
+        let publishers = self
+            .roster
+            .active_members()
+            .filter(|p| scope.may_include(p.sid()));
+        for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
+            let tracks = publisher.participant().tracks.iter();
+            for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
+                let audience = match client.subscriptions.wants(track) {
+                    true if self.roster.may_receive(local, publisher, &track.sid) => {
+                        Audience::Subscribed
+                    }
+                    true if local.grants.can_subscribe => Audience::Denied,
+                    _ => Audience::Unwanted,
+                };
+                decided.insert(track.sid.clone(), (publisher.sid().clone(), audience));
+            }
+        }
+        decided
+    }
+
+    fn carry_out(&mut self, receiver: &ParticipantSid, changes: SubscriptionChanges) {
+        for (track, publisher, is_allowed) in changes.permissions {
+            self.outbox.notify(
+                receiver,
+                ClientNotice::SubscriptionPermission {
+                    publisher,
+                    track,
+                    is_allowed,
+                },
+            );
+        }
+        let mut has_other_handles = false;
+        for track in changes.unsubscribed {
+            has_other_handles |= self.unsubscribe(receiver, track);
+        }
+        let (data, media): (Vec<_>, Vec<_>) = changes
+            .subscribed
+            .into_iter()
+            .partition(|(track, publisher)| self.is_data_track(publisher, track));
+        let assigned: Vec<_> = data
+            .into_iter()
+            .filter_map(|(track, publisher)| self.assign_handle(receiver, track, publisher))
+            .collect();
+        // A client learns of a handle before packets with it arrive.
+        if has_other_handles || !assigned.is_empty() {
+            self.outbox
+                .notify(receiver, ClientNotice::DataHandlesChanged);
+        }
+        for command in assigned {
+            self.outbox.command(receiver, command);
+        }
+        for (track, publisher) in media {
+            // A participant of the sandbox sends no packets.
+            if self.roster.client(&publisher).is_some() {
+                self.outbox.command(receiver, PeerCommand::Subscribe(track));
+            }
+        }
+    }
+
+    fn is_data_track(&self, publisher: &ParticipantSid, track: &TrackSid) -> bool {
+        self.roster
+            .client(publisher)
+            .is_some_and(|client| client.data_tracks.contains(track.as_str()))
+    }
+
+    /// Gives a data track a handle for a subscriber, and returns the command to forward it.
+    fn assign_handle(
+        &mut self,
+        receiver: &ParticipantSid,
+        track: TrackSid,
+        publisher: ParticipantSid,
+    ) -> Option<PeerCommand> {
+        let client = self.roster.client_mut(receiver)?;
+        let handle = client
+            .data_handles
+            .assign(track.clone(), publisher.clone())?;
+        Some(PeerCommand::SubscribeDataTrack {
+            publisher,
+            track,
+            handle,
+        })
+    }
+
+    /// Ends the forwarding of a track. Returns whether it was a data track.
+    fn unsubscribe(&mut self, receiver: &ParticipantSid, track: TrackSid) -> bool {
+        let client = self.roster.client_mut(receiver);
+        let released = client.and_then(|client| client.data_handles.release(&track));
+        let is_data = released.is_some();
+        let command = match released {
+            Some(known) => PeerCommand::UnsubscribeDataTrack {
+                publisher: known.publisher,
+                track,
+            },
+            None => PeerCommand::Unsubscribe(track),
+        };
+        self.outbox.command(receiver, command);
+        is_data
+    }
+}
+
+/// Returns the tracks that a participant may receive.
+pub(super) fn subscriptions(roster: &Roster, sid: &ParticipantSid) -> Vec<TrackSid> {
+    let Ok(receiver) = roster.active(sid) else {
+        return Vec::new();
+    };
+    roster
+        .active_members()
+        .filter(|publisher| publisher.sid() != sid)
+        .flat_map(|publisher| {
+            let tracks = publisher.participant().tracks.iter();
+            tracks.map(move |track| (publisher, &track.sid))
+        })
+        .filter(|(publisher, track)| roster.may_receive(receiver, publisher, track))
+        .map(|(_, track)| track.clone())
+        .collect()
+}
+
+/// Returns those of some tracks that no participant publishes.
+pub(super) fn unpublished<'a>(roster: &Roster, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
+    let published = roster
+        .active_members()
+        .flat_map(|publisher| &publisher.participant().tracks);
+    let published: HashSet<_> = published.map(|track| &track.sid).collect();
+    tracks
+        .iter()
+        .filter(|track| !published.contains(track))
+        .collect()
+}
+
+/// Returns the data tracks that a client receives, each with its handle and the identity of its publisher.
+pub(super) fn data_handles(
+    roster: &Roster,
+    sid: &ParticipantSid,
+) -> Vec<(TrackSid, DataHandle, String)> {
+    let Some(client) = roster
+        .client(sid)
+        .filter(|client| client.data_handles.are_used())
+    else {
+        return Vec::new();
+    };
+    let known = client.data_handles.iter();
+    let named = known.map(|(track, known)| {
+        let publisher = roster.get(&known.publisher);
+        let identity = publisher
+            .map(|publisher| publisher.identity().to_string())
+            .unwrap_or_default();
+        (track.clone(), known.clone(), identity)
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::participant::{Track, TrackKind};
+    use conclave_sfu::Command;
+
+    use super::*;
+    use crate::embedded::client::{Client, Subscriptions};
+    use crate::embedded::data_track::published;
+    use crate::embedded::effect::Effect;
+    use crate::embedded::local_participant::LocalParticipant;
+    use crate::embedded::machine::tests::{NOW, claims, room};
+
+    /// Adds an active participant with a client that wants all audio and video.
+    fn add(roster: &mut Roster, identity: &str) -> ParticipantSid {
+        let sid: ParticipantSid = format!("PA_{identity}").parse().unwrap();
+        let client = Client {
+            subscriptions: Subscriptions::new(true),
+            ..Client::default()
+        };
+        let claims = claims(&room(), identity, None);
+        let mut local = LocalParticipant::new(sid.clone(), claims, NOW).with_client(client);
+        local.activate();
+        roster
+            .members_mut()
+            .insert(local.identity().clone(), sid.clone(), NOW);
+        roster.add(local);
+        sid
+    }
+
+    /// Takes the commands as texts: `+` and `-` with the track.
+    fn commands(outbox: &mut Outbox) -> Vec<String> {
+        let text = |effect| match effect {
+            Effect::Command(Command::Peer { command, .. }) => match command {
+                PeerCommand::Subscribe(track) => format!("+{track}"),
+                PeerCommand::Unsubscribe(track) => format!("-{track}"),
+                _ => "other".into(),
+            },
+            _ => "notice".into(),
+        };
+        outbox.take_effects().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_track_is_forwarded_while_it_is_wanted_permitted_and_published() {
+        let (mut roster, mut outbox) = (Roster::new(false), Outbox::new(room()));
+        let (alice, bob) = (add(&mut roster, "alice"), add(&mut roster, "bob"));
+        let track: TrackSid = "TR_1".parse().unwrap();
+        roster.get_mut(&alice).unwrap().add_track(Track {
+            kind: TrackKind::Video,
+            ..published(track.clone(), "")
+        });
+        let mut refresh = |run: &dyn Fn(&mut Forwarding<'_>)| {
+            run(&mut Forwarding::new(&mut roster, &mut outbox));
+            commands(&mut outbox)
+        };
+        assert_eq!(refresh(&|f| f.refresh_publisher(&alice)), ["+TR_1"]);
+        assert_eq!(
+            refresh(&|f| f.refresh_receiver(&bob)),
+            [""; 0],
+            "nothing has changed"
+        );
+        assert_eq!(
+            refresh(&|f| f.wish(&bob, [track.clone()], false)),
+            ["-TR_1"]
+        );
+        assert_eq!(refresh(&|f| f.wish(&bob, [track.clone()], true)), ["+TR_1"]);
+        let nobody = || PublisherPermission::listed(Vec::new());
+        let denied = refresh(&|f| f.set_publisher_permission(&alice, nobody()));
+        assert_eq!(denied, ["notice", "-TR_1"]);
+        assert_eq!(
+            refresh(&|f| f.set_publisher_permission(&alice, nobody())),
+            [""; 0]
+        );
+        assert!(subscriptions(&roster, &bob).is_empty());
+        assert_eq!(
+            unpublished(&roster, &[track, "TR_2".parse().unwrap()]).len(),
+            1
+        );
+    }
+}
