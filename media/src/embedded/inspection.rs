@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
+use conclave_model::{Identity, ParticipantSid};
 use conclave_sfu::{
     Codec, Command, LayerSnapshot, PeerSnapshot, PublishedSnapshot, Quality, Reply,
     SubscribedSnapshot, TransportSnapshot,
@@ -11,19 +11,16 @@ use conclave_sfu::{
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::plane::Inner;
+use super::room::Room;
 
 /// Participants that a media worker is asked about at once, since packets wait meanwhile.
 const AT_ONCE: usize = 16;
 
-impl Inner {
-    /// Returns the state of the transports and tracks of a room's participants; `None` if none of them has a client. Waits
-    /// as long as a media worker does not answer.
-    pub async fn inspect_room(&self, name: &NamespacedRoom) -> Option<Value> {
-        let room = self.rooms.get(name)?;
-        let clients = room.lock().machine.clients();
-        show(&clients, |command| room.send_command(command)).await
-    }
+/// Returns the state of the transports and tracks of a room's participants; `None` if none of them has a client. Waits
+/// as long as a media worker does not answer.
+pub(super) async fn inspect(room: &Room) -> Option<Value> {
+    let clients = room.lock().machine.clients();
+    show(&clients, |command| room.send_command(command)).await
 }
 
 /// Returns the state of clients, which the media worker tells that the commands go to.

@@ -23,14 +23,12 @@
 
 mod announcement;
 mod bitrate_meter;
-mod builder;
 mod client;
 mod common;
 mod data_track;
 mod effect;
 mod egress;
 mod error;
-mod faults;
 mod inbox;
 mod ingress;
 mod inspection;
@@ -44,7 +42,6 @@ mod recently_left;
 mod room;
 mod rtc_metrics;
 mod sandbox;
-mod session_end;
 mod signal;
 mod turn;
 mod wire;
@@ -56,7 +53,6 @@ pub mod encoders {
     pub use super::ingress::whip::machine as whip;
 }
 
-pub use builder::EmbeddedPlaneBuilder;
 /// What records and broadcasts, for its settings.
 pub use conclave_egress as egress_engine;
 /// The media workers, for their settings.
@@ -69,10 +65,10 @@ pub use ingress::admission::EncoderRefusal;
 pub use ingress::endpoints::RtmpAddress;
 pub use ingress::rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use ingress::whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};
-pub use plane::EmbeddedPlane;
+pub use plane::{EmbeddedPlane, EmbeddedPlaneBuilder};
 pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;
-pub use sandbox::{ClientView, JoinAccepted, SandboxError};
+pub use sandbox::{ClientView, JoinAccepted, Sandbox, SandboxError};
 pub use signal::{
     ConnectRequest, Excess, FrameSender, JoinError, Refusal, Replies, SessionEnded,
     SignalConnection, SignalFrame,

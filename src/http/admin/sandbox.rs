@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
+use conclave_media::embedded::{EmbeddedPlane, NewTrack, Sandbox, SandboxError};
 use conclave_model::egress::EgressStatus;
 use conclave_model::event::Departure;
 use conclave_model::ingress::IngressState;
@@ -22,14 +22,14 @@ use crate::http::resource::{no_such_route, single_method_resource};
 use crate::http::spec::Method;
 use crate::http::trace::SecretPath;
 
-type Plane = web::Data<EmbeddedPlane>;
+type Plane = web::Data<Sandbox>;
 
 /// Routes the sandbox.
 pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies: &BodyReader) {
     let post =
         |path: &str, route: actix_web::Route| single_method_resource(path, Method::Post, route);
     let sandbox = web::scope("/sandbox")
-        .app_data(web::Data::new(plane.clone()))
+        .app_data(web::Data::new(plane.sandbox()))
         .app_data(bodies.clone())
         .service(post("/join", web::post().to(join)))
         .service(single_method_resource(

@@ -7,13 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use conclave_egress::{
-    Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState,
+    Attendee, EgressHost, Engine, Ffmpeg, FfmpegError, JobHandle, LeftOutTracks, Prepared,
+    Progress, TargetState,
 };
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_sfu::{Command, NewRecorder, PeerCommand, TrackSettings};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+
+use crate::embedded::effect::JobEffect;
+use crate::embedded::room::Room;
 
 /// The egresses that run.
 pub(in crate::embedded) struct Jobs {
@@ -47,6 +51,15 @@ impl Jobs {
     /// Returns what starts egresses.
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Returns the ffmpeg that records and broadcasts, or why there is none.
+    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
+        let engine = Arc::clone(&self.engine);
+        // The only error is a panic.
+        tokio::task::spawn_blocking(move || engine.ffmpeg())
+            .await
+            .ok()
     }
 
     /// Starts no egress any more. Returns those that run, and how long they have for their files.
@@ -103,15 +116,32 @@ impl Jobs {
         self.ended.notify_waiters();
     }
 
+    /// Lets an egress of a room know of something.
+    pub fn carry_out(&self, room: &Room, egress: &EgressId, effect: JobEffect) {
+        match effect {
+            JobEffect::Attend {
+                attendees,
+                is_room_empty,
+            } => self.attend(egress, attendees, is_room_empty),
+            JobEffect::Stop => self.stop(egress),
+            JobEffect::Attach { peer, track } => {
+                let attached = self.attach(egress, (&peer, &track), TrackSettings::default());
+                attached
+                    .into_iter()
+                    .for_each(|command| room.send_command(command));
+            }
+        }
+    }
+
     /// Lets an egress know who attends.
-    pub fn attend(&self, id: &EgressId, attendees: Vec<Attendee>, is_room_empty: bool) {
+    fn attend(&self, id: &EgressId, attendees: Vec<Attendee>, is_room_empty: bool) {
         if let Some(job) = self.state.lock().running.get(id) {
             job.handle.set_attendance(attendees, is_room_empty);
         }
     }
 
     /// Lets an egress end.
-    pub fn stop(&self, id: &EgressId) {
+    fn stop(&self, id: &EgressId) {
         if let Some(job) = self.state.lock().running.get(id) {
             job.handle.stop();
         }

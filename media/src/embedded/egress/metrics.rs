@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
 
 use super::jobs::{JobProgress, Jobs};
-use crate::embedded::plane::{EmbeddedPlane, Inner};
+use crate::embedded::plane::Inner;
 
 /// A number of a running egress.
 struct EgressMetric {
@@ -85,25 +85,21 @@ struct EgressCollector {
     counters: Vec<IntCounter>,
 }
 
-impl EmbeddedPlane {
-    /// Registers the metrics of recordings and broadcasts.
-    ///
-    /// # Errors
-    /// They are registered already.
-    pub fn register_egress_metrics(&self, registry: &Registry) -> Result<(), Error> {
-        let gauge = |metric: &EgressMetric| {
-            GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"])
-        };
-        let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;
-        let counter = |metric: &TotalMetric| IntCounter::new(metric.name, metric.help);
-        let counters = TOTALS.iter().map(counter).collect::<Result<_, _>>()?;
-        let plane = std::sync::Arc::downgrade(self.inner());
-        registry.register(Box::new(EgressCollector {
-            plane,
-            gauges,
-            counters,
-        }))
-    }
+/// Registers the metrics of the egresses of a plane.
+///
+/// # Errors
+/// They are registered already.
+pub(in crate::embedded) fn register(plane: Weak<Inner>, registry: &Registry) -> Result<(), Error> {
+    let gauge =
+        |metric: &EgressMetric| GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"]);
+    let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;
+    let counter = |metric: &TotalMetric| IntCounter::new(metric.name, metric.help);
+    let counters = TOTALS.iter().map(counter).collect::<Result<_, _>>()?;
+    registry.register(Box::new(EgressCollector {
+        plane,
+        gauges,
+        counters,
+    }))
 }
 
 impl Collector for EgressCollector {

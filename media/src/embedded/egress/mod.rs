@@ -14,9 +14,9 @@
 
 pub(super) mod attendance;
 pub(super) mod jobs;
-mod metrics;
+pub(super) mod metrics;
 mod room_egresses;
-mod start;
+pub(super) mod start;
 mod state;
 
 pub(super) use room_egresses::RoomEgresses;

@@ -3,16 +3,15 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conclave_egress::{EgressHost, Ffmpeg, FfmpegError, JobEvent, StartError};
+use conclave_egress::{EgressHost, JobEvent, StartError};
 use conclave_model::egress::{EgressPlan, EgressSource, StartedEgress};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_sfu::{Command, PeerCommand, TrackSettings};
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
-use crate::embedded::effect::JobEffect;
 use crate::embedded::machine::Machine;
-use crate::embedded::plane::{EmbeddedPlane, Inner};
-use crate::embedded::room::Room;
+use crate::embedded::plane::Inner;
 use crate::port::MediaError;
 use crate::redact::redact_urls;
 
@@ -29,132 +28,84 @@ struct Host {
     runtime: Handle,
 }
 
-impl EmbeddedPlane {
-    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
-    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
-        self.inner().ffmpeg().await
-    }
-
-    /// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
-    /// They have the time for that of the engine's settings.
-    pub async fn end_egresses(&self) {
-        let Some(jobs) = &self.inner().jobs else {
-            return;
-        };
-        let (running, timeout) = jobs.close();
-        if running.is_empty() {
-            return;
-        }
-        log::info!(count = running.len(); "the recordings and broadcasts that run are ended");
-        for (id, room) in running {
-            self.inner()
-                .call(&room, |machine, now| machine.stop_egress(&id, now));
-        }
-        if tokio::time::timeout(timeout + REPORTING, jobs.all_ended())
-            .await
-            .is_err()
-        {
-            log::warn!(
-                "some recordings or broadcasts have not ended in time (egress.stop_timeout)"
-            );
-        }
-    }
+/// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
+/// with a client of its own, or nothing is simulated on this server.
+fn uses_ffmpeg(plane: &Arc<Inner>, room: &NamespacedRoom) -> Result<bool, MediaError> {
+    let has_participants = plane.call_by_port(room, |machine, _| !machine.clients().is_empty())?;
+    Ok(plane.jobs.is_some() && (has_participants || !plane.common.has_sandbox()))
 }
 
-impl Inner {
-    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
-    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
-        let engine = Arc::clone(self.jobs.as_ref()?.engine());
-        // The only error is a panic.
-        tokio::task::spawn_blocking(move || engine.ffmpeg())
-            .await
-            .ok()
+/// Starts an egress with ffmpeg, or a simulated one.
+pub(in crate::embedded) async fn start(
+    plane: &Arc<Inner>,
+    plan: Arc<EgressPlan>,
+) -> Result<StartedEgress, MediaError> {
+    if uses_ffmpeg(plane, &plan.room)? {
+        return start_job(plane, plan).await;
     }
+    Ok(plane
+        .call_by_port(&plan.room, Machine::start_egress)?
+        .into())
+}
 
-    /// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
-    /// with a client of its own, or nothing is simulated on this server.
-    fn uses_ffmpeg(self: &Arc<Self>, room: &NamespacedRoom) -> Result<bool, MediaError> {
-        let has_participants =
-            self.call_by_port(room, |machine, _| !machine.clients().is_empty())?;
-        Ok(self.jobs.is_some() && (has_participants || !self.common.has_sandbox()))
-    }
-
-    /// Lets an egress know of something.
-    pub fn carry_out_for_job(&self, room: &Room, egress: &EgressId, effect: JobEffect) {
-        let Some(jobs) = &self.jobs else { return };
-        match effect {
-            JobEffect::Attend {
-                attendees,
-                is_room_empty,
-            } => jobs.attend(egress, attendees, is_room_empty),
-            JobEffect::Stop => jobs.stop(egress),
-            JobEffect::Attach { peer, track } => {
-                let attached = jobs.attach(egress, (&peer, &track), TrackSettings::default());
-                attached
-                    .into_iter()
-                    .for_each(|command| room.send_command(command));
-            }
-        }
-    }
-
-    /// Starts an egress with ffmpeg, or a simulated one.
-    pub async fn start_egress(
-        self: &Arc<Self>,
-        plan: Arc<EgressPlan>,
-    ) -> Result<StartedEgress, MediaError> {
-        if self.uses_ffmpeg(&plan.room)? {
-            return self.start_job(plan).await;
-        }
-        Ok(self.call_by_port(&plan.room, Machine::start_egress)?.into())
-    }
-
-    /// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
-    async fn start_job(
-        self: &Arc<Self>,
-        plan: Arc<EgressPlan>,
-    ) -> Result<StartedEgress, MediaError> {
-        let Some(jobs) = &self.jobs else {
-            return Err(MediaError::Refused("nothing can be recorded".into()));
+/// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
+async fn start_job(plane: &Arc<Inner>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
+    let Some(jobs) = &plane.jobs else {
+        return Err(MediaError::Refused("nothing can be recorded".into()));
+    };
+    let room = &plan.room;
+    let (id, codec) = plane.call_by_port(room, |machine, _| {
+        let codec = match &plan.source {
+            EgressSource::Track(track) => machine.codec_of(track),
+            EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
         };
-        let room = &plan.room;
-        let (id, codec) = self.call_by_port(room, |machine, _| {
-            let codec = match &plan.source {
-                EgressSource::Track(track) => machine.codec_of(track),
-                EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
-            };
-            machine
-                .check_encryption(&plan.source)
-                .map(|()| (machine.unused_egress_id(), codec))
-        })??;
-        let (engine, to_prepare) = (Arc::clone(jobs.engine()), Arc::clone(&plan));
-        let prepared =
-            tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
-        let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
-        let filepath = prepared.filepath.clone();
-        let host = Host {
-            plane: Arc::downgrade(self),
-            room: room.clone(),
-            runtime: Handle::current(),
-        };
-        jobs.start(&id, room.clone(), prepared, Arc::new(host))
-            .map_err(|error| {
-                MediaError::Refused(format!("the egress cannot be started: {error}"))
-            })?;
-        let begun = self.call_by_port(room, |machine, now| {
-            machine.begin_job(id.clone(), plan.source.clone(), now)
-        });
-        if begun.is_err() {
-            jobs.remove(&id);
-        } else if jobs.is_closed() {
-            // Those that ran when the server began to stop have been told already.
-            self.call(room, |machine, now| machine.stop_egress(&id, now));
-        }
-        let is_uploaded_by_server = filepath.is_some() && plan.destination.is_some();
-        Ok(StartedEgress {
-            state: begun?,
-            filepath,
-            is_uploaded_by_server,
-        })
+        machine
+            .check_encryption(&plan.source)
+            .map(|()| (machine.unused_egress_id(), codec))
+    })??;
+    let (engine, to_prepare) = (Arc::clone(jobs.engine()), Arc::clone(&plan));
+    let prepared = tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
+    let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
+    let filepath = prepared.filepath.clone();
+    let host = Host {
+        plane: Arc::downgrade(plane),
+        room: room.clone(),
+        runtime: Handle::current(),
+    };
+    jobs.start(&id, room.clone(), prepared, Arc::new(host))
+        .map_err(|error| MediaError::Refused(format!("the egress cannot be started: {error}")))?;
+    let begun = plane.call_by_port(room, |machine, now| {
+        machine.begin_job(id.clone(), plan.source.clone(), now)
+    });
+    if begun.is_err() {
+        jobs.remove(&id);
+    } else if jobs.is_closed() {
+        // Those that ran when the server began to stop have been told already.
+        plane.call(room, |machine, now| machine.stop_egress(&id, now));
+    }
+    let is_uploaded_by_server = filepath.is_some() && plan.destination.is_some();
+    Ok(StartedEgress {
+        state: begun?,
+        filepath,
+        is_uploaded_by_server,
+    })
+}
+
+/// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
+pub(in crate::embedded) async fn end_all(plane: &Arc<Inner>) {
+    let Some(jobs) = &plane.jobs else {
+        return;
+    };
+    let (running, limit) = jobs.close();
+    if running.is_empty() {
+        return;
+    }
+    log::info!(count = running.len(); "the recordings and broadcasts that run are ended");
+    for (id, room) in running {
+        plane.call(&room, |machine, now| machine.stop_egress(&id, now));
+    }
+    if timeout(limit + REPORTING, jobs.all_ended()).await.is_err() {
+        log::warn!("some recordings or broadcasts have not ended in time (egress.stop_timeout)");
     }
 }
 

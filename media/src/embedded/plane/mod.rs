@@ -4,46 +4,40 @@
 //! of the events. Sandbox calls await the answers after the lock is released, since the control plane may call the port while it
 //! handles a report. Calls of the port never await answers: their caller is the actor that has to give them.
 
-use std::collections::BTreeMap;
+mod builder;
+mod port;
+
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use conclave_model::destination::RecordingConfig;
-use conclave_model::egress::{EgressPlan, EgressState, StartedEgress};
-use conclave_model::ingress::IngressState;
-use conclave_model::participant::Participant;
-use conclave_model::role::RoleSubscribe;
-use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp,
-    TrackSid,
-};
+use conclave_egress::{Ffmpeg, FfmpegError};
+use conclave_model::{Clock, Identity, NamespacedRoom, Timestamp};
 use conclave_sfu::Workers;
 use conclave_turn::TurnServer;
-use serde_json::Value;
+use prometheus::Registry;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
-use super::common::{Common, Owned};
+use super::common::Common;
 use super::effect::Effect;
 use super::egress::jobs::Jobs;
-use super::error::MachineError;
-use super::faults::Faults;
+use super::egress::{metrics, start};
 use super::ingress::admission::StreamKeyRates;
 use super::ingress::endpoints::PublishUrls;
 use super::ingress::whip::WhipSessions;
 use super::machine::Machine;
 use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;
+use super::sandbox::Sandbox;
+use super::sandbox::faults::Faults;
 use super::signal::budget::Budgets;
 use super::signal::channels::Input;
 use super::turn::{OwnTurn, TurnServers};
-use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report,
-    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
-};
+use crate::port::{MediaError, Report, ReportAnswer, ReportError, ReportSink};
 use crate::token::TokenSigner;
+pub use builder::EmbeddedPlaneBuilder;
 
 /// The media plane in this process. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -67,25 +61,69 @@ pub(super) struct Inner {
     pub whip: WhipSessions,
     /// How often encoders may try stream keys.
     pub stream_key_rates: StreamKeyRates,
-    pub urls: PublishUrls,
-    pub sink: Arc<dyn ReportSink>,
+    urls: PublishUrls,
+    sink: Arc<dyn ReportSink>,
     /// The media workers; without them, no client's media connects.
-    pub workers: Option<Workers>,
-    pub metrics: Option<RtcMetrics>,
+    workers: Option<Workers>,
+    metrics: Option<RtcMetrics>,
     /// The egresses that run with ffmpeg; without them, all egresses are simulated.
     pub jobs: Option<Jobs>,
     /// The TURN servers that clients are given.
     pub turn: Arc<[TurnServers]>,
     /// The TURN server in this process, if there is one.
-    pub own_turn: Option<OwnTurn>,
+    own_turn: Option<OwnTurn>,
     /// What clients may send.
     pub budgets: Budgets,
     pub faults: Faults,
 }
 
 impl EmbeddedPlane {
-    pub(super) fn new(inner: Inner) -> Self {
-        Self(Arc::new(inner))
+    /// Begins a plane without rooms, which sends its reports to the sink. The publish urls of encoders have the host of
+    /// `public_url`, the websocket url of clients.
+    pub fn builder(
+        clock: Clock,
+        signer: Arc<TokenSigner>,
+        public_url: &str,
+        sink: Arc<dyn ReportSink>,
+    ) -> EmbeddedPlaneBuilder {
+        EmbeddedPlaneBuilder::new(clock, signer, public_url, sink)
+    }
+
+    /// Returns the sandbox API of this plane.
+    pub fn sandbox(&self) -> Sandbox {
+        Sandbox::new(Arc::clone(&self.0))
+    }
+
+    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
+    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
+        self.0.ffmpeg().await
+    }
+
+    /// Registers the metrics of recordings and broadcasts.
+    ///
+    /// # Errors
+    /// They are registered already.
+    pub fn register_egress_metrics(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        metrics::register(Arc::downgrade(&self.0), registry)
+    }
+
+    /// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
+    /// They have the time for that of the engine's settings.
+    pub async fn end_egresses(&self) {
+        start::end_all(&self.0).await;
+    }
+
+    /// Lets no participant join from now on, disconnects those that are connected, and asks their clients to connect anew. Returns
+    /// whether the control plane has recorded the end of every session within `limit`.
+    pub async fn end_sessions(&self, limit: Duration) -> bool {
+        self.0.common.stop();
+        // A join that is not among these rooms finds that the server stops: it locks its room later than this.
+        let rooms = self.0.rooms.all();
+        let answers = rooms
+            .iter()
+            .flat_map(|room| self.0.call_in(room, Machine::stop).1)
+            .collect();
+        matches!(timeout(limit, await_answers(answers)).await, Ok(Ok(())))
     }
 
     /// Waits for the joins that are being written.
@@ -187,7 +225,11 @@ impl Inner {
             Effect::Notify { to, notice } => {
                 room.sessions.send(&to, Input::Notice(notice));
             }
-            Effect::Job { egress, effect } => self.carry_out_for_job(room, &egress, effect),
+            Effect::Job { egress, effect } => {
+                if let Some(jobs) = &self.jobs {
+                    jobs.carry_out(room, &egress, effect);
+                }
+            }
             Effect::OpenMedia => room.open_media(self.workers.as_ref()),
             Effect::Command(command) => room.send_command(command),
             Effect::CloseMedia => room.close_media(),
@@ -231,6 +273,11 @@ impl Inner {
         }
     }
 
+    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
+    pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
+        self.jobs.as_ref()?.ffmpeg().await
+    }
+
     /// Counts something, if there are metrics.
     pub fn record(&self, record: impl FnOnce(&RtcMetrics)) {
         if let Some(metrics) = &self.metrics {
@@ -271,191 +318,6 @@ pub(super) async fn await_answers(answers: Vec<ReportAnswer>) -> Result<(), Repo
         result = result.and(answer.await.unwrap_or(Err(ReportError::Unavailable)));
     }
     result
-}
-
-#[async_trait]
-impl MediaPlane for EmbeddedPlane {
-    fn kind(&self) -> &'static str {
-        "embedded"
-    }
-
-    async fn health(&self) -> Result<(), MediaError> {
-        self.0.faults.check_outage(&self.0.clock)
-    }
-
-    async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        self.await_joins(room, None).await;
-        self.0
-            .call_by_port(room, |machine, _| machine.participants())
-    }
-
-    async fn participant(
-        &self,
-        room: &NamespacedRoom,
-        identity: &Identity,
-    ) -> Result<Option<Participant>, MediaError> {
-        self.await_joins(room, Some(identity)).await;
-        self.0
-            .call_by_port(room, |machine, _| machine.participant(identity))
-    }
-
-    async fn remove_participant(
-        &self,
-        room: &NamespacedRoom,
-        sid: &ParticipantSid,
-    ) -> Result<bool, MediaError> {
-        self.0
-            .call_by_port(room, |machine, now| machine.remove_participant(sid, now))
-    }
-
-    async fn mute_track(
-        &self,
-        room: &NamespacedRoom,
-        identity: &Identity,
-        track: &TrackSid,
-        muted: bool,
-    ) -> Result<MuteOutcome, MediaError> {
-        self.await_joins(room, Some(identity)).await;
-        let result = self.0.call_by_port(room, |machine, now| {
-            machine.mute_by_server(identity, track, muted, now)
-        })?;
-        Ok(match result {
-            Ok(track) => MuteOutcome::Done(track),
-            Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
-            Err(_) => MuteOutcome::NoSuchParticipant,
-        })
-    }
-
-    async fn send_data(
-        &self,
-        room: &NamespacedRoom,
-        message: ServerData,
-    ) -> Result<(), MediaError> {
-        self.0
-            .call_by_port(room, |machine, now| machine.send_server_data(message, now))
-    }
-
-    async fn set_role(
-        &self,
-        room: &NamespacedRoom,
-        identity: &Identity,
-        role: RoleGrant,
-    ) -> Result<Option<Participant>, MediaError> {
-        Ok(self
-            .0
-            .call_by_port(room, |machine, now| machine.set_role(identity, role, now))?
-            .ok())
-    }
-
-    async fn set_role_of_join(
-        &self,
-        room: &NamespacedRoom,
-        participant: &Participant,
-        role: RoleGrant,
-    ) -> Result<Option<Participant>, MediaError> {
-        self.0.call_by_port(room, |machine, now| {
-            machine.set_role_of_join(&participant.sid, role, now)
-        })
-    }
-
-    async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.0.call_by_port(room, Machine::close)
-    }
-
-    async fn start_egress(
-        &self,
-        plan: Arc<EgressPlan>,
-        _: Option<RecordingConfig>,
-    ) -> Result<StartedEgress, MediaError> {
-        self.0.start_egress(plan).await
-    }
-
-    async fn egress(
-        &self,
-        room: &NamespacedRoom,
-        id: &EgressId,
-    ) -> Result<Option<EgressState>, MediaError> {
-        self.0.call_by_port(room, |machine, _| machine.egress(id))
-    }
-
-    async fn stop_egress(
-        &self,
-        room: &NamespacedRoom,
-        id: &EgressId,
-    ) -> Result<Option<EgressState>, MediaError> {
-        self.0
-            .call_by_port(room, |machine, now| machine.stop_egress(id, now))
-    }
-
-    async fn create_ingress(
-        &self,
-        request: IngressRequest,
-    ) -> Result<IngressCredentials, MediaError> {
-        let url = match &request.public_url {
-            Some(public_url) => self.0.urls.on(public_url).get(request.input_type),
-            None => self.0.urls.get(request.input_type),
-        };
-        let room = request.room.clone();
-        let (ingress_id, stream_key) = self
-            .0
-            .call_by_port(&room, |machine, _| machine.create_ingress(request))?;
-        Ok(IngressCredentials {
-            ingress_id,
-            url,
-            stream_key,
-        })
-    }
-
-    async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        self.0
-            .call_by_port(&known.room, |machine, _| Some(machine.ingress(known)))
-    }
-
-    async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        self.0.faults.check_outage(&self.0.clock)?;
-        if let Some(room) = self.0.common.room_of(&Owned::Endpoint(id.clone())) {
-            self.0
-                .call(&room, |machine, now| machine.delete_ingress(id, now));
-        }
-        Ok(())
-    }
-
-    async fn survey(&self) -> Result<Survey, MediaError> {
-        self.0.faults.check_outage(&self.0.clock)?;
-        // A room without participants is not live on this plane, so it is not among the empty ones.
-        let mut survey = Survey::default();
-        for room in self.0.rooms.all() {
-            let state = room.lock();
-            survey.rooms.extend(
-                state
-                    .machine
-                    .members()
-                    .iter()
-                    .next()
-                    .map(|_| room.name().clone()),
-            );
-            survey.egresses.extend(state.machine.running_egresses());
-            survey.ingresses.extend(state.machine.ingresses());
-        }
-        Ok(survey)
-    }
-
-    async fn inspect_egress(&self, id: &EgressId) -> Option<Value> {
-        self.0.jobs.as_ref()?.inspect(id)
-    }
-
-    async fn inspect_room(&self, room: &NamespacedRoom) -> Option<Value> {
-        self.0.inspect_room(room).await
-    }
-
-    async fn set_subscription_rules(
-        &self,
-        room: &NamespacedRoom,
-        rules: BTreeMap<RoleName, RoleSubscribe>,
-    ) -> Result<(), MediaError> {
-        self.0
-            .call_by_port(room, |machine, _| machine.set_subscription_rules(rules))
-    }
 }
 
 #[cfg(test)]

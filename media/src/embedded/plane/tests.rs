@@ -1,16 +1,19 @@
 //! Rooms of a plane beside each other.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use conclave_model::Secret;
 use conclave_model::event::Departure;
+use conclave_model::role::RoleSubscribe;
+use conclave_model::{EgressId, ParticipantSid, Secret};
 
 use super::*;
 use crate::embedded::client::Client;
 use crate::embedded::join::conclude_uncounted;
 use crate::embedded::machine::tests::{NOW, claims};
+use crate::port::{IngressRequest, MediaPlane, MuteOutcome};
 
 /// Finds what hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -84,17 +87,15 @@ async fn use_room(plane: &EmbeddedPlane, name: &NamespacedRoom) {
     assert_eq!(plane.participants(name).await.unwrap().len(), 1);
     assert!(plane.remove_participant(name, &sid).await.unwrap());
     let (_, sid) = join(plane, name, "alice");
-    plane.leave(&sid, Departure::Left).await.unwrap();
-    let stopped = plane.start_egress_in(name);
+    plane.sandbox().leave(&sid, Departure::Left).await.unwrap();
+    let stopped = start_egress(plane, name);
     assert!(plane.egress(name, &stopped).await.unwrap().is_some());
     plane.close_room(name).await.unwrap();
     assert!(plane.inner().rooms.get(name).is_none());
 }
 
-impl EmbeddedPlane {
-    fn start_egress_in(&self, name: &NamespacedRoom) -> EgressId {
-        self.inner().call(name, Machine::start_egress).0.egress_id
-    }
+fn start_egress(plane: &EmbeddedPlane, name: &NamespacedRoom) -> EgressId {
+    plane.inner().call(name, Machine::start_egress).0.egress_id
 }
 
 #[tokio::test]
@@ -286,12 +287,16 @@ async fn a_room_stays_as_long_as_something_of_it_is_left() {
     assert_eq!(plane.survey().await.unwrap().ingresses.len(), 1);
     assert!(
         plane
+            .sandbox()
             .connect_encoder(endpoint.stream_key.reveal())
             .await
             .is_ok()
     );
     plane.delete_ingress(&endpoint.ingress_id).await.unwrap();
     assert!(!is_open());
-    let refused = plane.connect_encoder(endpoint.stream_key.reveal()).await;
+    let refused = plane
+        .sandbox()
+        .connect_encoder(endpoint.stream_key.reveal())
+        .await;
     assert_eq!(refused, Err(crate::embedded::SandboxError::NoSuchIngress));
 }

@@ -2,6 +2,8 @@
 //!
 //! A call that changes something returns once the control plane has answered the reports that it caused.
 
+pub(super) mod faults;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use super::join;
 use super::local_participant::{ShownParticipant, token_expiry};
 use super::machine::Machine;
 use super::machine::membership::EncoderConnection;
-use super::plane::{EmbeddedPlane, Inner, await_answers};
+use super::plane::{Inner, await_answers};
 use super::publish::NewTrack;
 use super::room::Room;
 use crate::port::{ReportAnswer, ReportError};
@@ -122,16 +124,25 @@ pub struct ClientView {
     pub subscriptions: Vec<TrackSid>,
 }
 
-impl EmbeddedPlane {
+/// The sandbox API: what an HTTP client does as a participant's client, and the failures that it simulates. Cheap to clone.
+#[derive(Clone)]
+pub struct Sandbox(Arc<Inner>);
+
+impl Sandbox {
+    /// Creates the sandbox API of a plane.
+    pub(super) const fn new(inner: Arc<Inner>) -> Self {
+        Self(inner)
+    }
+
     /// Joins a room.
     ///
     /// # Errors
     /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined then.
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self
-            .inner()
+            .0
             .signer
-            .verify(token, self.inner().clock.now())
+            .verify(token, self.0.clock.now())
             .map_err(SandboxError::BadToken)?;
         let (identity, room, role) = (
             claims.identity.clone(),
@@ -140,12 +151,12 @@ impl EmbeddedPlane {
         );
         let name = claims.room.clone();
         let (entered, sid, answers) = self
-            .inner()
+            .0
             .enter(&name, |machine, now| machine.begin_join(claims, now));
         let sid = sid?;
         // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
         let concluded = tokio::spawn(join::conclude_uncounted(
-            Arc::clone(self.inner()),
+            Arc::clone(&self.0),
             entered,
             sid.clone(),
             answers,
@@ -248,11 +259,11 @@ impl EmbeddedPlane {
     ) -> Result<EgressState, SandboxError> {
         let error = error.map(|error| redact_urls(&error));
         let room = self
-            .inner()
+            .0
             .common
             .room_of(&Owned::Egress(id.clone()))
             .ok_or(SandboxError::NoSuchEgress)?;
-        let (state, answers) = self.inner().call(&room, |machine, now| {
+        let (state, answers) = self.0.call(&room, |machine, now| {
             machine.set_egress_status(id, status, error, now)
         });
         let state = state.ok_or(SandboxError::NoSuchEgress)?;
@@ -266,20 +277,16 @@ impl EmbeddedPlane {
     /// `NoSuchIngress`, or the errors of a join.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        let name = self.inner().room_of_key(&key)?;
+        let name = self.0.room_of_key(&key)?;
         let (room, connection, answers) = self
-            .inner()
+            .0
             .enter(&name, |machine, now| machine.begin_connect(&key, now));
         match connection? {
             EncoderConnection::AlreadyConnected(state) => Ok(state),
             EncoderConnection::Joining(sid) => {
                 // In a spawned task, as every join.
-                let connected = tokio::spawn(conclude_encoder(
-                    Arc::clone(self.inner()),
-                    room,
-                    sid,
-                    answers,
-                ));
+                let connected =
+                    tokio::spawn(conclude_encoder(Arc::clone(&self.0), room, sid, answers));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
             }
         }
@@ -291,7 +298,7 @@ impl EmbeddedPlane {
     /// `NoSuchIngress`, or what the control plane answered; the encoder has disconnected in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        let room = self.inner().room_of_key(&key)?;
+        let room = self.0.room_of_key(&key)?;
         self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now))
             .await
     }
@@ -299,14 +306,12 @@ impl EmbeddedPlane {
     /// Lets all calls of the control plane fail for a duration from now on; zero ends an outage. Participants stay connected,
     /// and what they do is reported.
     pub fn simulate_outage(&self, duration: Duration) {
-        self.inner()
-            .faults
-            .simulate_outage(&self.inner().clock, duration);
+        self.0.faults.simulate_outage(&self.0.clock, duration);
     }
 
     /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as accepted.
     pub fn drop_reports(&self, count: u32) {
-        self.inner().faults.drop_reports(count);
+        self.0.faults.drop_reports(count);
     }
 
     /// Returns the state of a participant's client, also for a while after it has left.
@@ -317,7 +322,7 @@ impl EmbeddedPlane {
         let read = |machine: &mut Machine, now| {
             (machine.active_or_left(sid), machine.subscriptions(sid), now)
         };
-        let ((shown, subscriptions, now), _) = self.inner().call(&self.room_of(sid)?, read);
+        let ((shown, subscriptions, now), _) = self.0.call(&self.room_of(sid)?, read);
         let ShownParticipant {
             participant,
             claims,
@@ -325,7 +330,7 @@ impl EmbeddedPlane {
         } = shown?;
         let is_connected = participant.state == ParticipantState::Active;
         let refreshed =
-            self.inner()
+            self.0
                 .signer
                 .refresh(&claims, token_expiry(&claims, is_connected, now), now);
         let token = refreshed.map_err(SandboxError::BadToken)?.token;
@@ -338,7 +343,7 @@ impl EmbeddedPlane {
     }
 
     fn room_of(&self, sid: &ParticipantSid) -> Result<NamespacedRoom, SandboxError> {
-        self.inner()
+        self.0
             .common
             .room_of(&Owned::Participant(sid.clone()))
             .ok_or(SandboxError::NoSuchParticipant)
@@ -358,7 +363,7 @@ impl EmbeddedPlane {
         room: &NamespacedRoom,
         call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
     ) -> Result<T, SandboxError> {
-        let (result, answers) = self.inner().call(room, call);
+        let (result, answers) = self.0.call(room, call);
         let value = result?;
         await_answers(answers).await?;
         Ok(value)

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::embedded::Notice;
 use crate::embedded::client::Client;
+use crate::embedded::plane::EmbeddedPlane;
 use crate::port::{MediaEvent, MediaPlane, Report, ReportInlet, ReportSink};
 use crate::token::{Grants, TokenRequest, TokenSigner};
 
@@ -115,7 +116,10 @@ impl TestPlane {
     }
 
     async fn join(&self, identity: &str) -> Result<JoinAccepted, SandboxError> {
-        self.plane.join(self.token(identity).reveal()).await
+        self.plane
+            .sandbox()
+            .join(self.token(identity).reveal())
+            .await
     }
 }
 
@@ -132,7 +136,7 @@ async fn a_participant_is_in_the_room_once_the_control_plane_has_accepted_its_jo
     test.sink.hold();
     let plane = test.plane.clone();
     let token = test.token("alice");
-    let joining = tokio::spawn(async move { plane.join(token.reveal()).await });
+    let joining = tokio::spawn(async move { plane.sandbox().join(token.reveal()).await });
     run_other_tasks().await;
     assert!(test.plane.participants(&room()).await.unwrap().is_empty() && !joining.is_finished());
 
@@ -194,7 +198,11 @@ async fn a_join_is_refused_if_the_sink_drops_its_answer_or_is_missing() {
         unconnected,
     );
     assert_eq!(
-        plane.build().join(test.token("alice").reveal()).await,
+        plane
+            .build()
+            .sandbox()
+            .join(test.token("alice").reveal())
+            .await,
         Err(SandboxError::Unavailable)
     );
 }
@@ -205,7 +213,7 @@ async fn a_join_is_completed_even_if_its_caller_disconnects() {
     test.sink.hold();
     let plane = test.plane.clone();
     let token = test.token("alice");
-    let caller = tokio::spawn(async move { plane.join(token.reveal()).await });
+    let caller = tokio::spawn(async move { plane.sandbox().join(token.reveal()).await });
     run_other_tasks().await;
     caller.abort();
     run_other_tasks().await;
@@ -218,13 +226,13 @@ async fn a_join_is_completed_even_if_its_caller_disconnects() {
 async fn invalid_tokens_and_full_rooms_are_different_errors() {
     let test = TestPlane::new();
     assert_eq!(
-        test.plane.join("nonsense").await,
+        test.plane.sandbox().join("nonsense").await,
         Err(SandboxError::BadToken(TokenError::Malformed))
     );
     let old = test.token("alice");
     test.clock.advance(Duration::from_secs(60));
     assert_eq!(
-        test.plane.join(old.reveal()).await,
+        test.plane.sandbox().join(old.reveal()).await,
         Err(SandboxError::BadToken(TokenError::Expired))
     );
     for identity in ["alice", "bob", "carol"] {
@@ -257,11 +265,11 @@ async fn calls_of_the_port_do_not_await_the_answers_to_their_reports() {
     assert_eq!(test.sink.release().len(), 2);
     let last = |view: ClientView| view.inbox.last().map(|entry| entry.notice.clone());
     assert_eq!(
-        last(test.plane.view(&alice).await.unwrap()),
+        last(test.plane.sandbox().view(&alice).await.unwrap()),
         Some(Notice::Removed)
     );
     assert_eq!(
-        last(test.plane.view(&bob).await.unwrap()),
+        last(test.plane.sandbox().view(&bob).await.unwrap()),
         Some(Notice::RoomEnded)
     );
 }
@@ -273,21 +281,28 @@ async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
         test.join("alice").await.unwrap().sid,
         test.join("bob").await.unwrap().sid,
     );
-    let track = test.plane.publish(&alice, camera()).await.unwrap();
+    let track = test
+        .plane
+        .sandbox()
+        .publish(&alice, camera())
+        .await
+        .unwrap();
     assert!(
         test.plane
+            .sandbox()
             .mute(&alice, &track.sid, true)
             .await
             .unwrap()
             .muted
     );
     test.plane
+        .sandbox()
         .send_data(&alice, b"hi".to_vec(), Some("chat"))
         .await
         .unwrap();
     test.clock.advance(Duration::from_secs(59));
 
-    let view = test.plane.view(&bob).await.unwrap();
+    let view = test.plane.sandbox().view(&bob).await.unwrap();
     assert_eq!(
         (view.subscriptions, view.inbox.len()),
         (vec![track.sid.clone()], 1)
@@ -305,10 +320,18 @@ async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
         ("bob", Some(100))
     );
 
-    test.plane.unpublish(&alice, &track.sid).await.unwrap();
-    test.plane.leave(&bob, Departure::Left).await.unwrap();
+    test.plane
+        .sandbox()
+        .unpublish(&alice, &track.sid)
+        .await
+        .unwrap();
+    test.plane
+        .sandbox()
+        .leave(&bob, Departure::Left)
+        .await
+        .unwrap();
     test.clock.advance(Duration::from_secs(2));
-    let view = test.plane.view(&bob).await.unwrap();
+    let view = test.plane.sandbox().view(&bob).await.unwrap();
     assert_eq!(
         (view.participant.state, view.subscriptions),
         (ParticipantState::Disconnected, vec![])
@@ -320,7 +343,7 @@ async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
         "the token is not refreshed after the leave"
     );
     assert_eq!(
-        test.plane.leave(&bob, Departure::Left).await,
+        test.plane.sandbox().leave(&bob, Departure::Left).await,
         Err(SandboxError::NoSuchParticipant)
     );
 }
@@ -331,7 +354,11 @@ async fn an_exceeded_limit_is_reported_after_five_seconds() {
     let alice = test.join("alice").await.unwrap().sid;
     test.sink.take_events();
     for (kbps, exceeded) in [(150, true), (80, false), (120, true)] {
-        test.plane.set_bitrate(&alice, kbps).await.unwrap();
+        test.plane
+            .sandbox()
+            .set_bitrate(&alice, kbps)
+            .await
+            .unwrap();
         run_other_tasks().await;
         test.clock.advance(Duration::from_millis(4_999));
         run_other_tasks().await;
@@ -351,7 +378,7 @@ async fn a_step_of_the_clock_is_no_time_for_joins_bitrates_and_egresses() {
     for hours in [1, -1] {
         let test = TestPlane::new();
         let alice = test.join("alice").await.unwrap().sid;
-        test.plane.set_bitrate(&alice, 200).await.unwrap();
+        test.plane.sandbox().set_bitrate(&alice, 200).await.unwrap();
         let inner = test.plane.inner();
         let claims = test
             .signer

@@ -8,17 +8,17 @@ use conclave_egress::Engine;
 use conclave_model::{Clock, Secret};
 use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
-use super::common::Common;
-use super::egress::jobs::Jobs;
-use super::faults::Faults;
-use super::ingress::admission::StreamKeyRates;
-use super::ingress::endpoints::{PublishUrls, RtmpAddress};
-use super::ingress::whip::WhipSessions;
-use super::plane::{EmbeddedPlane, Inner};
-use super::room::Directory;
-use super::rtc_metrics::RtcMetrics;
-use super::signal::budget::{Budgets, DEFAULT_CHANGES};
-use super::turn::{OwnTurn, TurnServers};
+use super::{EmbeddedPlane, Inner};
+use crate::embedded::common::Common;
+use crate::embedded::egress::jobs::Jobs;
+use crate::embedded::ingress::admission::StreamKeyRates;
+use crate::embedded::ingress::endpoints::{PublishUrls, RtmpAddress};
+use crate::embedded::ingress::whip::WhipSessions;
+use crate::embedded::room::Directory;
+use crate::embedded::rtc_metrics::RtcMetrics;
+use crate::embedded::sandbox::faults::Faults;
+use crate::embedded::signal::budget::{Budgets, DEFAULT_CHANGES};
+use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::ReportSink;
 use crate::token::TokenSigner;
 
@@ -51,16 +51,15 @@ pub struct EmbeddedPlaneBuilder {
     workers: Option<Workers>,
 }
 
-impl EmbeddedPlane {
-    /// Begins a plane without rooms, which sends its reports to the sink. The publish urls of encoders have the host of
-    /// `public_url`, the websocket url of clients.
-    pub fn builder(
+impl EmbeddedPlaneBuilder {
+    /// Begins a plane, as [`EmbeddedPlane::builder`] says.
+    pub(super) fn new(
         clock: Clock,
         signer: Arc<TokenSigner>,
         public_url: &str,
         sink: Arc<dyn ReportSink>,
-    ) -> EmbeddedPlaneBuilder {
-        EmbeddedPlaneBuilder {
+    ) -> Self {
+        Self {
             max_tracks: DEFAULT_TRACKS,
             has_sandbox: false,
             changes_per_second: DEFAULT_CHANGES,
@@ -77,9 +76,7 @@ impl EmbeddedPlane {
             workers: None,
         }
     }
-}
 
-impl EmbeddedPlaneBuilder {
     /// Starts the media workers, so that the media of clients can connect. Returns what each of them counts.
     ///
     /// # Errors
@@ -113,7 +110,7 @@ impl EmbeddedPlaneBuilder {
     pub fn build(self) -> EmbeddedPlane {
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());
         let common = Common::new(self.max_tracks, self.has_sandbox).with_relay(relay);
-        EmbeddedPlane::new(Inner {
+        EmbeddedPlane(Arc::new(Inner {
             stream_key_rates: StreamKeyRates::new(&self.clock),
             budgets: Budgets::new(&self.clock, self.changes_per_second),
             common: Arc::new(common),
@@ -129,6 +126,6 @@ impl EmbeddedPlaneBuilder {
             turn: self.turn.into(),
             own_turn: self.own_turn,
             faults: Faults::default(),
-        })
+        }))
     }
 }
