@@ -18,8 +18,14 @@
 //! another room. Locks are taken in this order: that of a room; then one of the directory, the indexes, the channels or the
 //! media worker, which are held for a look-up or a change.
 //!
-//! A join has two phases, because the control plane may refuse it. Until the control plane has accepted the report of the
-//! join, the machine counts the participant but does not show it to the others.
+//! The parts, in an order in which they can be read:
+//!
+//! - [`machine`]: what happens in a room, without I/O. [`effect`]: what it has others do.
+//! - [`join`]: the two phases of a join. The control plane may refuse it in both; until it has accepted the report of the join, the
+//!   machine counts the participant but does not show it to the others.
+//! - [`plane`]: calls on rooms, their reports and deadlines, and the calls of the port. [`room`], [`common`]: what it is a directory of.
+//! - [`egress`]: recordings and broadcasts.
+//! - [`signal`], [`whip`], [`rtmp`]: the sessions of clients and encoders. [`sandbox`]: participants and encoders without media.
 
 mod announcement;
 mod bitrate_meter;
