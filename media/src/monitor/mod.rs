@@ -445,7 +445,7 @@ mod tests {
         for circuit in [None, Some(CIRCUIT)] {
             let mut test = TestPlane::new(circuit);
             for _ in 0..2 {
-                test.plane.simulate_outage(OUTAGE);
+                test.plane.sandbox().simulate_outage(OUTAGE);
                 assert!(test.call().await.is_err() && test.monitored.health().await.is_err());
                 test.advance(OUTAGE.as_secs() - 1).await;
                 assert!(test.recoveries.try_recv().is_err());
@@ -461,7 +461,7 @@ mod tests {
     #[tokio::test]
     async fn a_plane_that_keeps_failing_is_not_called_until_it_has_recovered() {
         let mut test = TestPlane::new(Some(CIRCUIT));
-        test.plane.simulate_outage(OUTAGE);
+        test.plane.sandbox().simulate_outage(OUTAGE);
         for _ in 0..CIRCUIT.failures {
             assert!(matches!(test.call().await, Err(MediaError::Unavailable(_))));
         }

@@ -64,7 +64,7 @@ pub(super) struct Inner {
     urls: PublishUrls,
     sink: Arc<dyn ReportSink>,
     /// The media workers; without them, no client's media connects.
-    workers: Option<Workers>,
+    pub workers: Option<Workers>,
     metrics: Option<RtcMetrics>,
     /// The egresses that run with ffmpeg; without them, all egresses are simulated.
     pub jobs: Option<Jobs>,

@@ -10,7 +10,7 @@ use crate::port::MediaError;
 
 /// The failures that are simulated now.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(in crate::embedded) struct Faults {
     /// The monotonic reading until which calls of the port fail.
     outage_until: Mutex<Duration>,
     /// Number of the next reports that are dropped.
