@@ -9,8 +9,8 @@
 //! 1. [`port`]: the calls that every plane supports, and the reports that it sends.
 //! 2. [`token`]: room tokens in LiveKit's format, with which clients join a room of any plane.
 //! 3. [`MonitoredPlane`]: adds metrics, a circuit breaker and outage detection to any plane.
-//! 4. [`embedded`]: the plane in this process. Its page has an order of its own: rooms first, then the signalling of clients, then
-//!    encoders, then recordings.
+//! 4. [`embedded`]: the plane in this process. Rooms come first; then the signalling of clients (`signal`), encoders (`ingress`),
+//!    recordings and broadcasts (`egress`).
 //! 5. [`livekit`]: a LiveKit server, by its API and its webhooks.
 //!
 //! Both planes use `rules` (which roles receive which), `protocol` (LiveKit's enumerations as Conclave's types) and `redact`

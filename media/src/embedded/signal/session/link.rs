@@ -260,23 +260,23 @@ mod tests {
 
     const START: Duration = Duration::from_secs(100);
 
-    fn pong(number: i64) -> Message {
-        Message::Pong(number)
+    fn message(number: u8) -> Message {
+        Message::RefreshToken(number.to_string())
     }
 
     #[test]
     fn messages_are_queued_while_the_client_can_be_reached() {
         let mut link = Link::new(START);
-        link.send(pong(1));
+        link.send(message(1));
         link.detach();
         assert!(link.take_messages().is_empty(), "they would come too late");
-        link.send(pong(2));
+        link.send(message(2));
         link.attach(START);
-        link.send(pong(3));
+        link.send(message(3));
         assert!(link.take_messages().is_empty());
         assert!(link.finish_resume());
-        link.send(pong(4));
-        assert_eq!(link.take_messages(), [pong(4)]);
+        link.send(message(4));
+        assert_eq!(link.take_messages(), [message(4)]);
         assert!(!link.finish_resume(), "there is nothing to resume");
     }
 
@@ -285,18 +285,18 @@ mod tests {
         let until = START + Duration::from_millis(50);
         for closes in [false, true] {
             let mut link = Link::new(START);
-            link.send(pong(1));
+            link.send(message(1));
             link.hold_back(until);
-            link.send(pong(2));
+            link.send(message(2));
             assert_eq!(link.next_deadline(), Some(until));
             assert!(!link.tick(START));
-            assert_eq!(link.take_messages(), [pong(1)]);
+            assert_eq!(link.take_messages(), [message(1)]);
             if closes {
                 link.close();
             } else {
                 assert!(!link.tick(until));
             }
-            assert_eq!(link.take_messages(), [pong(2)]);
+            assert_eq!(link.take_messages(), [message(2)]);
             assert_eq!(link.take_close(), closes);
         }
     }

@@ -1,6 +1,7 @@
 //! Leaves, lost connections and resumes.
 
 use super::*;
+use crate::embedded::signal::session::events::RESUME_TIMEOUT;
 
 #[test]
 fn a_removed_participant_a_closed_room_and_a_stopping_server_are_told_apart() {
