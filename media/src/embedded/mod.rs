@@ -25,7 +25,7 @@
 //!   machine counts the participant but does not show it to the others.
 //! - [`plane`]: calls on rooms, their reports and deadlines, and the calls of the port. [`room`], [`common`]: what it is a directory of.
 //! - [`egress`]: recordings and broadcasts.
-//! - [`signal`], [`ingress`]: the sessions of clients and encoders. [`sandbox`]: participants and encoders without media.
+//! - [`signal`]: the sessions of clients. [`ingress`]: encoders, by RTMP and WHIP. [`sandbox`]: participants and encoders without media.
 
 mod announcement;
 mod bitrate_meter;

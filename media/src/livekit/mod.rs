@@ -6,7 +6,7 @@
 //! # Reading order
 //!
 //! 1. [`plane`]: the implementation of the port, and the construction of the parts that it delegates to.
-//! 2. [`rooms`], [`participants`], [`moderation`], [`ingress`] and [`egress`]: the calls, by subject. They hide the peculiarities
+//! 2. [`rooms`], [`participants`], [`ingress`] and [`egress`]: the calls, by subject. They hide the peculiarities
 //!    of the API, such as a 503 for a participant that does not exist or a 200 for a track that does not exist. [`convert`]:
 //!    LiveKit's messages as Conclave's types.
 //! 3. [`twirp`]: the client of the API, which is Twirp over HTTP. [`access_token`]: each call has a token that grants only that call.
@@ -20,7 +20,6 @@ mod convert;
 mod egress;
 mod ghosts;
 mod ingress;
-mod moderation;
 mod participants;
 mod plane;
 mod rooms;
