@@ -153,8 +153,8 @@ impl Machine {
                 }
                 Deadline::Join(sid) => self.abort_late_join(&sid, now),
                 Deadline::Updates => {
-                    self.updates
-                        .end_interval(&self.roster, &mut self.deadlines, &mut self.outbox)
+                    let (deadlines, outbox) = (&mut self.deadlines, &mut self.outbox);
+                    self.updates.end_interval(&self.roster, deadlines, outbox);
                 }
             }
         }
