@@ -97,6 +97,12 @@ impl Common {
         self.rooms.lock().get(owned).cloned()
     }
 
+    /// Returns the room of the endpoint with this stream key.
+    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
+        self.room_of(&Owned::StreamKey(*key))
+            .ok_or(MachineError::NoSuchIngress)
+    }
+
     /// Records the room that something belongs to. Of two endpoints with one stream key, the first has it.
     pub fn insert(&self, owned: Owned, room: &NamespacedRoom) {
         self.rooms

@@ -8,99 +8,86 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::ingress::{InputType, StreamKeyHash};
-use conclave_model::{ClientAddress, Clock, NamespacedRoom, ParticipantSid, Rate, RateLimits};
+use conclave_model::{ClientAddress, Clock, ParticipantSid, Rate, RateLimits};
 use conclave_sfu::{Command, PeerSnapshot, Reply};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::embedded::common::Owned;
 use crate::embedded::error::MachineError;
 use crate::embedded::join;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::{EmbeddedPlane, Inner};
+use crate::embedded::plane::Inner;
 use crate::embedded::room::Room;
 use crate::port::ReportError;
 
 /// How long a media worker may take to say what it knows of an encoder.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl EmbeddedPlane {
-    /// Checks that an encoder at an address may connect with a stream key, before its request is read.
-    ///
-    /// # Errors
-    /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
-    pub async fn check_stream_key(
-        &self,
-        key: &StreamKeyHash,
-        input: InputType,
-        address: Option<ClientAddress>,
-    ) -> Result<(), EncoderRefusal> {
-        let rates = &self.inner().stream_key_rates;
-        let counted = address.map_or(Ok(()), |address| rates.check(address, key));
-        counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
-        let room = self.inner().room_of_key(key)?;
-        match self
-            .inner()
-            .call(&room, |machine, _| {
-                machine.vacant_endpoint(key, input).map(|_| ())
-            })
-            .0
+/// Checks that an encoder at an address may connect with a stream key, before its request is read.
+///
+/// # Errors
+/// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
+pub(in crate::embedded) async fn check_stream_key(
+    plane: &Arc<Inner>,
+    key: &StreamKeyHash,
+    input: InputType,
+    address: Option<ClientAddress>,
+) -> Result<(), EncoderRefusal> {
+    let rates = &plane.stream_key_rates;
+    let counted = address.map_or(Ok(()), |address| rates.check(address, key));
+    counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
+    let room = plane.common.room_of_key(key)?;
+    match plane
+        .call(&room, |machine, _| {
+            machine.vacant_endpoint(key, input).map(|_| ())
+        })
+        .0
+    {
+        Err(MachineError::EncoderConnected)
+            if silent_encoder(plane, key, input).await.is_some() =>
         {
-            Err(MachineError::EncoderConnected)
-                if self.inner().silent_encoder(key, input).await.is_some() =>
-            {
-                Ok(())
-            }
-            checked => Ok(checked?),
+            Ok(())
         }
+        checked => Ok(checked?),
     }
 }
 
-impl Inner {
-    /// Returns the room of the endpoint with this stream key.
-    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
-        self.common
-            .room_of(&Owned::StreamKey(*key))
-            .ok_or(MachineError::NoSuchIngress)
-    }
+/// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
+async fn silent_encoder(
+    plane: &Arc<Inner>,
+    key: &StreamKeyHash,
+    input: InputType,
+) -> Option<(Arc<Room>, ParticipantSid)> {
+    let name = plane.common.room_of_key(key).ok()?;
+    let (room, connected, _) =
+        plane.enter(&name, |machine, _| machine.connected_encoder(key, input));
+    let (sid, activity) = connected?;
+    // The packets of WebRTC arrive at a media worker. Before the first of them, the encoder is heard of by its request.
+    let by_packets = if input == InputType::Whip {
+        media_silence(&room, &sid).await
+    } else {
+        None
+    };
+    let is_silent = by_packets.unwrap_or_else(|| activity.silent_for()) >= SILENT;
+    is_silent.then_some((room, sid))
+}
 
-    /// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
-    async fn silent_encoder(
-        self: &Arc<Self>,
-        key: &StreamKeyHash,
-        input: InputType,
-    ) -> Option<(Arc<Room>, ParticipantSid)> {
-        let name = self.room_of_key(key).ok()?;
-        let (room, connected, _) =
-            self.enter(&name, |machine, _| machine.connected_encoder(key, input));
-        let (sid, activity) = connected?;
-        // The packets of WebRTC arrive at a media worker. Before the first of them, the encoder is heard of by its request.
-        let by_packets = if input == InputType::Whip {
-            media_silence(&room, &sid).await
-        } else {
-            None
-        };
-        let is_silent = by_packets.unwrap_or_else(|| activity.silent_for()) >= SILENT;
-        is_silent.then_some((room, sid))
+/// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join. One that has the place and is
+/// silent gives way.
+pub(in crate::embedded) async fn request_encoder(
+    plane: &Arc<Inner>,
+    key: &StreamKeyHash,
+    input: InputType,
+) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
+    let name = plane.common.room_of_key(key)?;
+    if let Some((room, silent)) = silent_encoder(plane, key, input).await {
+        log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
+        plane.call_in(&room, |machine, now| machine.give_way(&silent, now));
     }
-
-    /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join. One that has the place and is
-    /// silent gives way.
-    pub async fn request_encoder(
-        self: &Arc<Self>,
-        key: &StreamKeyHash,
-        input: InputType,
-    ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
-        let name = self.room_of_key(key)?;
-        if let Some((room, silent)) = self.silent_encoder(key, input).await {
-            log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
-            self.call_in(&room, |machine, now| machine.give_way(&silent, now));
-        }
-        let ask = |machine: &mut Machine, now| machine.request_encoder(key, input, now);
-        join::request(self, &name, ask, |join: &EncoderJoin| &join.sid).await
-    }
+    let ask = |machine: &mut Machine, now| machine.request_encoder(key, input, now);
+    join::request(plane, &name, ask, |join: &EncoderJoin| &join.sid).await
 }
 
 /// Returns how long nothing of a participant has arrived at its media worker; `None` if nothing ever has.

@@ -7,12 +7,13 @@
 mod builder;
 mod port;
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use std::{fmt, io};
 
 use conclave_egress::{Ffmpeg, FfmpegError};
-use conclave_model::{Clock, Identity, NamespacedRoom, Timestamp};
+use conclave_model::ingress::{InputType, StreamKeyHash};
+use conclave_model::{ClientAddress, Clock, Identity, NamespacedRoom, Timestamp};
 use conclave_sfu::Workers;
 use conclave_turn::TurnServer;
 use prometheus::Registry;
@@ -24,9 +25,12 @@ use super::common::Common;
 use super::effect::Effect;
 use super::egress::jobs::Jobs;
 use super::egress::{metrics, start};
-use super::ingress::admission::StreamKeyRates;
+use super::ingress::admission::{self, EncoderRefusal, StreamKeyRates};
 use super::ingress::endpoints::PublishUrls;
-use super::ingress::whip::WhipSessions;
+use super::ingress::rtmp::{RtmpListener, RtmpTls};
+use super::ingress::whip::{
+    self, WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName, WhipSessions,
+};
 use super::machine::Machine;
 use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;
@@ -34,7 +38,9 @@ use super::sandbox::Sandbox;
 use super::sandbox::faults::Faults;
 use super::signal::budget::Budgets;
 use super::signal::channels::Input;
+use super::signal::{ConnectRequest, Refusal, SignalConnection};
 use super::turn::{OwnTurn, TurnServers};
+use super::{ingress, signal};
 use crate::port::{MediaError, Report, ReportAnswer, ReportError, ReportSink};
 use crate::token::TokenSigner;
 pub use builder::EmbeddedPlaneBuilder;
@@ -87,6 +93,88 @@ impl EmbeddedPlane {
         sink: Arc<dyn ReportSink>,
     ) -> EmbeddedPlaneBuilder {
         EmbeddedPlaneBuilder::new(clock, signer, public_url, sink)
+    }
+
+    /// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
+    /// the first message is ready; the websocket may be opened.
+    ///
+    /// # Errors
+    /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
+    pub async fn connect(&self, request: ConnectRequest) -> Result<SignalConnection, Refusal> {
+        signal::driver::connect(&self.0, &request).await
+    }
+
+    /// Repeats the verdict that [`EmbeddedPlane::connect`] would give now, without joining.
+    ///
+    /// # Errors
+    /// As [`EmbeddedPlane::connect`].
+    pub async fn validate(&self, request: &ConnectRequest) -> Result<(), Refusal> {
+        signal::driver::validate(&self.0, request).await
+    }
+
+    /// Asks all clients to connect anew, because the server stops.
+    pub fn shut_down_sessions(&self) {
+        signal::driver::shut_down_sessions(&self.0);
+    }
+
+    /// Accepts RTMP encoders on a socket that listens, with TLS if it is given. Must be called on a runtime, which
+    /// the connections stay on.
+    ///
+    /// # Errors
+    /// The socket cannot be used.
+    pub fn serve_rtmp(
+        &self,
+        socket: std::net::TcpListener,
+        tls: Option<RtmpTls>,
+    ) -> io::Result<RtmpListener> {
+        ingress::rtmp::serve(self.clone(), socket, tls)
+    }
+
+    /// Checks that an encoder at an address may connect with a stream key, before its request is read.
+    ///
+    /// # Errors
+    /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
+    pub async fn check_stream_key(
+        &self,
+        key: &StreamKeyHash,
+        input: InputType,
+        address: Option<ClientAddress>,
+    ) -> Result<(), EncoderRefusal> {
+        admission::check_stream_key(&self.0, key, input, address).await
+    }
+
+    /// Connects a WHIP encoder with its SDP offer.
+    ///
+    /// # Errors
+    /// Why the encoder is refused. It has not joined then.
+    pub async fn connect_whip(
+        &self,
+        key: StreamKeyHash,
+        offer: String,
+    ) -> Result<WhipAnswer, EncoderRefusal> {
+        whip::driver::connect(&self.0, key, offer).await
+    }
+
+    /// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
+    ///
+    /// # Errors
+    /// Why the request is refused.
+    pub async fn patch_whip(
+        &self,
+        session: WhipSessionName<'_>,
+        patch: WhipPatch,
+    ) -> Result<Option<WhipRestart>, WhipPatchError> {
+        whip::driver::patch(&self.0, session, patch).await
+    }
+
+    /// Ends the session of an encoder. Returns whether there was one.
+    pub async fn delete_whip(&self, session: WhipSessionName<'_>) -> bool {
+        whip::driver::delete(&self.0, session).await
+    }
+
+    /// Returns whether there is such a session.
+    pub fn has_whip_session(&self, name: WhipSessionName<'_>) -> bool {
+        whip::driver::has_session(&self.0, name)
     }
 
     /// Returns the sandbox API of this plane.

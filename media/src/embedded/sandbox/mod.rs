@@ -277,7 +277,7 @@ impl Sandbox {
     /// `NoSuchIngress`, or the errors of a join.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        let name = self.0.room_of_key(&key)?;
+        let name = self.0.common.room_of_key(&key)?;
         let (room, connection, answers) = self
             .0
             .enter(&name, |machine, now| machine.begin_connect(&key, now));
@@ -298,7 +298,7 @@ impl Sandbox {
     /// `NoSuchIngress`, or what the control plane answered; the encoder has disconnected in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        let room = self.0.room_of_key(&key)?;
+        let room = self.0.common.room_of_key(&key)?;
         self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now))
             .await
     }

@@ -25,7 +25,7 @@ use crate::embedded::error::MachineError;
 use crate::embedded::join;
 use crate::embedded::machine::Machine;
 use crate::embedded::own_metadata::{self, OwnMetadataError};
-use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::plane::{Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::ReportError;
@@ -42,81 +42,81 @@ fn not_resumable() -> SignalConnection {
     connection
 }
 
-impl EmbeddedPlane {
-    /// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
-    /// the first message is ready; the websocket may be opened.
-    ///
-    /// # Errors
-    /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
-    pub async fn connect(&self, request: ConnectRequest) -> Result<SignalConnection, Refusal> {
-        let (is_new, connected) = match self.read_request(&request) {
-            Ok((claims, join)) => (
-                join.resume.is_none(),
-                self.join_or_resume(claims, join).await,
-            ),
-            Err(refusal) => (true, Err(refusal)),
-        };
-        if is_new && connected.is_err() {
-            self.inner()
-                .record(|metrics| metrics.record_join(JoinOutcome::Refused));
-        }
-        connected
+/// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
+/// the first message is ready; the websocket may be opened.
+///
+/// # Errors
+/// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
+pub(in crate::embedded) async fn connect(
+    plane: &Arc<Inner>,
+    request: &ConnectRequest,
+) -> Result<SignalConnection, Refusal> {
+    let (is_new, connected) = match read_request(plane, request) {
+        Ok((claims, join)) => (
+            join.resume.is_none(),
+            join_or_resume(plane, claims, join).await,
+        ),
+        Err(refusal) => (true, Err(refusal)),
+    };
+    if is_new && connected.is_err() {
+        plane.record(|metrics| metrics.record_join(JoinOutcome::Refused));
     }
+    connected
+}
 
-    /// Verifies the token, and only then reads what the client asks for.
-    fn read_request(&self, request: &ConnectRequest) -> Result<(Claims, JoinParameters), Refusal> {
-        let claims = self
-            .inner()
-            .signer
-            .verify(request.token().reveal(), self.inner().clock.now())?;
-        let join = request.parameters()?;
-        if join.resume.is_none() {
-            own_metadata::check_join(&claims, &join.own_metadata).map_err(JoinError::from)?;
-        }
-        Ok((claims, join))
+/// Verifies the token, and only then reads what the client asks for.
+fn read_request(
+    plane: &Inner,
+    request: &ConnectRequest,
+) -> Result<(Claims, JoinParameters), Refusal> {
+    let claims = plane
+        .signer
+        .verify(request.token().reveal(), plane.clock.now())?;
+    let join = request.parameters()?;
+    if join.resume.is_none() {
+        own_metadata::check_join(&claims, &join.own_metadata).map_err(JoinError::from)?;
     }
+    Ok((claims, join))
+}
 
-    async fn join_or_resume(
-        &self,
-        claims: Claims,
-        join: JoinParameters,
-    ) -> Result<SignalConnection, Refusal> {
-        if let Some(sid) = join.resume.clone() {
-            return Ok(self
-                .inner()
-                .attach(&sid, &claims, join)
-                .unwrap_or_else(not_resumable));
-        }
-        // In a spawned task, so that the join is admitted or cancelled even if the client disconnects.
-        let admitted = tokio::spawn(admit(Arc::clone(self.inner()), claims, join));
-        admitted.await.map_err(|_| Refusal::Unavailable)?
+async fn join_or_resume(
+    plane: &Arc<Inner>,
+    claims: Claims,
+    join: JoinParameters,
+) -> Result<SignalConnection, Refusal> {
+    if let Some(sid) = join.resume.clone() {
+        return Ok(attach(plane, &sid, &claims, join).unwrap_or_else(not_resumable));
     }
+    // In a spawned task, so that the join is admitted or cancelled even if the client disconnects.
+    let admitted = tokio::spawn(admit(Arc::clone(plane), claims, join));
+    admitted.await.map_err(|_| Refusal::Unavailable)?
+}
 
-    /// Repeats the verdict that [`EmbeddedPlane::connect`] would give now, without joining.
-    ///
-    /// # Errors
-    /// As [`EmbeddedPlane::connect`].
-    pub async fn validate(&self, request: &ConnectRequest) -> Result<(), Refusal> {
-        let (claims, join) = self.read_request(request)?;
-        if join.resume.is_some() {
-            return Ok(());
-        }
-        let room = claims.room.clone();
-        let (probed, answers) = self
-            .inner()
-            .call(&room, |machine, now| machine.probe_join(claims, now));
-        probed?;
-        Ok(await_answers(answers).await?)
+/// Repeats the verdict that [`connect`] would give now, without joining.
+///
+/// # Errors
+/// As [`connect`].
+pub(in crate::embedded) async fn validate(
+    plane: &Arc<Inner>,
+    request: &ConnectRequest,
+) -> Result<(), Refusal> {
+    let (claims, join) = read_request(plane, request)?;
+    if join.resume.is_some() {
+        return Ok(());
     }
+    let room = claims.room.clone();
+    let (probed, answers) = plane.call(&room, |machine, now| machine.probe_join(claims, now));
+    probed?;
+    Ok(await_answers(answers).await?)
+}
 
-    /// Asks all clients to connect anew, because the server stops.
-    pub fn shut_down_sessions(&self) {
-        self.inner()
-            .rooms
-            .all()
-            .iter()
-            .for_each(|room| room.sessions.broadcast(|| Input::Stop));
-    }
+/// Asks all clients to connect anew, because the server stops.
+pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
+    plane
+        .rooms
+        .all()
+        .iter()
+        .for_each(|room| room.sessions.broadcast(|| Input::Stop));
 }
 
 /// Admits a client and starts its session, or turns it away.
@@ -152,7 +152,7 @@ async fn admit(
     let (admitted, _) = inner.call_in(&room, |machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {
-            session.start(&mut inner.context(machine, now), &join);
+            session.start(&mut context(&inner, machine, now), &join);
         }
         admitted
     });
@@ -190,42 +190,39 @@ fn take_requests(
     (0..others).try_for_each(|_| budget.take_change(budgets))
 }
 
-impl Inner {
-    /// Returns what a session works on during a call on the machine.
-    fn context<'a>(&'a self, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
-        Context {
-            machine,
-            signer: &self.signer,
-            now,
-        }
+/// Returns what a session works on during a call on the machine.
+fn context<'a>(plane: &'a Inner, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
+    Context {
+        machine,
+        signer: &plane.signer,
+        now,
     }
+}
 
-    /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
-    fn attach(
-        &self,
-        sid: &ParticipantSid,
-        claims: &Claims,
-        join: JoinParameters,
-    ) -> Option<SignalConnection> {
-        let room = self.rooms.get(&claims.room)?;
-        // A token from a room code resumes what was joined by it, not whoever has the identity.
-        let is_own =
-            |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
-        let state = room.lock();
-        let local = state
-            .machine
-            .present(sid)
-            .ok()
-            .filter(|local| *local.identity() == claims.identity)?;
-        if !is_own(local.participant().exchange()) {
-            return None;
-        }
-        drop(state);
-        let (connection, socket) = connection();
-        room.sessions
-            .send(sid, Input::Attach(Box::new((join, socket))))
-            .then_some(connection)
+/// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
+fn attach(
+    plane: &Inner,
+    sid: &ParticipantSid,
+    claims: &Claims,
+    join: JoinParameters,
+) -> Option<SignalConnection> {
+    let room = plane.rooms.get(&claims.room)?;
+    // A token from a room code resumes what was joined by it, not whoever has the identity.
+    let is_own = |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
+    let state = room.lock();
+    let local = state
+        .machine
+        .present(sid)
+        .ok()
+        .filter(|local| *local.identity() == claims.identity)?;
+    if !is_own(local.participant().exchange()) {
+        return None;
     }
+    drop(state);
+    let (connection, socket) = connection();
+    room.sessions
+        .send(sid, Input::Attach(Box::new((join, socket))))
+        .then_some(connection)
 }
 
 /// A session, its websocket if it has one, its room, and the plane.
@@ -327,7 +324,7 @@ impl SessionTask {
         }
         let (inner, session) = (&self.inner, &mut self.session);
         let (is_joining, answers) = inner.call_in(&self.room, |machine, now| {
-            session.handle_media(&mut inner.context(machine, now), event)
+            session.handle_media(&mut context(inner, machine, now), event)
         });
         if is_joining {
             self.was_connected = true;
@@ -389,7 +386,7 @@ impl SessionTask {
     fn call(&mut self, call: impl FnOnce(&mut Session, &mut Context<'_>)) {
         let (inner, session) = (&self.inner, &mut self.session);
         inner.call_in(&self.room, |machine, now| {
-            call(session, &mut inner.context(machine, now));
+            call(session, &mut context(inner, machine, now));
         });
     }
 

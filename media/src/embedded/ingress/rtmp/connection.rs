@@ -16,7 +16,7 @@ use super::feed::FlvFeed;
 use super::listener::EncoderStream;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
 use super::stream::{Action, MediaStream, Unplayable};
-use crate::embedded::ingress::admission::EncoderRefusal;
+use crate::embedded::ingress::admission::{self, EncoderRefusal};
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::transcoding::flv::Medium;
 use crate::embedded::ingress::transcoding::packets::{self, VideoPackets};
@@ -431,7 +431,7 @@ async fn admit(
         .stream_key_rates
         .check(address, key)
         .map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
-    let (room, join) = inner.request_encoder(key, InputType::Rtmp).await?;
+    let (room, join) = admission::request_encoder(inner, key, InputType::Rtmp).await?;
     // Before the encoder is admitted, so that it misses no notice.
     let inputs = room.sessions.add(&join.sid);
     let (admitted, _) = inner.call_in(&room, |machine, now| machine.admit_encoder(&join.sid, now));

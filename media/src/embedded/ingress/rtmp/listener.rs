@@ -39,25 +39,23 @@ impl Drop for RtmpListener {
     }
 }
 
-impl EmbeddedPlane {
-    /// Accepts RTMP encoders on a socket that listens, with TLS if it is given. Must be called on a runtime, which
-    /// the connections stay on.
-    ///
-    /// # Errors
-    /// The socket cannot be used.
-    pub fn serve_rtmp(
-        &self,
-        socket: std::net::TcpListener,
-        tls: Option<RtmpTls>,
-    ) -> io::Result<RtmpListener> {
-        socket.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(socket)?;
-        let address = listener.local_addr()?;
-        Ok(RtmpListener {
-            address,
-            task: tokio::spawn(accept(self.clone(), listener, tls)),
-        })
-    }
+/// Accepts RTMP encoders on a socket that listens, with TLS if it is given. Must be called on a runtime, which
+/// the connections stay on.
+///
+/// # Errors
+/// The socket cannot be used.
+pub(in crate::embedded) fn serve(
+    plane: EmbeddedPlane,
+    socket: std::net::TcpListener,
+    tls: Option<RtmpTls>,
+) -> io::Result<RtmpListener> {
+    socket.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(socket)?;
+    let address = listener.local_addr()?;
+    Ok(RtmpListener {
+        address,
+        task: tokio::spawn(accept(plane, listener, tls)),
+    })
 }
 
 async fn accept(plane: EmbeddedPlane, listener: TcpListener, tls: Option<RtmpTls>) {

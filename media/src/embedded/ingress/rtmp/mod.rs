@@ -29,4 +29,5 @@ pub mod machine {
     pub use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 }
 
+pub(in crate::embedded) use listener::serve;
 pub use listener::{EncoderStream, RtmpListener, RtmpTls};

@@ -17,12 +17,12 @@ use super::session::WhipSession;
 use super::transcoded::{TranscodedSession, TranscodedWake};
 use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
 use crate::embedded::error::MachineError;
-use crate::embedded::ingress::admission::EncoderRefusal;
+use crate::embedded::ingress::admission::{self, EncoderRefusal};
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::join;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::plane::{Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
@@ -32,75 +32,68 @@ const ID_LENGTH: usize = 32;
 /// How long a media worker may take to answer an offer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl EmbeddedPlane {
-    /// Connects a WHIP encoder with its SDP offer.
-    ///
-    /// # Errors
-    /// Why the encoder is refused. It has not joined then.
-    pub async fn connect_whip(
-        &self,
-        key: StreamKeyHash,
-        offer: String,
-    ) -> Result<WhipAnswer, EncoderRefusal> {
-        // In a spawned task, so that the join is admitted or cancelled even if the encoder disconnects.
-        let admitted = tokio::spawn(admit(Arc::clone(self.inner()), key, offer));
-        let admitted = admitted.await.map_err(|_| EncoderRefusal::Unavailable)?;
-        if admitted.is_err() {
-            self.inner()
-                .record(|metrics| metrics.record_join(JoinOutcome::Refused));
+/// Connects a WHIP encoder with its SDP offer.
+///
+/// # Errors
+/// Why the encoder is refused. It has not joined then.
+pub(in crate::embedded) async fn connect(
+    plane: &Arc<Inner>,
+    key: StreamKeyHash,
+    offer: String,
+) -> Result<WhipAnswer, EncoderRefusal> {
+    // In a spawned task, so that the join is admitted or cancelled even if the encoder disconnects.
+    let admitted = tokio::spawn(admit(Arc::clone(plane), key, offer));
+    let admitted = admitted.await.map_err(|_| EncoderRefusal::Unavailable)?;
+    if admitted.is_err() {
+        plane.record(|metrics| metrics.record_join(JoinOutcome::Refused));
+    }
+    admitted
+}
+
+/// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
+///
+/// # Errors
+/// Why the request is refused.
+pub(in crate::embedded) async fn patch(
+    plane: &Arc<Inner>,
+    session: WhipSessionName<'_>,
+    patch: WhipPatch,
+) -> Result<Option<WhipRestart>, WhipPatchError> {
+    let requests = find_session(plane, session).ok_or(WhipPatchError::NoSession)?;
+    let (reply, patched) = oneshot::channel();
+    requests
+        .send(Request::Patch(patch, reply))
+        .await
+        .map_err(|_| WhipPatchError::NoSession)?;
+    match timeout(ANSWER_TIMEOUT, patched).await {
+        Ok(Ok(patched)) => patched,
+        Ok(Err(_)) | Err(_) => Err(WhipPatchError::Unavailable),
+    }
+}
+
+/// Ends the session of an encoder. Returns whether there was one.
+pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSessionName<'_>) -> bool {
+    let Some(requests) = find_session(plane, session) else {
+        return false;
+    };
+    let (reply, deleted) = oneshot::channel();
+    requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
+}
+
+/// Returns whether there is such a session.
+pub(in crate::embedded) fn has_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> bool {
+    find_session(plane, name).is_some()
+}
+
+fn find_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
+    let sid = match name {
+        WhipSessionName::Id(id) => plane.whip.by_id(id),
+        WhipSessionName::Key(key) => {
+            let room = plane.common.room_of_key(key).ok()?;
+            plane.call(&room, |machine, _| machine.encoder_of(key)).0
         }
-        admitted
-    }
-
-    /// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
-    ///
-    /// # Errors
-    /// Why the request is refused.
-    pub async fn patch_whip(
-        &self,
-        session: WhipSessionName<'_>,
-        patch: WhipPatch,
-    ) -> Result<Option<WhipRestart>, WhipPatchError> {
-        let requests = self
-            .whip_session(session)
-            .ok_or(WhipPatchError::NoSession)?;
-        let (reply, patched) = oneshot::channel();
-        requests
-            .send(Request::Patch(patch, reply))
-            .await
-            .map_err(|_| WhipPatchError::NoSession)?;
-        match timeout(ANSWER_TIMEOUT, patched).await {
-            Ok(Ok(patched)) => patched,
-            Ok(Err(_)) | Err(_) => Err(WhipPatchError::Unavailable),
-        }
-    }
-
-    /// Ends the session of an encoder. Returns whether there was one.
-    pub async fn delete_whip(&self, session: WhipSessionName<'_>) -> bool {
-        let Some(requests) = self.whip_session(session) else {
-            return false;
-        };
-        let (reply, deleted) = oneshot::channel();
-        requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
-    }
-
-    /// Returns whether there is such a session.
-    pub fn has_whip_session(&self, name: WhipSessionName<'_>) -> bool {
-        self.whip_session(name).is_some()
-    }
-
-    fn whip_session(&self, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
-        let sid = match name {
-            WhipSessionName::Id(id) => self.inner().whip.by_id(id),
-            WhipSessionName::Key(key) => {
-                let room = self.inner().room_of_key(key).ok()?;
-                self.inner()
-                    .call(&room, |machine, _| machine.encoder_of(key))
-                    .0
-            }
-        };
-        self.inner().whip.channel(&sid?)
-    }
+    };
+    plane.whip.channel(&sid?)
 }
 
 /// Admits an encoder and starts its session, or refuses it. Returns once the media worker has answered the offer.
@@ -109,13 +102,13 @@ async fn admit(
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
-    let (offer, profiles) = if inner.transcodes(&key)? {
+    let (offer, profiles) = if transcodes(&inner, &key)? {
         OfferedProfiles::replace(&offer)
     } else {
         (offer, OfferedProfiles::default())
     };
     let tracks = announced_tracks(&offer)?;
-    let (room, join) = inner.request_encoder(&key, InputType::Whip).await?;
+    let (room, join) = admission::request_encoder(&inner, &key, InputType::Whip).await?;
     // Before the encoder is admitted, so that its session misses no notice.
     let inputs = room.sessions.add(&join.sid);
     let (started, _) = inner.call_in(&room, |machine, now| {
@@ -130,12 +123,10 @@ async fn admit(
     open(inner, room, join, (session, profiles), inputs).await
 }
 
-impl Inner {
-    /// Returns whether the endpoint with a stream key transcodes all video.
-    fn transcodes(self: &Arc<Self>, key: &StreamKeyHash) -> Result<bool, MachineError> {
-        let room = self.room_of_key(key)?;
-        Ok(self.call(&room, |machine, _| machine.transcodes(key)).0)
-    }
+/// Returns whether the endpoint with a stream key transcodes all video.
+fn transcodes(plane: &Arc<Inner>, key: &StreamKeyHash) -> Result<bool, MachineError> {
+    let room = plane.common.room_of_key(key)?;
+    Ok(plane.call(&room, |machine, _| machine.transcodes(key)).0)
 }
 
 /// Runs a session, and returns its answer.

@@ -12,7 +12,7 @@
 //! ([`pictures`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder. Its offer
 //! may have codec profiles that receivers do not support.
 
-mod driver;
+pub(in crate::embedded) mod driver;
 mod ice;
 mod offer;
 mod pictures;
