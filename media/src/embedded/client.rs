@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
 
-use super::data_track::DataHandles;
-use super::machine::data_tracks::DataTracks;
+use super::data_track::{DataHandles, DataTracks};
 use super::machine::media_tracks::MediaTracks;
 use super::own_metadata::OwnMetadata;
 

@@ -1,11 +1,18 @@
-//! Data tracks as clients publish them, and the handles by which a subscriber tells them apart.
+//! Data tracks of a client: those that it publishes and ends by requests, and the handles by which it tells apart those that it
+//! receives.
+//!
+//! In records, reports and lists they are tracks of the kind `data`, and the rules of all tracks hold for them.
 
 use std::collections::BTreeMap;
 
 use conclave_model::participant::{Track, TrackKind, TrackSource};
 use conclave_model::{ParticipantSid, TrackSid};
 use livekit_protocol as proto;
-use proto::{PublishDataTrackRequest, data_track_frame_encoding, data_track_schema_encoding};
+use proto::{
+    DataTrackInfo, PublishDataTrackRequest, data_track_frame_encoding, data_track_schema_encoding,
+};
+
+use super::machine::unused_id;
 
 /// The longest name of a track or a schema, in characters.
 const MAX_NAME: usize = 256;
@@ -32,7 +39,7 @@ pub enum DataTrackError {
 }
 
 /// Returns the handle of a requested track, if the request is valid.
-pub(super) fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
+fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
     let handle = u16::try_from(request.pub_handle)
         .ok()
         .filter(|handle| *handle != 0);
@@ -73,8 +80,8 @@ fn is_name(name: &str, most: usize) -> bool {
 }
 
 /// Returns a requested track as clients see it.
-pub(super) fn info(request: &PublishDataTrackRequest, sid: &TrackSid) -> proto::DataTrackInfo {
-    proto::DataTrackInfo {
+fn info(request: &PublishDataTrackRequest, sid: &TrackSid) -> DataTrackInfo {
+    DataTrackInfo {
         pub_handle: request.pub_handle,
         sid: sid.to_string(),
         name: request.name.clone(),
@@ -96,6 +103,67 @@ pub(super) fn published(sid: TrackSid, name: &str) -> Track {
         height: None,
         simulcast: None,
         mime_type: None,
+    }
+}
+
+/// The data tracks of a client, by the handles that it gave them.
+#[derive(Debug, Default)]
+pub(super) struct DataTracks(BTreeMap<u16, DataTrackInfo>);
+
+/// A data track that was admitted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct NewDataTrack {
+    pub sid: TrackSid,
+    /// How the client's packets name it.
+    pub handle: u16,
+    /// The track as clients see it.
+    pub info: DataTrackInfo,
+}
+
+impl DataTracks {
+    /// Returns the number of tracks.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the tracks as clients see them.
+    pub fn iter(&self) -> impl Iterator<Item = &DataTrackInfo> {
+        self.0.values()
+    }
+
+    /// Returns whether the client has published this track.
+    pub fn contains(&self, track: &str) -> bool {
+        self.iter().any(|known| known.sid == track)
+    }
+
+    /// Admits a track; not if `is_full`, because the client has as many tracks as one may have.
+    pub fn publish(
+        &mut self,
+        request: &PublishDataTrackRequest,
+        is_full: bool,
+    ) -> Result<NewDataTrack, DataTrackError> {
+        let handle = check(request)?;
+        if self.0.contains_key(&handle) {
+            return Err(DataTrackError::DuplicateHandle);
+        } else if self.iter().any(|track| track.name == request.name) {
+            return Err(DataTrackError::DuplicateName);
+        } else if is_full {
+            return Err(DataTrackError::LimitExceeded);
+        }
+        let sid: TrackSid = unused_id("DTR_", |track: &TrackSid| self.contains(track.as_str()));
+        let info = info(request, &sid);
+        self.0.insert(handle, info.clone());
+        Ok(NewDataTrack { sid, handle, info })
+    }
+
+    /// Removes a track. Returns it as clients saw it; `None` if there is none with this handle.
+    pub fn unpublish(&mut self, handle: u32) -> Option<DataTrackInfo> {
+        self.0.remove(&u16::try_from(handle).ok()?)
+    }
+
+    /// Removes all tracks, and returns them as clients saw them.
+    pub fn take_all(&mut self) -> impl Iterator<Item = DataTrackInfo> + use<> {
+        std::mem::take(&mut self.0).into_values()
     }
 }
 
@@ -162,6 +230,32 @@ mod tests {
             name: name.to_owned(),
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn a_handle_and_a_name_are_used_once_until_the_track_has_ended() {
+        let mut tracks = DataTracks::default();
+        let first = tracks.publish(&request(1, "pose"), false).unwrap();
+        assert!(first.sid.as_str().starts_with("DTR_") && tracks.contains(first.sid.as_str()));
+        for (again, is_full, error) in [
+            (request(1, "other"), true, DataTrackError::DuplicateHandle),
+            (request(2, "pose"), true, DataTrackError::DuplicateName),
+            (request(2, "other"), true, DataTrackError::LimitExceeded),
+            (
+                request(70_000, "other"),
+                false,
+                DataTrackError::InvalidHandle,
+            ),
+        ] {
+            assert_eq!(tracks.publish(&again, is_full), Err(error));
+        }
+        assert_eq!(tracks.unpublish(1), Some(first.info));
+        assert_eq!(
+            (tracks.unpublish(1), tracks.unpublish(70_000)),
+            (None, None)
+        );
+        assert!(tracks.publish(&request(1, "pose"), false).is_ok());
+        assert_eq!((tracks.take_all().count(), tracks.len()), (1, 0));
     }
 
     #[test]

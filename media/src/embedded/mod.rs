@@ -44,7 +44,6 @@ mod machine;
 mod own_metadata;
 mod plane;
 mod publish;
-mod recently_left;
 mod room;
 mod rtc_metrics;
 mod sandbox;

@@ -13,7 +13,7 @@
 //! Each part owns its state, which is private, and has its own tests. The machine knows in which order they act.
 //!
 //! - [`Roster`]: who has a seat, and the participants. A participant with a client has its [`MediaTracks`](media_tracks::MediaTracks),
-//!   [`DataTracks`](data_tracks::DataTracks) and [`Subscriptions`](super::client::Subscriptions).
+//!   [`DataTracks`](super::data_track::DataTracks) and [`Subscriptions`](super::client::Subscriptions).
 //! - [`RoomEgresses`], [`IngressEndpoints`]: the recordings and broadcasts of the room, and where encoders publish into it.
 //! - [`Updates`]: what clients have to learn of participants, and what of it waits.
 //! - [`Deadlines`]: what is due, and when.
@@ -24,7 +24,6 @@
 //! The calls on a machine are in three files. Here are those about the room as a whole, in `membership.rs` those by which
 //! participants and encoders come and go, and in `publishing.rs` those about what participants publish, receive and may do.
 
-pub(super) mod data_tracks;
 pub(super) mod deadlines;
 mod forwarding;
 pub(super) mod media_tracks;

@@ -16,7 +16,7 @@ use crate::embedded::ingress::endpoints::{PublishUrls, RtmpAddress};
 use crate::embedded::ingress::whip::WhipSessions;
 use crate::embedded::room::Directory;
 use crate::embedded::rtc_metrics::RtcMetrics;
-use crate::embedded::sandbox::faults::Faults;
+use crate::embedded::sandbox::Faults;
 use crate::embedded::signal::budget::{Budgets, DEFAULT_CHANGES};
 use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::ReportSink;

@@ -34,8 +34,7 @@ use super::ingress::whip::{
 use super::machine::Machine;
 use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;
-use super::sandbox::Sandbox;
-use super::sandbox::faults::Faults;
+use super::sandbox::{Faults, Sandbox};
 use super::signal::budget::Budgets;
 use super::signal::channels::Input;
 use super::signal::{ConnectRequest, Refusal, SignalConnection};

@@ -1,10 +1,10 @@
-//! The calls of the sandbox API, by which an HTTP client acts as a participant's client.
+//! The calls of the sandbox API, by which an HTTP client acts as a participant's client, and simulates failures between the plane and
+//! the control plane.
 //!
 //! A call that changes something returns once the control plane has answered the reports that it caused.
 
-pub(super) mod faults;
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use conclave_model::egress::{EgressState, EgressStatus};
@@ -12,9 +12,10 @@ use conclave_model::event::Departure;
 use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, ParticipantState, Track};
 use conclave_model::{
-    EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret, Timestamp,
-    TrackSid,
+    Clock, EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret,
+    Timestamp, TrackSid,
 };
+use parking_lot::Mutex;
 
 use super::common::Owned;
 use super::error::MachineError;
@@ -26,7 +27,7 @@ use super::machine::membership::EncoderConnection;
 use super::plane::{Inner, await_answers};
 use super::publish::NewTrack;
 use super::room::Room;
-use crate::port::{ReportAnswer, ReportError};
+use crate::port::{MediaError, ReportAnswer, ReportError};
 use crate::redact::redact_urls;
 use crate::token::TokenError;
 
@@ -367,6 +368,46 @@ impl Sandbox {
         let value = result?;
         await_answers(answers).await?;
         Ok(value)
+    }
+}
+
+/// The failures that are simulated now.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// The monotonic reading until which calls of the port fail.
+    outage_until: Mutex<Duration>,
+    /// Number of the next reports that are dropped.
+    reports_to_drop: AtomicU32,
+}
+
+impl Faults {
+    /// Lets all calls of the port fail for a duration. Participants stay connected, and reports are sent.
+    pub fn simulate_outage(&self, clock: &Clock, duration: Duration) {
+        *self.outage_until.lock() = clock.monotonic() + duration;
+    }
+
+    /// Fails a call of the port during an outage.
+    pub fn check_outage(&self, clock: &Clock) -> Result<(), MediaError> {
+        if clock.monotonic() < *self.outage_until.lock() {
+            return Err(MediaError::Unavailable(
+                "an outage that the sandbox simulates".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Drops the next `count` reports.
+    pub fn drop_reports(&self, count: u32) {
+        self.reports_to_drop.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns whether the next report is dropped, and counts it.
+    pub fn take_drop(&self) -> bool {
+        self.reports_to_drop
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                count.checked_sub(1)
+            })
+            .is_ok()
     }
 }
 
