@@ -39,7 +39,7 @@ pub(super) enum Owned {
 #[derive(Debug)]
 pub(super) struct Common {
     /// Tracks that a participant may have at once, also those that it has announced only.
-    pub max_tracks: usize,
+    max_tracks: usize,
     rooms: Mutex<HashMap<Owned, NamespacedRoom>>,
     ended: Mutex<EndedEgresses>,
     /// The TURN server in this process, if there is one.
@@ -63,6 +63,11 @@ impl Common {
             left,
             is_stopping,
         }
+    }
+
+    /// Returns how many tracks a participant may have at once, also those that it has announced only.
+    pub const fn max_tracks(&self) -> usize {
+        self.max_tracks
     }
 
     /// Lets participants use the TURN server in this process.

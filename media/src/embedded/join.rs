@@ -257,11 +257,10 @@ impl<'a> Joins<'a> {
         let Ok(joined) = self.roster.present_mut(sid) else {
             return false;
         };
-        if joined.is_reported {
+        if joined.is_reported() {
             return false;
         }
-        joined.is_reported = true;
-        let participant = Box::new(joined.as_active());
+        let participant = Box::new(joined.report());
         self.deadlines.remove(&Deadline::Join(sid.clone()));
         self.outbox
             .report(now, MediaEvent::ParticipantJoined(participant));
@@ -280,14 +279,12 @@ impl<'a> Joins<'a> {
         let replaced = self.roster.members_mut().check_capacity(&identity, most)?;
         let sid = self.roster.unused_sid();
         self.roster.members_mut().insert(identity, sid.clone(), now);
-        let mut joining = LocalParticipant::new(sid, claims, now);
-        joining.is_reported = true;
-        Ok((joining, replaced))
+        Ok((LocalParticipant::new(sid, claims, now), replaced))
     }
 
     /// Reports a join that was begun, once the participant that it replaces has left.
-    pub fn report_begun(&mut self, joining: LocalParticipant, now: Timestamp) {
-        let participant = Box::new(joining.as_active());
+    pub fn report_begun(&mut self, mut joining: LocalParticipant, now: Timestamp) {
+        let participant = Box::new(joining.report());
         self.outbox
             .report(now, MediaEvent::ParticipantJoined(participant));
         self.add(joining);
@@ -342,7 +339,7 @@ impl<'a> Joins<'a> {
     fn add(&mut self, mut joining: LocalParticipant) {
         let room = self.outbox.room();
         self.common.note_joining(joining.sid(), room);
-        joining.relay_access = self.common.relay_access(joining.sid(), room);
+        joining.set_relay_access(self.common.relay_access(joining.sid(), room));
         self.roster.add(joining);
     }
 }

@@ -10,7 +10,7 @@ use conclave_turn::RelayAccess;
 use super::bitrate_meter::BitrateMeter;
 use super::client::Client;
 use super::error::MachineError;
-use super::inbox::{Inbox, InboxEntry};
+use super::inbox::{Inbox, InboxEntry, Notice};
 use super::machine::deadlines::{Deadline, Deadlines};
 use super::own_metadata::{OwnMetadata, OwnMetadataError, Texts};
 use super::publish::{check_mime_type, check_track};
@@ -23,9 +23,9 @@ const REFRESHED_LIFETIME: Duration = Duration::from_secs(600);
 /// One join of a participant: what others see of it, what it may do, and what it has received.
 #[derive(Debug)]
 pub(super) struct LocalParticipant {
-    pub room: NamespacedRoom,
+    room: NamespacedRoom,
     pub grants: Grants,
-    pub inbox: Inbox,
+    inbox: Inbox,
     meter: BitrateMeter,
     participant: Participant,
     role: Option<RoleName>,
@@ -39,9 +39,9 @@ pub(super) struct LocalParticipant {
     /// Its client; `None` for a participant that the sandbox or an encoder stands for, which sends no packets.
     pub client: Option<Box<Client>>,
     /// Whether its join was reported, so that its leave has to be.
-    pub is_reported: bool,
+    is_reported: bool,
     /// Its access to the TURN server in this process, which ends when it leaves.
-    pub relay_access: Option<RelayAccess>,
+    relay_access: Option<RelayAccess>,
 }
 
 impl LocalParticipant {
@@ -125,6 +125,27 @@ impl LocalParticipant {
     /// Returns whether its client is notified of what happens in the room.
     pub fn is_present(&self) -> bool {
         self.is_active() || self.participant.state == ParticipantState::Joined
+    }
+
+    /// Gives it access to the TURN server in this process.
+    pub fn set_relay_access(&mut self, access: Option<RelayAccess>) {
+        self.relay_access = access;
+    }
+
+    /// Returns whether its join was reported, so that its leave has to be.
+    pub const fn is_reported(&self) -> bool {
+        self.is_reported
+    }
+
+    /// Marks its join as reported. Returns the participant as the report has it.
+    pub fn report(&mut self) -> Participant {
+        self.is_reported = true;
+        self.as_active()
+    }
+
+    /// Puts a notice into its inbox.
+    pub fn receive(&mut self, now: Timestamp, notice: Notice) {
+        self.inbox.push(now, notice);
     }
 
     /// Marks it as admitted: its media may connect.

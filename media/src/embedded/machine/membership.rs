@@ -172,7 +172,7 @@ impl Machine {
     /// The server stops: every participant is disconnected, and its client asked to connect anew. Requested joins are dropped.
     pub fn stop(&mut self, now: Timestamp) {
         for sid in self.roster.release_seats() {
-            let is_requested = |p: &LocalParticipant| !p.is_present() && !p.is_reported;
+            let is_requested = |p: &LocalParticipant| !p.is_present() && !p.is_reported();
             if self.roster.get(&sid).is_some_and(is_requested) {
                 self.cancel_request(&sid);
             } else {
@@ -248,7 +248,7 @@ impl Machine {
     /// Reports the end of a join: a leave if the join was reported, and otherwise that it was aborted.
     fn report_end(&mut self, left: &LocalParticipant, departure: Departure, now: Timestamp) {
         let participant = left.to_ref();
-        let event = if left.is_reported {
+        let event = if left.is_reported() {
             MediaEvent::ParticipantLeft {
                 participant,
                 departure,

@@ -29,7 +29,7 @@ impl Machine {
         new: NewTrack,
         now: Timestamp,
     ) -> Result<Track, MachineError> {
-        let most = self.common.max_tracks;
+        let most = self.common.max_tracks();
         let publisher = self.roster.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
         let tracks = &publisher.participant().tracks;
@@ -130,7 +130,7 @@ impl Machine {
         sid: &ParticipantSid,
         request: &AddTrackRequest,
     ) -> Result<TrackInfo, AnnounceError> {
-        let most = self.common.max_tracks;
+        let most = self.common.max_tracks();
         let publisher = self.roster.present_mut(sid);
         let LocalParticipant { grants, client, .. } =
             publisher.map_err(|_| AnnounceError::NotAllowed)?;
@@ -241,7 +241,7 @@ impl Machine {
         request: &PublishDataTrackRequest,
         now: Timestamp,
     ) -> Result<DataTrackInfo, DataTrackError> {
-        let most = self.common.max_tracks;
+        let most = self.common.max_tracks();
         let publisher = self.roster.present_mut(sid);
         let publisher = publisher.map_err(|_| DataTrackError::NotAllowed)?;
         check_data(&publisher.grants).map_err(|_| DataTrackError::NotAllowed)?;

@@ -144,7 +144,7 @@ impl Roster {
 
     /// Returns whether the join of a participant, or of any if none is named, is being written by the control plane.
     pub fn is_join_reported(&self, identity: Option<&Identity>) -> bool {
-        let is_reported = |local: &LocalParticipant| local.is_reported && !local.is_active();
+        let is_reported = |local: &LocalParticipant| local.is_reported() && !local.is_active();
         let named =
             |local: &LocalParticipant| identity.is_none_or(|identity| local.identity() == identity);
         self.members
@@ -248,7 +248,7 @@ impl Roster {
         if self.keeps_inboxes
             && let Some(receiver) = self.participants.get_mut(sid)
         {
-            receiver.inbox.push(now, notice);
+            receiver.receive(now, notice);
         }
     }
 
@@ -268,7 +268,7 @@ impl Roster {
                 .get_mut(sid)
                 .filter(|p| p.is_active() && is_for(p))
             {
-                receiver.inbox.push(now, notice.clone());
+                receiver.receive(now, notice.clone());
             }
         }
     }

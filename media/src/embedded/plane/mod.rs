@@ -1,5 +1,10 @@
 //! The driver of the embedded media plane: a clock, a directory of rooms, and the delivery of reports.
 //!
+//! - [`EmbeddedPlane`]: what the server does with the plane. Each of its methods is in the module that it belongs to: signalling,
+//!   ingress, egress; those of the sandbox are in [`Sandbox`].
+//! - [`Inner`]: the parts of the plane, and calls on rooms.
+//! - [`port`]: the calls of the media port. [`builder`]: what a plane is built of.
+//!
 //! A call on a room's machine and the sending of its reports happen under the room's lock, so that reports are sent in the order
 //! of the events. Sandbox calls await the answers after the lock is released, since the control plane may call the port while it
 //! handles a report. Calls of the port never await answers: their caller is the actor that has to give them.

@@ -4,7 +4,6 @@ mod clients;
 mod egress_inputs;
 mod ingress;
 mod joins;
-mod left;
 mod moderation;
 mod properties;
 mod tracks;
