@@ -350,6 +350,52 @@ impl PublishUrls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::machine::tests::room;
+
+    #[test]
+    fn an_endpoint_has_one_encoder_and_then_the_error_of_its_stream() {
+        let common = Arc::new(Common::new(100, false));
+        let mut endpoints = IngressEndpoints::new(room(), Arc::clone(&common));
+        let (id, key) = endpoints.create(IngressRequest {
+            room: room(),
+            max_participants: None,
+            input_type: InputType::Rtmp,
+            identity: "studio".parse().unwrap(),
+            name: None,
+            enable_transcoding: None,
+            public_url: None,
+        });
+        let key = StreamKeyHash::from_key(key.reveal());
+        assert_eq!(common.room_of_key(&key), Ok(room()));
+        let vacant = |endpoints: &IngressEndpoints, input| {
+            let vacant = endpoints.get_vacant(&key, input);
+            vacant.map(|endpoint| endpoint.id().clone())
+        };
+        assert_eq!(vacant(&endpoints, InputType::Rtmp), Ok(id.clone()));
+        let other_input = vacant(&endpoints, InputType::Whip);
+        assert_eq!(other_input, Err(MachineError::NoSuchIngress));
+
+        let encoder: ParticipantSid = "PA_1".parse().unwrap();
+        endpoints.attach(&id, encoder.clone(), None);
+        let second = vacant(&endpoints, InputType::Rtmp);
+        assert_eq!(second, Err(MachineError::EncoderConnected));
+        assert_eq!(endpoints.detach(&encoder), None, "it was not reported");
+
+        endpoints.attach(&id, encoder.clone(), None);
+        endpoints.set_status(&encoder, IngressStatus::Buffering);
+        assert!(endpoints.is_encoder(&encoder) && endpoints.is_buffering(&encoder));
+        endpoints.set_error(&encoder, "no H.264".into());
+        let left = endpoints.detach(&encoder).unwrap();
+        let error = left.error.as_deref();
+        assert_eq!(
+            (left.status, error),
+            (IngressStatus::Error, Some("no H.264"))
+        );
+        assert!(!endpoints.is_encoder(&encoder));
+
+        endpoints.remove(&id);
+        assert!(endpoints.is_empty() && common.room_of_key(&key).is_err());
+    }
 
     #[test]
     fn publish_urls_have_the_host_of_the_public_url() {
