@@ -1,4 +1,11 @@
-//! Signalling of WebRTC clients in LiveKit's protocol, without I/O.
+//! Signalling of WebRTC clients in LiveKit's protocol. The websocket itself is the HTTP server's, which passes on its frames.
+//!
+//! ```text
+//!                  channels         driver: a task for each session
+//! websocket ──▶ SignalConnection ──▶ frames ─ shape, budget ─▶ Session ──▶ machine, media worker
+//!           ◀── Replies ◀─────────── frames ◀──── messages ────┘  ▲
+//!                                                                 └── Sessions ◀── notices and reports of both
+//! ```
 //!
 //! - [`driver`]: admission, or how a client is turned away, and a task for each session. [`channels`]: those between a websocket and
 //!   a session, and those to the sessions of a room.
