@@ -4,7 +4,7 @@
 use conclave_sfu::Bits;
 
 use super::nal_units::{Units, read_cropping, unescaped, units};
-use super::{Announced, Container, MAX_PIXELS, EncodedPicture, VideoFormat};
+use super::{Announced, Container, EncodedPicture, MAX_PIXELS, VideoFormat};
 
 /// The most macroblocks of reference frames, as level 5.2 allows: 5 of the largest size, 16 of 1920x1088.
 const MAX_REFERENCE_MACROBLOCKS: u64 = 184_320;

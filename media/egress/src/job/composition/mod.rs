@@ -2,13 +2,14 @@
 //!
 //! The delay is for repeated packets and for decoders. What happens in the call therefore waits until the composition has come to that
 //! moment (`attendance`). A track has a decoder while it is heard or shown (`input`). At each picture, the newest decoded ones are drawn into
-//! the tiles of the participants (`scene`); at each chunk of 20 ms, the samples of all are added up. Both go to a sink (`output`).
+//! the tiles of the participants (`scene`); at each chunk of 20 ms, the samples of all are added up. Both go to a sink (`output`), in the order of their times (`schedule`).
 //!
 //! A composition of a file waits for decoders on a busy machine, for some seconds; one of a broadcast leaves pictures out instead.
 
 mod attendance;
 mod input;
 mod scene;
+mod schedule;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -23,9 +24,10 @@ use attendance::Attendance;
 use input::{Means, TrackInput};
 pub use scene::Arrangement;
 use scene::{Stage, Tile, arrange};
+use schedule::{Due, Schedule, chunk_time};
 
 use super::{Attendee, EgressHost, Job};
-use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter};
+use crate::composite::{ActiveSpeaker, CHUNK_SAMPLES, Limiter};
 use crate::decode::{DecoderPlaces, Places};
 use crate::ffmpeg::{Ffmpeg, Need, StopDeadline};
 use crate::output::{Media, Sink};
@@ -91,9 +93,7 @@ pub struct CompositeJob {
     stage: Stage,
     speaker: ActiveSpeaker,
     limiter: Limiter,
-    /// The numbers of the next picture and of the next chunk of sound.
-    next_picture: u64,
-    next_chunk: u64,
+    schedule: Schedule,
     /// The number of the picture that the encoder took last.
     last_picture: Option<u64>,
     sink: Box<dyn Sink>,
@@ -108,6 +108,7 @@ impl CompositeJob {
         progress: Arc<Progress>,
     ) -> Self {
         let size = (composition.encoding.width, composition.encoding.height);
+        let schedule = Schedule::new(composition.media, composition.encoding.frame_rate);
         let mut stage = Stage::new(composition.arrangement, size);
         if composition.media.has_video {
             stage.take_fonts();
@@ -127,8 +128,7 @@ impl CompositeJob {
             stage,
             speaker: ActiveSpeaker::default(),
             limiter: Limiter::default(),
-            next_picture: 0,
-            next_chunk: 0,
+            schedule,
             last_picture: None,
             sink,
         }
@@ -266,39 +266,36 @@ impl CompositeJob {
     }
 
     /// Makes all pictures and chunks up to a moment since the start, of which a composition that is not late has come to `usual`.
-    fn compose_until(&mut self, due: Duration, usual: Duration) -> Result<(), String> {
+    fn compose_until(&mut self, until: Duration, usual: Duration) -> Result<(), String> {
         let lateness = if self.composition.is_live {
             LIVE_LATENESS
         } else {
             LATENESS
         };
-        loop {
-            let (picture_at, chunk_at) = (self.picture_time(), self.chunk_end());
-            let media = self.composition.media;
-            if media.has_audio && chunk_at <= due && (!media.has_video || chunk_at <= picture_at) {
-                self.advance(chunk_time(self.next_chunk));
-                self.mix_chunk()?;
-            } else if media.has_video && picture_at <= due {
-                self.advance(picture_at);
-                if usual.saturating_sub(picture_at) > lateness {
-                    self.progress.add_dropped_frames(1);
-                } else {
-                    self.compose_picture(self.next_picture, Need::Optional)?;
+        while let Some(due) = self.schedule.next(until) {
+            match due {
+                Due::Chunk(number) => {
+                    self.advance(chunk_time(number));
+                    self.mix_chunk(number)?;
                 }
-                self.next_picture += 1;
-            } else {
-                return Ok(());
+                Due::Picture(number) => {
+                    let at = self.schedule.picture_time(number);
+                    self.advance(at);
+                    if usual.saturating_sub(at) > lateness {
+                        self.progress.add_dropped_frames(1);
+                    } else {
+                        self.compose_picture(number, Need::Optional)?;
+                    }
+                }
             }
+            self.schedule.pass(due);
         }
+        Ok(())
     }
 
     /// Makes sure that the last picture is there, so that it lasts to the end of the audio.
     fn complete_video(&mut self) -> Result<(), String> {
-        let Some(last) = self
-            .next_picture
-            .checked_sub(1)
-            .filter(|_| self.composition.media.has_video)
-        else {
+        let Some(last) = self.schedule.last_picture() else {
             return Ok(());
         };
         if self.last_picture != Some(last) {
@@ -306,28 +303,14 @@ impl CompositeJob {
         }
         // A server that stops skips what waits, perhaps the last picture, too.
         if self.composition.stop.is_set() {
-            self.compose_picture(self.next_picture, Need::Required)
+            self.compose_picture(last + 1, Need::Required)
         } else {
             Ok(())
         }
     }
 
-    /// Returns when the next picture is shown.
-    fn picture_time(&self) -> Duration {
-        self.time_of(self.next_picture)
-    }
-
-    fn time_of(&self, picture: u64) -> Duration {
-        Duration::from_micros(picture * 1_000_000 / u64::from(self.composition.encoding.frame_rate))
-    }
-
-    /// Returns when the next chunk is complete.
-    fn chunk_end(&self) -> Duration {
-        chunk_time(self.next_chunk + 1)
-    }
-
     fn compose_picture(&mut self, number: u64, need: Need) -> Result<(), String> {
-        let at = self.time_of(number);
+        let at = self.schedule.picture_time(number);
         let canvas = self.stage.compose(&mut self.tracks, at);
         if self.sink.write_picture(at, canvas.data, need)? {
             self.last_picture = Some(number);
@@ -338,7 +321,7 @@ impl CompositeJob {
         Ok(())
     }
 
-    fn mix_chunk(&mut self) -> Result<(), String> {
+    fn mix_chunk(&mut self, number: u64) -> Result<(), String> {
         let mut sum = vec![0; CHUNK_SAMPLES * 2];
         let mut heard: HashMap<_, u64> = self
             .attendance
@@ -347,18 +330,16 @@ impl CompositeJob {
             .map(|a| (a.sid.clone(), 0))
             .collect();
         for input in self.tracks.values_mut() {
-            let energy = input.mix(self.next_chunk, &mut sum);
+            let energy = input.mix(number, &mut sum);
             if let Some(loudness) = heard.get_mut(&input.publisher) {
                 *loudness = energy.max(*loudness);
             }
         }
         let samples = self.limiter.limit(&sum);
-        self.sink
-            .write_samples(chunk_time(self.next_chunk), samples)?;
-        if self.speaker.observe(self.next_chunk, &heard) {
+        self.sink.write_samples(chunk_time(number), samples)?;
+        if self.speaker.observe(number, &heard) {
             self.arrange();
         }
-        self.next_chunk += 1;
         Ok(())
     }
 
@@ -384,11 +365,7 @@ impl CompositeJob {
     }
 
     fn note_progress(&mut self, now: Instant) {
-        let done = if self.composition.media.has_video {
-            self.picture_time()
-        } else {
-            chunk_time(self.next_chunk)
-        };
+        let done = self.schedule.done();
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let late = now
             .saturating_duration_since(self.start)
@@ -400,10 +377,6 @@ impl CompositeJob {
         Progress::set(&self.progress.buffered_bytes, self.sink.buffered_bytes());
         self.dropped.warn(&self.egress, &self.progress, now);
     }
-}
-
-fn chunk_time(chunk: u64) -> Duration {
-    CHUNK * u32::try_from(chunk).unwrap_or(u32::MAX)
 }
 
 impl Job for CompositeJob {
