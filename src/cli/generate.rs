@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use super::Cli;
 use super::output::print;
 use crate::error::CliError;
-use crate::http::admin::site::{Form, Site};
+use crate::http::admin::docs::site::{Form, Site};
 
 /// Prints a script with which a shell completes commands and options.
 pub(super) fn print_completions(shell: Shell) -> Result<(), CliError> {

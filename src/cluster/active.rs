@@ -14,8 +14,8 @@ use conclave_db::lease::Lease;
 
 use super::PassThrough;
 use super::forward::Forwarder;
-use crate::http::error::DatabaseFailed;
-use crate::http::passed_on::{NotActive, NotTaken, PassedOnGate, UNCONFIRMED};
+use crate::http::api::error::DatabaseFailed;
+use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate, UNCONFIRMED};
 
 /// What the API listener of an active node does with the requests that its operations do not take.
 pub struct ActiveListener {

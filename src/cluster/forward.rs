@@ -24,9 +24,9 @@ use super::passage::{Failure, Outcome, Passage, Repeat, Step};
 use super::request::Head;
 use super::response;
 use super::websocket;
-use crate::http::error::ApiError;
-use crate::http::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
-use crate::http::trace::PassedOn;
+use crate::http::api::error::ApiError;
+use crate::http::listener::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
+use crate::http::listener::trace::PassedOn;
 
 /// `Retry-After` of what no node has taken.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 
-use crate::http::client_address::TrustedProxies;
 use crate::http::frame::credential::ROOM_TOKEN;
-use crate::http::passed_on::{NOT_ACTIVE, PASSED_ON, UNCONFIRMED};
+use crate::http::listener::client_address::TrustedProxies;
+use crate::http::listener::passed_on::{NOT_ACTIVE, PASSED_ON, UNCONFIRMED};
 
 /// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
 /// `Expect` itself.

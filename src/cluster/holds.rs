@@ -7,7 +7,7 @@ use conclave_model::{ClientAddress, Counts};
 use parking_lot::Mutex;
 
 use super::metrics::{ClusterMetrics, HeldGauge};
-use crate::http::client_address::TrustedProxies;
+use crate::http::listener::client_address::TrustedProxies;
 
 /// One of so many parts of the places is what one client may have.
 const PARTS: usize = 4;

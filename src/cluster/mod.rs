@@ -31,9 +31,9 @@ use std::time::Duration;
 use actix_web::{HttpRequest, web};
 use tokio::sync::{Semaphore, watch};
 
-use crate::http::client_address::TrustedProxies;
+use crate::http::frame::limits::FixedLimits;
 use crate::http::frame::payload::LIMIT;
-use crate::http::limits::FixedLimits;
+use crate::http::listener::client_address::TrustedProxies;
 use crate::http::resource::public_health;
 pub use active::ActiveListener;
 use connection::Connector;

@@ -8,12 +8,12 @@ use conclave_model::{ErrorCode, Problem};
 
 use super::headers;
 use super::passage::Repeat;
-use crate::http::client_address::TrustedProxies;
+use crate::http::api::routes;
 use crate::http::frame::idempotency::KEY;
-use crate::http::head::sent_method;
-use crate::http::request_boundary::opens_websocket;
+use crate::http::listener::client_address::TrustedProxies;
+use crate::http::listener::head::sent_method;
+use crate::http::listener::request_boundary::opens_websocket;
 use crate::http::resource::no_such_route;
-use crate::http::routes;
 
 /// The head of a request.
 pub(super) struct Head {
@@ -101,7 +101,7 @@ mod tests {
     use actix_web::http::header::HeaderName;
 
     use super::*;
-    use crate::http::v1;
+    use crate::http::api::v1;
 
     fn repeated(method: &str, path: &str, key: Option<&'static str>) -> Repeat {
         let mut headers = HeaderMap::new();

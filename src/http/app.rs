@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 
-use super::error::ApiError;
 use super::metrics::NO_OPERATION;
-use super::origins::is_preflight;
 use super::resource::{method_not_allowed, no_such_route, public_description, public_health};
-use super::routes::{self, Route};
 use super::state::AppState;
-use super::trace::ShownPath;
-use super::{call, files, frame, livekit_webhook, signalling, whip};
+use super::{call, files, frame};
+use crate::http::api::error::ApiError;
+use crate::http::api::routes::{self, Route};
+use crate::http::frame::origins::is_preflight;
+use crate::http::listener::trace::ShownPath;
+use crate::http::media::{livekit_webhook, signalling, whip};
 
 /// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {

@@ -7,9 +7,9 @@ use actix_web::http::header::{ContentType, LOCATION};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
-use super::error::ApiError;
-use super::hosts::requested_host;
 use super::state::AppState;
+use crate::http::api::error::ApiError;
+use crate::http::frame::hosts::requested_host;
 
 /// The port of `https` urls that name none.
 const HTTPS_PORT: u16 = 443;

@@ -7,11 +7,11 @@ use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
-use super::error::ApiError;
-use super::head::with_head;
-use super::limits::FixedLimits;
-use super::spec::Method;
-use super::{openapi, v1};
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
+use crate::http::api::{openapi, v1};
+use crate::http::frame::limits::FixedLimits;
+use crate::http::listener::head::with_head;
 
 const HEALTH: &str = "/healthz";
 const OPENAPI: &str = "/openapi.json";

@@ -7,16 +7,16 @@ use std::time::Duration;
 use actix_web::{HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
-use super::admin_token::AdminToken;
-use super::console::access::{ConsoleAccess, Guarded};
-use super::error::ApiError;
 use super::frame::payload::BodyReader;
 use super::lease::LeaseView;
-use super::limits::FixedLimits;
 use super::metrics::Metrics;
 use super::redirect::redirect;
 use super::resource::{fixed_handler, public_description, public_health};
 use crate::config::HostName;
+use crate::http::admin::access::{ConsoleAccess, Guarded};
+use crate::http::admin::admin_token::AdminToken;
+use crate::http::api::error::ApiError;
+use crate::http::frame::limits::FixedLimits;
 
 /// `Retry-After` of every request that needs the records.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

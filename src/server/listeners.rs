@@ -19,15 +19,15 @@ use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
 use crate::cluster::{ActiveListener, PassThrough};
 use crate::config::{Config, MediaKind, Mode};
 use crate::error::CliError;
-use crate::http::activity::ClientTimeouts;
-use crate::http::client_address::TrustedProxies;
-use crate::http::client_stream::ClientStream;
-use crate::http::connections::Connections;
+use crate::http::listener::activity::ClientTimeouts;
+use crate::http::listener::client_address::TrustedProxies;
+use crate::http::listener::client_stream::ClientStream;
+use crate::http::listener::connections::Connections;
+use crate::http::listener::open_connections::OpenConnections;
+use crate::http::listener::trace::trace;
 use crate::http::metrics::Metrics;
-use crate::http::open_connections::OpenConnections;
 use crate::http::standby::StandbyState;
 use crate::http::state::AppState;
-use crate::http::trace::trace;
 use crate::http::{admin, app, redirect, standby};
 
 /// Time that requests in flight have to finish when the server stops.

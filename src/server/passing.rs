@@ -13,10 +13,10 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::error::CliError;
-use crate::http::client_address::TrustedProxies;
-use crate::http::limits::FixedLimits;
+use crate::http::frame::limits::FixedLimits;
+use crate::http::listener::client_address::TrustedProxies;
+use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate};
 use crate::http::metrics::Metrics;
-use crate::http::passed_on::{NotActive, NotTaken, PassedOnGate};
 
 /// How long a node that stops is not ready before it closes its sockets. Load balancers send it nothing more by then: a connection that is
 /// closed while a request arrives would leave it open what has become of that.

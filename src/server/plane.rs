@@ -13,7 +13,7 @@ use super::media::{self, PlaneSetup};
 use super::tls::PublicUrls;
 use crate::config::{Config, MediaKind};
 use crate::error::CliError;
-use crate::http::media_url::names_all_addresses;
+use crate::http::media::media_url::names_all_addresses;
 
 /// A media plane of either kind. Clones share it.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use url::Url;
 use super::descriptors;
 use crate::config::{Config, ConfigError, TURN_PORT};
 use crate::error::CliError;
-use crate::http::media_url::names_all_addresses;
+use crate::http::media::media_url::names_all_addresses;
 
 /// How clients reach the listeners.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use conclave::http::admin::site::{Form, Site};
+use conclave::http::admin::docs::site::{Form, Site};
 use conclave_model::Secret;
 use flate2::read::GzDecoder;
 use serde_json::Value;

@@ -39,8 +39,8 @@ static SETTINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 
 /// The OpenAPI description that the program prints.
 fn description() -> Value {
-    serde_json::from_str(&conclave::http::openapi::text(
-        conclave::http::v1::operations(),
+    serde_json::from_str(&conclave::http::api::openapi::text(
+        conclave::http::api::v1::operations(),
     ))
     .unwrap()
 }

@@ -17,11 +17,11 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
-use crate::http::error::ApiError;
-use crate::http::event_stream;
-use crate::http::input::{FromQuery, Paged};
+use super::event_stream;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::{FromQuery, Paged};
+use crate::http::api::spec::Method;
 use crate::http::resource::single_method_resource;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// Routes the debug endpoint.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
-use crate::http::error::ApiError;
+use super::readiness::Readiness;
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
 use crate::http::lease::{asked_role, role_of};
-use crate::http::readiness::Readiness;
 use crate::http::resource::{health, single_method_resource};
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// Adds `/healthz` and `/readyz`.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
 
-use crate::http::error::ApiError;
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
 use crate::http::metrics::Metrics;
 use crate::http::resource::single_method_resource;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 use crate::tls::TlsStatus;
 

@@ -2,19 +2,19 @@
 //! sandbox. For operators and tests, on loopback unless a token guards it. Without a token, requests must also be sent to an allowed host
 //! ([`AllowedHosts`]).
 
+pub mod access;
+pub mod admin_token;
 pub mod debug;
-mod docs;
+pub mod docs;
+pub mod event_stream;
 mod health;
 mod metrics;
-mod pages;
 mod project_events;
+pub mod readiness;
 mod sandbox;
 mod sdk;
-pub mod site;
 mod standby;
 mod step_down;
-mod try_out;
-mod viewer;
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{Error, Scope, web};
 use conclave_model::{ErrorCode, Problem};
 
-use super::admin_token::AdminToken;
 use super::console;
-use super::error::ApiError;
-use super::hosts::AllowedHosts;
-use super::readiness::Readiness;
 use super::resource::no_such_route;
 use super::state::AppState;
+use crate::http::api::error::ApiError;
+use crate::http::frame::hosts::AllowedHosts;
+use admin_token::AdminToken;
+use readiness::Readiness;
 pub use standby::configure_standby;
 
 /// Routes the admin listener.

@@ -17,12 +17,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 use utoipa::IntoParams;
 
-use crate::http::activity::Handling;
-use crate::http::error::ApiError;
-use crate::http::event_stream;
-use crate::http::input::FromQuery;
+use super::event_stream;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::FromQuery;
+use crate::http::api::spec::Method;
+use crate::http::listener::activity::Handling;
 use crate::http::resource::single_method_resource;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// The most events of a response.

@@ -15,12 +15,12 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
-use crate::http::error::ApiError;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::{Base64Bytes, body};
+use crate::http::api::spec::Method;
 use crate::http::frame::payload::BodyReader;
-use crate::http::input::{Base64Bytes, body};
+use crate::http::listener::trace::SecretPath;
 use crate::http::resource::{no_such_route, single_method_resource};
-use crate::http::spec::Method;
-use crate::http::trace::SecretPath;
 
 type Plane = web::Data<Sandbox>;
 

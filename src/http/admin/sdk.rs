@@ -8,13 +8,13 @@ use actix_web::http::header::{CACHE_CONTROL, ETag, EntityTag};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
 use crate::http::console;
-use crate::http::error::ApiError;
 use crate::http::etag;
 use crate::http::page::page_response;
 use crate::http::resource::single_method_resource;
 use crate::http::sdks::{FOLDER, PackageFile, VERSION};
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// Nothing of a package is for a browser to load.

@@ -10,12 +10,12 @@ use conclave_db::lease::Role;
 use serde_json::json;
 
 use super::{guarded, health, is_of_a_program, metrics, require_host, step_down};
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
 use crate::http::console;
-use crate::http::error::ApiError;
-use crate::http::hosts::AllowedHosts;
+use crate::http::frame::hosts::AllowedHosts;
 use crate::http::lease::asked_role;
 use crate::http::resource::{health as alive, single_method_resource};
-use crate::http::spec::Method;
 use crate::http::standby::{StandbyState, unavailable};
 
 /// Routes the admin listener of a standby.

@@ -8,9 +8,9 @@ use conclave_db::lease::Role;
 use serde_json::json;
 use tokio::sync::Notify;
 
+use crate::http::api::spec::Method;
 use crate::http::lease::LeaseView;
 use crate::http::resource::single_method_resource;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// Time in which the answer is sent. Then the listener stops.

@@ -9,12 +9,12 @@ use conclave_model::role::RolePermissions;
 use conclave_model::{ErrorCode, Problem, RoleName};
 use serde::Serialize;
 
-use crate::http::acting_role;
-use crate::http::error::ApiError;
+use crate::http::api::acting_role;
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
 use crate::http::frame::credential;
-use crate::http::origins::check_same_origin;
+use crate::http::frame::origins::check_same_origin;
 use crate::http::resource::public_resource;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// The abilities of a participant.

@@ -18,11 +18,11 @@ use conclave_model::{ErrorCode, ProjectId, RoleName, RoomName};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::http::error::ApiError;
-use crate::http::hosts::AllowedHosts;
-use crate::http::input::body;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::body;
+use crate::http::api::spec::Method;
+use crate::http::frame::hosts::AllowedHosts;
 use crate::http::resource::public_resource;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// The beginning of the names of rooms that are opened without one.

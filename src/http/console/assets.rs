@@ -2,9 +2,9 @@
 
 use actix_web::web;
 
+use crate::http::api::spec::Method;
 use crate::http::page::page_response;
 use crate::http::resource::single_method_resource;
-use crate::http::spec::Method;
 
 /// What the browser may load, and from where: files of this listener, no inline script and no inline style.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; \

@@ -7,7 +7,7 @@ use super::egress::{List, stop, stop_button};
 use super::parts::{badge, or_nothing, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::v1::broadcasts::Broadcast;
+use crate::http::api::v1::broadcasts::Broadcast;
 
 /// The routes of the page and its action.
 pub fn routes() -> Vec<Route> {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::layout::{self, Place};
 use super::parts::{ROWS, danger, empty, field, live, pager, select, table};
 use super::visit::{Answer, Visit};
-use crate::http::v1::egress::{self, EgressHead, EgressJson};
+use crate::http::api::v1::egress::{self, EgressHead, EgressJson};
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;

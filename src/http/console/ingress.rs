@@ -7,7 +7,7 @@ use super::layout::{self, Place};
 use super::parts::{ROWS, badge, danger, empty, live, pager, table, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::v1::ingress::{self, IngressJson};
+use crate::http::api::v1::ingress::{self, IngressJson};
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;

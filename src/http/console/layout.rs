@@ -5,10 +5,10 @@ use conclave_model::Problem;
 use conclave_model::project::Project;
 use maud::{DOCTYPE, Markup, html};
 
-use super::access::Operator;
 use super::notes;
 use super::parts::badge;
 use super::visit::Visit;
+use crate::http::admin::access::Operator;
 
 /// Settings of htmx: no inline style, no evaluated text, and errors are shown in the page.
 const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;

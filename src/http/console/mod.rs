@@ -4,7 +4,6 @@
 //! operation of the API, called for the operator ([`operator_call`]). Pages can be read without scripts; with them, parts of a
 //! page are read again while it is visible. Nothing runs while no page is open.
 
-pub mod access;
 mod actors;
 mod assets;
 mod broadcasts;
@@ -39,8 +38,8 @@ use std::sync::Arc;
 
 use actix_web::web;
 
-use super::readiness::Readiness;
 use super::state::AppState;
+use crate::http::admin::readiness::Readiness;
 pub use standby::configure_standby;
 
 /// Routes the console.

@@ -8,14 +8,14 @@ use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use super::visit::Visit;
-use crate::http::context::{Caller, RequestContext};
-use crate::http::endpoint::{Handler, TypedEndpoint};
-use crate::http::error::ApiError;
-use crate::http::input::FromRequest;
-use crate::http::source::RequestSource;
-use crate::http::spec::{Method, OperationSpec};
+use crate::http::api::context::{Caller, RequestContext};
+use crate::http::api::endpoint::{Handler, TypedEndpoint};
+use crate::http::api::error::ApiError;
+use crate::http::api::input::FromRequest;
+use crate::http::api::input::source::RequestSource;
+use crate::http::api::spec::{Method, OperationSpec};
+use crate::http::api::v1;
 use crate::http::state::AppState;
-use crate::http::v1;
 
 /// A call that is being put together, of a handler that returns `S`.
 pub struct OperatorCall<S: 'static> {

@@ -14,8 +14,8 @@ use super::plots;
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
 use crate::backups::{Backups, Freshness};
-use crate::http::error::ApiError;
-use crate::http::readiness::{Parts, Readiness};
+use crate::http::admin::readiness::{Parts, Readiness};
+use crate::http::api::error::ApiError;
 
 /// Failing receivers that are shown.
 const SHOWN: u32 = 20;

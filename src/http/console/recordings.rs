@@ -16,11 +16,11 @@ use super::layout::{self, Place};
 use super::parts::{badge, countdown, empty, facts, nothing, or_nothing, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
-use crate::http::error::ApiError;
+use crate::http::api::error::ApiError;
+use crate::http::api::response::Json;
+use crate::http::api::v1::egress::{self, EgressHead};
+use crate::http::api::v1::recordings::Recording;
 use crate::http::files::{link, local};
-use crate::http::response::Json;
-use crate::http::v1::egress::{self, EgressHead};
-use crate::http::v1::recordings::Recording;
 
 /// The routes of the pages and their action.
 pub fn routes() -> Vec<Route> {

@@ -10,10 +10,10 @@ use super::layout::{self, Place};
 use super::parts::{ROWS, badge, empty, field, form, live, pager, select, table, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::error::ApiError;
-use crate::http::response::Json;
-use crate::http::v1;
-use crate::http::v1::templates::TemplateJson;
+use crate::http::api::error::ApiError;
+use crate::http::api::response::Json;
+use crate::http::api::v1;
+use crate::http::api::v1::templates::TemplateJson;
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;

@@ -11,14 +11,14 @@ use futures_util::future::LocalBoxFuture;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
-use super::access::{Gate, Guarded, Operator};
 use super::layout;
 use super::visit::{self, Answer, Visit, encoded};
-use crate::http::error::ApiError;
+use crate::http::admin::access::{Gate, Guarded, Operator};
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
+use crate::http::frame::origins;
 use crate::http::frame::payload;
-use crate::http::origins;
 use crate::http::resource::method_not_allowed;
-use crate::http::spec::Method;
 use crate::http::state::AppState;
 
 /// The field of a form that has the session's token.

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::parts::grouped;
 use super::{layout, visit};
-use crate::http::error::ApiError;
+use crate::http::api::error::ApiError;
 use crate::http::sdks::{FOLDER, PackageFile, Sdk, VERSION, sdks};
 use crate::http::state::AppState;
 

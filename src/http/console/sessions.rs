@@ -11,9 +11,9 @@ use super::parts::{
 use super::route::{self, Route};
 use super::timeline::{Bar, Row, timeline};
 use super::visit::{Answer, Visit};
-use crate::http::error::ApiError;
-use crate::http::response::Json;
-use crate::http::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
+use crate::http::api::error::ApiError;
+use crate::http::api::response::Json;
+use crate::http::api::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
 
 /// The routes of the pages.
 pub fn routes() -> Vec<Route> {

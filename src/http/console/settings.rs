@@ -15,8 +15,8 @@ use super::projects::{existing_plan, plans};
 use super::rooms::templates;
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::error::ApiError;
-use crate::http::v1::templates::TemplateJson;
+use crate::http::api::error::ApiError;
+use crate::http::api::v1::templates::TemplateJson;
 
 /// The largest credit at once, in Ugandan shillings, as on the command line.
 const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;

@@ -8,10 +8,10 @@ use actix_web::http::header::SET_COOKIE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::Problem;
 
-use super::access::{COOKIE_NAME, Gate, Guarded, SESSION_LIFE};
 use super::layout;
 use super::route::{self, Route};
 use super::visit::{self, Answer, Visit};
+use crate::http::admin::access::{COOKIE_NAME, Gate, Guarded, SESSION_LIFE};
 
 /// Routes the pages. Signing in is the one action without a session.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<impl Guarded + 'static>) {

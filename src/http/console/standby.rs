@@ -8,9 +8,9 @@ use conclave_db::lease::ClusterState;
 use maud::{Markup, html};
 
 use super::{assets, cluster, layout, route, sign_in, visit};
-use crate::http::error::ApiError;
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
 use crate::http::resource::single_method_resource;
-use crate::http::spec::Method;
 use crate::http::standby::StandbyState;
 
 /// Routes the page, and signing in and out.

@@ -7,8 +7,8 @@ use super::parts::{badge, facts, field, grouped, minutes, or_nothing, table};
 use super::plots;
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::response::Json;
-use crate::http::v1::usage::{self, PlanStatus, UsageDayJson};
+use crate::http::api::response::Json;
+use crate::http::api::v1::usage::{self, PlanStatus, UsageDayJson};
 
 /// The routes of the page.
 pub fn routes() -> Vec<Route> {

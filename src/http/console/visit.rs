@@ -14,10 +14,10 @@ use maud::Markup;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::form_urlencoded;
 
-use super::access::Operator;
 use super::assets::POLICY;
-use crate::http::error::ApiError;
-use crate::http::input::path::segment;
+use crate::http::admin::access::Operator;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::path::segment;
 use crate::http::page::page_response;
 use crate::http::state::AppState;
 

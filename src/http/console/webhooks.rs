@@ -13,9 +13,9 @@ use super::parts::{
 };
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::response::Json;
-use crate::http::v1::webhook_deliveries::{self, WebhookDelivery};
-use crate::http::v1::webhook_endpoints::{self, WebhookEndpointJson};
+use crate::http::api::response::Json;
+use crate::http::api::v1::webhook_deliveries::{self, WebhookDelivery};
+use crate::http::api::v1::webhook_endpoints::{self, WebhookEndpointJson};
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;

@@ -21,7 +21,7 @@ use conclave_model::permits::ProjectPermit;
 use futures_util::{Stream, stream};
 
 use crate::http::etag;
-use crate::http::head::asks_for_head;
+use crate::http::listener::head::asks_for_head;
 
 /// Bytes that are read at once.
 const PIECE: u64 = 64 * 1_024;

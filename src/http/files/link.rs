@@ -100,7 +100,7 @@ mod tests {
     use conclave_model::Secret;
 
     use super::*;
-    use crate::http::input::FromQuery;
+    use crate::http::api::input::FromQuery;
 
     fn checked(
         keys: &DerivedKeys,

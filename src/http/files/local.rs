@@ -8,7 +8,7 @@ use actix_web::web;
 use conclave_model::filepath::FilePath;
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
-use crate::http::error::ApiError;
+use crate::http::api::error::ApiError;
 
 /// Opens the file of a recording below the directory of recordings.
 ///

@@ -23,15 +23,15 @@ use conclave_model::{EgressId, ErrorCode, Problem, ProjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::admission::Admission;
-use super::downloads::{DOWNLOADS, Downloads};
-use super::error::ApiError;
 use super::frame::credential;
-use super::input::FromQuery;
 use super::metrics::NO_OPERATION;
 use super::resource::public_resource;
-use super::spec::Method;
 use super::state::AppState;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::FromQuery;
+use crate::http::api::spec::Method;
+use crate::http::frame::admission::Admission;
+use crate::http::frame::downloads::{DOWNLOADS, Downloads};
 use link::{DEFAULT_LIFE, LinkQuery, checked_life};
 
 /// When it is worth another try to begin a download.

@@ -7,10 +7,10 @@ use conclave_media::token::Claims;
 use conclave_model::key::ApiKey;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem};
 
-use crate::http::context::Caller;
-use crate::http::error::ApiError;
-use crate::http::source::parameter;
-use crate::http::spec::{Access, OperationSpec};
+use crate::http::api::context::Caller;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::source::parameter;
+use crate::http::api::spec::{Access, OperationSpec};
 use crate::http::state::AppState;
 
 /// The header a browser sends its room token in.

@@ -20,10 +20,10 @@ use conclave_model::idempotency::{
 };
 use conclave_model::{ErrorCode, Problem};
 
-use crate::http::context::{Caller, RequestContext};
-use crate::http::error::ApiError;
-use crate::http::operation::Operation;
-use crate::http::response::Response;
+use crate::http::api::context::{Caller, RequestContext};
+use crate::http::api::error::ApiError;
+use crate::http::api::operation::Operation;
+use crate::http::api::response::Response;
 use crate::http::state::AppState;
 
 /// The request header with the key.

@@ -16,8 +16,14 @@
 //!
 //! Lower errors become responses in `error.rs`; a 5xx is logged once, here.
 
+pub mod admission;
 pub mod credential;
+pub mod downloads;
+pub mod hosts;
 pub mod idempotency;
+pub mod key_locks;
+pub mod limits;
+pub mod origins;
 pub mod payload;
 
 use std::sync::Arc;
@@ -27,15 +33,15 @@ use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
-use super::admission::Admitted;
-use super::context::{Caller, RequestContext};
-use super::error::ApiError;
-use super::operation::Operation;
-use super::response;
-use super::source::{RequestSource, decode_segment, parameter};
-use super::spec::{Access, Method, OperationSpec};
 use super::state::AppState;
-use super::trace::RequestId;
+use crate::http::api::context::{Caller, RequestContext};
+use crate::http::api::error::ApiError;
+use crate::http::api::input::source::{RequestSource, decode_segment, parameter};
+use crate::http::api::operation::Operation;
+use crate::http::api::response;
+use crate::http::api::spec::{Access, Method, OperationSpec};
+use crate::http::listener::trace::RequestId;
+use admission::Admitted;
 use idempotency::Answer;
 
 /// `Retry-After` of a server that may have been replaced.

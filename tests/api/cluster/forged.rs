@@ -1,6 +1,6 @@
 //! Headers with which a client pretends to be something else.
 
-use conclave::http::passed_on::{NOT_ACTIVE, PASSED_ON};
+use conclave::http::listener::passed_on::{NOT_ACTIVE, PASSED_ON};
 
 use super::{CLIENT, Node, Standby, exchange_raw};
 

@@ -5,15 +5,15 @@ use qrcodegen::{QrCode, QrCodeEcc};
 use serde_json::json;
 
 use super::{RoomPage, room_path};
+use crate::http::api::error::ApiError;
+use crate::http::api::response::Json;
+use crate::http::api::v1::codes::{self, RoomCodeJson};
 use crate::http::console::layout::{self, Place};
 use crate::http::console::parts::{
     ROWS, badge, empty, field, form, nothing, or_nothing, secret, select, table, time,
 };
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
-use crate::http::error::ApiError;
-use crate::http::response::Json;
-use crate::http::v1::codes::{self, RoomCodeJson};
 
 /// The quiet zone around a QR code, in modules.
 const QUIET: i32 = 4;

@@ -12,9 +12,9 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::RoomPage;
+use crate::http::admin::event_stream;
 use crate::http::console::parts::time;
 use crate::http::console::visit::{Answer, Visit};
-use crate::http::event_stream;
 use crate::http::state::AppState;
 
 /// Events that the page keeps.

@@ -15,11 +15,11 @@ use super::layout::{self, Place};
 use super::parts::{badge, danger, empty, facts, live, nothing, pretty, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
-use crate::http::error::ApiError;
-use crate::http::response::Json;
-use crate::http::v1::destinations::{self, DestinationJson};
-use crate::http::v1::rooms::{self, RoomJson};
-use crate::http::v1::templates;
+use crate::http::api::error::ApiError;
+use crate::http::api::response::Json;
+use crate::http::api::v1::destinations::{self, DestinationJson};
+use crate::http::api::v1::rooms::{self, RoomJson};
+use crate::http::api::v1::templates;
 
 /// Seconds between two readings of what is live.
 const EVERY: u32 = 5;

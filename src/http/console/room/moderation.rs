@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{RoomPage, room_path};
+use crate::http::api::endpoint::Handler;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::FromRequest;
+use crate::http::api::v1::{moderation, role_changes};
 use crate::http::console::operator_call::OperatorCall;
 use crate::http::console::parts::{field, form};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
-use crate::http::endpoint::Handler;
-use crate::http::error::ApiError;
-use crate::http::input::FromRequest;
-use crate::http::v1::{moderation, role_changes};
 
 /// The routes of the actions.
 pub fn routes() -> Vec<Route> {

@@ -7,10 +7,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::RoomPage;
+use crate::http::api::v1::participants;
 use crate::http::console::layout;
 use crate::http::console::parts::{badge, danger, empty, form, nothing, table, time};
 use crate::http::console::visit::encoded;
-use crate::http::v1::participants;
 
 /// Participants that are shown.
 const SHOWN: u32 = 200;

@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::done;
+use crate::http::api::v1::destinations::{self, DestinationJson};
 use crate::http::console::parts::{badge, danger, empty, field, form, select, time};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit, encoded};
-use crate::http::v1::destinations::{self, DestinationJson};
 
 /// An example of a configuration of each kind.
 const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}

@@ -8,11 +8,11 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::done;
+use crate::http::api::response::Json;
+use crate::http::api::v1::{roles, templates};
 use crate::http::console::parts::{danger, empty, field, form};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit, encoded};
-use crate::http::response::Json;
-use crate::http::v1::{roles, templates};
 
 /// What a role may publish, and the words of the matrix.
 const KINDS: [(PublishKind, &str); 4] = [

@@ -11,9 +11,9 @@ use super::layout::{self, Place};
 use super::parts::{ROWS, badge, danger, empty, facts, field, form, pager, select, table, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
-use crate::http::response::Json;
-use crate::http::v1::destinations as api_destinations;
-use crate::http::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
+use crate::http::api::response::Json;
+use crate::http::api::v1::destinations as api_destinations;
+use crate::http::api::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
 
 /// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {

@@ -1,0 +1,272 @@
+//! Who may use the console: sessions of operators who have signed in with the admin token, and the tokens of their forms.
+//!
+//! Sessions are in memory, so a restart, which is how a token changes, ends them. A cookie has a random id; only its hash is kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::COOKIE;
+use conclave_model::{Clock, ErrorCode, Problem};
+use parking_lot::Mutex;
+
+use super::admin_token::AdminToken;
+use crate::http::frame::hosts::requested_authority;
+use crate::http::frame::payload::BodyReader;
+use crate::http::listener::client_address::TrustedProxies;
+
+/// The name of the session's cookie.
+pub const COOKIE_NAME: &str = "conclave_session";
+/// How long a session lasts.
+pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
+/// Sessions that are kept. The oldest go first.
+const MOST_KEPT: usize = 1_000;
+
+/// How operators get in.
+#[derive(Clone)]
+pub enum Gate {
+    /// Without signing in: in `dev`, whose listener is on loopback.
+    Open,
+    /// With the admin token.
+    Token(Arc<AdminToken>),
+    /// Not at all: a server for production without an admin token.
+    Closed,
+}
+
+/// The state of a listener that has pages of the console.
+pub trait Guarded {
+    /// Who may use them.
+    fn console(&self) -> &ConsoleAccess;
+    /// What reads their forms.
+    fn forms(&self) -> &BodyReader;
+}
+
+/// The sessions of the console.
+pub struct ConsoleAccess {
+    gate: Gate,
+    clock: Clock,
+    proxies: TrustedProxies,
+    /// Makes the tokens of forms.
+    key: [u8; 32],
+    /// By the hash of the cookie's value, the time at which the session ends, by the monotonic clock.
+    sessions: Mutex<HashMap<[u8; 32], Duration>>,
+}
+
+/// An operator that may use the console.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    /// The token that each form of this session has.
+    pub csrf: String,
+    /// Whether there is a session that signing out ends.
+    pub has_session: bool,
+}
+
+impl ConsoleAccess {
+    /// Without sessions.
+    ///
+    /// # Errors
+    /// The operating system has no random numbers.
+    pub fn new(
+        gate: Gate,
+        clock: Clock,
+        proxies: TrustedProxies,
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            gate,
+            clock,
+            proxies,
+            key: random()?,
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// Returns how operators get in.
+    pub const fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Returns the operator that sends a request; `None` if it has to sign in first.
+    pub fn operator(&self, request: &HttpRequest) -> Option<Operator> {
+        match &self.gate {
+            Gate::Closed => None,
+            Gate::Open => Some(Operator {
+                csrf: self.form_token(b"open"),
+                has_session: false,
+            }),
+            Gate::Token(_) => {
+                let value = cookie(request)?;
+                let ends = self.sessions.lock().get(&hash(&value)).copied()?;
+                let is_open = ends > self.clock.monotonic();
+                is_open.then(|| Operator {
+                    csrf: self.form_token(value.as_bytes()),
+                    has_session: true,
+                })
+            }
+        }
+    }
+
+    /// Returns the token of the form that signs in.
+    pub fn sign_in_token(&self) -> String {
+        self.form_token(b"sign-in")
+    }
+
+    /// Begins a session. Returns the value of its cookie.
+    ///
+    /// # Errors
+    /// 401 for a wrong token, 429 after five wrong ones within a minute from this address.
+    pub fn sign_in(&self, request: &HttpRequest, token: &str) -> Result<String, Problem> {
+        let Gate::Token(expected) = &self.gate else {
+            return Err(Problem::new(
+                ErrorCode::NotFound,
+                "there is nothing to sign in to",
+            ));
+        };
+        expected.check(request, token.trim())?;
+        let value = hex(&random().map_err(|_| Problem::internal())?);
+        let now = self.clock.monotonic();
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|_, ends| *ends > now);
+        drop_oldest(&mut sessions);
+        sessions.insert(hash(&value), now + SESSION_LIFE);
+        Ok(value)
+    }
+
+    /// Ends the session of a request.
+    pub fn sign_out(&self, request: &HttpRequest) {
+        if let Some(value) = cookie(request) {
+            self.sessions.lock().remove(&hash(&value));
+        }
+    }
+
+    /// Whether a browser sent the request over TLS, as far as a trusted proxy says.
+    pub fn is_secure(&self, request: &HttpRequest) -> bool {
+        let scheme = request
+            .headers()
+            .get("x-forwarded-proto")
+            .and_then(|value| value.to_str().ok());
+        request.app_config().secure()
+            || (self.proxies.have_sent(request) && scheme == Some("https"))
+    }
+
+    /// Returns the origin that the client has sent the request to, such as `http://127.0.0.1:8081`, if it names a host.
+    pub fn requested_origin(&self, request: &HttpRequest) -> Option<String> {
+        let scheme = if self.is_secure(request) {
+            "https"
+        } else {
+            "http"
+        };
+        Some(format!(
+            "{scheme}://{}",
+            requested_authority(request.headers())?
+        ))
+    }
+
+    fn form_token(&self, of: &[u8]) -> String {
+        hex(blake3::keyed_hash(&self.key, of).as_bytes())
+    }
+}
+
+/// Makes room for one more session.
+fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
+    if sessions.len() >= MOST_KEPT
+        && let Some(oldest) = sessions
+            .iter()
+            .min_by_key(|(_, ends)| **ends)
+            .map(|(hash, _)| *hash)
+    {
+        sessions.remove(&oldest);
+    }
+}
+
+/// The value of the session's cookie.
+fn cookie(request: &HttpRequest) -> Option<String> {
+    let headers = request
+        .headers()
+        .get_all(COOKIE)
+        .filter_map(|value| value.to_str().ok());
+    let mut pairs = headers
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(name, _)| *name == COOKIE_NAME)
+        .map(|(_, value)| value.to_owned())
+}
+
+fn hash(value: &str) -> [u8; 32] {
+    blake3::hash(value.as_bytes()).into()
+}
+
+fn random() -> Result<[u8; 32], getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*bytes).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use conclave_model::{Secret, Timestamp};
+
+    use super::*;
+
+    fn access(gate: Gate) -> ConsoleAccess {
+        ConsoleAccess::new(
+            gate,
+            Clock::manual(Timestamp::from_millis(0)),
+            TrustedProxies::default(),
+        )
+        .unwrap()
+    }
+
+    fn request(peer: &str, cookie: &str) -> HttpRequest {
+        let peer = peer.parse().unwrap();
+        TestRequest::default()
+            .peer_addr(peer)
+            .insert_header((COOKIE, cookie))
+            .to_http_request()
+    }
+
+    #[test]
+    fn a_console_without_a_token_accepts_no_sign_in() {
+        let (closed, request) = (
+            access(Gate::Closed),
+            request("127.0.0.1:1", "conclave_session="),
+        );
+        assert!(closed.operator(&request).is_none());
+        assert_eq!(
+            closed.sign_in(&request, "").unwrap_err().code,
+            ErrorCode::NotFound
+        );
+    }
+
+    #[test]
+    fn a_bounded_number_of_sessions_is_kept_and_only_the_hashes_of_their_cookies() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let token = AdminToken::new(Secret::new("token"), clock, TrustedProxies::default());
+        let access = access(Gate::Token(Arc::new(token)));
+        let open = request("127.0.0.1:1", "");
+        let cookies: Vec<String> = (0..=MOST_KEPT)
+            .map(|_| access.sign_in(&open, "token").unwrap())
+            .collect();
+        let kept = access.sessions.lock();
+        assert_eq!(kept.len(), MOST_KEPT);
+        assert!(kept.contains_key(&hash(cookies.last().unwrap())));
+        drop(kept);
+        let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MOST_KEPT]);
+        assert!(
+            access
+                .operator(&request("127.0.0.1:1", &cookie))
+                .is_some_and(|operator| operator.has_session)
+        );
+        assert!(
+            access
+                .operator(&request("127.0.0.1:1", &format!("{COOKIE_NAME}=0")))
+                .is_none()
+        );
+    }
+}

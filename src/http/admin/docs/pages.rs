@@ -1,0 +1,178 @@
+//! The documentation of this version as Markdown, for programs and for those who have only the server: the pages, with the pictures and
+//! the files that they link to, each at its path in the repository, and `/llms.txt`, which lists the pages.
+
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        &[$(File { path: concat!("/", $path), content: include_bytes!(concat!("../../../../", $path)) }),+]
+    };
+}
+
+/// A file of the repository, which is part of the program.
+pub(super) struct File {
+    /// Where it is served, such as `/docs/running.md`. Links between files are relative to it.
+    pub path: &'static str,
+    pub content: &'static [u8],
+}
+
+/// The pages, and what they link to.
+pub(super) const FILES: &[File] = files![
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+    "config/conclave.service",
+    "config/conclave.toml",
+    "config/plans.toml",
+    "deploy/cluster/compose.yaml",
+    "deploy/cluster/haproxy.cfg",
+    "deploy/cluster/kubernetes/kustomization.yaml",
+    "deploy/compose.yaml",
+    "deploy/grafana/conclave.json",
+    "deploy/kubernetes/kustomization.yaml",
+    "deploy/litestream.yml",
+    "deploy/prometheus/alerts.yaml",
+    "deploy/prometheus/prometheus.yml",
+    "deploy/proxies/Caddyfile",
+    "deploy/proxies/conclave.yml",
+    "deploy/proxies/nginx.conf",
+    "deploy/proxies/traefik.yml",
+    "docs/api.md",
+    "docs/billing.md",
+    "docs/clients.md",
+    "docs/cluster.md",
+    "docs/configuration.md",
+    "docs/console/overview.png",
+    "docs/console/room.png",
+    "docs/console/template.png",
+    "docs/console/timeline.png",
+    "docs/cpu-by-the-number-of-subscribers.svg",
+    "docs/deep-pages-by-the-rows-that-they-skip.svg",
+    "docs/deployment.md",
+    "docs/diagrams/architecture-1.svg",
+    "docs/diagrams/architecture-2.svg",
+    "docs/diagrams/cluster-1.svg",
+    "docs/diagrams/cluster-2.svg",
+    "docs/diagrams/livekit-1.svg",
+    "docs/diagrams/postgresql-1.svg",
+    "docs/diagrams/readme-1.svg",
+    "docs/diagrams/reliability-1.svg",
+    "docs/diagrams/reliability-2.svg",
+    "docs/embedding.md",
+    "docs/embedding/call.png",
+    "docs/embedding/lobby.png",
+    "docs/from-100ms.md",
+    "docs/from-daily.md",
+    "docs/from-livekit.md",
+    "docs/from-twilio.md",
+    "docs/guide.md",
+    "docs/guide/call.png",
+    "docs/keys.md",
+    "docs/lists-by-the-number-of-rows.svg",
+    "docs/livekit.md",
+    "docs/mobile.md",
+    "docs/moving.md",
+    "docs/operations.md",
+    "docs/performance.md",
+    "docs/postgresql.md",
+    "docs/recordings.md",
+    "docs/reliability.md",
+    "docs/requests-by-the-number-of-open-rooms.svg",
+    "docs/reverse-proxies.md",
+    "docs/running.md",
+    "docs/sizing.md",
+    "docs/tenants.md",
+    "docs/webhooks.md",
+    "sdk/python/README.md",
+    "sdk/typescript/README.md",
+    "sdk/go/README.md",
+    "sdk/react/README.md",
+];
+
+/// Its table of the pages says what each is about.
+pub(super) const README: &str = include_str!("../../../../README.md");
+
+/// Returns what `/llms.txt` shows: what Conclave is, and the pages with what they are about, as <https://llmstxt.org> proposes.
+pub(super) fn index() -> String {
+    let about = README
+        .split("\n\n")
+        .nth(1)
+        .unwrap_or_default()
+        .replace('\n', " ");
+    let pages: String = described()
+        .map(|(title, name, about)| format!("- [{title}](/docs/{name}): {about}\n"))
+        .collect();
+    let sdks = FILES.iter().filter(|file| file.path.starts_with("/sdk/"));
+    let sdks: String = sdks
+        .map(|file| listed_sdk(file.path, &String::from_utf8_lossy(file.content)))
+        .collect();
+    format!(
+        "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}- [Packages](/sdk/): for npm, pip and Go, with the commands that install them\n\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
+    )
+}
+
+/// Returns the line of an SDK: the heading of its page, and the first sentence.
+fn listed_sdk(path: &str, text: &str) -> String {
+    let title = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("# ");
+    let about = text
+        .split("\n\n")
+        .nth(1)
+        .unwrap_or_default()
+        .replace("[Conclave](../../README.md)", "Conclave");
+    let about = about.replace('\n', " ");
+    let sentence = about
+        .split_once(". ")
+        .map_or(&*about, |(sentence, _)| sentence);
+    format!("- [{title}]({path}): {sentence}\n")
+}
+
+/// The rows of the README's table of pages: title, name, and what the page is about.
+fn described() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    README.lines().filter_map(|line| {
+        let (title, rest) = line.strip_prefix("| [")?.split_once("](docs/")?;
+        let (name, about) = rest.split_once(") | ")?;
+        Some((title, name, about.strip_suffix(" |")?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_page_is_in_the_program_and_in_the_table_of_the_readme() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let names = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let written: BTreeSet<_> = names.filter(|name| name.ends_with(".md")).collect();
+        let in_docs = FILES
+            .iter()
+            .filter_map(|file| file.path.strip_prefix("/docs/"));
+        let embedded: BTreeSet<_> = in_docs
+            .filter(|name| name.ends_with(".md"))
+            .map(str::to_owned)
+            .collect();
+        let listed: BTreeSet<_> = described().map(|(_, name, _)| name.to_owned()).collect();
+        assert_eq!(embedded, written, "list each page in FILES");
+        assert_eq!(listed, written, "list each page in README.md");
+    }
+
+    #[test]
+    fn an_sdk_is_listed_by_its_heading_and_first_sentence() {
+        let text =
+            "# Conclave for A\n\nCalls [Conclave](../../README.md)\nfrom a server. Typed.\n\nMore.";
+        assert_eq!(
+            listed_sdk("/sdk/a/README.md", text),
+            "- [Conclave for A](/sdk/a/README.md): Calls Conclave from a server\n"
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! The context of a request: who calls, and the shared parts that a handler needs to respond.
+
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use conclave_db::Credential;
+use conclave_media::token::Claims;
+use conclave_model::event::ChangedBy;
+use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder};
+use conclave_model::plan::Plan;
+use conclave_model::role::Permission;
+use conclave_model::{ErrorCode, Problem, ProjectId};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::acting_role;
+use super::error::ApiError;
+use super::quota::{self, Owner};
+use super::response::{Json, Success};
+use super::spec::OperationSpec;
+use crate::http::api::input::source::RequestSource;
+use crate::http::state::AppState;
+
+/// The authenticated caller.
+pub enum Caller {
+    /// A server, by its project's API key.
+    Key(Credential),
+    /// A participant, by a room token.
+    RoomToken(Box<Claims>),
+    /// The operator, by the console, who acts for a project.
+    Operator(ProjectId),
+    /// A client without a credential, on an open operation.
+    Anonymous,
+}
+
+impl Caller {
+    /// The project that it belongs to.
+    pub fn project(&self) -> Option<ProjectId> {
+        match self {
+            Self::Key(credential) => Some(credential.project_id.clone()),
+            Self::RoomToken(claims) => Some(claims.room.split().0),
+            Self::Operator(project) => Some(project.clone()),
+            Self::Anonymous => None,
+        }
+    }
+}
+
+/// One request that passed the frame's checks of credential, rate and payload.
+pub struct RequestContext {
+    /// The declaration of the operation that is called.
+    pub spec: &'static OperationSpec,
+    /// The shared parts of the server.
+    pub state: Arc<AppState>,
+    /// The authenticated caller.
+    pub caller: Caller,
+    /// The path and the query that were asked for.
+    pub(in crate::http) source: RequestSource,
+    /// The raw body; empty when there is none.
+    pub(in crate::http) body: Bytes,
+    /// Where the response is to be stored, for a request with an `Idempotency-Key`.
+    pub(in crate::http) record: Option<IdempotencyRecord>,
+    /// The calling project with its plan, once it has been looked up.
+    pub(in crate::http) owner: Option<Owner>,
+}
+
+impl RequestContext {
+    /// The caller as logs of changes name it.
+    ///
+    /// # Errors
+    /// 500 for a request without a credential: none of those makes a change that is logged.
+    pub fn changed_by(&self) -> Result<ChangedBy, ApiError> {
+        match &self.caller {
+            Caller::Key(credential) => Ok(ChangedBy::ApiKey(credential.prefix.clone())),
+            Caller::RoomToken(claims) => Ok(ChangedBy::Identity(claims.identity.clone())),
+            Caller::Operator(_) => Ok(ChangedBy::Operator),
+            Caller::Anonymous => Err(without_credential()),
+        }
+    }
+
+    /// The project whose resources this request can reach.
+    pub fn project(&self) -> ProjectId {
+        // A fresh id, which no project has: every lookup by it finds nothing.
+        self.caller.project().unwrap_or_default()
+    }
+
+    /// Makes a change, whose result is the body of the response. The response to a request with an `Idempotency-Key` is stored in
+    /// the transaction of the change, by the recorder that `change` gets.
+    ///
+    /// # Errors
+    /// Those of the change, and of a result that cannot be shown as `B`.
+    pub async fn recorded<T, B, E, F, const STATUS: u16>(
+        &self,
+        change: impl FnOnce(Option<ResponseRecorder<T>>) -> F,
+    ) -> Result<Json<B, STATUS>, ApiError>
+    where
+        T: Clone,
+        B: TryFrom<T, Error: Into<ApiError>> + Serialize + ToSchema + 'static,
+        F: Future<Output = Result<T, E>>,
+        ApiError: From<E>,
+    {
+        let render: fn(&T) -> Response = |changed| match B::try_from(changed.clone()) {
+            Ok(body) => Json::<B, STATUS>(body).into_response(),
+            Err(error) => error.into().to_response(),
+        };
+        let recorder = self
+            .record
+            .clone()
+            .map(|record| ResponseRecorder { record, render });
+        B::try_from(change(recorder).await?)
+            .map(Json)
+            .map_err(Into::into)
+    }
+
+    /// The calling project with its status and plan. An API key has brought them along; for other callers they are read.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn owner(&self) -> Result<Owner, ApiError> {
+        if let Some(owner) = &self.owner {
+            return Ok(owner.clone());
+        }
+        match &self.caller {
+            Caller::Key(credential) => Ok(Owner {
+                project: credential.project_id.clone(),
+                status: credential.project_status,
+                plan: credential.plan.clone(),
+            }),
+            Caller::RoomToken(_) | Caller::Operator(_) => {
+                let project = self.state.store.projects().get(self.project()).await?;
+                let project =
+                    project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
+                Ok(Owner {
+                    project: project.id,
+                    status: project.status,
+                    plan: project.plan,
+                })
+            }
+            Caller::Anonymous => Err(without_credential()),
+        }
+    }
+
+    /// The websocket url by which the client that this request came from reaches the media plane.
+    pub fn media_url(&self) -> Arc<str> {
+        self.state.media_url.or_fixed(self.derived_media_url())
+    }
+
+    /// The same; `None` if it is the same for all clients.
+    pub fn derived_media_url(&self) -> Option<String> {
+        match &self.source {
+            RequestSource::Http { request, .. } => self.state.media_url.derived(request),
+            RequestSource::Console { media_url, .. } => media_url.clone(),
+        }
+    }
+
+    /// The plan of the calling project.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn plan(&self) -> Result<&Plan, ApiError> {
+        match &self.owner {
+            Some(owner) => quota::plan(&self.state.plans, &owner.plan),
+            None => quota::plan(&self.state.plans, &self.owner().await?.plan),
+        }
+    }
+
+    /// Refuses the request unless the plan includes the feature that the operation declares. It comes after 404 and 409
+    /// in the order of checks, so the handler says when.
+    ///
+    /// # Errors
+    /// 402 `feature_not_in_plan`, `field` the feature.
+    pub async fn require_feature(&self) -> Result<(), ApiError> {
+        match self.spec.feature {
+            Some(feature) => Ok(self.plan().await?.features.ensure_included(feature)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a participant whose [acting role](acting_role) lacks the permission. API keys and operators hold every permission.
+    ///
+    /// # Errors
+    /// 403 `permission_denied`, `field` the permission; 503 if the media plane has to be asked and does not answer.
+    pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
+        let Caller::RoomToken(claims) = &self.caller else {
+            return Ok(());
+        };
+        if acting_role::allows(&self.state, claims, permission).await? {
+            return Ok(());
+        }
+        let message = format!(
+            "the acting role lacks the permission {}",
+            permission.as_str()
+        );
+        Err(Problem::new(ErrorCode::PermissionDenied, message)
+            .at(permission.as_str())
+            .into())
+    }
+}
+
+fn without_credential() -> ApiError {
+    ApiError::internal("a request without a credential reached an operation that needs one")
+}

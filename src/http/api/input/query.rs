@@ -1,0 +1,245 @@
+//! Query parameters, strictly: each once, none unknown.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use conclave_model::Problem;
+use conclave_model::page::PageRequest;
+use serde::de::DeserializeOwned;
+use url::form_urlencoded;
+use utoipa::IntoParams;
+
+use super::describe::ParameterDocs;
+use super::parameters;
+
+/// The parameters that choose a page, as an error lists them.
+const PAGE_PARAMETERS: [&str; 2] = ["limit", "offset"];
+
+/// A type that is read from a query string.
+pub trait FromQuery: Sized {
+    /// Parses and checks the query string.
+    ///
+    /// # Errors
+    /// 400 at the first parameter that is repeated, unknown or malformed.
+    fn from_query(query: &str) -> Result<Self, Problem>;
+
+    /// Describes its parameters.
+    fn describe() -> ParameterDocs;
+}
+
+impl<T: DeserializeOwned + IntoParams> FromQuery for T {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        let given: Vec<_> = split(query)?.into_iter().collect();
+        parameters::read(&given).map_err(|error| error.into_problem(&[]))
+    }
+
+    fn describe() -> ParameterDocs {
+        ParameterDocs::query::<T>()
+    }
+}
+
+/// The query of an operation that lists no 400: whatever it holds is ignored.
+#[derive(Debug, Clone, Copy)]
+pub struct AnyQuery;
+
+impl FromQuery for AnyQuery {
+    fn from_query(_: &str) -> Result<Self, Problem> {
+        Ok(Self)
+    }
+
+    fn describe() -> ParameterDocs {
+        ParameterDocs::default()
+    }
+}
+
+/// The query of a list: `limit`, `offset`, and the filters `F`.
+#[derive(Debug, Clone)]
+pub struct Paged<F> {
+    /// `limit` and `offset`, defaults applied.
+    pub page: PageRequest,
+    /// The list's filters.
+    pub filter: F,
+}
+
+impl<F: DeserializeOwned + IntoParams> FromQuery for Paged<F> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        let mut given = split(query)?;
+        let page = page(&mut given)?;
+        let given: Vec<_> = given.into_iter().collect();
+        let filter =
+            parameters::read(&given).map_err(|error| error.into_problem(&PAGE_PARAMETERS))?;
+        Ok(Self { page, filter })
+    }
+
+    fn describe() -> ParameterDocs {
+        ParameterDocs::query::<F>().paged()
+    }
+}
+
+/// The values of the parameters by their names.
+type Given<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+
+/// The parameters by name.
+fn split(query: &str) -> Result<Given<'_>, Problem> {
+    let mut given = BTreeMap::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if given.contains_key(&name) {
+            return Err(Problem::invalid(
+                name.into_owned(),
+                "the parameter is given twice",
+            ));
+        }
+        given.insert(name, value);
+    }
+    Ok(given)
+}
+
+/// Takes `limit` and `offset` out of the parameters.
+fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
+    let limit = whole_number(
+        given,
+        "limit",
+        1,
+        Some(PageRequest::MAX_LIMIT),
+        PageRequest::DEFAULT_LIMIT,
+    )?;
+    let offset = whole_number(given, "offset", 0, None, 0)?;
+    let offset = Some(offset).filter(|offset| *offset <= PageRequest::MAX_OFFSET);
+    let offset = offset.ok_or_else(|| Problem::invalid("offset", "is larger than any list"))?;
+    Ok(PageRequest { limit, offset })
+}
+
+fn whole_number<N>(
+    given: &mut Given<'_>,
+    name: &'static str,
+    from: N,
+    to: Option<N>,
+    default: N,
+) -> Result<N, Problem>
+where
+    N: FromStr + PartialOrd + Display + Copy,
+{
+    let Some(text) = given.remove(name) else {
+        return Ok(default);
+    };
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let number = text
+        .parse()
+        .ok()
+        .filter(|n| digits && *n >= from && to.is_none_or(|to| *n <= to));
+    let message = match to {
+        None => format!("must be an integer from {from} on"),
+        Some(to) => format!("must be an integer from {from} to {to}"),
+    };
+    number.ok_or_else(|| Problem::invalid(name, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NoParams;
+    use super::*;
+    use proptest::prelude::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, IntoParams)]
+    #[serde(deny_unknown_fields)]
+    struct Filter {
+        #[param(inline)]
+        room: Option<conclave_model::RoomName>,
+        active: Option<bool>,
+    }
+
+    fn refused<T: FromQuery + std::fmt::Debug>(query: &str) -> Problem {
+        T::from_query(query).unwrap_err()
+    }
+
+    #[test]
+    fn a_page_is_held_to_its_range_and_has_its_defaults() {
+        let page = |query: &str| Paged::<NoParams>::from_query(query).map(|paged| paged.page);
+        assert_eq!(
+            page(""),
+            Ok(PageRequest {
+                limit: 50,
+                offset: 0
+            })
+        );
+        assert_eq!(
+            page("limit=200&offset=7"),
+            Ok(PageRequest {
+                limit: 200,
+                offset: 7
+            })
+        );
+        for (query, field) in [
+            ("limit=0", "limit"),
+            ("limit=201", "limit"),
+            ("limit=", "limit"),
+            ("limit=%2B1", "limit"),
+            ("offset=-1", "offset"),
+            ("offset=99999999999999999999", "offset"),
+            ("offset=9223372036854775808", "offset"),
+        ] {
+            assert_eq!(
+                page(query).unwrap_err().field.as_deref(),
+                Some(field),
+                "{query}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_and_repeated_parameters_are_refused_by_name() {
+        let unknown = refused::<Paged<NoParams>>("limit=1&colour=red");
+        assert_eq!(unknown.field.as_deref(), Some("colour"));
+        assert_eq!(
+            unknown.message,
+            "unknown query parameter; known are limit, offset"
+        );
+        assert_eq!(
+            refused::<Paged<NoParams>>("limit=1&limit=2")
+                .field
+                .as_deref(),
+            Some("limit")
+        );
+        assert_eq!(
+            refused::<NoParams>("a=1").message,
+            "this call takes no query parameters"
+        );
+        let unknown = refused::<Paged<Filter>>("colour=red");
+        assert_eq!(
+            unknown.message,
+            "unknown query parameter; known are limit, offset, room, active"
+        );
+    }
+
+    #[test]
+    fn a_filter_parses_as_its_type_and_says_what_is_allowed() {
+        let read = Paged::<Filter>::from_query("room=a%2Db&active=false")
+            .unwrap()
+            .filter;
+        assert_eq!(
+            (read.room.unwrap().as_str(), read.active),
+            ("a-b", Some(false))
+        );
+        let refused = refused::<Paged<Filter>>("active=yes");
+        assert_eq!(
+            (refused.field.as_deref(), &*refused.message),
+            (Some("active"), "must be one of true, false")
+        );
+        let refused = self::refused::<Paged<Filter>>("room=a%20b");
+        assert_eq!(
+            (refused.field.as_deref(), refused.code.as_str()),
+            (Some("room"), "invalid_room_name")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_makes_it_panic(text in any::<String>()) {
+            let _ = Paged::<Filter>::from_query(&text);
+            let _ = NoParams::from_query(&text);
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Room codes: short texts that a client exchanges for a room token, without a credential.
+
+use std::time::Duration;
+
+use conclave_db::{CodeExchange, CreatedCode, NewCode};
+use conclave_media::token::{ExchangeId, Grants};
+use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord, SHORTEST_LIFE};
+use conclave_model::non_null::non_null;
+use conclave_model::page::Page;
+use conclave_model::usage::{BillingVerdict, QuotaDecision};
+use conclave_model::{
+    CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
+
+use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
+use crate::billing::BillingError;
+use crate::config::Plans;
+use crate::http::api::context::RequestContext;
+use crate::http::api::error::Result;
+use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::{
+    AnyBody, AnyQuery, Input, NoBody, NoParams, OptionalBody, Paged, from_text, refusal_at,
+};
+use crate::http::api::operation::{Operation, operation};
+use crate::http::api::quota;
+use crate::http::api::response::{Created, Listed, NoContent};
+use crate::http::api::spec::{Method, OpenRates};
+
+/// The path of a room code.
+#[derive(Deserialize, IntoParams)]
+pub struct CodePath {
+    /// The room code
+    #[serde(deserialize_with = "from_text")]
+    #[param(value_type = String, pattern = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$")]
+    code: RoomCode,
+}
+
+/// A room code to create.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateCode {
+    /// A role of the room's template; tokens carry it.
+    role: RoleName,
+    /// From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    expires_at: Option<Timestamp>,
+    /// Default 86400. Not beside `expires_at`.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(minimum = 60, maximum = 2_592_000, nullable = false)]
+    ttl_seconds: Option<u64>,
+    /// How often it can be exchanged; null or left out, there is no cap.
+    #[schema(minimum = 1)]
+    max_uses: Option<u32>,
+    /// Locks the code to one identity.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    identity: Option<Identity>,
+}
+
+/// The identity that a token is asked for in exchange for a room code.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExchangeCode {
+    /// Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is `guest-` and
+    /// eight random characters.
+    // A text: a locked code ignores it also where it is no identity.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(value_type = Option<Identity>, nullable = false)]
+    identity: Option<String>,
+}
+
+/// A room code.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RoomCode)]
+pub struct RoomCodeJson {
+    pub id: CodeId,
+    pub project_id: ProjectId,
+    /// The room it admits to.
+    pub room: RoomName,
+    /// The role its tokens carry.
+    pub role: RoleName,
+    /// Whole in the answer that creates it, and in no other: `abcd-****-****`.
+    pub code: String,
+    /// When set, the code always mints for this identity.
+    #[schema(required = true)]
+    pub identity: Option<Identity>,
+    pub expires_at: Timestamp,
+    /// Null means no cap.
+    pub max_uses: Option<u32>,
+    /// Number of exchanges so far.
+    pub uses: u32,
+    pub disabled: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl RoomCodeJson {
+    fn new(record: RoomCodeRecord, code: String) -> Self {
+        Self {
+            id: record.id,
+            project_id: record.project_id,
+            room: record.room,
+            role: record.role,
+            code,
+            identity: record.identity,
+            expires_at: record.expires_at,
+            max_uses: record.max_uses,
+            uses: record.uses,
+            disabled: record.disabled,
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+        }
+    }
+}
+
+impl From<RoomCodeRecord> for RoomCodeJson {
+    fn from(record: RoomCodeRecord) -> Self {
+        let masked = record.prefix.masked();
+        Self::new(record, masked)
+    }
+}
+
+impl From<CreatedCode> for RoomCodeJson {
+    fn from(CreatedCode { record, code }: CreatedCode) -> Self {
+        Self::new(record, code.reveal().to_owned())
+    }
+}
+
+impl Listed for RoomCodeJson {
+    const COLLECTION: &'static str = "codes";
+}
+
+fn example(code: &str) -> serde_json::Value {
+    json!({
+        "id": "0191d2c4-6d1f-7b0a-9e51-c2a4f80d7713", "project_id": "prj_5f2a9c01be34", "room": "standup",
+        "role": "guest", "code": code, "identity": null, "expires_at": "2026-02-01T12:00:00.000Z", "max_uses": 10,
+        "uses": 0, "disabled": false, "created_at": "2026-01-31T12:00:00.000Z",
+        "updated_at": "2026-01-31T12:00:00.000Z"
+    })
+}
+
+/// A body with both ways to say how long the code lives, as JSON Schema.
+fn both_lives() -> serde_json::Value {
+    json!({"required": ["expires_at", "ttl_seconds"], "properties": {"expires_at": {}, "ttl_seconds": {}}})
+}
+
+/// The operations on room codes.
+pub fn operations() -> Vec<Operation> {
+    vec![
+        operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
+            .about(
+                "codes",
+                "List a room's codes, newest first, those that cannot be used any more too",
+            )
+            .responds(example("abcd-****-****"))
+            .errors(&[ErrorCode::RoomNotFound])
+            .build(),
+        operation(
+            Method::Post,
+            "/v1/rooms/{name}/codes",
+            "create_code",
+            create,
+        )
+        .about(
+            "codes",
+            "Create a room code; the answer shows it whole, this once",
+        )
+        .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
+        .body_rule("not", both_lives())
+        .responds(example("abcd-efgh-jkmn"))
+        .links(
+            &["exchange_code", "disable_code"],
+            &[("code", "$response.body#/code")],
+        )
+        .idempotent()
+        .secret_response()
+        .errors(&[
+            ErrorCode::RoomNotFound,
+            ErrorCode::TemplateNotFound,
+            ErrorCode::RoleNotFound,
+        ])
+        .build(),
+        operation(Method::Delete, "/v1/codes/{code}", "disable_code", disable)
+            .about(
+                "codes",
+                "Disable a room code; tokens it has given stay valid",
+            )
+            .secret_path("code")
+            .malformed_path(Problem::code_not_found)
+            .errors(&[ErrorCode::CodeNotFound])
+            .build(),
+        operation(
+            Method::Post,
+            "/v1/codes/{code}/exchange",
+            "exchange_code",
+            exchange,
+        )
+        .about("codes", "Exchange a room code for a room token")
+        .example(json!({"identity": "alice"}))
+        .responds(Token::example())
+        .open("code", OpenRates::Exchange)
+        .malformed_path(Problem::code_not_found)
+        .secret_response()
+        .errors(&[
+            ErrorCode::QuotaExceeded,
+            ErrorCode::InsufficientBalance,
+            ErrorCode::CodeNotFound,
+            ErrorCode::RoleNotFound,
+            ErrorCode::RoomEnded,
+            ErrorCode::RoleCapacityReached,
+            ErrorCode::IdentityTaken,
+            ErrorCode::BillingUnavailable,
+            ErrorCode::DatabaseUnavailable,
+        ])
+        .build(),
+    ]
+}
+
+/// When a code created now expires. A life outside the range is refused whichever way it was given.
+fn expiry(
+    now: Timestamp,
+    expires_at: Option<Timestamp>,
+    ttl_seconds: Option<u64>,
+) -> Result<Timestamp, Problem> {
+    let (shortest, longest) = (SHORTEST_LIFE.as_secs(), LONGEST_LIFE.as_secs());
+    match (expires_at, ttl_seconds) {
+        (Some(_), Some(_)) => Err(Problem::invalid(
+            "expires_at",
+            "must not be sent beside ttl_seconds",
+        )),
+        (None, None) => Ok(now.after(DEFAULT_LIFE)),
+        (None, Some(seconds)) if (shortest..=longest).contains(&seconds) => {
+            Ok(now.after(Duration::from_secs(seconds)))
+        }
+        (None, Some(_)) => Err(Problem::invalid(
+            "ttl_seconds",
+            format!("must be an integer from {shortest} to {longest}"),
+        )),
+        (Some(at), None) => {
+            let allowed = now.after(SHORTEST_LIFE)..=now.after(LONGEST_LIFE);
+            let message = "must be from 60 seconds to 30 days from now";
+            if allowed.contains(&at) {
+                Ok(at)
+            } else {
+                Err(Problem::invalid("expires_at", message))
+            }
+        }
+    }
+}
+
+pub async fn list(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<NoParams>, NoBody>,
+) -> Result<Page<RoomCodeJson>> {
+    let codes = context
+        .state
+        .store
+        .codes()
+        .list(context.project(), input.path.name, input.query.page)
+        .await?;
+    Ok(codes.map(RoomCodeJson::from))
+}
+
+pub async fn create(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, CreateCode>,
+) -> Result<Created<RoomCodeJson>> {
+    let body = input.body;
+    if body.max_uses == Some(0) {
+        return Err(Problem::invalid("max_uses", "must be at least 1, or null for no cap").into());
+    }
+    let new = NewCode {
+        project_id: context.project(),
+        room: input.path.name,
+        role: body.role,
+        identity: body.identity,
+        expires_at: expiry(context.state.clock.now(), body.expires_at, body.ttl_seconds)?,
+        max_uses: body.max_uses,
+    };
+    context
+        .recorded(|recorder| context.state.store.codes().create(new, recorder))
+        .await
+}
+
+pub async fn disable(
+    context: RequestContext,
+    input: Input<CodePath, AnyQuery, AnyBody>,
+) -> Result<NoContent> {
+    context
+        .state
+        .store
+        .codes()
+        .disable(context.project(), input.path.code.hash())
+        .await?;
+    Ok(NoContent)
+}
+
+async fn exchange(
+    context: RequestContext,
+    input: Input<CodePath, NoParams, OptionalBody<ExchangeCode>>,
+) -> Result<Created<Token>> {
+    let (code, OptionalBody(body)) = (input.path.code, input.body);
+    let requested = body
+        .identity
+        .map(|text| text.parse().map_err(|error| refusal_at("identity", &error)))
+        .transpose();
+    let exchange = match (
+        take_use(&context, &code, requested.clone()).await,
+        &requested,
+    ) {
+        (Err(error), Err(malformed)) if error.problem.code == ErrorCode::CodeNotFound => {
+            return Err(malformed.clone().into());
+        }
+        (taken, _) => taken?,
+    };
+    let plan = quota::plan(&context.state.plans, &exchange.plan)?;
+    let requested = requested.unwrap_or_default();
+    let holder = TokenHolder {
+        identity: exchange
+            .identity
+            .clone()
+            .or(requested)
+            .unwrap_or_else(Identity::guest),
+        name: String::new(),
+        metadata: String::new(),
+        ttl: ttl(None),
+        grants: Grants::default(),
+        exchange: exchange.identity.is_none().then(ExchangeId::new),
+        url: context.media_url(),
+    };
+    mint(&context.state, exchange.context, plan, holder)
+}
+
+/// Takes one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: one
+/// that is locked to an identity ignores what is sent.
+async fn take_use(
+    context: &RequestContext,
+    code: &RoomCode,
+    requested: Result<Option<Identity>, Problem>,
+) -> Result<CodeExchange> {
+    // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
+    let plans = context.state.plans.clone();
+    let project = context.state.store.codes().project_of(code.hash()).await?;
+    // Asked before the write: the writer waits for no other service.
+    let billing = quota::ask_billing(&context.state, &project, context.spec).await;
+    let (requested, malformed) = match requested {
+        Ok(requested) => (requested, None),
+        Err(malformed) => (None, Some(malformed)),
+    };
+    let check = move |exchange: &CodeExchange| match malformed
+        .filter(|_| exchange.identity.is_none())
+    {
+        Some(malformed) => Err(malformed),
+        None if exchange.identity.as_ref().is_some_and(is_refused_now) => {
+            let message = "the code is locked to an identity that is not allowed any more; create another code";
+            Err(Problem::new(ErrorCode::InvalidIdentity, message).at("identity"))
+        }
+        None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
+    };
+    Ok(context
+        .state
+        .store
+        .codes()
+        .exchange(&project, code.hash(), requested, check)
+        .await?)
+}
+
+/// Returns whether an identity of a record would be refused in a request.
+fn is_refused_now(identity: &Identity) -> bool {
+    identity.as_str().parse::<Identity>().is_err()
+}
+
+/// Refuses a token to the holder of a usable code whose project, room or role does not allow it.
+fn ensure_can_exchange(
+    plans: &Plans,
+    exchange: &CodeExchange,
+    billing: Option<Result<BillingVerdict, BillingError>>,
+) -> Result<()> {
+    let plan = quota::plan(plans, &exchange.plan)?;
+    let ledger = QuotaDecision::from_ledger(plan, exchange.project_status, &exchange.month);
+    quota::with_billing(ledger, billing)?.ensure_can_start_work()?;
+    refuse_if_full(&exchange.context, plan)?;
+    if exchange.context.role.is_none() {
+        let message = "the room's template does not have the code's role any more";
+        return Err(Problem::new(ErrorCode::RoleNotFound, message).into());
+    }
+    if exchange.is_identity_taken {
+        Err(Problem::identity_taken().into())
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_a_codes_life_belong_to_it() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let refused = |at: Option<Timestamp>, ttl| expiry(now, at, ttl).unwrap_err().field;
+        for seconds in [60, 2_592_000] {
+            let at = now.after(Duration::from_secs(seconds));
+            assert_eq!(expiry(now, None, Some(seconds)), Ok(at));
+            assert_eq!(expiry(now, Some(at), None), Ok(at));
+        }
+        for seconds in [0, 59, 2_592_001, u64::MAX] {
+            let at = now.after(Duration::from_secs(seconds));
+            assert_eq!(refused(None, Some(seconds)).as_deref(), Some("ttl_seconds"));
+            assert_eq!(refused(Some(at), None).as_deref(), Some("expires_at"));
+        }
+        assert_eq!(
+            expiry(now, None, None),
+            Ok(now.after(Duration::from_secs(86_400)))
+        );
+        assert_eq!(
+            refused(Some(now.after(DEFAULT_LIFE)), Some(60)).as_deref(),
+            Some("expires_at")
+        );
+    }
+}

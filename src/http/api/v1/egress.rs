@@ -1,0 +1,296 @@
+//! What recordings and broadcasts share: wire types, filters, and the handlers, which are generic over the two.
+
+use conclave_db::{EgressFilter, StoreError};
+use conclave_model::egress::{
+    Egress, EgressDetail, EgressKind, EgressOutput, EgressPlan, EgressSource, EgressStatus,
+    UsedDestination,
+};
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::{
+    DestinationId, DestinationName, EgressId, EgressRowId, ErrorCode, NamespacedRoom, Problem,
+    ProjectId, RoomName, TemplateId, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::http::api::context::{Caller, RequestContext};
+use crate::http::api::endpoint::CheckResult;
+use crate::http::api::error::{ApiError, Result};
+use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::{Input, NoBody, NoParams, Paged};
+use crate::http::api::response::{Created, Json, Listed};
+
+/// The path of a recording or a broadcast.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+pub struct EgressPath {
+    /// The egress id
+    #[param(inline)]
+    pub egress_id: EgressId,
+}
+
+/// The filters of a project's recordings or broadcasts.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct EgressQuery {
+    /// Of this room
+    #[param(inline)]
+    room: Option<RoomName>,
+    /// In this status
+    #[param(inline)]
+    status: Option<EgressStatus>,
+    /// Started at or after this instant
+    #[param(inline)]
+    after: Option<Timestamp>,
+    /// Started at or before this instant
+    #[param(inline)]
+    before: Option<Timestamp>,
+}
+
+impl From<EgressQuery> for EgressFilter {
+    fn from(query: EgressQuery) -> Self {
+        let EgressQuery {
+            room,
+            status,
+            after,
+            before,
+        } = query;
+        Self {
+            room,
+            status,
+            after,
+            before,
+        }
+    }
+}
+
+/// The first fields of a recording or a broadcast: what it is of.
+#[derive(Serialize, ToSchema)]
+pub struct EgressHead {
+    pub id: EgressRowId,
+    pub project_id: ProjectId,
+    pub room: RoomName,
+    pub namespaced_room: NamespacedRoom,
+    /// The handle for every later call.
+    pub egress_id: EgressId,
+}
+
+/// The last fields of a recording or a broadcast: where it went, and when.
+#[derive(Serialize, ToSchema)]
+pub struct EgressTail {
+    /// The destination used, if one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub destination: Option<DestinationName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub destination_id: Option<DestinationId>,
+    pub started_at: Timestamp,
+    /// Absent until it is final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub ended_at: Option<Timestamp>,
+    /// Set when the status is `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+}
+
+/// A recording or a broadcast.
+pub trait EgressJson: TryFrom<Egress, Error = ApiError> + Listed {
+    /// Which of the two.
+    const KIND: EgressKind;
+}
+
+impl EgressHead {
+    /// Splits an egress into its first fields, what depends on its kind, its status, and its last fields.
+    pub fn split(egress: Egress) -> (Self, EgressDetail, EgressStatus, EgressTail) {
+        let head = Self {
+            id: egress.id,
+            namespaced_room: egress.namespaced_room(),
+            project_id: egress.project_id,
+            room: egress.room,
+            egress_id: egress.egress_id,
+        };
+        let (destination, destination_id) =
+            egress.destination.map(|used| (used.name, used.id)).unzip();
+        let tail = EgressTail {
+            destination,
+            destination_id,
+            started_at: egress.started_at,
+            ended_at: egress.ended_at,
+            error: egress.error,
+            created_at: egress.created_at,
+        };
+        (head, egress.detail, egress.status, tail)
+    }
+}
+
+/// The destination by that name on the room's template, as `read` reads it, once the room is known to be open and the plan to include
+/// the feature. A destination that does not exist is refused first, one that cannot be decrypted last.
+///
+/// # Errors
+/// 404 `template_not_found`, `destination_not_found`, 409 `room_ended`, 402 `feature_not_in_plan`, 503 `destination_unusable`.
+pub async fn named_destination<T, F>(
+    context: &RequestContext,
+    room: &Room,
+    name: Option<DestinationName>,
+    read: impl FnOnce(TemplateId, DestinationName) -> F,
+) -> Result<Option<T>>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let found = match (name, room.template_id.clone()) {
+        (None, _) => Ok(None),
+        (Some(name), Some(template)) => {
+            read(template, name).await.map(Some).map_err(ApiError::from)
+        }
+        (Some(_), None) => {
+            let message = "the room resolves to no template, so it has no destinations";
+            Err(Problem::new(ErrorCode::TemplateNotFound, message)
+                .at("destination")
+                .into())
+        }
+    };
+    if found.as_ref().is_err_and(|error| error.status() == 404) {
+        return found;
+    }
+    if room.status == RoomStatus::Ended {
+        return Err(Problem::room_ended().into());
+    }
+    context.require_feature().await?;
+    found
+}
+
+/// Starts an egress of a room.
+///
+/// # Errors
+/// 409 when the room has ended meanwhile, 503 `media_unavailable`.
+pub async fn start<J: EgressJson>(
+    context: &RequestContext,
+    room: &Room,
+    source: EgressSource,
+    output: EgressOutput,
+    destination: Option<UsedDestination>,
+) -> Result<Created<J>> {
+    let max_participants = context.plan().await?.effective_cap(room.max_participants);
+    let (room_id, room) = (room.id, room.namespaced_name());
+    let plan = EgressPlan {
+        room_id,
+        room,
+        max_participants,
+        source,
+        output,
+        destination,
+    };
+    context
+        .recorded(|recorder| context.state.tree.start_egress(plan, recorder))
+        .await
+}
+
+/// The record of an egress. A participant finds those of its own room.
+async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
+    let egress = context
+        .state
+        .store
+        .egresses()
+        .get(context.project(), J::KIND, id)
+        .await?;
+    match &context.caller {
+        Caller::RoomToken(claims) if claims.room != egress.namespaced_room() => {
+            Err(J::KIND.not_found().into())
+        }
+        _ => Ok(egress),
+    }
+}
+
+/// An egress with its status on the media plane.
+pub async fn get<J: EgressJson>(
+    context: RequestContext,
+    input: Input<EgressPath, NoParams, NoBody>,
+) -> Result<Json<J>> {
+    let egress = find::<J>(&context, input.path.egress_id).await?;
+    let egress = match egress.status.is_final() {
+        true => egress,
+        false => {
+            context
+                .state
+                .tree
+                .refresh_egress(egress.project_id, egress.egress_id)
+                .await?
+        }
+    };
+    egress.try_into().map(Json)
+}
+
+/// Refuses a participant the stored response to stopping an egress of another room.
+pub fn check_stop_replay<'a, J: EgressJson>(
+    context: &'a RequestContext,
+    input: &'a Input<EgressPath, NoParams, NoBody>,
+) -> CheckResult<'a> {
+    Box::pin(async move {
+        find::<J>(context, input.path.egress_id.clone())
+            .await
+            .map(drop)
+    })
+}
+
+/// Asks an egress to finish. One that is final is shown as it is.
+pub async fn stop<J: EgressJson>(
+    context: RequestContext,
+    input: Input<EgressPath, NoParams, NoBody>,
+) -> Result<Json<J>> {
+    let egress = find::<J>(&context, input.path.egress_id).await?;
+    if egress.status.is_final() {
+        return egress.try_into().map(Json);
+    }
+    let stop = |recorder| {
+        context
+            .state
+            .tree
+            .stop_egress(egress.project_id, egress.egress_id, recorder)
+    };
+    context.recorded(stop).await
+}
+
+/// A page of the project's recordings or broadcasts.
+pub async fn list<J: EgressJson>(
+    context: RequestContext,
+    input: Input<NoParams, Paged<EgressQuery>, NoBody>,
+) -> Result<Page<J>> {
+    let Paged { page, filter } = input.query;
+    read(&context, filter.into(), page).await
+}
+
+/// A page of the recordings or broadcasts of a room.
+pub async fn list_of_room<J: EgressJson>(
+    context: RequestContext,
+    input: Input<RoomPath, Paged<NoParams>, NoBody>,
+) -> Result<Page<J>> {
+    let room = context
+        .state
+        .store
+        .rooms()
+        .get(context.project(), input.path.name)
+        .await?;
+    let filter = EgressFilter {
+        room: Some(room.name),
+        ..EgressFilter::default()
+    };
+    read(&context, filter, input.query.page).await
+}
+
+async fn read<J: EgressJson>(
+    context: &RequestContext,
+    filter: EgressFilter,
+    page: PageRequest,
+) -> Result<Page<J>> {
+    context
+        .state
+        .store
+        .egresses()
+        .list(context.project(), J::KIND, filter, page)
+        .await?
+        .try_map(J::try_from)
+}

@@ -1,0 +1,413 @@
+//! Recordings.
+
+use conclave_model::egress::{
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus,
+    Layout, RecordingType, UsedDestination,
+};
+use conclave_model::filepath::FilePath;
+use conclave_model::non_null::non_null;
+use conclave_model::participant::TrackKind;
+use conclave_model::plan::Feature;
+use conclave_model::role::Permission;
+use conclave_model::room::Room;
+use conclave_model::{DestinationName, ErrorCode, Identity, Problem, TrackSid};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::egress::{self, EgressHead, EgressJson, EgressTail, named_destination};
+use crate::http::api::context::RequestContext;
+use crate::http::api::error::{ApiError, Result};
+use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::{Checked, Input, NoParams, Validate};
+use crate::http::api::operation::{Operation, operation};
+use crate::http::api::response::{Created, Listed};
+use crate::http::api::spec::Method;
+
+/// A recording to start.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartRecording {
+    #[serde(rename = "type")]
+    recording_type: RecordingType,
+    /// The track; with type `track`, and with no other.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    track_id: Option<TrackSid>,
+    /// The participant; with type `participant`, and with no other.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    identity: Option<Identity>,
+    /// Default speaker. With type `room_composite` only.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    layout: Option<Layout>,
+    /// Sound alone. With type `room_composite` only, and not beside `video_only`.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    audio_only: Option<bool>,
+    /// Picture alone. With type `room_composite` only, and not beside `audio_only`.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    video_only: Option<bool>,
+    /// A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
+    /// `.ogg` for sound alone, also of a track.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(value_type = Option<FilePath>, nullable = false)]
+    filepath: Option<String>,
+    /// A recording destination of the room's template. Without one the file is written to the project's local directory.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    destination: Option<DestinationName>,
+}
+
+/// A recording.
+#[derive(Serialize, ToSchema)]
+pub struct Recording {
+    #[serde(flatten)]
+    pub head: EgressHead,
+    #[serde(rename = "type")]
+    pub recording_type: RecordingType,
+    pub status: EgressStatus,
+    /// Inside the project's recording directory, or the destination.
+    #[schema(value_type = String)]
+    pub filepath: FilePath,
+    #[serde(flatten)]
+    pub tail: EgressTail,
+}
+
+impl TryFrom<Egress> for Recording {
+    type Error = ApiError;
+
+    /// Fails for a broadcast, which no query of this resource gives.
+    fn try_from(egress: Egress) -> Result<Self> {
+        let (head, detail, status, tail) = EgressHead::split(egress);
+        let EgressDetail::Recording {
+            recording_type,
+            filepath,
+        } = detail
+        else {
+            return Err(ApiError::internal("a broadcast was read as a recording"));
+        };
+        Ok(Self {
+            head,
+            recording_type,
+            status,
+            filepath,
+            tail,
+        })
+    }
+}
+
+impl Listed for Recording {
+    const COLLECTION: &'static str = "recordings";
+}
+
+impl EgressJson for Recording {
+    const KIND: EgressKind = EgressKind::Recording;
+}
+
+fn example() -> serde_json::Value {
+    json!({
+        "id": "0191d2c4-a1b2-7c3d-8e4f-5a6b7c8d9e0f", "project_id": "prj_5f2a9c01be34", "room": "standup",
+        "namespaced_room": "prj_5f2a9c01be34.standup", "egress_id": "EG_7hQ2mZk9xLp4", "type": "room_composite",
+        "status": "starting", "filepath": "standup-20260131T120000.000Z.mp4",
+        "started_at": "2026-01-31T12:00:00.000Z", "created_at": "2026-01-31T12:00:00.010Z"
+    })
+}
+
+/// Which fields go with which type, as JSON Schema.
+fn options_by_type() -> serde_json::Value {
+    let both = json!({
+        "required": ["audio_only", "video_only"],
+        "properties": {"audio_only": {"const": true}, "video_only": {"const": true}}
+    });
+    json!([
+        {"not": both, "properties": {"type": {"const": "room_composite"}, "track_id": false, "identity": false}},
+        {"required": ["track_id"], "properties": {
+            "type": {"const": "track"}, "identity": false, "layout": false, "audio_only": false, "video_only": false
+        }},
+        {"required": ["identity"], "properties": {
+            "type": {"const": "participant"}, "track_id": false, "layout": false, "audio_only": false, "video_only": false
+        }}
+    ])
+}
+
+/// The operations on recordings.
+pub fn operations() -> Vec<Operation> {
+    let mut stopped = example();
+    stopped["status"] = json!("ending");
+    vec![
+        operation(
+            Method::Get,
+            "/v1/rooms/{name}/recordings",
+            "list_room_recordings",
+            egress::list_of_room::<Recording>,
+        )
+        .about("recordings", "List a room's recordings, newest first")
+        .responds(example())
+        .errors(&[ErrorCode::RoomNotFound])
+        .build(),
+        operation(
+            Method::Post,
+            "/v1/rooms/{name}/recordings",
+            "start_recording",
+            start,
+        )
+        .about("recordings", "Start a recording")
+        .example(json!({"type": "room_composite", "layout": "grid"}))
+        .body_rule("oneOf", options_by_type())
+        .responds(example())
+        .links(
+            &["get_recording", "stop_recording"],
+            &[("egress_id", "$response.body#/egress_id")],
+        )
+        .room_token(&[Permission::Record])
+        .idempotent()
+        .starts_work()
+        .feature(Feature::Recording)
+        .errors(&[
+            ErrorCode::InvalidFilepath,
+            ErrorCode::RoomNotFound,
+            ErrorCode::TrackNotFound,
+            ErrorCode::TemplateNotFound,
+            ErrorCode::DestinationNotFound,
+            ErrorCode::RoomEnded,
+            ErrorCode::RecordingExists,
+            ErrorCode::MediaUnavailable,
+            ErrorCode::DestinationUnusable,
+            ErrorCode::BillingUnavailable,
+        ])
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/recordings",
+            "list_recordings",
+            egress::list::<Recording>,
+        )
+        .about("recordings", "List the project's recordings, newest first")
+        .responds(example())
+        .build(),
+        operation(
+            Method::Get,
+            "/v1/recordings/{egress_id}",
+            "get_recording",
+            egress::get::<Recording>,
+        )
+        .about(
+            "recordings",
+            "Read a recording; while it runs, the media plane is asked for its status",
+        )
+        .responds(example())
+        .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+        .build(),
+        operation(
+            Method::Post,
+            "/v1/recordings/{egress_id}/stop",
+            "stop_recording",
+            egress::stop::<Recording>,
+        )
+        .about(
+            "recordings",
+            "Stop a recording; the file is final shortly after",
+        )
+        .responds(stopped)
+        .room_token(&[Permission::Record])
+        .replay_check(egress::check_stop_replay::<Recording>)
+        .idempotent()
+        .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+        .build(),
+    ]
+}
+
+/// What is to be recorded, and where to, as far as the body alone says.
+pub struct ValidRecording {
+    source: EgressSource,
+    filepath: Option<FilePath>,
+    destination: Option<DestinationName>,
+}
+
+impl Validate for StartRecording {
+    type Valid = ValidRecording;
+
+    fn validate(self) -> Result<ValidRecording, Problem> {
+        self.refuse_fields_of_other_types()?;
+        let source = self.source()?;
+        let refuse =
+            |error| Problem::new(ErrorCode::InvalidFilepath, format!("{error}")).at("filepath");
+        let filepath = self
+            .filepath
+            .as_deref()
+            .map(FilePath::requested)
+            .transpose()
+            .map_err(refuse)?;
+        Ok(ValidRecording {
+            source,
+            filepath,
+            destination: self.destination,
+        })
+    }
+}
+
+impl StartRecording {
+    fn source(&self) -> Result<EgressSource, Problem> {
+        let missing = |field: &'static str, kind: &str| {
+            Problem::invalid(field, format!("is required with type {kind}"))
+        };
+        match self.recording_type {
+            RecordingType::RoomComposite => {
+                let layout = self.layout.unwrap_or(Layout::Speaker);
+                Ok(EgressSource::RoomComposite {
+                    layout,
+                    media: self.media()?,
+                })
+            }
+            RecordingType::Track => self
+                .track_id
+                .clone()
+                .map(EgressSource::Track)
+                .ok_or_else(|| missing("track_id", "track")),
+            RecordingType::Participant => {
+                let identity = self
+                    .identity
+                    .clone()
+                    .ok_or_else(|| missing("identity", "participant"))?;
+                Ok(EgressSource::Participant(identity))
+            }
+        }
+    }
+
+    /// Fields of another type are refused, so that no caller believes they had an effect.
+    fn refuse_fields_of_other_types(&self) -> Result<(), Problem> {
+        let sent = [
+            ("track_id", self.track_id.is_some(), RecordingType::Track),
+            (
+                "identity",
+                self.identity.is_some(),
+                RecordingType::Participant,
+            ),
+            (
+                "layout",
+                self.layout.is_some(),
+                RecordingType::RoomComposite,
+            ),
+            (
+                "audio_only",
+                self.audio_only.is_some(),
+                RecordingType::RoomComposite,
+            ),
+            (
+                "video_only",
+                self.video_only.is_some(),
+                RecordingType::RoomComposite,
+            ),
+        ];
+        match sent
+            .into_iter()
+            .find(|(_, sent, of)| *sent && *of != self.recording_type)
+        {
+            Some((field, _, of)) => Err(Problem::invalid(
+                field,
+                format!("goes with type {} only", of.as_str()),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn media(&self) -> Result<CompositeMedia, Problem> {
+        match (
+            self.audio_only.unwrap_or(false),
+            self.video_only.unwrap_or(false),
+        ) {
+            (false, false) => Ok(CompositeMedia::Both),
+            (true, false) => Ok(CompositeMedia::AudioOnly),
+            (false, true) => Ok(CompositeMedia::VideoOnly),
+            (true, true) => Err(Problem::invalid(
+                "video_only",
+                "audio_only and video_only exclude each other",
+            )),
+        }
+    }
+}
+
+pub async fn start(
+    context: RequestContext,
+    input: Input<RoomPath, NoParams, Checked<StartRecording>>,
+) -> Result<Created<Recording>> {
+    let Checked(ValidRecording {
+        source,
+        filepath,
+        destination,
+    }) = input.body;
+    let (store, project) = (&context.state.store, context.project());
+    let room = store.rooms().get(project.clone(), input.path.name).await?;
+    let read = |template, name| store.destinations().recording(project, template, name);
+    let destination = named_destination(&context, &room, destination, read).await?;
+    let filepath = match filepath {
+        Some(filepath) => filepath,
+        None => default_path(&context, &room, &source).await?,
+    };
+    let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
+    let output = EgressOutput::File { filepath, taken };
+    egress::start(&context, &room, source, output, destination).await
+}
+
+/// The paths of earlier recordings at a destination that a file could overwrite.
+async fn taken_paths(
+    context: &RequestContext,
+    used: Option<&UsedDestination>,
+    filepath: &FilePath,
+) -> Result<Vec<FilePath>> {
+    let Some(used) = used else {
+        return Ok(Vec::new());
+    };
+    let stem = filepath.split_extension().0.to_owned();
+    Ok(context
+        .state
+        .store
+        .uploads()
+        .filepaths_at(context.project(), used.id.clone(), stem)
+        .await?)
+}
+
+async fn default_path(
+    context: &RequestContext,
+    room: &Room,
+    source: &EgressSource,
+) -> Result<FilePath> {
+    let audio_only = match source {
+        EgressSource::RoomComposite { media, .. } => *media == CompositeMedia::AudioOnly,
+        EgressSource::Track(track) => is_audio(context, room, track).await?,
+        EgressSource::Participant(_) => false,
+    };
+    Ok(FilePath::timestamped(
+        &room.name,
+        context.state.clock.now(),
+        audio_only,
+    ))
+}
+
+/// Returns whether a track is one of audio. The media plane knows tracks whose report has not been recorded yet.
+async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Result<bool> {
+    let recorded = context
+        .state
+        .store
+        .tracks()
+        .kind(room.project_id.clone(), room.id, track.clone())
+        .await?;
+    if let Some(kind) = recorded {
+        return Ok(kind == TrackKind::Audio);
+    }
+    // If it does not answer, the start fails, too.
+    let participants = context
+        .state
+        .media
+        .participants(&room.namespaced_name())
+        .await
+        .unwrap_or_default();
+    let published = participants
+        .iter()
+        .flat_map(|participant| &participant.tracks)
+        .find(|found| found.sid == *track);
+    Ok(published.is_some_and(|track| track.kind == TrackKind::Audio))
+}

@@ -1,0 +1,296 @@
+//! Request rates: per API key, or per client address for requests without a valid key. Open operations, whose secrets could be
+//! guessed otherwise, have lower rates of their own, per client address and per secret.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse};
+use conclave_model::key::{ApiKey, ApiKeyPrefix};
+use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Rate, RateLimits};
+use parking_lot::RwLock;
+
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::OpenRates;
+use crate::http::listener::client_address::TrustedProxies;
+
+/// BLAKE3 of an API key, or of a secret in a path.
+type SecretHash = [u8; 32];
+
+/// The limiters of the open operations with one of [`OpenRates`].
+struct OpenLimits {
+    addresses: RateLimits<ClientAddress>,
+    secrets: RateLimits<SecretHash>,
+}
+
+/// Which keys need not be looked up in the database: those that are guessed.
+#[derive(Default)]
+struct Lookups {
+    /// Keys that were valid when they were last looked up. They are not refused for what others guess at the same address.
+    /// Not more than there are in the database.
+    valid: HashSet<SecretHash>,
+    /// Clients over their rate that sent a key that was not valid, and until when, by the monotonic clock.
+    refused: HashMap<ClientAddress, Duration>,
+}
+
+/// The limiters of one server.
+pub struct Limits {
+    clock: Clock,
+    keys: RateLimits<ApiKeyPrefix>,
+    addresses: RateLimits<ClientAddress>,
+    lookups: RwLock<Lookups>,
+    exchange: OpenLimits,
+    signalling: RateLimits<ClientAddress>,
+    trusted_proxies: TrustedProxies,
+}
+
+/// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
+const SIGNALLING: Rate = Rate {
+    per_second: 20,
+    burst: 200,
+};
+/// Requests from one address for what is the same for everyone, such as the files of the call page: an office may open 60 pages at once.
+const FIXED: Rate = Rate {
+    per_second: 200,
+    burst: 2_000,
+};
+
+impl Limits {
+    /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
+    /// `trusted_proxies` the client's address is the one that the proxy forwards.
+    pub fn new(
+        clock: &Clock,
+        calls: Rate,
+        exchanges: Rate,
+        trusted_proxies: TrustedProxies,
+    ) -> Self {
+        Self {
+            keys: RateLimits::new(clock, calls),
+            addresses: RateLimits::new(clock, calls),
+            lookups: RwLock::default(),
+            exchange: OpenLimits {
+                addresses: RateLimits::new(clock, exchanges),
+                secrets: RateLimits::new(clock, exchanges),
+            },
+            signalling: RateLimits::new(clock, SIGNALLING),
+            clock: clock.clone(),
+            trusted_proxies,
+        }
+    }
+
+    /// Counts a request with an API key.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_key(&self, key: &ApiKeyPrefix) -> Result<(), Problem> {
+        self.keys.check(key).map_err(rate_limited)
+    }
+
+    /// Refuses a key before it is looked up, if its client has guessed more keys than its rate allows. A key that has been
+    /// valid is not refused.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_lookup(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
+        let lookups = self.lookups.read();
+        if lookups.refused.is_empty() || lookups.valid.contains(&hash(key.reveal())) {
+            return Ok(());
+        }
+        let until = self
+            .trusted_proxies
+            .client(request)
+            .and_then(|client| lookups.refused.get(&client));
+        match until.and_then(|until| until.checked_sub(self.clock.monotonic())) {
+            Some(wait) if !wait.is_zero() => Err(rate_limited(wait)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a key was valid when it was looked up.
+    pub fn note_valid(&self, key: &ApiKey) {
+        let hash = hash(key.reveal());
+        if !self.lookups.read().valid.contains(&hash) {
+            self.lookups.write().valid.insert(hash);
+        }
+    }
+
+    /// Counts a request with a key that was not valid by the client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`. Until the client may send again, its keys are not looked up.
+    pub fn check_invalid_key(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
+        let checked = self.check_address(request);
+        let mut lookups = self.lookups.write();
+        lookups.valid.remove(&hash(key.reveal()));
+        let wait = checked
+            .as_ref()
+            .err()
+            .and_then(|limited| limited.retry_after);
+        let refused = self.trusted_proxies.client(request).zip(wait);
+        lookups
+            .refused
+            .extend(refused.map(|(client, wait)| (client, self.clock.monotonic() + wait)));
+        checked
+    }
+
+    /// Counts a request by the client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_address(&self, request: &HttpRequest) -> Result<(), Problem> {
+        self.check_client(&self.addresses, request)
+    }
+
+    /// Counts a WebRTC client that connects, or asks whether it may, by its address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_signalling(&self, request: &HttpRequest) -> Result<(), Problem> {
+        self.check_client(&self.signalling, request)
+    }
+
+    /// Returns the client's address, as far as it is known.
+    pub fn client_address(&self, request: &HttpRequest) -> Option<ClientAddress> {
+        self.trusted_proxies.client(request)
+    }
+
+    /// Counts a request for an open operation by the client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_open_address(
+        &self,
+        rates: OpenRates,
+        request: &HttpRequest,
+    ) -> Result<(), Problem> {
+        self.check_client(&self.open(rates).addresses, request)
+    }
+
+    /// Counts a request for an open operation by the secret in its path, whichever client sends it.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_open_secret(&self, rates: OpenRates, secret: &str) -> Result<(), Problem> {
+        self.open(rates)
+            .secrets
+            .check(&hash(secret))
+            .map_err(rate_limited)
+    }
+
+    fn check_client(
+        &self,
+        limits: &RateLimits<ClientAddress>,
+        request: &HttpRequest,
+    ) -> Result<(), Problem> {
+        check_client(limits, &self.trusted_proxies, request)
+    }
+
+    fn open(&self, rates: OpenRates) -> &OpenLimits {
+        match rates {
+            OpenRates::Exchange => &self.exchange,
+        }
+    }
+
+    /// Drops the refusals that are over.
+    pub fn forget_refusals(&self) {
+        let now = self.clock.monotonic();
+        self.lookups.write().refused.retain(|_, until| *until > now);
+    }
+}
+
+/// The rate of each client address for responses that need no credential and no record, on every listener that is open to everyone.
+/// Routes, standbys and the redirect to `https` share it.
+pub struct FixedLimits {
+    addresses: RateLimits<ClientAddress>,
+    trusted_proxies: TrustedProxies,
+}
+
+impl FixedLimits {
+    /// Limits with nothing taken yet. Behind one of the proxies, the client's address is the forwarded one.
+    #[must_use]
+    pub fn new(clock: &Clock, trusted_proxies: TrustedProxies) -> Self {
+        Self {
+            addresses: RateLimits::new(clock, FIXED),
+            trusted_proxies,
+        }
+    }
+
+    /// Counts a request by the client's address, and returns its response, or 429 `rate_limited`.
+    pub fn respond(
+        &self,
+        request: &HttpRequest,
+        respond: impl FnOnce() -> HttpResponse,
+    ) -> HttpResponse {
+        let checked = check_client(&self.addresses, &self.trusted_proxies, request);
+        checked.map_or_else(|limited| ApiError::from(limited).to_http(), |()| respond())
+    }
+}
+
+fn check_client(
+    limits: &RateLimits<ClientAddress>,
+    proxies: &TrustedProxies,
+    request: &HttpRequest,
+) -> Result<(), Problem> {
+    match proxies.client(request) {
+        Some(client) => limits.check(&client).map_err(rate_limited),
+        None => Ok(()),
+    }
+}
+
+fn hash(secret: &str) -> SecretHash {
+    blake3::hash(secret.as_bytes()).into()
+}
+
+fn rate_limited(wait: Duration) -> Problem {
+    Problem::new(
+        ErrorCode::RateLimited,
+        "over the request rate; see Retry-After",
+    )
+    .after(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use conclave_model::Timestamp;
+    use conclave_model::project::Environment;
+
+    use super::*;
+
+    /// Proves S-1.
+    #[test]
+    fn a_client_that_guesses_keys_is_refused_for_as_long_as_its_rate_says_and_valid_keys_never() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let rate = Rate {
+            per_second: 1,
+            burst: 1,
+        };
+        let limits = Limits::new(&clock, rate, rate, TrustedProxies::default());
+        let request = TestRequest::default()
+            .peer_addr("203.0.113.1:1".parse().unwrap())
+            .to_http_request();
+        let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test));
+        limits.note_valid(&valid);
+        assert!(
+            limits.check_invalid_key(&guessed, &request).is_ok(),
+            "within the burst"
+        );
+        assert!(limits.check_lookup(&guessed, &request).is_ok());
+        assert!(limits.check_invalid_key(&guessed, &request).is_err());
+        limits.forget_refusals();
+        let refused = limits.check_lookup(&new, &request).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.retry_after),
+            (ErrorCode::RateLimited, Some(Duration::from_secs(1)))
+        );
+        assert!(limits.check_lookup(&valid, &request).is_ok());
+        let elsewhere = TestRequest::default()
+            .peer_addr("203.0.113.2:1".parse().unwrap())
+            .to_http_request();
+        assert!(limits.check_lookup(&new, &elsewhere).is_ok());
+        // A key that was revoked is like any other.
+        assert!(limits.check_invalid_key(&valid, &request).is_err());
+        assert!(limits.check_lookup(&valid, &request).is_err());
+        clock.advance(Duration::from_secs(1));
+        assert!(limits.check_lookup(&new, &request).is_ok());
+    }
+}

@@ -1,0 +1,145 @@
+//! Browsers: which origins may call, and the CORS headers they get.
+//!
+//! The API is for servers. A cross-origin call with an Authorization header is refused; preflight is answered for the
+//! console's origins, and for the configured browser origins on the calls that a room token can make and the code exchange.
+
+use actix_web::http::Method as HttpMethod;
+use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+use conclave_model::{ErrorCode, Problem};
+
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::OperationSpec;
+
+const ALLOWED_HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, idempotency-key, x-svc-room-token");
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
+
+/// The origins that may call.
+#[derive(Debug, Default)]
+pub struct Origins {
+    /// Origins that may call every operation.
+    pub console: Vec<String>,
+    /// Origins that may call what a room token can call, and exchange room codes.
+    pub browser: Vec<String>,
+}
+
+fn origin(request: &HttpRequest) -> Option<&str> {
+    request.headers().get(header::ORIGIN)?.to_str().ok()
+}
+
+/// Whether the origin is the address the request itself was sent to.
+fn is_own(request: &HttpRequest, origin: &str) -> bool {
+    let host = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let bare = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
+    host.is_some() && bare == host
+}
+
+/// Refuses a request from a page of another host than the request is sent to.
+///
+/// # Errors
+/// 403 `origin_rejected`.
+pub fn check_same_origin(request: &HttpRequest) -> Result<(), Problem> {
+    Origins::default().check(request)
+}
+
+fn listed(list: &[String], origin: &str) -> bool {
+    list.iter()
+        .any(|listed| listed.eq_ignore_ascii_case(origin))
+}
+
+impl Origins {
+    /// Refuses a call with an Authorization header from another origin.
+    ///
+    /// # Errors
+    /// 403 `origin_rejected`.
+    pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        if !request.headers().contains_key(header::ORIGIN) {
+            return Ok(());
+        }
+        match origin(request) {
+            Some(origin) if is_own(request, origin) || listed(&self.console, origin) => Ok(()),
+            _ => Err(rejected()),
+        }
+    }
+
+    /// Whether a page of this origin may call every operation, with an API key.
+    #[must_use]
+    pub fn admits_every_call(&self, origin: &str) -> bool {
+        listed(&self.console, origin)
+    }
+
+    fn admits(&self, operation: &OperationSpec, origin: &str) -> bool {
+        self.admits_every_call(origin)
+            || (operation.is_for_browsers() && listed(&self.browser, origin))
+    }
+
+    /// Adds the headers that let a browser of an admitted origin read the response.
+    pub fn admit_response(
+        &self,
+        operation: &OperationSpec,
+        request: &HttpRequest,
+        headers: &mut HeaderMap,
+    ) {
+        let Some(origin) = origin(request).filter(|origin| self.admits(operation, origin)) else {
+            return;
+        };
+        if let Ok(origin) = HeaderValue::from_str(origin) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
+            headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        }
+    }
+
+    /// Answers a preflight for a path whose operations are `operations`.
+    pub fn preflight(&self, request: &HttpRequest, operations: &[&OperationSpec]) -> HttpResponse {
+        let wanted = request
+            .headers()
+            .get(header::ACCESS_CONTROL_REQUEST_METHOD)
+            .and_then(|m| m.to_str().ok());
+        // A HEAD is handled as the GET.
+        let declared = if wanted == Some("HEAD") {
+            Some("GET")
+        } else {
+            wanted
+        };
+        let operation = operations
+            .iter()
+            .find(|operation| Some(operation.method.as_str()) == declared);
+        let admitted = operation
+            .zip(origin(request))
+            .filter(|(operation, origin)| self.admits(operation, origin));
+        let Some(((_, origin), wanted)) = admitted.zip(wanted) else {
+            return ApiError::from(rejected()).to_http();
+        };
+        HttpResponse::NoContent()
+            .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
+            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, wanted))
+            .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS))
+            .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
+            .insert_header((header::VARY, "origin"))
+            .finish()
+    }
+}
+
+/// Whether a request is a CORS preflight.
+pub fn is_preflight(request: &HttpRequest) -> bool {
+    request.method() == HttpMethod::OPTIONS
+        && request.headers().contains_key(header::ORIGIN)
+        && request
+            .headers()
+            .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn rejected() -> Problem {
+    Problem::new(
+        ErrorCode::OriginRejected,
+        "calls from a browser on another origin are refused; call from a server",
+    )
+}

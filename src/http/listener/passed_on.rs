@@ -1,0 +1,300 @@
+//! What the nodes of a cluster say to each other in headers: that a request was passed on, and that its receiver is not active.
+//!
+//! Both are believed of nodes only, which are trusted proxies. A client that forges the first through another trusted proxy is
+//! refused, and nothing else.
+
+use std::time::Duration;
+
+use actix_web::http::ConnectionType;
+use actix_web::http::header::HeaderValue;
+use actix_web::{HttpRequest, HttpResponse};
+use conclave_model::{ErrorCode, Problem};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
+
+use super::client_address::TrustedProxies;
+use crate::http::api::error::ApiError;
+
+/// The request header with the epoch of the node that a request was sent to.
+pub const PASSED_ON: &str = "conclave-passed-on";
+/// The response header of a node that is not active, and has done nothing with the request.
+pub const NOT_ACTIVE: &str = "conclave-not-active";
+
+/// The response header of an active node that cannot tell whether it is that, since the database does not answer it: the 503 that it
+/// gives may be another one's success.
+pub const UNCONFIRMED: &str = "conclave-unconfirmed";
+
+/// More than are ever handled at once.
+const MOST_RUNNING: u32 = 1 << 30;
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a node does not take a request that was passed on to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotActive {
+    /// It is a standby, and may become active.
+    Standby,
+    /// It has lost the lease, or is about to release it.
+    Stopping,
+    /// It has the lease, as far as it knows, and has not been able to renew it: it waits until it can, or has been replaced.
+    Unconfirmed,
+}
+
+impl NotActive {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Standby => "standby",
+            Self::Stopping => "stopping",
+            Self::Unconfirmed => "unconfirmed",
+        }
+    }
+
+    /// Parses the value of [`NOT_ACTIVE`].
+    #[must_use]
+    pub fn parse(value: &[u8]) -> Self {
+        let known = [Self::Stopping, Self::Unconfirmed];
+        known
+            .into_iter()
+            .find(|known| known.as_str().as_bytes() == value)
+            .unwrap_or(Self::Standby)
+    }
+
+    /// Returns the response to the node that has passed a request on.
+    #[must_use]
+    pub fn to_http(self) -> HttpResponse {
+        let message = "this server is not the active one; retry with backoff";
+        let problem = Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER);
+        let mut response = ApiError::from(problem).to_http();
+        let name = actix_web::http::header::HeaderName::from_static(NOT_ACTIVE);
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(self.as_str()));
+        // The rest of a body is not read, and what comes next finds out where the active node is.
+        response
+            .head_mut()
+            .set_connection_type(ConnectionType::Close);
+        response
+    }
+}
+
+/// Returns the epoch of the node that a request was sent to, if another node has passed it on.
+#[must_use]
+pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
+    let epoch = request.headers().get(PASSED_ON)?;
+    let peer = request.peer_addr()?.ip().to_canonical();
+    if nodes.contains(peer) {
+        epoch.to_str().ok()?.parse().ok()
+    } else {
+        None
+    }
+}
+
+/// What becomes of a request that the active node does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotTaken {
+    /// Its sender, a node or a client, gets this response.
+    Refused(NotActive),
+    /// It waits here, and is passed on to the node that becomes active.
+    PassedOn,
+}
+
+/// How far the stop of a node has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GateState {
+    Open,
+    /// Nothing is taken. Requests of clients wait until it is known whether there is another node.
+    Closing,
+    /// Nothing is taken, and requests of clients are treated so.
+    Closed(NotTaken),
+}
+
+/// What the active node of a cluster takes: nothing that was sent to a node which it is not any more, and nothing while it stops.
+#[derive(Debug)]
+pub struct PassedOnGate {
+    nodes: TrustedProxies,
+    epoch: i64,
+    /// A permit for each request that is being handled. The stop takes all of them.
+    running: Semaphore,
+    state: watch::Sender<GateState>,
+}
+
+impl PassedOnGate {
+    /// The gate of the node of an epoch. The nodes are trusted proxies.
+    #[must_use]
+    pub fn new(nodes: TrustedProxies, epoch: i64) -> Self {
+        Self {
+            nodes,
+            epoch,
+            running: Semaphore::new(MOST_RUNNING as usize),
+            state: watch::Sender::new(GateState::Open),
+        }
+    }
+
+    /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients waits for [`Self::close`].
+    pub fn begin_to_close(&self) {
+        self.state.send_if_modified(|state| {
+            let was_open = *state == GateState::Open;
+            if was_open {
+                *state = GateState::Closing;
+            }
+            was_open
+        });
+    }
+
+    /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients is treated as `of_clients`
+    /// says. Returns once the requests that are being handled have ended, or after the limit.
+    pub async fn close(&self, of_clients: NotTaken, limit: Duration) {
+        self.state.send_replace(GateState::Closed(of_clients));
+        if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MOST_RUNNING)).await {
+            all.forget();
+        }
+        self.running.close();
+    }
+
+    /// Whether it takes no request any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        *self.state.borrow() != GateState::Open
+    }
+
+    /// Whether another node has passed a request on.
+    #[must_use]
+    pub fn is_passed_on(&self, request: &HttpRequest) -> bool {
+        sent_to(request, &self.nodes).is_some()
+    }
+
+    /// Admits a request, until the result is dropped.
+    ///
+    /// # Errors
+    /// What becomes of it instead.
+    pub async fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotTaken> {
+        let stopping = NotTaken::Refused(NotActive::Stopping);
+        let sent_to = sent_to(request, &self.nodes);
+        if sent_to.is_some_and(|epoch| epoch > self.epoch) {
+            return Err(stopping);
+        }
+        if !self.is_closed()
+            && let Ok(permit) = self.running.try_acquire()
+        {
+            return Ok(permit);
+        }
+        if sent_to.is_some() {
+            return Err(stopping);
+        }
+        let mut state = self.state.subscribe();
+        match state
+            .wait_for(|state| matches!(state, GateState::Closed(_)))
+            .await
+            .as_deref()
+        {
+            Ok(GateState::Closed(of_clients)) => Err(*of_clients),
+            _ => Err(stopping),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn request(peer: &str, epoch: &str) -> HttpRequest {
+        TestRequest::default()
+            .peer_addr(peer.parse().unwrap())
+            .insert_header((PASSED_ON, epoch))
+            .to_http_request()
+    }
+
+    const STOPPING: NotTaken = NotTaken::Refused(NotActive::Stopping);
+
+    #[tokio::test]
+    async fn the_active_node_takes_what_was_sent_to_it_until_it_stops() {
+        let nodes = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
+        let gate = PassedOnGate::new(nodes, 4);
+        let refused = |peer: &str, epoch: &str| {
+            let request = request(peer, epoch);
+            gate.admit(&request)
+                .now_or_never()
+                .expect("it is decided")
+                .err()
+        };
+        assert_eq!(refused("10.0.0.2:1", "4"), None);
+        assert_eq!(
+            refused("10.0.0.2:1", "3"),
+            None,
+            "it has taken over from itself"
+        );
+        assert_eq!(
+            refused("10.0.0.2:1", "5"),
+            Some(STOPPING),
+            "another has taken over"
+        );
+        assert_eq!(
+            refused("203.0.113.1:1", "5"),
+            None,
+            "a client is not believed"
+        );
+        let of_client = TestRequest::default().to_http_request();
+        let running = gate.admit(&of_client).await.unwrap();
+        assert!(!gate.is_closed());
+        gate.begin_to_close();
+        assert!(gate.is_closed());
+        assert_eq!(
+            refused("10.0.0.2:1", "4"),
+            Some(STOPPING),
+            "it waits at the node that has passed it on"
+        );
+        let waiting = TestRequest::default().to_http_request();
+        let mut undecided = Box::pin(gate.admit(&waiting));
+        assert!(
+            (&mut undecided).now_or_never().is_none(),
+            "it is not known yet where it can go"
+        );
+        let mut closing = Box::pin(gate.close(NotTaken::PassedOn, Duration::from_secs(3_600)));
+        assert!(
+            (&mut closing).now_or_never().is_none(),
+            "a request is being handled"
+        );
+        assert!(gate.is_closed());
+        assert_eq!(
+            refused("10.0.0.2:1", "4"),
+            Some(STOPPING),
+            "it waits at the node that has passed it on"
+        );
+        assert_eq!(
+            refused("203.0.113.1:1", "4"),
+            Some(NotTaken::PassedOn),
+            "it waits here"
+        );
+        assert_eq!(undecided.await.err(), Some(NotTaken::PassedOn));
+        drop(running);
+        closing.await;
+        assert_eq!(gate.admit(&of_client).await.err(), Some(NotTaken::PassedOn));
+        assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING));
+    }
+
+    #[tokio::test]
+    async fn a_stop_waits_no_longer_than_its_limit() {
+        let gate = PassedOnGate::new(TrustedProxies::default(), 1);
+        let of_client = TestRequest::default().to_http_request();
+        let _running = gate.admit(&of_client).await.unwrap();
+        gate.close(STOPPING, Duration::from_millis(1)).await;
+        assert_eq!(gate.admit(&of_client).await.err(), Some(STOPPING));
+    }
+
+    #[test]
+    fn a_refusal_is_read_as_it_is_written() {
+        for refused in [
+            NotActive::Standby,
+            NotActive::Stopping,
+            NotActive::Unconfirmed,
+        ] {
+            let response = refused.to_http();
+            assert_eq!(
+                NotActive::parse(response.headers().get(NOT_ACTIVE).unwrap().as_bytes()),
+                refused
+            );
+        }
+    }
+}

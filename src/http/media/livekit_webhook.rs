@@ -1,0 +1,101 @@
+//! `/media/livekit/webhook`: LiveKit's reports. Outside the API's frame: signed with the media plane's API key, without a
+//! request rate, and answered once the report is durable.
+
+use std::sync::Arc;
+
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::web::Payload;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
+use conclave_model::{ErrorCode, Problem};
+use serde_json::json;
+
+use crate::http::api::error::ApiError;
+use crate::http::api::spec::Method;
+use crate::http::frame::payload::BodyError;
+use crate::http::resource::public_resource;
+use crate::http::state::AppState;
+
+/// The largest report, in bytes.
+pub const LIMIT: usize = 16 * 1024 * 1024;
+/// Its label in the metrics.
+const OPERATION: &str = "livekit_webhook";
+
+/// Routes the webhook.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &LivekitPlane) {
+    let (state, plane, fixed) = (
+        Arc::clone(state),
+        plane.clone(),
+        Arc::clone(&state.checks.fixed),
+    );
+    let route = web::post().to(move |request: HttpRequest, payload: Payload| {
+        let (state, plane) = (Arc::clone(&state), plane.clone());
+        async move {
+            let timed = state.metrics.time(OPERATION);
+            let response = match handle(&state, plane, &request, payload).await {
+                Ok(()) => HttpResponse::Ok().json(json!({})),
+                Err(refused) => ApiError::from(refused).to_http(),
+            };
+            timed.answered(response.status());
+            response
+        }
+    });
+    config.service(public_resource(
+        "/media/livekit/webhook",
+        Method::Post,
+        route,
+        &fixed,
+    ));
+}
+
+/// Verifies the signature, and only then reads the report.
+async fn handle(
+    state: &AppState,
+    plane: LivekitPlane,
+    request: &HttpRequest,
+    payload: Payload,
+) -> Result<(), Problem> {
+    let header = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let signature = plane.verify_webhook(header).ok_or_else(unsigned)?;
+    let report = state
+        .checks
+        .reports
+        .within(LIMIT, request, payload)
+        .await
+        .map_err(unread)?;
+    // A task of its own: a report that is being written is written to its end, also when LiveKit hangs up.
+    let handled =
+        actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
+    match handled.await.unwrap_or(WebhookOutcome::Unavailable) {
+        WebhookOutcome::Accepted | WebhookOutcome::Ignored => Ok(()),
+        WebhookOutcome::Unsigned => Err(unsigned()),
+        WebhookOutcome::Malformed => Err(Problem::new(
+            ErrorCode::InvalidRequest,
+            "signed, and no report",
+        )),
+        WebhookOutcome::Unavailable => Err(unavailable()),
+    }
+}
+
+fn unsigned() -> Problem {
+    Problem::new(
+        ErrorCode::Unauthorized,
+        "not signed with the media plane's API key",
+    )
+}
+
+/// LiveKit sends a report again that is answered with a 5xx.
+fn unavailable() -> Problem {
+    Problem::new(ErrorCode::DatabaseUnavailable, "not written; send it again")
+}
+
+fn unread(error: BodyError) -> Problem {
+    match error {
+        BodyError::NoMemory => unavailable(),
+        BodyError::TooLarge(_) | BodyError::Late(_) | BodyError::Incomplete => error.into(),
+    }
+}

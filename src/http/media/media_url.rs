@@ -1,0 +1,282 @@
+//! The websocket URL by which clients reach the media plane.
+//!
+//! It is fixed by `media.public_url`, by LiveKit's URL, or by the address of the API listener. A server that listens on all addresses has
+//! none that clients could use: then the URL has the host by which each request came, which is what its client can reach.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::HOST;
+use actix_web::http::uri::Authority;
+use url::{Host, Position, Url};
+
+use crate::http::frame::hosts;
+use crate::http::listener::client_address::TrustedProxies;
+
+/// The longest host with its port, in bytes: a name of 253 bytes, a colon and five digits.
+const LONGEST: usize = 259;
+
+/// The URL that clients are given.
+#[derive(Debug, Clone)]
+pub struct MediaUrl {
+    fixed: Arc<str>,
+    /// Absent if clients can use the fixed one.
+    by_request: Option<ByRequest>,
+}
+
+#[derive(Debug, Clone)]
+struct ByRequest {
+    /// Whether the API listener speaks TLS itself.
+    has_tls: bool,
+    proxies: TrustedProxies,
+}
+
+impl MediaUrl {
+    /// Returns the URL `fixed`, or the one of each request if `fixed` names all addresses. What proxies say about the client's request
+    /// is believed of `proxies` only.
+    #[must_use]
+    pub fn new(fixed: String, has_tls: bool, proxies: TrustedProxies) -> Self {
+        let by_request = names_all_addresses(&fixed).then_some(ByRequest { has_tls, proxies });
+        Self {
+            fixed: fixed.into(),
+            by_request,
+        }
+    }
+
+    /// Returns the URL without regard to a request.
+    #[must_use]
+    pub fn fixed(&self) -> &Arc<str> {
+        &self.fixed
+    }
+
+    /// Returns the URL that was derived for a client, or else the fixed one.
+    #[must_use]
+    pub fn or_fixed(&self, derived: Option<String>) -> Arc<str> {
+        derived.map_or_else(|| Arc::clone(&self.fixed), Into::into)
+    }
+
+    /// Returns the URL for the client of a request; `None` if the fixed one is right for all, or if the request names no host.
+    #[must_use]
+    pub fn derived(&self, request: &HttpRequest) -> Option<String> {
+        let ByRequest { has_tls, proxies } = self.by_request.as_ref()?;
+        let is_forwarded = proxies.have_sent(request);
+        let forwarded = |name: &str| first_value(request, name).filter(|_| is_forwarded);
+        let is_secure = forwarded("x-forwarded-proto")
+            .map_or(*has_tls, |scheme| matches!(scheme, "https" | "wss"));
+        let scheme = if is_secure { "wss" } else { "ws" };
+        let port = forwarded("x-forwarded-port").and_then(|port| port.parse().ok());
+        forwarded("x-forwarded-host")
+            .and_then(|authority| websocket_url(scheme, &authority.parse().ok()?, port))
+            .or_else(|| websocket_url(scheme, &requested_authority(request)?, port))
+    }
+
+    /// Returns the URL for an operator who came to the admin listener by this request. The API has the port `api`.
+    #[must_use]
+    pub fn derived_on_port(&self, request: &HttpRequest, api: u16) -> Option<String> {
+        let scheme = if self.by_request.as_ref()?.has_tls {
+            "wss"
+        } else {
+            "ws"
+        };
+        websocket_url(
+            scheme,
+            &requested_authority(request)?.host().parse().ok()?,
+            Some(api),
+        )
+    }
+}
+
+/// Returns whether the host of a URL stands for all addresses of a machine.
+#[must_use]
+pub fn names_all_addresses(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host) {
+        Some(Host::Ipv4(address)) => address.is_unspecified(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_unspecified(),
+        Some(Host::Domain(_)) | None => false,
+    }
+}
+
+/// Returns the host and port that a request was sent to; `None` if it names none, or several.
+fn requested_authority(request: &HttpRequest) -> Option<Authority> {
+    let headers = request.headers();
+    if headers.contains_key(HOST) {
+        hosts::requested_authority(headers)
+    } else {
+        request.uri().authority().cloned()
+    }
+}
+
+/// Returns the first value of a header, which the proxy next to the client has set.
+fn first_value<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+    let value = request.headers().get(name)?.to_str().ok()?;
+    value
+        .split(',')
+        .next()
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+}
+
+/// Returns a websocket URL; `None` for what is no host with a port or without. `port` is for a host without one.
+fn websocket_url(scheme: &str, authority: &Authority, port: Option<u16>) -> Option<String> {
+    let text = authority.as_str();
+    // Nothing that has a meaning in a content security policy, where the URL is put.
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
+    if text.len() > LONGEST || !is_plain {
+        return None;
+    }
+    let mut url = Url::parse(&format!("{scheme}://{text}")).ok()?;
+    if authority.port().is_none() && port.is_some() {
+        url.set_port(port).ok()?;
+    }
+    let text = &url[..Position::AfterPort];
+    (!names_all_addresses(text)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    const CLIENT: &str = "203.0.113.1:4711";
+    const PROXY: &str = "10.0.0.2:4711";
+
+    fn url(fixed: &str, has_tls: bool) -> MediaUrl {
+        MediaUrl::new(
+            fixed.to_owned(),
+            has_tls,
+            TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]),
+        )
+    }
+
+    fn request(peer: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
+        let request = TestRequest::default().peer_addr(peer.parse().unwrap());
+        headers
+            .iter()
+            .fold(request, |request, header| request.append_header(*header))
+            .to_http_request()
+    }
+
+    #[test]
+    fn a_server_on_all_addresses_is_reached_by_the_host_of_the_request() {
+        for all in [
+            "ws://0.0.0.0:8080",
+            "ws://[::]:8080",
+            "ws://[::ffff:0.0.0.0]:8080",
+        ] {
+            let derived = |host: &str| url(all, false).derived(&request(CLIENT, &[("host", host)]));
+            assert_eq!(
+                derived("192.168.1.7:8080").as_deref(),
+                Some("ws://192.168.1.7:8080"),
+                "{all}"
+            );
+            assert_eq!(
+                derived("Meet.example.org").as_deref(),
+                Some("ws://meet.example.org")
+            );
+            assert_eq!(
+                derived("meet.example.org:80").as_deref(),
+                Some("ws://meet.example.org")
+            );
+            assert_eq!(
+                derived("[2001:db8::1]:8080").as_deref(),
+                Some("ws://[2001:db8::1]:8080")
+            );
+            let too_long = format!("{}.org", "a".repeat(300));
+            for bad in [
+                "0.0.0.0:8080",
+                "[::]:8080",
+                "a@b",
+                "a/b",
+                "a;b",
+                "a,b",
+                "*.org",
+                "a b",
+                "",
+                ":8080",
+                "a:99999",
+                &too_long,
+            ] {
+                assert_eq!(derived(bad), None, "{bad}");
+            }
+        }
+        assert_eq!(
+            url("ws://0.0.0.0:8080", false).derived(&request(CLIENT, &[])),
+            None
+        );
+        let two = request(CLIENT, &[("host", "a.org"), ("host", "b.org")]);
+        assert_eq!(url("ws://0.0.0.0:8080", false).derived(&two), None);
+        let secure =
+            url("wss://0.0.0.0:8443", true).derived(&request(CLIENT, &[("host", "a.org:8443")]));
+        assert_eq!(secure.as_deref(), Some("wss://a.org:8443"));
+    }
+
+    #[test]
+    fn a_url_that_clients_can_use_is_fixed() {
+        for fixed in [
+            "wss://meet.example.org",
+            "ws://127.0.0.1:8080",
+            "ws://[::1]:8080",
+            "ws://10.0.0.1",
+        ] {
+            let derived = url(fixed, false).derived(&request(CLIENT, &[("host", "evil.example")]));
+            assert_eq!((derived, &**url(fixed, false).fixed()), (None, fixed));
+        }
+    }
+
+    #[test]
+    fn a_trusted_proxy_says_by_which_host_and_scheme_its_client_came() {
+        let headers = [
+            ("host", "10.0.0.9:8080"),
+            ("x-forwarded-host", "meet.example.org"),
+            ("x-forwarded-proto", "https"),
+        ];
+        let derived = |peer, headers: &[(&'static str, &str)]| {
+            url("ws://0.0.0.0:8080", false).derived(&request(peer, headers))
+        };
+        assert_eq!(
+            derived(PROXY, &headers).as_deref(),
+            Some("wss://meet.example.org")
+        );
+        assert_eq!(
+            derived(CLIENT, &headers).as_deref(),
+            Some("ws://10.0.0.9:8080"),
+            "anyone else is not believed"
+        );
+        let kept = [("host", "meet.example.org"), ("x-forwarded-proto", "https")];
+        assert_eq!(
+            derived(PROXY, &kept).as_deref(),
+            Some("wss://meet.example.org")
+        );
+        let with_port = [
+            ("host", "x"),
+            ("x-forwarded-host", "a.org, b.org"),
+            ("x-forwarded-port", "8443"),
+            ("x-forwarded-proto", "https, http"),
+        ];
+        assert_eq!(
+            derived(PROXY, &with_port).as_deref(),
+            Some("wss://a.org:8443")
+        );
+        let malformed = [
+            ("host", "a.org"),
+            ("x-forwarded-host", "a b"),
+            ("x-forwarded-proto", "gopher"),
+        ];
+        assert_eq!(derived(PROXY, &malformed).as_deref(), Some("ws://a.org"));
+    }
+
+    #[test]
+    fn an_operator_at_the_admin_listener_is_given_the_port_of_the_api() {
+        let derived = |fixed: &str| {
+            url(fixed, false).derived_on_port(&request(CLIENT, &[("host", "127.0.0.1:8081")]), 8080)
+        };
+        assert_eq!(
+            derived("ws://0.0.0.0:8080").as_deref(),
+            Some("ws://127.0.0.1:8080")
+        );
+        assert_eq!(derived("ws://127.0.0.1:8080"), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! `/whip`: encoders that publish by WHIP (RFC 9725), outside the API's frame.
+//!
+//! The stream key in the path is the credential: its hash is looked up before anything else of a request is read. The response
+//! names the session by an id of its own, so no response holds the key. Pages of any origin may publish: they have to know the
+//! key, and no cookie counts.
+
+mod response;
+
+use std::sync::Arc;
+
+use actix_web::http::Method;
+use actix_web::http::header::{CONTENT_TYPE, IF_MATCH};
+use actix_web::web::{Bytes, Payload};
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_media::embedded::{EmbeddedPlane, WhipPatch, WhipPatchError, WhipSessionName};
+use conclave_model::ingress::{InputType, StreamKeyHash};
+use conclave_model::{ErrorCode, Problem};
+
+use super::signalling::any_origin;
+use crate::http::api::error::ApiError;
+use crate::http::api::input::path::segment;
+use crate::http::frame::payload::LIMIT;
+use crate::http::listener::trace::SecretPath;
+use crate::http::resource::method_not_allowed;
+use crate::http::state::AppState;
+use response::{connected, deleted, options, patched};
+
+/// Its label in the metrics.
+const OPERATION: &str = "whip";
+/// The media type of offers and answers.
+const SDP: &str = "application/sdp";
+/// The media type of ICE parameters.
+const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
+/// The url of an endpoint, and that of a session.
+const ENDPOINT_PATH: &str = "/whip/{stream_key}";
+const SESSION_PATH: &str = "/whip/session/{session}";
+
+/// The requests of encoders.
+#[derive(Clone)]
+struct Whip {
+    state: Arc<AppState>,
+    plane: EmbeddedPlane,
+}
+
+/// Routes the endpoints and the sessions of encoders.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
+    let whip = Whip {
+        state: Arc::clone(state),
+        plane: plane.clone(),
+    };
+    for (path, methods) in [
+        (ENDPOINT_PATH, "POST, PATCH, DELETE, OPTIONS"),
+        (SESSION_PATH, "PATCH, DELETE, OPTIONS"),
+    ] {
+        let whip = whip.clone();
+        let handler = web::to(move |request: HttpRequest, payload: Payload| {
+            let whip = whip.clone();
+            async move { whip.respond(methods, &request, payload).await }
+        });
+        config.service(
+            web::resource(path)
+                .app_data(SecretPath)
+                .default_service(handler),
+        );
+    }
+}
+
+impl Whip {
+    async fn respond(
+        &self,
+        methods: &'static str,
+        request: &HttpRequest,
+        payload: Payload,
+    ) -> HttpResponse {
+        let timed = self.state.metrics.time(OPERATION);
+        let is_endpoint = request.match_info().get("stream_key").is_some();
+        let handled = match *request.method() {
+            Method::POST if is_endpoint => self.connect(request, payload).await,
+            Method::PATCH => self.patch(request, payload).await,
+            Method::DELETE => self.delete(request).await,
+            Method::OPTIONS => Ok(self
+                .state
+                .checks
+                .fixed
+                .respond(request, || options(methods))),
+            _ => Ok(self
+                .state
+                .checks
+                .fixed
+                .respond(request, || method_not_allowed(methods))),
+        };
+        let response = any_origin(handled.unwrap_or_else(|error| refused(request, &error)));
+        timed.answered(response.status());
+        response
+    }
+
+    /// Connects an encoder.
+    async fn connect(
+        &self,
+        request: &HttpRequest,
+        payload: Payload,
+    ) -> Result<HttpResponse, ApiError> {
+        self.state.checks.limits.check_signalling(request)?;
+        let key = StreamKeyHash::from_key(&segment(request, "stream_key"));
+        let address = self.state.checks.limits.client_address(request);
+        self.plane
+            .check_stream_key(&key, InputType::Whip, address)
+            .await?;
+        let offer = self.read(request, payload, SDP).await?;
+        Ok(connected(&self.plane.connect_whip(key, offer).await?))
+    }
+
+    /// Takes further addresses of an encoder, or restarts ICE.
+    async fn patch(
+        &self,
+        request: &HttpRequest,
+        payload: Payload,
+    ) -> Result<HttpResponse, ApiError> {
+        self.state.checks.limits.check_signalling(request)?;
+        let name = SessionName::new(request);
+        if !self.plane.has_whip_session(name.borrowed()) {
+            return Err(WhipPatchError::NoSession.into());
+        }
+        let condition = request
+            .headers()
+            .get(IF_MATCH)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
+        let fragment = self.read(request, payload, FRAGMENT).await?;
+        let restarted = self
+            .plane
+            .patch_whip(
+                name.borrowed(),
+                WhipPatch {
+                    condition,
+                    fragment,
+                },
+            )
+            .await?;
+        Ok(patched(restarted))
+    }
+
+    /// Disconnects an encoder.
+    async fn delete(&self, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+        self.state.checks.limits.check_signalling(request)?;
+        let was_connected = self
+            .plane
+            .delete_whip(SessionName::new(request).borrowed())
+            .await;
+        if was_connected {
+            Ok(deleted())
+        } else {
+            Err(WhipPatchError::NoSession.into())
+        }
+    }
+
+    /// Reads a body of one media type.
+    async fn read(
+        &self,
+        request: &HttpRequest,
+        payload: Payload,
+        media_type: &str,
+    ) -> Result<String, ApiError> {
+        let sent = request
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        if !sent
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .eq_ignore_ascii_case(media_type)
+        {
+            let message = format!("the body must be sent as {media_type}");
+            return Err(Problem::new(ErrorCode::UnsupportedMediaType, message).into());
+        }
+        let body: Bytes = self
+            .state
+            .checks
+            .bodies
+            .within(LIMIT, request, payload)
+            .await
+            .map_err(Problem::from)?;
+        let text = String::from_utf8(body.into());
+        text.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the body must be UTF-8").into())
+    }
+}
+
+/// How a request names its session.
+enum SessionName {
+    Id(String),
+    Key(StreamKeyHash),
+}
+
+impl SessionName {
+    fn new(request: &HttpRequest) -> Self {
+        match request.match_info().get("session") {
+            Some(_) => Self::Id(segment(request, "session")),
+            None => Self::Key(StreamKeyHash::from_key(&segment(request, "stream_key"))),
+        }
+    }
+
+    fn borrowed(&self) -> WhipSessionName<'_> {
+        match self {
+            Self::Id(id) => WhipSessionName::Id(id),
+            Self::Key(key) => WhipSessionName::Key(key),
+        }
+    }
+}
+
+/// Responds with a problem. One of the server is logged, without the path.
+fn refused(request: &HttpRequest, error: &ApiError) -> HttpResponse {
+    if error.status() >= 500 {
+        log::warn!(operation = OPERATION, method = request.method().as_str(); "{error}");
+    }
+    error.to_http()
+}
