@@ -21,7 +21,7 @@ VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package
 PACKAGES = SDK / "packages"
 WHEEL = f"conclave_sdk-{VERSION}-py3-none-any.whl"
 # The files of sdk/packages by language, with the names that releases give them. Those of sdk/packages have no version, so that a new
-# one changes files instead of adding them; src/http/admin/sdk.rs names them, too.
+# one changes files instead of adding them; src/http/console/sdks.rs names them, too.
 EMBEDDED = {
     "python": {WHEEL: "conclave_sdk.whl"},
     "typescript": {f"conclave-sdk-{VERSION}.tgz": "conclave-sdk.tgz"},

@@ -1,13 +1,23 @@
-//! Follows the events of a project from a position on. What it has read it does not read again, also if the server restarts.
+//! Events for `conclave listen` and `conclave trigger`: [`Follower`] reads those of a project from a position on. What it has read it
+//! does not read again, also if the server restarts. [`Forwarder`] posts them to a receiver as the server would: with the same headers,
+//! and both signatures.
 
-use conclave_model::{ProjectId, Secret};
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::address::AddressFilter;
+use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
+use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
+use conclave_outbound::TrustedRoots;
 use conclave_outbound::http::Method;
+use conclave_outbound::webhook::{Delivery, Sender};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::admin_client::AdminClient;
-use super::json_client::CallError;
+use super::admin_client::{AdminClient, CallError, checked_url};
+use crate::error::CliError;
 
 /// An event in an answer of `/debug/projects/{id}/events`.
 #[derive(Debug, Deserialize)]
@@ -125,6 +135,70 @@ fn read<T: DeserializeOwned>(server: &AdminClient, path: &str) -> Result<T, Call
     })
 }
 
+/// Posts the events of a project to one url.
+pub(super) struct Forwarder {
+    sender: Sender,
+    endpoint: Arc<WebhookEndpoint>,
+}
+
+impl Forwarder {
+    /// Returns a forwarder to the url that `argument` has. `timeout` covers a whole post.
+    pub(super) fn new(
+        argument: &'static str,
+        url: &str,
+        project: &ProjectId,
+        secret: Secret,
+        timeout: Duration,
+    ) -> Result<Self, CliError> {
+        checked_url(argument, url)?;
+        let endpoint = WebhookEndpoint {
+            id: EndpointId::new(),
+            project_id: project.clone(),
+            url: url.to_owned(),
+            secret,
+            active: true,
+            created_at: now(),
+        };
+        // Whoever runs the command chooses the url, so no address is refused.
+        let any = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
+        Ok(Self {
+            sender: Sender::new(AddressFilter::new(any), timeout, &TrustedRoots::default()),
+            endpoint: Arc::new(endpoint),
+        })
+    }
+
+    /// Posts an event once. Blocks for the timeout at most.
+    pub(super) fn post(&self, id: DeliveryId, event_type: &str, payload: &str) -> AttemptOutcome {
+        self.sender.post(&Delivery {
+            endpoint: Arc::clone(&self.endpoint),
+            id,
+            event_type: event_type.to_owned(),
+            payload: payload.into(),
+            at: now(),
+        })
+    }
+}
+
+/// Returns the id of the delivery of an event, which is the same each time that the event is forwarded.
+pub(super) fn delivery_id(project: &ProjectId, event: i64) -> DeliveryId {
+    let hash = blake3::hash(format!("{project} {event}").as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.as_bytes()[..16]);
+    DeliveryId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// Returns what came back, in a word or two.
+pub(super) fn shown(outcome: &AttemptOutcome) -> String {
+    match (outcome.response_status, &outcome.error) {
+        (Some(status), _) => status.to_string(),
+        (None, error) => error.clone().unwrap_or_default(),
+    }
+}
+
+fn now() -> Timestamp {
+    conclave_model::Clock::system().now()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -133,8 +207,8 @@ mod tests {
 
     use test_http_server::{Response, serve};
 
+    use super::super::admin_client::TIMEOUT;
     use super::*;
-    use crate::cli::json_client::TIMEOUT;
     use crate::config::{Config, Mode};
 
     #[test]
@@ -168,5 +242,15 @@ mod tests {
             format!("{path}?after=5"),
         ];
         assert_eq!(targets.try_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn an_event_has_one_id_however_often_it_is_forwarded() {
+        let (project, other) = (ProjectId::new(), ProjectId::new());
+        let id = delivery_id(&project, 7);
+        assert_eq!(delivery_id(&project, 7), id);
+        assert_ne!(delivery_id(&project, 8), id);
+        assert_ne!(delivery_id(&other, 7), id);
+        assert_eq!(id.to_string().parse::<DeliveryId>().unwrap(), id);
     }
 }

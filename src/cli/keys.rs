@@ -7,10 +7,10 @@ use conclave_model::ProjectId;
 use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
 use serde::Serialize;
 
+use super::output;
 use super::output::{OutputFormat, parse_text, print, print_json};
 use super::projects::{existing_project, parse_project_id};
 use super::store::with_store;
-use super::table;
 use crate::config::Config;
 use crate::error::CliError;
 
@@ -138,7 +138,7 @@ fn list(
         });
     }
     let rows: Vec<_> = keys.iter().map(row).collect();
-    print(&table::table(
+    print(&output::table(
         &["prefix", "label", "created_at", "revoked_at"],
         &rows,
     ))
@@ -168,5 +168,5 @@ fn show(record: &ApiKeyRecord, key: Option<&ApiKey>, format: OutputFormat) -> Re
     ];
     fields.extend(record.revoked_at.map(|at| ("revoked_at", at.to_string())));
     fields.extend(key.map(|key| ("key", key.reveal().to_owned())));
-    print(&table::fields(&fields))
+    print(&output::fields(&fields))
 }

@@ -17,10 +17,10 @@ use conclave_model::{ProjectId, RoomName};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::admin_client::{AdminClient, ServerArgs};
-use super::follower::{FollowedEvent, Follower, Gap, signing_secret};
-use super::forwarder::{Forwarder, delivery_id, shown};
-use super::json_client::CallError;
+use super::admin_client::{AdminClient, CallError, ServerArgs};
+use super::follower::{
+    FollowedEvent, Follower, Forwarder, Gap, delivery_id, shown, signing_secret,
+};
 use super::output::{print, print_json};
 use crate::config::Config;
 use crate::error::CliError;

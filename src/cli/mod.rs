@@ -2,42 +2,53 @@
 //!
 //! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also
 //! while a server is using it; they take turns with it to write.
+//!
+//! This file has the commands and options, and what is made from their declaration: completions for shells, and manual pages. The
+//! commands, in the order of the help:
+//!
+//! - [`addresses`]: the options of `dev` and `serve`, which [`server`] runs.
+//! - [`projects`], [`keys`], [`recordings`]: records, in the database.
+//! - [`listen`], [`trigger`]: events of a running server, by [`admin_client`] and [`follower`].
+//! - [`settings`], [`check`]: `config` and `check`.
+//! - [`server_keys`], [`step_down`]: a new encryption or media key, and the change of the active server.
+//! - [`database`]: `backup`, `restore`, `import`, `migrate`.
+//!
+//! They share [`store`], the database as commands use it, [`output`], text and JSON on stdout, and [`logging`].
 
 mod addresses;
 mod admin_client;
-mod backup;
 mod check;
+mod database;
 mod follower;
-mod forwarder;
-mod generate;
-mod import;
-mod json_client;
 mod keys;
 mod listen;
-mod log_queue;
 mod logging;
-mod media_key;
-mod migrate;
 mod output;
 mod projects;
 mod recordings;
-mod restore;
-mod rotate;
+mod server_keys;
 mod settings;
 mod step_down;
 mod store;
-mod table;
 mod trigger;
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use addresses::Addresses;
+use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
+use crate::data_dir::DEFAULT_DATA;
+use crate::error::CliError;
+use crate::http::admin::docs::site::{Form, Site};
+use crate::{http, server};
 use addresses::parse_address;
+use output::print;
+
+pub use addresses::Addresses;
 pub use admin_client::ServerArgs;
 pub use keys::KeyCommand;
 pub use listen::{EventFormat, ListenArgs};
@@ -46,11 +57,6 @@ pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
 pub use recordings::RecordingCommand;
 pub use settings::ConfigCommand;
 pub use trigger::TriggerArgs;
-
-use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
-use crate::data_dir::DEFAULT_DATA;
-use crate::error::CliError;
-use crate::{http, server};
 
 /// Self-hosted control plane for real-time video calls.
 #[derive(Debug, Parser)]
@@ -187,7 +193,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
         Command::Openapi => output::print(&format!(
             "{}\n",
-            http::openapi::text(http::v1::operations())
+            http::api::openapi::text(http::api::v1::operations())
         )),
         Command::Project(command) => projects::run(command, &config()?, &data, is_named),
         Command::Key(command) => keys::run(command, &config()?, &data),
@@ -196,16 +202,18 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Trigger(args) => trigger::run(&args, &config()?, &data),
         Command::Settings(command) => settings::run(command, &sources()),
         Command::Check(format) => check::run(sources().load_with_origins(), &data, format),
-        Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
-        Command::MediaKeyChange(format) => media_key::run(&config()?, &data, format),
+        Command::KeyRotate(format) => server_keys::rotate_encryption_key(&config()?, &data, format),
+        Command::MediaKeyChange(format) => server_keys::change_media_key(&config()?, &data, format),
         Command::StepDown { admin, format } => step_down::run(&config()?, admin, format),
-        Command::Migrate(format) => migrate::run(&config()?, &data, format),
-        Command::Backup { file: to } => backup::run(to, &config()?, &data),
-        Command::Restore { file: from, format } => restore::run(&from, &config()?, &data, format),
-        Command::Import { file: from, format } => import::run(&from, &config()?, format),
-        Command::Completions { shell } => generate::print_completions(shell),
-        Command::Docs { directory } => generate::write_docs(&directory),
-        Command::Manual { directory } => generate::write_manual(&directory),
+        Command::Migrate(format) => database::migrate(&config()?, &data, format),
+        Command::Backup { file: to } => database::backup(to, &config()?, &data),
+        Command::Restore { file: from, format } => {
+            database::restore_file(&from, &config()?, &data, format)
+        }
+        Command::Import { file: from, format } => database::import(&from, &config()?, format),
+        Command::Completions { shell } => print_completions(shell),
+        Command::Docs { directory } => write_docs(&directory),
+        Command::Manual { directory } => write_manual(&directory),
     }
 }
 
@@ -217,4 +225,33 @@ fn load_for(mode: Mode, file: Option<&Path>, at: Addresses) -> Result<LoadedConf
         ..Sources::from_process(mode, file)
     }
     .load_with_origins()
+}
+
+/// Prints a script with which a shell completes commands and options.
+fn print_completions(shell: Shell) -> Result<(), CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "conclave", &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// Writes a manual page for the program and for each of its commands into a directory, which is created if it is missing.
+fn write_manual(directory: &Path) -> Result<(), CliError> {
+    fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .map_err(|error| CliError::failed(format!("{}: {error}", directory.display())))
+}
+
+/// Writes the documentation into a directory, which is created if it is missing. Other files in it stay.
+fn write_docs(directory: &Path) -> Result<(), CliError> {
+    let site = Site::new(Form::Static);
+    for path in site.paths() {
+        let file = directory.join(&path);
+        let content = site.content(&path).unwrap_or_default();
+        let written = file
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&file, content));
+        written.map_err(|error| CliError::failed(format!("{}: {error}", file.display())))?;
+    }
+    Ok(())
 }

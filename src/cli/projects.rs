@@ -8,9 +8,9 @@ use conclave_model::ProjectId;
 use conclave_model::project::{Environment, Project, ProjectStatus};
 use serde::Serialize;
 
+use super::output;
 use super::output::{OutputFormat, parse_text, print, print_json};
 use super::store::{missing, with_created_store, with_store};
-use super::table;
 use crate::config::{Config, DEFAULT_PLAN, Plans};
 use crate::error::CliError;
 
@@ -282,7 +282,7 @@ fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliErr
         });
     }
     let rows: Vec<_> = projects.iter().map(row).collect();
-    print(&table::table(
+    print(&output::table(
         &["project_id", "name", "env", "plan", "status", "created_at"],
         &rows,
     ))
@@ -307,7 +307,7 @@ fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
         .default_template_id
         .as_ref()
         .map(ToString::to_string);
-    print(&table::fields(&[
+    print(&output::fields(&[
         ("project_id", project.id.to_string()),
         ("name", project.name.clone()),
         ("env", project.env.to_string()),

@@ -4,8 +4,8 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::output;
 use super::output::{OutputFormat, print, print_json};
-use super::table;
 use crate::config::{EffectiveSetting, LoadedConfig, SettingSource, Sources, reference};
 use crate::error::CliError;
 
@@ -76,5 +76,5 @@ fn show(sources: &Sources, format: OutputFormat) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = settings.iter().map(row).collect();
-    print(&table::table(&["setting", "from", "value"], &rows))
+    print(&output::table(&["setting", "from", "value"], &rows))
 }

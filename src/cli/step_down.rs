@@ -8,10 +8,8 @@ use conclave_outbound::http::Method;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::admin_client::AdminClient;
-use super::json_client::CallError;
-use super::output::{OutputFormat, print, print_json};
-use super::table;
+use super::admin_client::{AdminClient, CallError};
+use super::output::{self, OutputFormat, print, print_json};
 use crate::config::Config;
 use crate::error::CliError;
 
@@ -82,7 +80,7 @@ fn show(handover: &HandoverView<'_>, format: OutputFormat) -> Result<(), CliErro
     if format.json {
         return print_json(handover);
     }
-    print(&table::fields(&[
+    print(&output::fields(&[
         ("active", handover.active.to_owned()),
         ("epoch", handover.epoch.to_string()),
     ]))

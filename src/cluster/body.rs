@@ -18,7 +18,7 @@ use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::frame::payload::LIMIT;
-use crate::http::listener::activity::note_body_read;
+use crate::http::listener::connections::note_body_read;
 
 /// The error of a body that cannot be sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

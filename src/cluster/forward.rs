@@ -14,7 +14,6 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::PassThrough;
 use super::body::RequestBody;
 use super::connection::{Connection, Incoming, Pool};
 use super::holds::Hold;
@@ -22,8 +21,7 @@ use super::metrics::Passed;
 use super::node::{ActiveNode, Node};
 use super::passage::{Failure, Outcome, Passage, Repeat, Step};
 use super::request::Head;
-use super::response;
-use super::websocket;
+use super::{PassThrough, response, websocket};
 use crate::http::api::error::ApiError;
 use crate::http::listener::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
 use crate::http::listener::trace::PassedOn;

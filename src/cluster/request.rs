@@ -8,11 +8,11 @@ use conclave_model::{ErrorCode, Problem};
 
 use super::headers;
 use super::passage::Repeat;
-use crate::http::api::routes;
+use crate::http::api::v1;
 use crate::http::frame::idempotency::KEY;
 use crate::http::listener::client_address::TrustedProxies;
-use crate::http::listener::head::sent_method;
 use crate::http::listener::request_boundary::opens_websocket;
+use crate::http::listener::trace::sent_method;
 use crate::http::resource::no_such_route;
 
 /// The head of a request.
@@ -91,7 +91,7 @@ fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
 }
 
 fn takes_key(method: &Method, path: &str) -> bool {
-    routes::find(path)
+    v1::find_route(path)
         .and_then(|route| route.operation(method.as_str()))
         .is_some_and(|operation| operation.spec.idempotent)
 }

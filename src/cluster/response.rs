@@ -18,7 +18,7 @@ use futures_util::{Stream, StreamExt, stream};
 use super::connection::{Incoming, Pool};
 use super::headers;
 use super::passage::Outcome;
-use crate::http::listener::activity::Handling;
+use crate::http::listener::connections::Handling;
 
 /// The longest body that is collected, in bytes.
 const MOST_COLLECTED: usize = 256 * 1024;

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 
 use super::connection::Io;
 use super::response;
-use crate::http::listener::activity::Handling;
+use crate::http::listener::connections::Handling;
 
 /// The bytes that are read at once.
 const CHUNK: usize = 16 * 1024;

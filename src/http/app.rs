@@ -1,24 +1,41 @@
-//! Routing of the API listener: the operations, and the fixed paths beside them.
+//! Routing of the public listeners.
+//!
+//! - The API listener of the active server ([`configure`]): the operations, and the fixed paths beside them.
+//! - The listener without encryption beside an API listener with TLS ([`configure_redirect`]): it sends every request there, and
+//!   answers the challenge http-01 of a CA.
+//! - Both of a standby: it is alive and not ready, and it knows nothing of the records.
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
+use actix_web::http::header::{ContentType, LOCATION};
 use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_model::{ErrorCode, Problem};
 
+use super::api::error::ApiError;
+use super::api::v1::{self, Route};
+use super::frame::origins::{is_preflight, requested_host};
+use super::listener::trace::ShownPath;
+use super::media::{livekit_webhook, signalling, whip};
 use super::metrics::NO_OPERATION;
-use super::resource::{method_not_allowed, no_such_route, public_description, public_health};
-use super::state::AppState;
+use super::resource::{
+    fixed_handler, method_not_allowed, no_such_route, public_description, public_health,
+};
+use super::state::{AppState, StandbyState};
 use super::{call, files, frame};
-use crate::http::api::error::ApiError;
-use crate::http::api::routes::{self, Route};
-use crate::http::frame::origins::is_preflight;
-use crate::http::listener::trace::ShownPath;
-use crate::http::media::{livekit_webhook, signalling, whip};
+
+/// The port of `https` urls that name none.
+const HTTPS_PORT: u16 = 443;
+/// Where a CA looks for the answer to its challenge (RFC 8555, section 8.3); the token follows.
+const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
+/// `Retry-After` of every request to a standby that needs the records.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let api = Arc::clone(state);
-    let operations = web::scope(routes::PREFIX).app_data(ShownPath(shown_path));
+    let operations = web::scope(v1::PREFIX).app_data(ShownPath(shown_path));
     config.service(operations.default_service(web::to(move |request, payload| {
         respond(Arc::clone(&api), request, payload)
     })));
@@ -48,7 +65,7 @@ async fn respond(
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let Some(route) = routes::find(request.match_info().as_str()) else {
+    let Some(route) = v1::find_route(request.match_info().as_str()) else {
         return no_route(&state, &request);
     };
     let Some(operation) = route.operation(request.method().as_str()) else {
@@ -64,7 +81,7 @@ async fn respond(
 
 /// The path of a request as the log may show it.
 fn shown_path(request: &HttpRequest) -> Option<Cow<'_, str>> {
-    let route = routes::find(request.match_info().as_str())?;
+    let route = v1::find_route(request.match_info().as_str())?;
     Some(if route.is_secret() {
         route.path.into()
     } else {
@@ -99,4 +116,71 @@ fn other_method(state: &AppState, request: &HttpRequest, route: &Route) -> HttpR
         .map(|operation| operation.spec.method.as_str())
         .collect();
     method_not_allowed(&allowed.join(", "))
+}
+
+/// Answers challenges, and every other request with 308 and its url on the API listener.
+pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let state = Arc::clone(state);
+    config.default_service(web::to(move |request: HttpRequest| {
+        let response = challenge(&request, &state).unwrap_or_else(|| {
+            state
+                .checks
+                .fixed
+                .respond(&request, || redirect(&request, state.api.port))
+        });
+        async move { response }
+    }));
+}
+
+/// Answers the challenge under way.
+fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
+    let token = request.path().strip_prefix(CHALLENGE_PATH)?;
+    let text = state.api.tls.as_ref()?.challenges.text(token)?;
+    Some(
+        HttpResponse::Ok()
+            .insert_header(ContentType::octet_stream())
+            .body(text),
+    )
+}
+
+/// Returns 308 with the url of the request on the API listener, which has this port.
+pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
+    let Some(host) = requested_host(request.headers()) else {
+        let message = "the server speaks https; the Host header must name it";
+        return ApiError::from(Problem::new(ErrorCode::InvalidRequest, message)).to_http();
+    };
+    let port = if port == HTTPS_PORT {
+        String::new()
+    } else {
+        format!(":{port}")
+    };
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    HttpResponse::PermanentRedirect()
+        .insert_header((LOCATION, format!("https://{host}{port}{path}")))
+        .finish()
+}
+
+/// Routes the API listener of a standby: every operation is unavailable.
+pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
+    public_health(config, &state.fixed);
+    public_description(config, &state.fixed);
+    config.default_service(web::to(fixed_handler(&state.fixed, |_| unavailable())));
+}
+
+/// Routes the listener of a standby that redirects to `https`.
+pub fn configure_standby_redirect(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
+    let port = state.port;
+    config.default_service(web::to(fixed_handler(&state.fixed, move |request| {
+        redirect(request, port)
+    })));
+}
+
+/// The answer to each operation: 503 `database_unavailable`, with the time after which to retry.
+pub(super) fn unavailable() -> HttpResponse {
+    let message = "this server is a standby: another one has the records; retry with backoff";
+    ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER))
+        .to_http()
 }

@@ -16,9 +16,9 @@ use prometheus::{
     TextEncoder,
 };
 
+use super::frame::admission::AdmittedCounts;
 use super::lease::LeaseView;
 use crate::backups::BackupMetrics;
-use crate::http::frame::admission::AdmittedCounts;
 
 /// Upper ends of the latency buckets, in seconds.
 const BUCKETS: &[f64] = &[

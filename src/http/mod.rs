@@ -7,9 +7,16 @@
 //!                      idempotency
 //! ```
 //!
-//! An operation is declared once ([`crate::http::api::operation::operation`]): its method, path, credential, error codes and description, and a
+//! An operation is declared once ([`api::operation::operation`]): its method, path, credential, error codes and description, and a
 //! handler whose types say what it reads and what it returns. The router, the frame and the OpenAPI description are all made from the
-//! declaration. Each resource has a file in [`v1`] with its wire types, its operations and its handlers.
+//! declaration. Each resource has a file in [`api::v1`] with its wire types, its operations and its handlers.
+//!
+//! - [`app`], [`state`]: the routes of the public listeners, and the parts of the server that requests share.
+//! - [`listener`]: connections, and what is around every request.
+//! - [`frame`], [`api`]: the checks of a request, and the operations.
+//! - [`media`], [`files`], [`call`]: beside the operations: signalling and encoders, files of recordings, the call page.
+//! - [`admin`], [`console`]: the admin listener, and its pages for operators.
+//! - [`resource`], [`derived_keys`], [`lease`], [`metrics`]: what several of these use.
 
 pub mod admin;
 pub mod api;
@@ -17,16 +24,11 @@ pub mod app;
 pub mod call;
 pub mod console;
 pub mod derived_keys;
-pub mod etag;
 pub mod files;
 pub mod frame;
 pub mod lease;
 pub mod listener;
 pub mod media;
 pub mod metrics;
-pub mod page;
-pub mod redirect;
 pub mod resource;
-pub mod sdks;
-pub mod standby;
 pub mod state;

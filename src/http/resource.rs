@@ -1,17 +1,21 @@
-//! Resources beside the operations: paths with one method, and the responses to a path or a method that does not exist.
+//! Resources beside the operations: paths with one method, the responses to a path or a method that does not exist, and those with pages
+//! and files that are part of the program. Of a page, the browser may load and embed what its policy allows, and nothing else.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, LazyLock};
 
-use actix_web::http::header::{ALLOW, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, EntityTag, HeaderValue, IfNoneMatch,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use conclave_model::{ErrorCode, Problem};
 
-use crate::http::api::error::ApiError;
-use crate::http::api::spec::Method;
-use crate::http::api::{openapi, v1};
-use crate::http::frame::limits::FixedLimits;
-use crate::http::listener::head::with_head;
+use super::api::error::ApiError;
+use super::api::spec::Method;
+use super::api::{openapi, v1};
+use super::frame::limits::FixedLimits;
+use super::listener::trace::with_head;
 
 const HEALTH: &str = "/healthz";
 const OPENAPI: &str = "/openapi.json";
@@ -116,4 +120,32 @@ pub fn no_such_route() -> Problem {
         ErrorCode::NotFound,
         "no such route; /openapi.json describes those that exist",
     )
+}
+
+/// A 200 for a page, or for a file that it loads, with the given `Content-Security-Policy`. A new version of the program takes
+/// effect at once: browsers ask before they show what they have stored.
+pub fn page_response(policy: &str) -> HttpResponseBuilder {
+    let mut response = framed_page_response(policy);
+    response.insert_header((X_FRAME_OPTIONS, "DENY"));
+    response
+}
+
+/// The same for a page that others may show in a frame. The `frame-ancestors` of its policy name them, as `X-Frame-Options` cannot.
+pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
+    let mut response = HttpResponse::Ok();
+    response
+        .insert_header((CONTENT_SECURITY_POLICY, policy))
+        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .insert_header((REFERRER_POLICY, "no-referrer"))
+        .insert_header((CACHE_CONTROL, "no-cache"));
+    response
+}
+
+/// Whether the client has the content with this tag.
+pub fn is_known(request: &HttpRequest, tag: &EntityTag) -> bool {
+    match request.get_header::<IfNoneMatch>() {
+        Some(IfNoneMatch::Any) => true,
+        Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),
+        None => false,
+    }
 }

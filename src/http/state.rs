@@ -1,7 +1,8 @@
-//! The parts of the server that requests share.
+//! The parts of the server that requests share: those of an active server, and the few of a standby.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use conclave_actors::{EventRelay, Tree};
@@ -15,23 +16,21 @@ use conclave_model::key::ApiKey;
 use conclave_model::{Clock, ProjectId};
 use tokio::sync::{Notify, Semaphore};
 
+use super::admin::access::{AdminToken, ConsoleAccess, Guarded};
 use super::console::history::History;
 use super::derived_keys::DerivedKeys;
+use super::frame::admission::{Admission, Downloads};
+use super::frame::key_locks::KeyLocks;
+use super::frame::limits::{FixedLimits, Limits};
+use super::frame::origins::Origins;
 use super::frame::payload::BodyReader;
 use super::lease::LeaseView;
+use super::listener::passed_on::PassedOnGate;
+use super::media::media_url::MediaUrl;
 use super::metrics::Metrics;
 use crate::backups::Backups;
 use crate::billing::BillingClient;
 use crate::config::{EffectiveSetting, HostName, Plans};
-use crate::http::admin::access::{ConsoleAccess, Guarded};
-use crate::http::admin::admin_token::AdminToken;
-use crate::http::frame::admission::Admission;
-use crate::http::frame::downloads::Downloads;
-use crate::http::frame::key_locks::KeyLocks;
-use crate::http::frame::limits::{FixedLimits, Limits};
-use crate::http::frame::origins::Origins;
-use crate::http::listener::passed_on::PassedOnGate;
-use crate::http::media::media_url::MediaUrl;
 use crate::livekit_config::LivekitConfigMonitor;
 use crate::tls::TlsStatus;
 
@@ -164,4 +163,41 @@ pub struct AdminState {
     pub event_streams: Arc<Semaphore>,
     /// The check of LiveKit's own configuration, when that is the configured plane.
     pub livekit_config: Option<LivekitConfigMonitor>,
+}
+
+/// Tells whether what is passed on reaches the active server.
+pub type ReachesActive = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// The parts that requests to a standby share.
+pub struct StandbyState {
+    /// The lease that it waits for.
+    pub lease: Arc<LeaseView>,
+    /// The metrics of the server.
+    pub metrics: Metrics,
+    /// The bearer token of requests to the admin listener, if one is required.
+    pub token: Option<Arc<AdminToken>>,
+    /// Hosts that requests to the admin listener may be sent to, besides loopback ones.
+    pub hosts: Vec<HostName>,
+    /// Who may use the console.
+    pub console: Arc<ConsoleAccess>,
+    /// Reads the forms of the console.
+    pub forms: BodyReader,
+    /// Whether requests to the API that are passed on reach the active server; `None` if none are passed on.
+    pub reaches_active: Option<ReachesActive>,
+    /// Whether it stops, and is to get no more requests.
+    pub is_stopping: Arc<AtomicBool>,
+    /// The port of the API listener.
+    pub port: u16,
+    /// The limits of its responses on the public listeners.
+    pub fixed: Arc<FixedLimits>,
+}
+
+impl Guarded for StandbyState {
+    fn console(&self) -> &ConsoleAccess {
+        &self.console
+    }
+
+    fn forms(&self) -> &BodyReader {
+        &self.forms
+    }
 }

@@ -12,10 +12,10 @@ use conclave_model::ClientAddress;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::http::listener::activity::ClientTimeouts;
 use crate::http::listener::client_stream::ClientStream;
-use crate::http::listener::connections::{ConnectionPermit, Connections};
-use crate::http::listener::open_connections::OpenConnections;
+use crate::http::listener::connections::{
+    ClientTimeouts, ConnectionPermit, Connections, OpenConnections,
+};
 use crate::tls::{Socket, TlsAcceptor};
 
 /// How long a connection may send nothing before it is taken for one of HTTP, which has its own deadline.

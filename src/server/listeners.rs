@@ -19,16 +19,13 @@ use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
 use crate::cluster::{ActiveListener, PassThrough};
 use crate::config::{Config, MediaKind, Mode};
 use crate::error::CliError;
-use crate::http::listener::activity::ClientTimeouts;
 use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::client_stream::ClientStream;
-use crate::http::listener::connections::Connections;
-use crate::http::listener::open_connections::OpenConnections;
+use crate::http::listener::connections::{ClientTimeouts, Connections, OpenConnections};
 use crate::http::listener::trace::trace;
 use crate::http::metrics::Metrics;
-use crate::http::standby::StandbyState;
-use crate::http::state::AppState;
-use crate::http::{admin, app, redirect, standby};
+use crate::http::state::{AppState, StandbyState};
+use crate::http::{admin, app};
 
 /// Time that requests in flight have to finish when the server stops.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -124,16 +121,16 @@ pub const ACTIVE: Routes<ActiveRoutes> = Routes {
         None => app::configure(config, &state.http),
     },
     admin: |config, state| admin::configure(config, &state.http),
-    redirect: |config, state| redirect::configure(config, &state.http),
+    redirect: |config, state| app::configure_redirect(config, &state.http),
 };
 /// The routes of a standby.
 pub const STANDBY: Routes<StandbyRoutes> = Routes {
     api: |config, state| match &state.pass_through {
         Some(pass_through) => pass_through.configure(config),
-        None => standby::configure(config, &state.http),
+        None => app::configure_standby(config, &state.http),
     },
     admin: |config, state| admin::configure_standby(config, &state.http),
-    redirect: |config, state| standby::configure_redirect(config, &state.http),
+    redirect: |config, state| app::configure_standby_redirect(config, &state.http),
 };
 
 /// The error of sockets that cannot be cloned.

@@ -15,12 +15,11 @@ use super::parts;
 use super::passing::{self, Passing};
 use crate::config::Config;
 use crate::error::CliError;
-use crate::http::admin::access::ConsoleAccess;
-use crate::http::admin::admin_token::AdminToken;
+use crate::http::admin::access::{AdminToken, ConsoleAccess};
 use crate::http::frame::limits::FixedLimits;
 use crate::http::lease::LeaseView;
 use crate::http::metrics::Metrics;
-use crate::http::standby::{ReachesActive, StandbyState};
+use crate::http::state::{ReachesActive, StandbyState};
 use crate::tls::TlsAcceptor;
 
 /// The listeners of a standby.

@@ -34,9 +34,8 @@ use super::{
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
-use crate::http::admin::access::ConsoleAccess;
-use crate::http::admin::admin_token::AdminToken;
-use crate::http::admin::event_stream::MOST_STREAMS;
+use crate::http::admin::access::{AdminToken, ConsoleAccess};
+use crate::http::admin::events::MOST_STREAMS;
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::frame::limits::FixedLimits;

@@ -9,7 +9,7 @@ use conclave_model::key::ApiKey;
 use conclave_model::secret::{UNAMBIGUOUS, random_text};
 
 use crate::data_dir::DEFAULT_DATA;
-use crate::http::sdks::{FOLDER, sdks};
+use crate::http::console::sdks::{FOLDER, sdks};
 
 /// Characters of a word that a shell takes as they are.
 const PLAIN: &str = "/._-+:,@%";

@@ -18,9 +18,9 @@ use conclave_model::{Clock, LeaseCheck, Secret};
 use conclave_outbound::roots::{VARIABLE, environment};
 use serde::Serialize;
 
+use super::output;
 use super::output::{OutputFormat, print, print_json};
 use super::store::unregistered_metrics;
-use super::table;
 use crate::backups::{BackupDirectory, old_at};
 use crate::config::{
     AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind,
@@ -202,7 +202,7 @@ fn show(results: &[PartResult], format: OutputFormat) -> Result<(), CliError> {
             detail.replace('\n', " "),
         ]
     };
-    print(&table::rows(&results.iter().map(row).collect::<Vec<_>>()))
+    print(&output::rows(&results.iter().map(row).collect::<Vec<_>>()))
 }
 
 /// Says which secrets are in a settings file that other users of the machine can read.

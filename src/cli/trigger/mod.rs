@@ -14,8 +14,7 @@ use conclave_outbound::webhook::generate_secret;
 use serde_json::value::RawValue;
 
 use super::admin_client::{AdminClient, ServerArgs, checked_url};
-use super::follower::Follower;
-use super::forwarder::{Forwarder, shown};
+use super::follower::{Follower, Forwarder, shown};
 use super::listen::event_type;
 use super::output::{print, print_json_text};
 use super::store::with_store;

@@ -8,9 +8,8 @@ use conclave_model::secret::{UNAMBIGUOUS, random_text};
 use conclave_outbound::http::Method;
 use serde_json::{Value, json};
 
-use crate::cli::admin_client::AdminClient;
+use crate::cli::admin_client::{AdminClient, CallError, JsonClient, TIMEOUT};
 use crate::cli::follower::{FollowedEvent, Follower};
-use crate::cli::json_client::{CallError, JsonClient, TIMEOUT};
 use crate::error::CliError;
 
 /// The template of the rooms, which is created once.

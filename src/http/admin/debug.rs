@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
-use super::event_stream;
+use super::events;
 use crate::http::api::error::ApiError;
 use crate::http::api::input::{FromQuery, Paged};
 use crate::http::api::spec::Method;
@@ -213,7 +213,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
         events: state.admin.relay.watch(),
         project,
     };
-    Ok(event_stream::open(
+    Ok(events::open_stream(
         &state,
         &request,
         stream::unfold(watch, next_event),

@@ -3,18 +3,12 @@
 //! ([`AllowedHosts`]).
 
 pub mod access;
-pub mod admin_token;
 pub mod debug;
 pub mod docs;
-pub mod event_stream;
-mod health;
-mod metrics;
-mod project_events;
-pub mod readiness;
+pub mod events;
+pub mod health;
 mod sandbox;
-mod sdk;
 mod standby;
-mod step_down;
 
 use std::sync::Arc;
 
@@ -26,13 +20,13 @@ use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{Error, Scope, web};
 use conclave_model::{ErrorCode, Problem};
 
+use super::api::error::ApiError;
 use super::console;
+use super::frame::origins::AllowedHosts;
 use super::resource::no_such_route;
 use super::state::AppState;
-use crate::http::api::error::ApiError;
-use crate::http::frame::hosts::AllowedHosts;
-use admin_token::AdminToken;
-use readiness::Readiness;
+use access::AdminToken;
+use health::Readiness;
 pub use standby::configure_standby;
 
 /// Routes the admin listener.
@@ -51,16 +45,16 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         .guard(fn_guard(is_of_a_program))
         .configure(|config| {
             debug::configure(config, state);
-            metrics::configure(config, state);
+            health::configure_metrics(config, state);
             if let Some(plane) = &state.planes.sandbox {
                 sandbox::configure(config, plane, &state.checks.bodies);
             }
-            project_events::configure(config, state);
-            step_down::configure(config, state);
+            events::configure(config, state);
+            standby::configure(config, state);
         });
     config.service(programs);
     docs::configure(config, state);
-    sdk::configure(config, state);
+    super::console::sdks::configure(config, state);
     console::configure(config, state, &readiness);
     config.service(guarded(state.admin.token.clone()));
 }

@@ -1,22 +1,27 @@
-//! The admin listener of a standby: probes, metrics, the lease that it waits for, and one page of the console.
+//! Handing over. `POST /step-down`: the active server gives up the lease, and comes back as a standby.
+//!
+//! The admin listener of a standby ([`configure_standby`]) has probes, metrics, the lease that it waits for, and one page of the console.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use actix_web::guard::fn_guard;
 use actix_web::middleware::{Condition, from_fn};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_db::lease::Role;
 use serde_json::json;
+use tokio::sync::Notify;
 
-use super::{guarded, health, is_of_a_program, metrics, require_host, step_down};
+use super::{guarded, health, is_of_a_program, require_host};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
+use crate::http::app::unavailable;
 use crate::http::console;
-use crate::http::frame::hosts::AllowedHosts;
-use crate::http::lease::asked_role;
+use crate::http::frame::origins::AllowedHosts;
+use crate::http::lease::{LeaseView, asked_role};
 use crate::http::resource::{health as alive, single_method_resource};
-use crate::http::standby::{StandbyState, unavailable};
+use crate::http::state::{AppState, StandbyState};
 
 /// Routes the admin listener of a standby.
 pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
@@ -42,7 +47,7 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
     let (of_metrics, of_debug) = (Arc::clone(state), Arc::clone(state));
     let shown = web::get().to(move || {
         of_metrics.lease.update_gauges();
-        let response = metrics::respond(&of_metrics.metrics);
+        let response = health::respond(&of_metrics.metrics);
         async move { response }
     });
     config.service(single_method_resource("/metrics", Method::Get, shown));
@@ -51,7 +56,7 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
         async move { response }
     });
     config.service(single_method_resource("/debug/lease", Method::Get, lease));
-    let refused = web::post().to(async || step_down::refuse("this server is not the active one"));
+    let refused = web::post().to(async || refuse("this server is not the active one"));
     config.service(single_method_resource("/step-down", Method::Post, refused));
 }
 
@@ -79,4 +84,47 @@ fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     } else {
         HttpResponse::ServiceUnavailable().json(body)
     }
+}
+
+/// Time in which the answer is sent. Then the listener stops.
+const ANSWER_TIME: Duration = Duration::from_millis(100);
+/// Time in which a server is looked for that could take over: it may have only just started.
+const SEARCH: Duration = Duration::from_secs(3);
+
+/// Adds the path, if servers share the database.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let Some(lease) = state.lease.clone() else {
+        return;
+    };
+    let asked = Arc::clone(&state.admin.step_down);
+    let step_down = web::post().to(move || {
+        let (lease, asked) = (Arc::clone(&lease), Arc::clone(&asked));
+        async move { step_down(&lease, asked).await.unwrap_or_else(refuse) }
+    });
+    config.service(single_method_resource(
+        "/step-down",
+        Method::Post,
+        step_down,
+    ));
+}
+
+async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse, &'static str> {
+    if lease.role() != Role::Active {
+        return Err("this server is not the active one");
+    }
+    let standbys = lease.successors(SEARCH).await;
+    if standbys.is_empty() {
+        return Err("no other server could take over");
+    }
+    tokio::spawn(async move {
+        tokio::time::sleep(ANSWER_TIME).await;
+        asked.notify_one();
+    });
+    log::info!(caller = "operator"; "this server steps down");
+    Ok(HttpResponse::Accepted().json(json!({"stepping_down": true, "standbys": standbys})))
+}
+
+/// 409, with the reason.
+pub(super) fn refuse(reason: &str) -> HttpResponse {
+    HttpResponse::Conflict().json(json!({"stepping_down": false, "reason": reason}))
 }

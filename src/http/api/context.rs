@@ -1,24 +1,29 @@
-//! The context of a request: who calls, and the shared parts that a handler needs to respond.
+//! The context of a request: who calls, what the caller may do, and the shared parts that a handler needs to respond.
+//!
+//! API keys and operators hold every permission. The holder of a room token has those of its acting role: the one that the token's
+//! identity holds live in the room, else the one that it would join with. Anyone who has a room code that is not locked to an identity
+//! chooses the identity, so a token from such a code gives the live role only to the very participant that joined with it; otherwise it
+//! gives no more than its own role.
 
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
-use conclave_db::Credential;
+use conclave_db::{Credential, TokenActor};
+use conclave_media::MediaError;
 use conclave_media::token::Claims;
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder};
 use conclave_model::plan::Plan;
-use conclave_model::role::Permission;
+use conclave_model::role::{Permission, RolePermissions};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::acting_role;
 use super::error::ApiError;
 use super::quota::{self, Owner};
 use super::response::{Json, Success};
 use super::spec::OperationSpec;
-use crate::http::api::input::source::RequestSource;
+use crate::http::api::input::parameters::RequestSource;
 use crate::http::state::AppState;
 
 /// The authenticated caller.
@@ -183,7 +188,7 @@ impl RequestContext {
         let Caller::RoomToken(claims) = &self.caller else {
             return Ok(());
         };
-        if acting_role::allows(&self.state, claims, permission).await? {
+        if allows(&self.state, claims, permission).await? {
             return Ok(());
         }
         let message = format!(
@@ -198,4 +203,72 @@ impl RequestContext {
 
 fn without_credential() -> ApiError {
     ApiError::internal("a request without a credential reached an operation that needs one")
+}
+
+/// Returns the permissions of a room token's acting role.
+///
+/// # Errors
+/// Those of the store.
+pub async fn permissions(state: &AppState, claims: &Claims) -> Result<RolePermissions, ApiError> {
+    // If the media plane does not answer, the token's own role is certain.
+    let is_limited =
+        claims.exchange().is_some() && !is_connected_by(state, claims).await.unwrap_or(false);
+    permissions_of(state, claims, is_limited).await
+}
+
+/// Returns whether a room token's acting role has a permission. The media plane is asked only if it matters.
+///
+/// # Errors
+/// Those of the store, and of the media plane.
+pub async fn allows(
+    state: &AppState,
+    claims: &Claims,
+    permission: Permission,
+) -> Result<bool, ApiError> {
+    let is_limited = claims.exchange().is_some();
+    if permissions_of(state, claims, is_limited)
+        .await?
+        .allows(permission)
+    {
+        return Ok(true);
+    }
+    if !is_limited
+        || !permissions_of(state, claims, false)
+            .await?
+            .allows(permission)
+    {
+        return Ok(false);
+    }
+    Ok(is_connected_by(state, claims).await?)
+}
+
+async fn permissions_of(
+    state: &AppState,
+    claims: &Claims,
+    is_limited: bool,
+) -> Result<RolePermissions, ApiError> {
+    let (project, room) = claims.room.split();
+    let (identity, role, role_change) =
+        (claims.identity.clone(), claims.role(), claims.role_change());
+    let actor = TokenActor {
+        identity,
+        role,
+        role_change,
+        is_limited,
+    };
+    Ok(state
+        .store
+        .rooms()
+        .effective_permissions(project, room, actor)
+        .await?)
+}
+
+/// Returns whether the participant that is connected with the token's identity has joined with this token, or one that was refreshed
+/// from it.
+async fn is_connected_by(state: &AppState, claims: &Claims) -> Result<bool, MediaError> {
+    let connected = state
+        .media
+        .participant(&claims.room, &claims.identity)
+        .await?;
+    Ok(connected.is_some_and(|participant| participant.exchange() == claims.exchange()))
 }

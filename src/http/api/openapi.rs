@@ -7,9 +7,8 @@ use conclave_model::event::{self, EventDoc};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::description::Link;
 use super::operation::Operation;
-use super::spec::{Access, OperationSpec};
+use super::spec::{Access, Link, OperationSpec};
 
 const DESCRIPTION: &str = "Control plane for real-time video calls. Every failure has one envelope; branch on `code`. \
     Besides the codes listed with an operation, any can answer 403 `origin_rejected` (a browser call from another \

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 pub use conclave_model::idempotency::Response;
 
-use super::description::ResponseDoc;
+use super::spec::ResponseDoc;
 
 /// What a handler returns when it succeeds. The operation is described by the type, so it cannot return anything else.
 pub trait Success: 'static {

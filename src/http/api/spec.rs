@@ -1,9 +1,18 @@
-//! What an operation is declared with, apart from the code that runs it: data that the router, the frame, the limits, the
-//! trace and the OpenAPI description read.
+//! What an operation is declared with, apart from the code that runs it.
+//!
+//! [`OperationSpec`] is what the router, the frame, the limits, the trace and the OpenAPI description read. [`OperationDoc`] is for the
+//! description alone, which `openapi` renders: parameters, bodies, examples and the schemas they need.
 
 use conclave_model::ErrorCode;
+use conclave_model::page::PageRequest;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
+use serde_json::{Value, json};
+use utoipa::openapi::path::ParameterIn;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, ToSchema};
+
+use super::input::pattern_code;
 
 /// An HTTP method of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,5 +158,228 @@ impl OperationSpec {
         codes.sort_by_key(|code| (code.status(), code.as_str()));
         codes.dedup();
         codes
+    }
+}
+
+/// The description of one operation.
+pub struct OperationDoc {
+    /// The group it is shown in.
+    pub tag: &'static str,
+    /// One line on what it does.
+    pub summary: &'static str,
+    /// The path parameters, then the query parameters.
+    pub parameters: Vec<Value>,
+    /// The request's body.
+    pub body: Option<BodyDoc>,
+    /// An example of the request's body.
+    pub body_example: Option<Value>,
+    /// The body of a success; `None` for 204.
+    pub response: Option<ResponseDoc>,
+    /// The operations that a success leads to.
+    pub links: Vec<Link>,
+}
+
+/// A link from a success to an operation that takes what the response or the request has.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// The id of the operation it leads to.
+    pub operation: &'static str,
+    /// Names of parameters, each with the runtime expression of its value.
+    pub parameters: &'static [(&'static str, &'static str)],
+}
+
+/// The described body of a success.
+pub struct ResponseDoc {
+    /// The schema, or a `$ref` to it.
+    pub schema: Value,
+    /// A valid value, which the description shows.
+    pub example: Value,
+    /// The schemas it refers to, by name.
+    pub schemas: Vec<(String, RefOr<Schema>)>,
+}
+
+impl OperationDoc {
+    /// The description of what an operation reads.
+    pub fn new(ParameterDocs(parameters): ParameterDocs, body: Option<BodyDoc>) -> Self {
+        Self {
+            tag: "",
+            summary: "",
+            parameters,
+            body,
+            body_example: None,
+            response: None,
+            links: Vec::new(),
+        }
+    }
+
+    /// The codes with which parameters and bodies are refused that do not parse; without those of the path if it has its own refusal.
+    pub fn parse_errors(&self, with_path: bool) -> Vec<ErrorCode> {
+        let mut codes = Vec::new();
+        for parameter in self
+            .parameters
+            .iter()
+            .filter(|parameter| with_path || parameter["in"] != "path")
+        {
+            codes.push(ErrorCode::InvalidRequest);
+            add_pattern_codes(parameter, &mut codes);
+        }
+        for (_, schema) in self.body.iter().flat_map(|body| &body.schemas) {
+            // A schema is data; writing it as JSON cannot fail.
+            add_pattern_codes(
+                &serde_json::to_value(schema).unwrap_or_default(),
+                &mut codes,
+            );
+        }
+        codes
+    }
+
+    /// Every schema that the bodies refer to, by name.
+    pub fn schemas(&self) -> impl Iterator<Item = &(String, RefOr<Schema>)> {
+        let request = self.body.iter().flat_map(|body| &body.schemas);
+        request.chain(self.response.iter().flat_map(|response| &response.schemas))
+    }
+}
+
+/// Adds the codes of the texts outside the patterns that a schema has.
+fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
+    match schema {
+        Value::Object(fields) => {
+            codes.extend(
+                fields
+                    .get("pattern")
+                    .and_then(Value::as_str)
+                    .and_then(pattern_code),
+            );
+            fields
+                .values()
+                .for_each(|inner| add_pattern_codes(inner, codes));
+        }
+        Value::Array(items) => items
+            .iter()
+            .for_each(|inner| add_pattern_codes(inner, codes)),
+        _ => {}
+    }
+}
+
+impl ResponseDoc {
+    /// The body `R`.
+    pub fn of<R: ToSchema>(example: Value) -> Self {
+        let BodyDoc {
+            schema, schemas, ..
+        } = BodyDoc::new::<R>();
+        Self {
+            schema,
+            example,
+            schemas,
+        }
+    }
+
+    /// A page of `R` under the name `collection`.
+    pub fn page<R: ToSchema>(collection: &str, example: Value) -> Self {
+        let BodyDoc {
+            schema: item,
+            schemas,
+            ..
+        } = BodyDoc::new::<R>();
+        let schema = json!({
+            "type": "object",
+            "required": [collection, "limit", "offset", "has_more"],
+            "properties": {
+                collection: {"type": "array", "items": item},
+                "limit": {"type": "integer", "minimum": 1, "maximum": PageRequest::MAX_LIMIT},
+                "offset": {"type": "integer", "format": "int64", "minimum": 0, "maximum": PageRequest::MAX_OFFSET},
+                "has_more": {"type": "boolean"}
+            }
+        });
+        let example = json!({collection: [example], "limit": 50, "offset": 0, "has_more": false});
+        Self {
+            schema,
+            example,
+            schemas,
+        }
+    }
+}
+
+/// The described parameters of a path or a query.
+#[derive(Debug, Default, Clone)]
+pub struct ParameterDocs(pub Vec<Value>);
+
+impl ParameterDocs {
+    /// The parameters of a path type.
+    pub fn path<P: IntoParams>() -> Self {
+        Self::of::<P>(ParameterIn::Path)
+    }
+
+    /// The parameters of a query type.
+    pub fn query<Q: IntoParams>() -> Self {
+        Self::of::<Q>(ParameterIn::Query)
+    }
+
+    fn of<T: IntoParams>(place: ParameterIn) -> Self {
+        let parameters = T::into_params(|| Some(place.clone()));
+        // A parameter is data; writing it as JSON cannot fail.
+        Self(
+            parameters
+                .iter()
+                .map(|parameter| serde_json::to_value(parameter).unwrap_or_default())
+                .collect(),
+        )
+    }
+
+    /// The parameters, with `limit` and `offset` behind them.
+    #[must_use]
+    pub fn paged(mut self) -> Self {
+        let parameter = |name: &str, description: &str, schema: Value| json!({"name": name, "in": "query", "required": false, "description": description, "schema": schema});
+        let limit = json!({
+            "type": "integer", "minimum": 1, "maximum": PageRequest::MAX_LIMIT, "default": PageRequest::DEFAULT_LIMIT
+        });
+        let offset = json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": PageRequest::MAX_OFFSET, "default": 0});
+        self.0.push(parameter("limit", "Items on the page", limit));
+        self.0.push(parameter("offset", "Items skipped", offset));
+        self
+    }
+}
+
+/// A described body: the reference to its schema, the schemas it needs, and whether it must be sent.
+#[derive(Clone)]
+pub struct BodyDoc {
+    /// A `$ref` into the schemas.
+    pub schema: Value,
+    /// The schema and those it refers to, by name.
+    pub schemas: Vec<(String, RefOr<Schema>)>,
+    /// Whether a request without the body is refused.
+    pub required: bool,
+}
+
+impl BodyDoc {
+    /// The body `T`, which must be sent.
+    pub fn new<T: ToSchema>() -> Self {
+        let name = T::name().into_owned();
+        let mut schemas = Vec::new();
+        T::schemas(&mut schemas);
+        schemas.push((name.clone(), T::schema()));
+        Self {
+            schema: json!({"$ref": format!("#/components/schemas/{name}")}),
+            schemas,
+            required: true,
+        }
+    }
+
+    /// Adds a keyword of JSON Schema to the body's own schema.
+    pub fn add_rule(&mut self, keyword: &str, rule: Value) {
+        if let Some((_, RefOr::T(Schema::Object(body)))) = self.schemas.last_mut() {
+            body.extensions
+                .get_or_insert_default()
+                .insert(keyword.to_owned(), rule);
+        }
+    }
+
+    /// The same body, which may be left out.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        Self {
+            required: false,
+            ..self
+        }
     }
 }

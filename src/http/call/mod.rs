@@ -1,25 +1,19 @@
 //! `/call`: a page that joins a call with a room code or a room token, in `dev` and with `http.call_page`. Its files, the client SDK
-//! included, are part of the program. Pages of `http.embed_origins` may show it in a frame, which `/embed.js` makes.
+//! included, are part of the program; `page/main.js` says what each is for. Pages of `http.embed_origins` may show it in a frame, which
+//! `/embed.js` makes.
 //!
-//! - [`files`]: the files of the page; `page/main.js` says what each is for.
-//! - [`policy`]: what the browser may load, connect to and use, and which pages may show the page in a frame.
-//! - [`role`]: `/call/role`, what the holder of a room token may do to others.
-//! - [`rooms`]: in `dev`, a room and a code for whoever opens the page on this machine.
+//! This file has the files, and their policies: what the browser may load, connect to and use, and which pages may show the page in a
+//! frame. [`endpoints`] has what the page asks for.
 
-mod files;
-mod policy;
-mod role;
-mod rooms;
+mod endpoints;
 
 use std::sync::Arc;
 
 use actix_web::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ContentType, HeaderName};
 use actix_web::{HttpRequest, web};
+use url::Url;
 
-use self::files::{EMBED, FILES, PAGE};
-use self::policy::{DEVICES, policy};
-use super::page::{framed_page_response, page_response};
-use super::resource::fixed_resource;
+use super::resource::{fixed_resource, framed_page_response, page_response};
 use super::state::{AppState, CallPage};
 
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
@@ -44,12 +38,12 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
             file,
         ));
     }
-    role::configure(config, state);
+    endpoints::configure_role(config, state);
     if !page.embed_origins.is_empty() {
         embed(config, state, policy);
     }
     if let Some(project) = &page.dev_project {
-        rooms::configure(config, state, project);
+        endpoints::configure_rooms(config, state, project);
     }
 }
 
@@ -98,5 +92,136 @@ fn content_type(name: &str) -> &'static str {
         Some((_, "css")) => "text/css; charset=utf-8",
         Some((_, "json")) => "application/json",
         _ => JAVASCRIPT,
+    }
+}
+
+/// The HTML of `/call`, which loads the other files.
+const PAGE: &str = include_str!("page/page.html");
+/// The script that defines `<conclave-call>` in other pages.
+const EMBED: &str = include_str!("embed.js");
+
+/// A file below `/call/` that is in a folder beside this module.
+macro_rules! file {
+    ($folder:literal, $name:literal) => {
+        ($name, include_str!(concat!($folder, "/", $name)))
+    };
+}
+
+/// The files that the page loads: name, content.
+const FILES: [(&str, &str); 28] = [
+    file!("page", "page.css"),
+    file!("page", "lobby.css"),
+    file!("page", "call.css"),
+    file!("page", "main.js"),
+    file!("page", "call.js"),
+    file!("page", "chat.js"),
+    file!("page", "colors.js"),
+    file!("page", "controls.js"),
+    file!("page", "devices.js"),
+    file!("page", "dialogs.js"),
+    file!("page", "dom.js"),
+    file!("page", "hands.js"),
+    file!("page", "icons.js"),
+    file!("page", "links.js"),
+    file!("page", "lobby.js"),
+    file!("page", "memory.js"),
+    file!("page", "moderation.js"),
+    file!("page", "names.js"),
+    file!("page", "notices.js"),
+    file!("page", "parent.js"),
+    file!("page", "server.js"),
+    file!("page", "stage.js"),
+    file!("page", "texts.js"),
+    file!("page", "tile.js"),
+    file!("vendor", "livekit-client.umd.js"),
+    file!("page", "en.json"),
+    file!("page", "fr.json"),
+    file!("page", "sw.json"),
+];
+
+/// The devices and abilities that the page uses, as its `Permissions-Policy`. No frame inside the page gets any; a page that shows it in
+/// a frame has to allow them there, as `/embed.js` does.
+const DEVICES: &str = "camera=(self), microphone=(self), display-capture=(self), speaker-selection=(self), autoplay=(self), \
+                           fullscreen=(self), clipboard-write=(self), geolocation=(), payment=(), usb=()";
+
+/// What the browser may load, and from where: files of this server; connections to it and to the media plane. And which pages may show
+/// the page in a frame: those of `embed_origins`.
+fn policy(media_url: &str, embed_origins: &[String]) -> String {
+    let media = media_origins(media_url).unwrap_or_default();
+    let ancestors = if embed_origins.is_empty() {
+        "'none'".to_owned()
+    } else {
+        embed_origins.join(" ")
+    };
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; \
+         connect-src 'self'{media}; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
+    )
+}
+
+/// The origin of a websocket url, for the websocket and for the requests that the client SDK makes beside it.
+fn media_origins(media_url: &str) -> Option<String> {
+    let url = Url::parse(media_url).ok()?;
+    let (host, port) = (
+        url.host_str()?,
+        url.port()
+            .map(|port| format!(":{port}"))
+            .unwrap_or_default(),
+    );
+    let schemes = if url.scheme() == "wss" {
+        ["wss", "https"]
+    } else {
+        ["ws", "http"]
+    };
+    Some(
+        schemes
+            .map(|scheme| format!(" {scheme}://{host}{port}"))
+            .concat(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_may_connect_to_the_media_plane_and_nowhere_else() {
+        let connects = |url: &str| {
+            let policy = policy(url, &[]);
+            policy
+                .split("; ")
+                .find_map(|part| part.strip_prefix("connect-src "))
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            connects("ws://127.0.0.1:8080"),
+            "'self' ws://127.0.0.1:8080 http://127.0.0.1:8080"
+        );
+        assert_eq!(
+            connects("wss://media.example.org/sfu"),
+            "'self' wss://media.example.org https://media.example.org"
+        );
+        assert_eq!(
+            connects("ws://[::1]:7880"),
+            "'self' ws://[::1]:7880 http://[::1]:7880"
+        );
+    }
+
+    #[test]
+    fn only_the_given_origins_may_show_the_page_in_a_frame() {
+        let ancestors = |origins: &[&str]| {
+            let origins: Vec<_> = origins.iter().map(|origin| (*origin).to_owned()).collect();
+            policy("ws://127.0.0.1:8080", &origins)
+                .rsplit_once("frame-ancestors ")
+                .unwrap()
+                .1
+                .to_owned()
+        };
+        assert_eq!(ancestors(&[]), "'none'");
+        assert_eq!(
+            ancestors(&["https://a.org", "http://localhost:3000"]),
+            "https://a.org http://localhost:3000"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! The frame of every page: head, navigation, notes and errors.
+//!
+//! A note says what an action has done. Its name is in the page's address, its text is here.
 
 use actix_web::http::StatusCode;
 use conclave_model::Problem;
 use conclave_model::project::Project;
 use maud::{DOCTYPE, Markup, html};
 
-use super::notes;
 use super::parts::badge;
 use super::visit::Visit;
 use crate::http::admin::access::Operator;
@@ -75,7 +76,7 @@ pub enum Place<'a> {
 
 /// A whole page of the console.
 pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> Markup {
-    let note = visit.query("note").and_then(|name| notes::text(&name));
+    let note = visit.query("note").and_then(|name| text(&name));
     framed(
         &visit.operator,
         place,
@@ -287,4 +288,89 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
             }
         },
     )
+}
+
+/// Name and text of each note.
+const NOTES: [(&str, &str); 31] = [
+    (
+        "project-created",
+        "The project was created. Create an API key for it below.",
+    ),
+    (
+        "project-suspended",
+        "The project is suspended: it can start no new work.",
+    ),
+    ("project-resumed", "The project is active again."),
+    ("plan-changed", "The project has moved to the plan."),
+    ("credited", "The amount was added to the wallet."),
+    (
+        "default-template-set",
+        "New rooms without a template use this one from now on.",
+    ),
+    (
+        "key-revoked",
+        "The API key is revoked. Requests with it fail from now on.",
+    ),
+    ("room-created", "The room is open."),
+    (
+        "room-ended",
+        "The room has ended, and everyone was disconnected.",
+    ),
+    (
+        "participant-removed",
+        "The participant was disconnected. Its token stays valid.",
+    ),
+    ("track-muted", "The track was muted or unmuted."),
+    ("role-changed", "The participant has its new role."),
+    (
+        "message-sent",
+        "The message was sent to everyone in the room.",
+    ),
+    ("recording-started", "The recording is starting."),
+    (
+        "recording-stopped",
+        "The recording is being stopped. Its file is final shortly after.",
+    ),
+    ("broadcast-started", "The broadcast is starting."),
+    ("broadcast-stopped", "The broadcast is being stopped."),
+    (
+        "code-disabled",
+        "The room code is disabled. Tokens that it has given stay valid.",
+    ),
+    (
+        "ingress-deleted",
+        "The ingress endpoint was deleted. Its stream key is invalid.",
+    ),
+    (
+        "template-created",
+        "The template was created. Add roles to it below.",
+    ),
+    ("template-changed", "The template was changed."),
+    ("template-deleted", "The template was deleted."),
+    ("role-saved", "The role was saved."),
+    ("role-deleted", "The role was deleted."),
+    (
+        "permissions-saved",
+        "The permissions were saved. They hold at once, also in open rooms.",
+    ),
+    ("destination-created", "The destination was created."),
+    ("destination-changed", "The destination was changed."),
+    ("destination-deleted", "The destination was deleted."),
+    (
+        "endpoint-deleted",
+        "The webhook endpoint was deleted, with what was queued for it.",
+    ),
+    (
+        "test-sent",
+        "A test event is queued. It is the newest delivery below.",
+    ),
+    ("delivery-retried", "The delivery is queued again."),
+];
+
+/// Returns the text of a note; `None` for an unknown name.
+pub fn text(name: &str) -> Option<&'static str> {
+    NOTES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
 }

@@ -1,22 +1,24 @@
 //! The console: pages for operators on the admin listener, rendered on the server.
 //!
-//! A file for each page or resource has its templates and its handlers. What a page shows of a project, and each action, is an
-//! operation of the API, called for the operator ([`operator_call`]). Pages can be read without scripts; with them, parts of a
-//! page are read again while it is visible. Nothing runs while no page is open.
+//! A request goes through [`route`], which requires a session ([`sign_in`]), to the handler of its page with a [`visit`]: what was asked,
+//! and by which operator. What a page shows of a project, and each action, is an operation of the API, called for the operator
+//! ([`visit::OperatorCall`]). Pages are made with [`layout`] and [`parts`], and can be read without scripts; with them, parts of a page
+//! are read again while it is visible. Nothing runs while no page is open.
+//!
+//! The pages, each with its templates and its handlers:
+//!
+//! - of the server: [`overview`] with [`history`], [`actors`], [`server`] (also that of a standby), and [`sdks`], which is open to all;
+//! - of projects: [`projects`] with their usage, [`rooms`], [`room`], [`sessions`], [`recordings`] and broadcasts, [`ingress`],
+//!   [`templates`], [`webhooks`], [`settings`].
+//!
+//! This file has the table of routes, and the files that the pages load, with the policy under which browsers show them.
 
 mod actors;
-mod assets;
-mod broadcasts;
-mod cluster;
-mod egress;
 pub mod history;
 mod ingress;
 mod layout;
-mod notes;
-mod operator_call;
 mod overview;
 mod parts;
-mod plots;
 mod projects;
 mod recordings;
 mod room;
@@ -27,10 +29,7 @@ mod server;
 mod sessions;
 mod settings;
 mod sign_in;
-mod standby;
 mod templates;
-mod timeline;
-mod usage;
 mod visit;
 mod webhooks;
 
@@ -38,9 +37,12 @@ use std::sync::Arc;
 
 use actix_web::web;
 
+use super::admin::health::Readiness;
+use super::api::spec::Method;
+use super::resource::{page_response, single_method_resource};
 use super::state::AppState;
-use crate::http::admin::readiness::Readiness;
-pub use standby::configure_standby;
+
+pub use server::configure_standby;
 
 /// Routes the console.
 pub fn configure(
@@ -49,7 +51,7 @@ pub fn configure(
     readiness: &Arc<Readiness>,
 ) {
     config.app_data(web::Data::from(Arc::clone(readiness)));
-    assets::configure(config);
+    configure_assets(config);
     sign_in::configure(config, state);
     route::configure(config, state, routes());
 }
@@ -64,14 +66,49 @@ fn routes() -> Vec<route::Route> {
         room::routes(),
         sessions::routes(),
         recordings::routes(),
-        broadcasts::routes(),
         ingress::routes(),
         templates::routes(),
         webhooks::routes(),
-        usage::routes(),
         settings::routes(),
         actors::routes(),
         server::routes(),
     ];
     routes.into_iter().flatten().collect()
+}
+
+/// What the browser may load, and from where: files of this listener, no inline script and no inline style.
+pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; \
+                          connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+/// Name, content type, content.
+const FILES: [(&str, &str, &str); 6] = [
+    ("console.css", STYLE, include_str!("console.css")),
+    ("components.css", STYLE, include_str!("components.css")),
+    ("console.js", SCRIPT, include_str!("console.js")),
+    ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
+    ("htmx.min.js", SCRIPT, include_str!("vendor/htmx.min.js")),
+    (
+        "htmx-ext-sse.min.js",
+        SCRIPT,
+        include_str!("vendor/htmx-ext-sse.min.js"),
+    ),
+];
+
+/// Routes the files. They say nothing about the server, so they need no session.
+pub fn configure_assets(config: &mut web::ServiceConfig) {
+    for (name, content_type, content) in FILES {
+        let file = web::get().to(move || {
+            let response = page_response(POLICY)
+                .content_type(content_type)
+                .body(content);
+            async { response }
+        });
+        config.service(single_method_resource(
+            &format!("/assets/{name}"),
+            Method::Get,
+            file,
+        ));
+    }
 }

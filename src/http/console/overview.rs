@@ -9,12 +9,12 @@ use maud::{Markup, html};
 use super::actors::failing_actors;
 use super::history::{SAMPLES, Sample};
 use super::layout::{self, Place};
+use super::parts;
 use super::parts::{badge, empty, grouped, live, table};
-use super::plots;
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
 use crate::backups::{Backups, Freshness};
-use crate::http::admin::readiness::{Parts, Readiness};
+use crate::http::admin::health::{Parts, Readiness};
 use crate::http::api::error::ApiError;
 
 /// Failing receivers that are shown.
@@ -80,7 +80,7 @@ fn content(overview: &Overview) -> Markup {
             .map(|sample| value(&sample.totals))
             .chain([value(totals)])
             .collect();
-        plots::line(name, &values, SAMPLES)
+        parts::line(name, &values, SAMPLES)
     };
     html! {
         @if let Some(parts) = overview.parts { (answering(parts, overview.backups)) }

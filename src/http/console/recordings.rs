@@ -1,4 +1,5 @@
-//! The recordings of a project; those on this machine are played and downloaded.
+//! The recordings and the broadcasts of a project: their lists with filters, and stopping one. Recordings on this machine are played and
+//! downloaded.
 
 use std::path::Path;
 
@@ -7,22 +8,26 @@ use actix_web::http::header::{
     CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam, DispositionType,
     X_CONTENT_TYPE_OPTIONS,
 };
+use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
 use maud::{Markup, html};
 
-use super::egress::{List, stop, stop_button};
 use super::layout::{self, Place};
-use super::parts::{badge, countdown, empty, facts, nothing, or_nothing, time};
+use super::parts::{
+    ROWS, badge, countdown, danger, empty, facts, field, live, nothing, or_nothing, pager, select,
+    table, time,
+};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
-use crate::http::api::v1::egress::{self, EgressHead};
+use crate::http::api::v1::broadcasts::Broadcast;
+use crate::http::api::v1::egress::{self, EgressHead, EgressJson};
 use crate::http::api::v1::recordings::Recording;
-use crate::http::files::{link, local};
+use crate::http::files::{download, link};
 
-/// The routes of the pages and their action.
+/// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/recordings", list),
@@ -31,6 +36,11 @@ pub fn routes() -> Vec<Route> {
         route::action(
             "/projects/{project}/recordings/{id}/stop",
             stop::<Recording>,
+        ),
+        route::page("/projects/{project}/broadcasts", list_broadcasts),
+        route::action(
+            "/projects/{project}/broadcasts/{id}/stop",
+            stop::<Broadcast>,
         ),
     ]
 }
@@ -84,7 +94,7 @@ async fn one(visit: Visit) -> Answer {
     let is_local = recording.tail.destination.is_none();
     let recordings = &visit.state.admin.recordings;
     let found = if is_final && is_local {
-        local::open(recordings, &project.id, &recording.filepath)
+        download::open(recordings, &project.id, &recording.filepath)
             .await
             .ok()
     } else {
@@ -219,7 +229,7 @@ async fn file(visit: Visit) -> Answer {
             Problem::new(ErrorCode::NotFound, "the recording is not on this machine").into(),
         );
     }
-    let file = local::open(
+    let file = download::open(
         &visit.state.admin.recordings,
         &project.id,
         &recording.filepath,
@@ -254,4 +264,151 @@ async fn file(visit: Visit) -> Answer {
         );
     }
     Ok(response)
+}
+
+/// Seconds between two readings.
+const EVERY: u32 = 10;
+/// The statuses of recordings and broadcasts, for a filter.
+const STATUSES: [(&str, &str); 8] = [
+    ("", "every status"),
+    ("starting", "starting"),
+    ("active", "active"),
+    ("ending", "ending"),
+    ("complete", "complete"),
+    ("failed", "failed"),
+    ("aborted", "aborted"),
+    ("limit_reached", "limit reached"),
+];
+
+/// A list of recordings or broadcasts.
+struct List<J> {
+    /// The heading of the list.
+    pub title: &'static str,
+    /// What an empty list says.
+    pub none: &'static str,
+    /// The names of the columns.
+    pub columns: &'static [&'static str],
+    /// The cells of a row.
+    pub row: fn(&Visit, &Project, &J) -> Vec<Markup>,
+    /// The path of the page, below the project's.
+    pub path: &'static str,
+}
+
+impl<J: EgressJson> List<J> {
+    /// The page of the list.
+    pub async fn show(self, visit: Visit) -> Answer {
+        let project = visit.project().await?;
+        let (room, status) = (visit.query("room"), visit.query("status"));
+        let call = visit
+            .call(egress::list::<J>, &project.id)
+            .page(ROWS, visit.offset());
+        let listed = call
+            .query("room", room.as_deref())
+            .query("status", status.as_deref())
+            .send()
+            .await?;
+        let rows: Vec<_> = listed
+            .items
+            .iter()
+            .map(|one| (self.row)(&visit, &project, one))
+            .collect();
+        let content = html! {
+            h1 { (self.title) }
+            (filters(&format!("/projects/{}{}", project.id, self.path), room.as_deref(), status.as_deref()))
+            (live(&visit, J::COLLECTION, EVERY, &html! {
+                @if rows.is_empty() {
+                    (empty(self.none, "Start one on the page of an open room."))
+                } @else {
+                    (table(self.title, self.columns, &rows))
+                }
+                (pager(&visit, visit.offset(), listed.has_more))
+            }))
+        };
+        Ok(visit.show(layout::page(
+            &visit,
+            Place::Project(&project, self.path),
+            self.title,
+            &content,
+        )))
+    }
+}
+
+fn filters(path: &str, room: Option<&str>, status: Option<&str>) -> Markup {
+    html! {
+        form.filters method="get" action=(path) {
+            (field("room", "Room", &html! { input #room name="room" value=(room.unwrap_or_default()); }, ""))
+            (field("status", "Status", &select("status", "status", &STATUSES, status.unwrap_or_default()), ""))
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+/// The button that stops a recording or a broadcast which runs.
+fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressStatus) -> Markup {
+    if !is_stoppable(status) {
+        return Markup::default();
+    }
+    let question = format!("Stop {} in {}?", head.egress_id, head.room);
+    danger(visit, &stop_path::<J>(head), "Stop", &question)
+}
+
+/// Whether a recording or a broadcast can be asked to finish.
+pub fn is_stoppable(status: EgressStatus) -> bool {
+    matches!(status, EgressStatus::Starting | EgressStatus::Active)
+}
+
+/// The path of the action that stops a recording or a broadcast.
+pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
+    format!(
+        "/projects/{}/{}/{}/stop",
+        head.project_id,
+        J::COLLECTION,
+        head.egress_id
+    )
+}
+
+/// The action that stops a recording or a broadcast.
+pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
+    let project = visit.project_id()?;
+    visit
+        .call(egress::stop::<J>, &project)
+        .path("egress_id", &visit.param("id"))
+        .send()
+        .await?;
+    let note = match J::KIND {
+        EgressKind::Recording => "recording-stopped",
+        EgressKind::Broadcast => "broadcast-stopped",
+    };
+    Ok(visit.done(&format!("/projects/{project}/{}", J::COLLECTION), note))
+}
+
+async fn list_broadcasts(visit: Visit) -> Answer {
+    let list = List {
+        title: "Broadcasts",
+        none: "There is no broadcast here.",
+        columns: &["Room", "Status", "Receivers", "Started", "Ended", "Actions"],
+        row: broadcast_row,
+        path: "/broadcasts",
+    };
+    list.show(visit).await
+}
+
+fn broadcast_row(visit: &Visit, _: &Project, broadcast: &Broadcast) -> Vec<Markup> {
+    let Broadcast {
+        head,
+        urls,
+        status,
+        tail,
+    } = broadcast;
+    vec![
+        html! { (head.room) },
+        badge(status.as_str()),
+        html! {
+            (or_nothing(Some(urls.join(", ")).filter(|urls| !urls.is_empty())))
+            @if let Some(error) = &tail.error { div { small { (error) } } }
+        },
+        time(tail.started_at),
+        time(tail.ended_at),
+        stop_button::<Broadcast>(visit, head, *status),
+    ]
 }

@@ -16,8 +16,7 @@ use super::visit::{self, Answer, Visit, encoded};
 use crate::http::admin::access::{Gate, Guarded, Operator};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
-use crate::http::frame::origins;
-use crate::http::frame::payload;
+use crate::http::frame::{origins, payload};
 use crate::http::resource::method_not_allowed;
 use crate::http::state::AppState;
 

@@ -7,14 +7,13 @@ use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
 use super::layout::{self, Place};
-use super::operator_call::log_change;
 use super::parts::{
     badge, danger, empty, facts, field, form, grouped, secret, select, table, time,
 };
 use super::projects::{existing_plan, plans};
 use super::rooms::templates;
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{Answer, Visit, log_change};
 use crate::http::api::error::ApiError;
 use crate::http::api::v1::templates::TemplateJson;
 

@@ -1,4 +1,6 @@
 //! One request to the console: what was asked, by which operator, and the responses it can have.
+//!
+//! [`OperatorCall`] calls an operation of the API for the operator: the same checks and handlers, without HTTP and JSON responses.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,18 +9,25 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CACHE_CONTROL, ContentType, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
 };
+use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId};
 use maud::Markup;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use url::form_urlencoded;
+use serde_json::Value;
+use url::form_urlencoded::{self, Serializer};
 
-use super::assets::POLICY;
+use super::POLICY;
 use crate::http::admin::access::Operator;
+use crate::http::api::context::{Caller, RequestContext};
 use crate::http::api::error::ApiError;
-use crate::http::api::input::path::segment;
-use crate::http::page::page_response;
+use crate::http::api::input::FromRequest;
+use crate::http::api::input::parameters::{RequestSource, segment};
+use crate::http::api::operation::{Handler, TypedEndpoint};
+use crate::http::api::spec::{Method, OperationSpec};
+use crate::http::api::v1;
+use crate::http::resource::page_response;
 use crate::http::state::AppState;
 
 /// Header of a request that htmx sends.
@@ -216,6 +225,101 @@ pub fn encoded(segment: &str) -> Cow<'_, str> {
         ".." => "%252E%252E".into(),
         segment => utf8_percent_encode(segment, ENCODED).into(),
     }
+}
+
+/// A call that is being put together, of a handler that returns `S`.
+pub struct OperatorCall<S: 'static> {
+    state: Arc<AppState>,
+    operation: Option<(&'static OperationSpec, &'static dyn TypedEndpoint<S>)>,
+    project: ProjectId,
+    path: Vec<(&'static str, String)>,
+    query: Serializer<'static, String>,
+    body: Option<Value>,
+    media_url: Option<String>,
+}
+
+impl Visit {
+    /// Begins a call of the operation with a handler, for a project.
+    pub fn call<H: Handler<I>, I: FromRequest>(
+        &self,
+        _: H,
+        project: &ProjectId,
+    ) -> OperatorCall<H::Success> {
+        let mut operations = v1::operations().iter();
+        OperatorCall {
+            state: Arc::clone(&self.state),
+            operation: operations.find_map(|known| Some((&known.spec, known.typed::<H, I>()?))),
+            project: project.clone(),
+            path: Vec::new(),
+            query: Serializer::new(String::new()),
+            body: None,
+            media_url: self.derived_media_url(),
+        }
+    }
+}
+
+impl<S: 'static> OperatorCall<S> {
+    /// Sets a path parameter.
+    pub fn path(mut self, name: &'static str, value: &str) -> Self {
+        self.path.push((name, value.to_owned()));
+        self
+    }
+
+    /// Sets a query parameter, if there is a value.
+    pub fn query(mut self, name: &str, value: Option<&str>) -> Self {
+        if let Some(value) = value {
+            self.query.append_pair(name, value);
+        }
+        self
+    }
+
+    /// Sets `limit` and `offset`.
+    pub fn page(self, limit: u32, offset: u64) -> Self {
+        self.query("limit", Some(&limit.to_string()))
+            .query("offset", Some(&offset.to_string()))
+    }
+
+    /// Sets the body.
+    pub fn body(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// Runs the operation, and returns what its handler returns. A change is logged, and runs to its end also if the browser
+    /// goes away.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub async fn send(mut self) -> Result<S, ApiError> {
+        let unknown = || ApiError::internal("the console calls a handler without an operation");
+        let (spec, endpoint) = self.operation.ok_or_else(unknown)?;
+        let context = RequestContext {
+            spec,
+            state: self.state,
+            caller: Caller::Operator(self.project.clone()),
+            source: RequestSource::Console {
+                path: self.path,
+                query: self.query.finish(),
+                media_url: self.media_url,
+            },
+            body: self
+                .body
+                .map_or_else(Bytes::new, |body| body.to_string().into()),
+            record: None,
+            owner: None,
+        };
+        if spec.method == Method::Get {
+            return endpoint.call(context).await;
+        }
+        let success = actix_web::rt::spawn(endpoint.call(context)).await??;
+        log_change(spec.id, &self.project);
+        Ok(success)
+    }
+}
+
+/// Logs a change that an operator has made.
+pub fn log_change(change: &str, project: &ProjectId) {
+    log::info!(caller = "operator", operation = change, project_id = project.as_str(); "changed in the console");
 }
 
 #[cfg(test)]

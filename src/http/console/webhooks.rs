@@ -6,16 +6,14 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::layout::{self, Place};
-use super::operator_call::log_change;
 use super::parts::{
     ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, or_nothing,
     pager, pretty, secret, select, table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{Answer, Visit, log_change};
 use crate::http::api::response::Json;
-use crate::http::api::v1::webhook_deliveries::{self, WebhookDelivery};
-use crate::http::api::v1::webhook_endpoints::{self, WebhookEndpointJson};
+use crate::http::api::v1::webhooks::{self, WebhookDelivery, WebhookEndpointJson};
 
 /// Seconds between two readings.
 const EVERY: u32 = 10;
@@ -42,13 +40,13 @@ async fn list(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
     let endpoints = visit
-        .call(webhook_endpoints::list, &project.id)
+        .call(webhooks::list_endpoints, &project.id)
         .page(200, 0)
         .send()
         .await?
         .items;
     let call = visit
-        .call(webhook_deliveries::list, &project.id)
+        .call(webhooks::list_deliveries, &project.id)
         .page(ROWS, visit.offset());
     let call = call
         .query("status", status.as_deref())
@@ -244,7 +242,7 @@ async fn create(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let body = json!({"url": visit.field("url")});
     let Json(created) = visit
-        .call(webhook_endpoints::create, &project.id)
+        .call(webhooks::create, &project.id)
         .body(body)
         .send()
         .await?;
@@ -265,7 +263,7 @@ async fn create(visit: Visit) -> Answer {
 async fn delete(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     visit
-        .call(webhook_endpoints::delete, &project)
+        .call(webhooks::delete, &project)
         .path("id", &visit.param("id"))
         .send()
         .await?;
@@ -294,7 +292,7 @@ async fn send_test(visit: Visit) -> Answer {
 async fn retry(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     visit
-        .call(webhook_deliveries::retry, &project)
+        .call(webhooks::retry, &project)
         .path("id", &visit.param("id"))
         .send()
         .await?;

@@ -1,11 +1,11 @@
-//! The response with a file: whole, in one range, or that nothing has changed. `actix-files` knows no `If-Range`, so its files are read
-//! here, in pieces, by threads of the blocking pool.
+//! The file of a recording, which is inside the project's directory, and the response with it: whole, in one range, or that nothing has
+//! changed. `actix-files` knows no `If-Range`, so its files are read here, in pieces, by threads of the blocking pool.
 
-use std::io;
-use std::iter;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use std::{io, iter};
 
 use actix_files::{HttpRange, NamedFile};
 use actix_web::body::SizedStream;
@@ -15,13 +15,16 @@ use actix_web::http::header::{
     ContentDisposition, DispositionParam, DispositionType, ETag, EntityTag, ExtendedValue,
     HttpDate, IF_RANGE, IfRange, LastModified, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
-use actix_web::web::Bytes;
-use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
+use actix_web::web::{self, Bytes};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder};
+use conclave_model::filepath::FilePath;
 use conclave_model::permits::ProjectPermit;
+use conclave_model::{ErrorCode, Problem, ProjectId};
 use futures_util::{Stream, stream};
 
-use crate::http::etag;
-use crate::http::listener::head::asks_for_head;
+use crate::http::api::error::ApiError;
+use crate::http::listener::trace::asks_for_head;
+use crate::http::resource;
 
 /// Bytes that are read at once.
 const PIECE: u64 = 64 * 1_024;
@@ -149,7 +152,7 @@ impl Validators {
 
     /// Whether the client has the file as it is.
     fn is_known(&self, request: &HttpRequest) -> bool {
-        etag::is_known(request, &self.tag)
+        resource::is_known(request, &self.tag)
     }
 
     /// Whether the rest of what a client has a part of can be sent.
@@ -221,6 +224,34 @@ fn pieces(
     )
 }
 
+/// Opens the file of a recording below the directory of recordings.
+///
+/// # Errors
+/// 404 if there is none, or it is not inside the project's directory.
+pub async fn open(
+    recordings: &Path,
+    project: &ProjectId,
+    path: &FilePath,
+) -> Result<NamedFile, ApiError> {
+    let directory = recordings.join(project.as_str());
+    let name = PathBuf::from(path.as_str());
+    let opened = web::block(move || open_inside(&directory, &name))
+        .await
+        .map_err(ApiError::internal)?;
+    let message = "the recording has no file on this machine: it was moved, deleted, never written, or is on another server";
+    opened.map_err(|_| Problem::new(ErrorCode::RecordingNotFound, message).into())
+}
+
+/// Opens a file that is inside a directory, also after symbolic links were followed.
+fn open_inside(directory: &Path, name: &Path) -> io::Result<NamedFile> {
+    let directory = directory.canonicalize()?;
+    let path = directory.join(name).canonicalize()?;
+    if !path.starts_with(&directory) || !path.is_file() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    NamedFile::open(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,5 +273,37 @@ mod tests {
             assert_eq!(range(header, 10), expected, "{header}");
         }
         assert_eq!(range("bytes=0-", 0), Wanted::Unsatisfiable);
+    }
+
+    /// Proves S-24.
+    #[test]
+    fn only_files_inside_the_directory_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("prj");
+        std::fs::create_dir_all(directory.join("sub")).unwrap();
+        for name in ["prj/a.mp4", "prj/sub/b.mp4", "outside.mp4"] {
+            std::fs::write(folder.path().join(name), b"x").unwrap();
+        }
+        std::os::unix::fs::symlink(
+            folder.path().join("outside.mp4"),
+            directory.join("link.mp4"),
+        )
+        .unwrap();
+        for inside in ["a.mp4", "sub/b.mp4"] {
+            assert!(
+                open_inside(&directory, Path::new(inside)).is_ok(),
+                "{inside}"
+            );
+        }
+        let absolute = folder.path().join("outside.mp4");
+        for outside in [
+            Path::new("../outside.mp4"),
+            Path::new("link.mp4"),
+            Path::new("sub"),
+            Path::new("none"),
+            &absolute,
+        ] {
+            assert!(open_inside(&directory, outside).is_err(), "{outside:?}");
+        }
     }
 }

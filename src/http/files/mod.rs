@@ -5,12 +5,10 @@
 //! cannot be revoked before it expires.
 //!
 //! - [`link`]: links, made and checked.
-//! - [`local`]: a file that is inside the project's directory.
-//! - [`download`]: the response, whole or in a range, read by threads of the blocking pool.
+//! - [`download`]: a file, and the response with it.
 
 pub mod download;
 pub mod link;
-pub mod local;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +21,14 @@ use conclave_model::{EgressId, ErrorCode, Problem, ProjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use super::api::error::ApiError;
+use super::api::input::FromQuery;
+use super::api::spec::Method;
+use super::frame::admission::{Admission, DOWNLOADS, Downloads};
 use super::frame::credential;
 use super::metrics::NO_OPERATION;
 use super::resource::public_resource;
 use super::state::AppState;
-use crate::http::api::error::ApiError;
-use crate::http::api::input::FromQuery;
-use crate::http::api::spec::Method;
-use crate::http::frame::admission::Admission;
-use crate::http::frame::downloads::{DOWNLOADS, Downloads};
 use link::{DEFAULT_LIFE, LinkQuery, checked_life};
 
 /// When it is worth another try to begin a download.
@@ -175,7 +172,7 @@ async fn find(
         ))
         .into());
     }
-    let file = local::open(&state.admin.recordings, project, &path).await?;
+    let file = download::open(&state.admin.recordings, project, &path).await?;
     let name = path
         .as_str()
         .rsplit('/')

@@ -1,29 +1,26 @@
 //! Admission: how many requests are handled at once, in total and of each project.
 //!
 //! Of a project, [`AdmissionLimits::running`] requests are handled at once, and [`AdmissionLimits::beside_others`] while other projects
-//! send some too. Further ones wait for their turn, in order, and cost nothing meanwhile. One that finds too many waiting is refused,
-//! and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
+//! send some too ([`Sharing`]). Further ones wait for their [`Turn`], in order, and cost nothing meanwhile. One that finds too many
+//! waiting is refused, and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
 //! waits for itself, and the requests of others find few before them.
-
-mod sharing;
-mod turn;
+//!
+//! Downloads of recordings have permits of their own ([`Downloads`]): each lasts as long as its client reads.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use conclave_model::permits::{PermitLimits, ProjectPermits};
 use conclave_model::{ErrorCode, Problem, ProjectId, Throttle};
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntCounterVec;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
-
-use sharing::Sharing;
-pub use turn::Turn;
-use turn::weight;
 
 /// The longest time that a request waits for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -285,6 +282,121 @@ impl Drop for Admitted {
     }
 }
 
+/// How long after a request of another project the server counts as shared.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+
+/// Whether more than one project sends requests.
+#[derive(Debug)]
+struct Sharing {
+    start: Instant,
+    /// The hash of the project that has sent the latest request.
+    latest: AtomicU64,
+    /// When another one had, in milliseconds since the start.
+    changed: AtomicU64,
+}
+
+impl Sharing {
+    /// No project has sent a request yet.
+    pub fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            latest: AtomicU64::new(0),
+            changed: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the milliseconds since the start.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes a request of a project, by its hash, at a time.
+    pub fn note(&self, project: u64, now: u64) {
+        if self.latest.load(Ordering::Relaxed) != project {
+            self.latest.store(project, Ordering::Relaxed);
+            self.changed.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether another project than that of the latest request has sent one lately.
+    pub fn is_shared(&self, now: u64) -> bool {
+        u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed)))
+            < SHARED_FOR.as_millis()
+    }
+}
+
+/// The time after which a request does not use the server but waits, for the media plane or another service.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// The turn of an admitted request: it may be handled.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn with what it takes of the project's; `None` for a request of no project.
+    pub(super) const fn new(permit: Option<SemaphorePermit<'a>>) -> Self {
+        Self { permit }
+    }
+
+    /// Handles the request. If it is slow, it lets others of its project pass: as many as if no other project sent any.
+    pub async fn handle<F: Future>(mut self, request: F) -> F::Output {
+        let mut request = pin!(request);
+        if self
+            .permit
+            .as_ref()
+            .is_some_and(|permit| permit.num_permits() > 1)
+        {
+            if let Ok(output) = timeout(SLOW, request.as_mut()).await {
+                return output;
+            }
+            self.lighten();
+        }
+        request.await
+    }
+
+    /// Keeps one turn, and frees the others.
+    fn lighten(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            let others = permit.num_permits().saturating_sub(1);
+            drop(permit.split(others));
+        }
+    }
+}
+
+/// Returns how many of the turns a request takes, so that no more than `at_once` have theirs.
+fn weight(turns: usize, at_once: usize) -> u32 {
+    u32::try_from(turns.div_ceil(at_once.max(1))).unwrap_or(u32::MAX)
+}
+
+/// Downloads at once, by API key and by link. Each has a connection, and a thread of the blocking pool while it reads.
+pub const DOWNLOADS: PermitLimits = PermitLimits {
+    total: 256,
+    of_project: 64,
+};
+
+/// What downloads have for themselves. Anyone may have a link, so those by link take nothing from the project's own.
+pub struct Downloads {
+    /// Those with an API key.
+    pub by_key: ProjectPermits,
+    /// Those by link.
+    pub by_link: ProjectPermits,
+    /// Admits the requests by link, which do not count as requests of the project.
+    pub link_requests: Arc<Admission>,
+}
+
+impl Downloads {
+    /// None runs. The requests by link are admitted by `link_requests`.
+    pub fn new(link_requests: Arc<Admission>) -> Self {
+        Self {
+            by_key: ProjectPermits::new(DOWNLOADS),
+            by_link: ProjectPermits::new(DOWNLOADS),
+            link_requests,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::pending;
@@ -412,5 +524,40 @@ mod tests {
                 waiting: 0
             }
         );
+    }
+
+    #[test]
+    fn a_server_is_shared_for_a_second_after_a_request_of_another_project() {
+        let sharing = Sharing::new();
+        let seen = [
+            (1, 0),
+            (1, 999),
+            (1, 1_000),
+            (1, 5_000),
+            (2, 5_001),
+            (1, 5_500),
+            (1, 6_499),
+            (1, 6_500),
+        ]
+        .map(|(project, now)| {
+            sharing.note(project, now);
+            sharing.is_shared(now)
+        });
+        assert_eq!(seen, [true, true, false, false, true, true, true, false]);
+    }
+
+    #[test]
+    fn no_more_than_the_limit_have_their_turns_at_once() {
+        for turns in 1..=100 {
+            for at_once in 1..=turns {
+                let running = turns / weight(turns, at_once) as usize;
+                assert!(
+                    (1..=at_once).contains(&running),
+                    "{running} of {turns}, at most {at_once}"
+                );
+            }
+            assert_eq!(weight(turns, turns), 1);
+        }
+        assert_eq!(weight(64, 4), 16);
     }
 }

@@ -9,7 +9,7 @@ use conclave_model::{ErrorCode, NamespacedRoom, Problem};
 
 use crate::http::api::context::Caller;
 use crate::http::api::error::ApiError;
-use crate::http::api::input::source::parameter;
+use crate::http::api::input::parameters::parameter;
 use crate::http::api::spec::{Access, OperationSpec};
 use crate::http::state::AppState;
 

@@ -14,12 +14,13 @@
 //! 7. 400 by the input, 403 `permission_denied` by the role, 402 by the plan's quota: the operation's declaration.
 //! 8. 404, 409, 402 `feature_not_in_plan` and 503: the handler.
 //!
-//! Lower errors become responses in `error.rs`; a 5xx is logged once, here.
+//! Lower errors become responses in [`error`](super::api::error); a 5xx is logged once, here.
+//!
+//! The parts, in the same order: [`credential`], [`origins`], [`limits`], [`admission`], [`payload`], and [`idempotency`] with
+//! [`key_locks`].
 
 pub mod admission;
 pub mod credential;
-pub mod downloads;
-pub mod hosts;
 pub mod idempotency;
 pub mod key_locks;
 pub mod limits;
@@ -33,14 +34,14 @@ use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
+use super::api::context::{Caller, RequestContext};
+use super::api::error::ApiError;
+use super::api::input::parameters::{RequestSource, decode_segment, parameter};
+use super::api::operation::Operation;
+use super::api::response;
+use super::api::spec::{Access, Method, OperationSpec};
+use super::listener::trace::RequestId;
 use super::state::AppState;
-use crate::http::api::context::{Caller, RequestContext};
-use crate::http::api::error::ApiError;
-use crate::http::api::input::source::{RequestSource, decode_segment, parameter};
-use crate::http::api::operation::Operation;
-use crate::http::api::response;
-use crate::http::api::spec::{Access, Method, OperationSpec};
-use crate::http::listener::trace::RequestId;
 use admission::Admitted;
 use idempotency::Answer;
 

@@ -1,13 +1,20 @@
-//! Browsers: which origins may call, and the CORS headers they get.
+//! Browsers: by which names this server may be called, from which origins, and the CORS headers of the responses.
 //!
-//! The API is for servers. A cross-origin call with an Authorization header is refused; preflight is answered for the
+//! The API is for servers ([`Origins`]). A cross-origin call with an Authorization header is refused; preflight is answered for the
 //! console's origins, and for the configured browser origins on the calls that a room token can make and the code exchange.
+//!
+//! Requests that are taken without a credential, those of the admin listener without a token and of the call page of `dev`, must be
+//! sent to an allowed host ([`AllowedHosts`]). A web page can let its own name resolve to a loopback address (DNS rebinding) and so send
+//! requests through an operator's browser, as if it were at home here. The browser still says in `Host` and `Origin` under which name it
+//! does so.
 
 use actix_web::http::Method as HttpMethod;
-use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::http::header::{self, HOST, HeaderMap, HeaderValue};
+use actix_web::http::uri::Authority;
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::{ErrorCode, Problem};
 
+use crate::config::HostName;
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::OperationSpec;
 
@@ -142,4 +149,47 @@ fn rejected() -> Problem {
         ErrorCode::OriginRejected,
         "calls from a browser on another origin are refused; call from a server",
     )
+}
+
+/// Paths that probes ask by any name. They change nothing, and say nothing about customers.
+const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// The hosts that requests may be sent to besides loopback ones.
+#[derive(Debug, Clone)]
+pub struct AllowedHosts(pub Vec<HostName>);
+
+impl AllowedHosts {
+    /// Refuses a request to a host that is neither loopback nor listed, or with an `Origin` of another host.
+    ///
+    /// # Errors
+    /// 403 `origin_rejected`.
+    pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        if PROBED.contains(&request.path()) {
+            return Ok(());
+        }
+        if !requested_host(request.headers()).is_some_and(|host| self.allows(&host)) {
+            let message =
+                "the request was sent to a host that is neither loopback nor in admin.hosts";
+            return Err(Problem::new(ErrorCode::OriginRejected, message));
+        }
+        check_same_origin(request)
+    }
+
+    fn allows(&self, host: &HostName) -> bool {
+        host.is_loopback() || self.0.contains(host)
+    }
+}
+
+/// Returns the host that the client names; `None` if it names none, or several.
+pub(in crate::http) fn requested_host(headers: &HeaderMap) -> Option<HostName> {
+    let authority = requested_authority(headers)?;
+    let has_user = authority.as_str().contains('@');
+    HostName::parse(authority.host()).filter(|_| !has_user)
+}
+
+/// Returns the host with the port that the client names in `Host`; `None` if it names none, or several.
+pub(in crate::http) fn requested_authority(headers: &HeaderMap) -> Option<Authority> {
+    let mut values = headers.get_all(HOST);
+    let authority = values.next()?.to_str().ok()?.parse().ok()?;
+    values.next().is_none().then_some(authority)
 }

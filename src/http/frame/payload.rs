@@ -11,7 +11,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::http::listener::activity::note_body_read;
+use crate::http::listener::connections::note_body_read;
 
 /// The largest body of a request, in bytes.
 pub const LIMIT: usize = 65_536;

@@ -8,11 +8,13 @@
 //!
 //! One request is read at a time: what a client sends behind it stays in the socket until the response is written, but for what was
 //! read with the end of the request ([`RequestBoundary`](super::request_boundary::RequestBoundary)). So a client that reads nothing has
-//! one response waiting, of which actix-http holds a few pieces ([`ResponseBody`](super::response_body::ResponseBody)).
+//! one response waiting. actix-http copies whole chunks of it into its buffer, 32 KiB of them and whatever the last one has beyond that.
+//! It is given pieces of the same size ([`ResponseBody`]), so less than 128 KiB wait, also of a response that was made in one chunk.
 //!
 //! Nothing that a client has sent is lost by the way in which its connection ends. actix-http drops what it has read if it then
 //! meets an error, so an error of reading is shown to it as the end of what the client sends, and one of writing only after that.
 
+use std::error::Error;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -20,12 +22,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use actix_web::web::{Buf, BytesMut};
+use actix_web::body::{BodySize, MessageBody};
+use actix_web::web::{Buf, Bytes, BytesMut};
+use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::activity::{Activity, ClientTimeouts};
-use super::connections::ConnectionPermit;
+use super::connections::{Activity, ClientTimeouts, ConnectionPermit, Exchange};
 use crate::tls::Socket;
 
 /// The most bytes that are read and dropped behind a request that was answered before its body had ended.
@@ -240,5 +243,99 @@ impl AsyncWrite for ClientStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+/// The longest piece, in bytes: the size of actix-http's buffer.
+const PIECE: usize = 32 * 1024;
+
+pin_project! {
+    /// A body in pieces.
+    pub struct ResponseBody<B> {
+        #[pin]
+        body: B,
+        // What is left of the chunk that was taken last.
+        chunk: Bytes,
+        // Whether only the length is sent: the request asked for the head.
+        is_left_out: bool,
+        // Lasts until all was taken.
+        _exchange: Option<Exchange>,
+    }
+}
+
+impl<B: MessageBody> ResponseBody<B> {
+    /// Returns the body in pieces, or only its length. Once it was taken, the exchange ends.
+    pub fn new(body: B, is_left_out: bool, exchange: Option<Exchange>) -> Self {
+        if let Some(exchange) = &exchange {
+            exchange.respond();
+        }
+        Self {
+            body,
+            chunk: Bytes::new(),
+            is_left_out,
+            _exchange: exchange,
+        }
+    }
+}
+
+impl<B: MessageBody> MessageBody for ResponseBody<B> {
+    type Error = Box<dyn Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        let this = self.project();
+        if *this.is_left_out {
+            return Poll::Ready(None);
+        }
+        if this.chunk.is_empty() {
+            match ready!(this.body.poll_next(context)) {
+                Some(Ok(chunk)) => *this.chunk = chunk,
+                other => return Poll::Ready(other.map(|failed| failed.map_err(Into::into))),
+            }
+        }
+        let size = this.chunk.len().min(PIECE);
+        Poll::Ready(Some(Ok(this.chunk.split_to(size))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use super::*;
+
+    async fn pieces(body: ResponseBody<impl MessageBody>) -> Vec<Bytes> {
+        let (mut body, mut pieces) = (pin!(body), Vec::new());
+        while let Some(piece) = poll_fn(|context| body.as_mut().poll_next(context)).await {
+            pieces.push(piece.unwrap());
+        }
+        pieces
+    }
+
+    /// Proves S-9.
+    #[tokio::test]
+    async fn a_body_is_taken_in_pieces_of_32_kib() {
+        let content: Vec<u8> = (0..100_000)
+            .map(|number: u32| number.to_le_bytes()[0])
+            .collect();
+        let body = ResponseBody::new(content.clone(), false, None);
+        assert_eq!(body.size(), BodySize::Sized(100_000));
+        let pieces = pieces(body).await;
+        assert!(pieces.iter().all(|piece| piece.len() <= PIECE));
+        assert_eq!(pieces.concat(), content);
+    }
+
+    #[tokio::test]
+    async fn of_a_body_that_is_left_out_the_length_remains() {
+        let body = ResponseBody::new("content", true, None);
+        assert_eq!(body.size(), BodySize::Sized(7));
+        assert!(pieces(body).await.is_empty());
     }
 }

@@ -1,5 +1,8 @@
 //! The outermost middleware: an id for each request, in its response and in its log lines, a 500 for a panic, a delay for
 //! refusals of clients that ask for too much, `HEAD`, and responses in pieces.
+//!
+//! `HEAD` is handled as the `GET` of the same path, with the same checks, and its response has the same headers and no body
+//! (RFC 9110, section 9.3.2). Operations therefore declare `GET` alone.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -9,18 +12,17 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
-use actix_web::http::{ConnectionType, StatusCode};
+use actix_web::http::{ConnectionType, Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest};
+use conclave_model::Problem;
 use futures_util::FutureExt;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use conclave_model::Problem;
-
-use super::activity;
-use super::head::{handle_as_get, sent_method};
-use super::response_body::ResponseBody;
+use super::client_stream::ResponseBody;
+use super::connections;
+use super::request_boundary::opens_websocket;
 use crate::http::api::error::ApiError;
 
 /// The response header that carries the id.
@@ -51,7 +53,7 @@ pub async fn trace(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
-    let (exchange, _handling) = activity::begin(request.request()).unzip();
+    let (exchange, _handling) = connections::begin(request.request()).unzip();
     let asks_for_head = handle_as_get(&mut request);
     request.extensions_mut().insert(RequestId(id));
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
@@ -108,5 +110,60 @@ fn stamp(id: Uuid, headers: &mut HeaderMap) {
     let text = id.hyphenated().encode_lower(&mut text);
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(REQUEST_ID, value);
+    }
+}
+
+/// Marks a request in its extensions: it was a `HEAD`.
+#[derive(Clone, Copy)]
+struct AsksForHead;
+
+/// Makes a `HEAD` a `GET`, and returns whether it was one. A websocket is opened by `GET` only.
+fn handle_as_get(request: &mut ServiceRequest) -> bool {
+    let is_head = request.method() == Method::HEAD && !opens_websocket(request.request());
+    if is_head {
+        request.head_mut().method = Method::GET;
+        request.extensions_mut().insert(AsksForHead);
+    }
+    is_head
+}
+
+/// Whether a request was a `HEAD`.
+pub fn asks_for_head(request: &HttpRequest) -> bool {
+    request.extensions().get::<AsksForHead>().is_some()
+}
+
+/// Returns the method that the client sent.
+pub fn sent_method(request: &HttpRequest) -> Method {
+    if asks_for_head(request) {
+        Method::HEAD
+    } else {
+        request.method().clone()
+    }
+}
+
+/// Adds `HEAD` to the methods of a path that takes `GET`, which are separated by commas.
+pub fn with_head(methods: &str) -> String {
+    let names = methods.split(", ").flat_map(|method| match method {
+        "GET" => vec!["GET", "HEAD"],
+        "HEAD" => Vec::new(),
+        other => vec![other],
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_takes_get_takes_head() {
+        for (methods, expected) in [
+            ("GET", "GET, HEAD"),
+            ("GET, POST", "GET, HEAD, POST"),
+            ("POST", "POST"),
+            ("GET, HEAD", "GET, HEAD"),
+        ] {
+            assert_eq!(with_head(methods), expected);
+        }
     }
 }

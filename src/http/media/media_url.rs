@@ -10,7 +10,7 @@ use actix_web::http::header::HOST;
 use actix_web::http::uri::Authority;
 use url::{Host, Position, Url};
 
-use crate::http::frame::hosts;
+use crate::http::frame::origins;
 use crate::http::listener::client_address::TrustedProxies;
 
 /// The longest host with its port, in bytes: a name of 253 bytes, a colon and five digits.
@@ -100,7 +100,7 @@ pub fn names_all_addresses(url: &str) -> bool {
 fn requested_authority(request: &HttpRequest) -> Option<Authority> {
     let headers = request.headers();
     if headers.contains_key(HOST) {
-        hosts::requested_authority(headers)
+        origins::requested_authority(headers)
     } else {
         request.uri().authority().cloned()
     }

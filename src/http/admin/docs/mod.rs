@@ -1,34 +1,32 @@
-//! `/docs/`: the documentation as HTML pages ([`site`](site)), `/docs/api`: the OpenAPI description in Swagger UI, and the same
-//! pages as Markdown with the files that they link to.
+//! The documentation of this version. [`FILES`] has its pages, with the pictures and the files that they link to.
+//!
+//! - `/docs/`: HTML pages, made from them by [`site`].
+//! - The same pages as Markdown, each file at its path in the repository, and `/llms.txt`, which lists the pages: for programs, and for
+//!   those who have only the server.
+//! - `/docs/api`: the OpenAPI description in Swagger UI, by [`viewer`].
 //!
 //! All of it works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
 //! a browser sends none when it opens a page, and there is nothing here that is not in the repository or that `/openapi.json` does not
 //! show to everybody on the API listener.
 
-mod pages;
 pub mod site;
-mod try_out;
 mod viewer;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use actix_web::HttpResponse;
 use actix_web::body::{MessageBody, SizedStream};
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, LOCATION};
-use actix_web::web::Bytes;
-use actix_web::{HttpResponse, web};
+use actix_web::web::{self, Bytes};
 use futures_util::stream;
 
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
-use crate::http::page::page_response;
-use crate::http::resource::{describe, no_such_route, single_method_resource};
+use crate::http::resource::{describe, no_such_route, page_response, single_method_resource};
 use crate::http::state::AppState;
-use pages;
 use site::{Form, Site};
-use try_out;
-use viewer;
 
 /// What the browser may load for a page of the site.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; \
@@ -39,7 +37,7 @@ const FILE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-
 const ROOT: &str = "/docs/";
 
 /// The files of the site. Each is rendered when it is first asked for, once for all workers.
-static FILES: LazyLock<Rendered> = LazyLock::new(|| {
+static SITE: LazyLock<Rendered> = LazyLock::new(|| {
     let site = Site::new(Form::Served);
     let contents = site.paths().map(|path| (path, OnceLock::new())).collect();
     Rendered { site, contents }
@@ -74,13 +72,13 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
             .finish()
     });
     config.service(single_method_resource("/docs", Method::Get, moved));
-    let index = web::get().to(async || shown("/llms.txt", pages::index()));
+    let index = web::get().to(async || shown("/llms.txt", index()));
     config.service(single_method_resource("/llms.txt", Method::Get, index));
-    for file in pages::FILES {
+    for file in FILES {
         let route = web::get().to(move || async move { shown(file.path, file.content) });
         config.service(single_method_resource(file.path, Method::Get, route));
     }
-    try_out::configure(config, state);
+    viewer::configure(config, state);
     let in_folder = web::get().to(async |path: web::Path<String>| file(&path));
     config.service(single_method_resource(
         "/docs/{path:.*}",
@@ -120,7 +118,7 @@ fn file(path: &str) -> HttpResponse {
     };
     let mut response = page_response(POLICY);
     response.content_type(kind);
-    if let Some(content) = FILES.get(path) {
+    if let Some(content) = SITE.get(path) {
         return response.body(content);
     }
     let Some(found) = viewer::file(path) else {
@@ -134,4 +132,180 @@ fn file(path: &str) -> HttpResponse {
         .parts
         .map(|part| Ok::<_, Infallible>(Bytes::from_static(part)));
     response.body(SizedStream::new(length as u64, stream::iter(parts)))
+}
+
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        &[$(File { path: concat!("/", $path), content: include_bytes!(concat!("../../../../", $path)) }),+]
+    };
+}
+
+/// A file of the repository, which is part of the program.
+pub(super) struct File {
+    /// Where it is served, such as `/docs/running.md`. Links between files are relative to it.
+    pub path: &'static str,
+    pub content: &'static [u8],
+}
+
+/// The pages, and what they link to.
+pub(super) const FILES: &[File] = files![
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+    "config/conclave.service",
+    "config/conclave.toml",
+    "config/plans.toml",
+    "deploy/cluster/compose.yaml",
+    "deploy/cluster/haproxy.cfg",
+    "deploy/cluster/kubernetes/kustomization.yaml",
+    "deploy/compose.yaml",
+    "deploy/grafana/conclave.json",
+    "deploy/kubernetes/kustomization.yaml",
+    "deploy/litestream.yml",
+    "deploy/prometheus/alerts.yaml",
+    "deploy/prometheus/prometheus.yml",
+    "deploy/proxies/Caddyfile",
+    "deploy/proxies/conclave.yml",
+    "deploy/proxies/nginx.conf",
+    "deploy/proxies/traefik.yml",
+    "docs/api.md",
+    "docs/billing.md",
+    "docs/clients.md",
+    "docs/cluster.md",
+    "docs/configuration.md",
+    "docs/console/overview.png",
+    "docs/console/room.png",
+    "docs/console/template.png",
+    "docs/console/timeline.png",
+    "docs/cpu-by-the-number-of-subscribers.svg",
+    "docs/deep-pages-by-the-rows-that-they-skip.svg",
+    "docs/deployment.md",
+    "docs/diagrams/architecture-1.svg",
+    "docs/diagrams/architecture-2.svg",
+    "docs/diagrams/cluster-1.svg",
+    "docs/diagrams/cluster-2.svg",
+    "docs/diagrams/livekit-1.svg",
+    "docs/diagrams/postgresql-1.svg",
+    "docs/diagrams/readme-1.svg",
+    "docs/diagrams/reliability-1.svg",
+    "docs/diagrams/reliability-2.svg",
+    "docs/embedding.md",
+    "docs/embedding/call.png",
+    "docs/embedding/lobby.png",
+    "docs/from-100ms.md",
+    "docs/from-daily.md",
+    "docs/from-livekit.md",
+    "docs/from-twilio.md",
+    "docs/guide.md",
+    "docs/guide/call.png",
+    "docs/keys.md",
+    "docs/lists-by-the-number-of-rows.svg",
+    "docs/livekit.md",
+    "docs/mobile.md",
+    "docs/moving.md",
+    "docs/operations.md",
+    "docs/performance.md",
+    "docs/postgresql.md",
+    "docs/recordings.md",
+    "docs/reliability.md",
+    "docs/requests-by-the-number-of-open-rooms.svg",
+    "docs/reverse-proxies.md",
+    "docs/running.md",
+    "docs/sizing.md",
+    "docs/tenants.md",
+    "docs/webhooks.md",
+    "sdk/python/README.md",
+    "sdk/typescript/README.md",
+    "sdk/go/README.md",
+    "sdk/react/README.md",
+];
+
+/// Its table of the pages says what each is about.
+pub(super) const README: &str = include_str!("../../../../README.md");
+
+/// Returns what `/llms.txt` shows: what Conclave is, and the pages with what they are about, as <https://llmstxt.org> proposes.
+pub(super) fn index() -> String {
+    let about = README
+        .split("\n\n")
+        .nth(1)
+        .unwrap_or_default()
+        .replace('\n', " ");
+    let pages: String = described()
+        .map(|(title, name, about)| format!("- [{title}](/docs/{name}): {about}\n"))
+        .collect();
+    let sdks = FILES.iter().filter(|file| file.path.starts_with("/sdk/"));
+    let sdks: String = sdks
+        .map(|file| listed_sdk(file.path, &String::from_utf8_lossy(file.content)))
+        .collect();
+    format!(
+        "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}- [Packages](/sdk/): for npm, pip and Go, with the commands that install them\n\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
+    )
+}
+
+/// Returns the line of an SDK: the heading of its page, and the first sentence.
+fn listed_sdk(path: &str, text: &str) -> String {
+    let title = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("# ");
+    let about = text
+        .split("\n\n")
+        .nth(1)
+        .unwrap_or_default()
+        .replace("[Conclave](../../README.md)", "Conclave");
+    let about = about.replace('\n', " ");
+    let sentence = about
+        .split_once(". ")
+        .map_or(&*about, |(sentence, _)| sentence);
+    format!("- [{title}]({path}): {sentence}\n")
+}
+
+/// The rows of the README's table of pages: title, name, and what the page is about.
+fn described() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    README.lines().filter_map(|line| {
+        let (title, rest) = line.strip_prefix("| [")?.split_once("](docs/")?;
+        let (name, about) = rest.split_once(") | ")?;
+        Some((title, name, about.strip_suffix(" |")?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_page_is_in_the_program_and_in_the_table_of_the_readme() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let names = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let written: BTreeSet<_> = names.filter(|name| name.ends_with(".md")).collect();
+        let in_docs = FILES
+            .iter()
+            .filter_map(|file| file.path.strip_prefix("/docs/"));
+        let embedded: BTreeSet<_> = in_docs
+            .filter(|name| name.ends_with(".md"))
+            .map(str::to_owned)
+            .collect();
+        let listed: BTreeSet<_> = described().map(|(_, name, _)| name.to_owned()).collect();
+        assert_eq!(embedded, written, "list each page in FILES");
+        assert_eq!(listed, written, "list each page in README.md");
+    }
+
+    #[test]
+    fn an_sdk_is_listed_by_its_heading_and_first_sentence() {
+        let text =
+            "# Conclave for A\n\nCalls [Conclave](../../README.md)\nfrom a server. Typed.\n\nMore.";
+        assert_eq!(
+            listed_sdk("/sdk/a/README.md", text),
+            "- [Conclave for A](/sdk/a/README.md): Calls Conclave from a server\n"
+        );
+    }
 }

@@ -1,14 +1,22 @@
 //! JSON bodies into wire types, with refusals that say where.
+//!
+//! JSON that is stored as it was sent may not nest deeply ([`shallow`]): it is read again by programs whose parsers have limits, those of
+//! many near a hundred. Bytes are sent as standard base64 ([`Base64Bytes`]).
 
-use conclave_model::non_null::Object;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use conclave_model::non_null::{Object, non_null};
 use conclave_model::{ErrorCode, Problem};
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::describe::BodyDoc;
 use super::error;
+use crate::http::api::spec::BodyDoc;
 
 /// A type that is read from a request's body.
 pub trait FromBody: Sized {
@@ -220,14 +228,89 @@ fn without_position(text: &str) -> String {
         .to_owned()
 }
 
+/// The most levels of arrays and objects.
+pub const MOST_LEVELS: usize = 64;
+
+/// For `deserialize_with`: any JSON of at most [`MOST_LEVELS`] levels.
+///
+/// # Errors
+/// It is null, or nests deeper.
+pub fn shallow<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
+    let json: Option<Box<RawValue>> = non_null(deserializer)?;
+    match json {
+        Some(json) if levels(json.get()) > MOST_LEVELS => Err(D::Error::custom(format_args!(
+            "must nest at most {MOST_LEVELS} levels of arrays and objects"
+        ))),
+        json => Ok(json),
+    }
+}
+
+/// Counts the levels of valid JSON.
+fn levels(json: &str) -> usize {
+    let (mut level, mut most, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match (is_text, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (_, b'"') => is_text = !is_text,
+            (false, b'[' | b'{') => {
+                level += 1;
+                most = most.max(level);
+            }
+            (false, b']' | b'}') => level = level.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+/// Bytes in standard base64, with padding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base64Bytes(Vec<u8>);
+
+impl From<Base64Bytes> for Vec<u8> {
+    fn from(bytes: Base64Bytes) -> Self {
+        bytes.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD
+            .decode(text)
+            .map(Self)
+            .map_err(|_| D::Error::custom("must be standard base64"))
+    }
+}
+
+impl PartialSchema for Base64Bytes {
+    fn schema() -> RefOr<Schema> {
+        let pattern =
+            "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .content_encoding("base64")
+            .pattern(Some(pattern));
+        schema.examples([json!("aGVsbG8=")]).build().into()
+    }
+}
+
+impl ToSchema for Base64Bytes {}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
+
     use conclave_model::non_null::non_null_object;
     use conclave_model::role::RoleInput;
     use proptest::prelude::*;
     use serde::Deserialize;
-    use std::collections::BTreeMap;
+    use serde_json::Value;
+
+    use super::*;
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -355,6 +438,36 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = read::<Body>(&bytes);
+        }
+    }
+
+    fn depth(json: &Value) -> usize {
+        match json {
+            Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+            Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            "[\\[\\]{}\"\\\\a]{0,6}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(8, 60, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[\\[{\"\\\\a]{0,4}", inner), 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn levels_are_counted_whatever_texts_hold(value in json()) {
+            prop_assert_eq!(levels(&value.to_string()), depth(&value));
+            prop_assert_eq!(levels(&format!("{value:#}")), depth(&value));
         }
     }
 }

@@ -2,20 +2,18 @@
 //!
 //! The frame parses all three before it checks a permission, so a handler never sees an unchecked request. An operation that
 //! takes no parameters says so with [`NoParams`], one without a body with [`NoBody`]; both refuse what is sent all the same.
+//!
+//! - [`parameters`]: where path and query come from, how serde reads them, and the paths that several resources share.
+//! - [`query`]: query parameters, with pages.
+//! - [`body`]: JSON bodies.
+//! - [`error`]: their refusals, which say where.
 
-mod base64;
 pub mod body;
-mod describe;
 mod error;
-pub mod nesting;
-mod parameters;
-pub mod path;
+pub mod parameters;
 pub mod query;
-pub mod source;
 
-pub use base64::Base64Bytes;
-pub use body::{AnyBody, Checked, FromBody, NoBody, OptionalBody, Validate};
-pub use describe::{BodyDoc, ParameterDocs};
+pub use body::{AnyBody, Base64Bytes, Checked, FromBody, NoBody, OptionalBody, Validate};
 pub use error::{pattern_code, refusal_at};
 pub use query::{AnyQuery, FromQuery, Paged};
 
@@ -27,7 +25,8 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
-use source::RequestSource;
+use super::spec::{BodyDoc, ParameterDocs};
+use parameters::RequestSource;
 
 /// The parsed parts of one request.
 #[derive(Debug, Clone)]
@@ -67,7 +66,7 @@ where
         body: &[u8],
         malformed_path: Option<fn() -> Problem>,
     ) -> Result<Self, Problem> {
-        let path = path::read(source)
+        let path = parameters::read_path(source)
             .map_err(|problem| malformed_path.map_or(problem, |malformed| malformed()))?;
         Ok(Self {
             path,

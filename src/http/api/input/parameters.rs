@@ -1,14 +1,19 @@
-//! Path and query parameters as serde reads them: a map from names to texts, whose values parse as the fields' types.
+//! Path and query parameters: where those of a request come from ([`RequestSource`]), and how serde reads them, as a map from names to
+//! texts, whose values parse as the fields' types. Also the path types that several resources share.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use actix_web::HttpRequest;
+use conclave_model::{Identity, Problem, RoomName, TemplateId};
+use percent_encoding::percent_decode_str;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor,
 };
-use serde::forward_to_deserialize_any;
+use serde::{Deserialize, forward_to_deserialize_any};
+use utoipa::IntoParams;
 
 use super::error::ParameterError;
 
@@ -121,4 +126,124 @@ impl<'de> Deserializer<'de> for Value<'_> {
         i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct identifier ignored_any
     }
+}
+
+/// The path of a room.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+pub struct RoomPath {
+    /// The room's name.
+    #[param(inline)]
+    pub name: RoomName,
+}
+
+/// The path of a participant in a room.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+pub struct ParticipantPath {
+    /// The room's name.
+    #[param(inline)]
+    pub name: RoomName,
+    /// The participant's identity.
+    #[param(inline)]
+    pub identity: Identity,
+}
+
+/// The path of a template.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+pub struct TemplatePath {
+    /// The template's id.
+    #[param(inline)]
+    pub id: TemplateId,
+}
+
+/// Reads the path parameters of a request.
+///
+/// # Errors
+/// 400 at the first parameter that does not parse.
+pub fn read_path<P: DeserializeOwned>(source: &RequestSource) -> Result<P, Problem> {
+    read(&source.path_parameters()).map_err(|error| error.into_problem(&[]))
+}
+
+/// A path parameter as text.
+pub fn segment(request: &HttpRequest, name: &str) -> String {
+    decode_segment(request.match_info().query(name)).into_owned()
+}
+
+/// The request for an operation, apart from its body.
+pub enum RequestSource {
+    /// A request of the API listener.
+    Http {
+        /// The request.
+        request: HttpRequest,
+        /// The path of its operation, with parameters in braces.
+        pattern: &'static str,
+    },
+    /// A call of the console, which names the parameters.
+    Console {
+        /// The path parameters by name.
+        path: Vec<(&'static str, String)>,
+        /// The query string.
+        query: String,
+        /// The websocket url by which the operator's browser reaches the media plane, if that depends on it.
+        media_url: Option<String>,
+    },
+}
+
+impl RequestSource {
+    /// Returns the path parameters, decoded, by name.
+    pub fn path_parameters(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        match self {
+            Self::Http { request, pattern } => parameters(pattern, request)
+                .map(|(name, raw)| (name.into(), decode_segment(raw)))
+                .collect(),
+            Self::Console { path, .. } => path
+                .iter()
+                .map(|(name, value)| ((*name).into(), value.as_str().into()))
+                .collect(),
+        }
+    }
+
+    /// Returns the query string.
+    pub fn query_string(&self) -> &str {
+        match self {
+            Self::Http { request, .. } => request.query_string(),
+            Self::Console { query, .. } => query,
+        }
+    }
+
+    /// Returns the HTTP request; `None` for a call of the console.
+    pub const fn http(&self) -> Option<&HttpRequest> {
+        match self {
+            Self::Http { request, .. } => Some(request),
+            Self::Console { .. } => None,
+        }
+    }
+}
+
+/// Returns the parameters in the path of a request for an operation with this path, by name, as they were sent.
+fn parameters<'a>(
+    pattern: &'static str,
+    request: &'a HttpRequest,
+) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let segments = request.match_info().as_str().split('/');
+    let names = pattern.split('/').map(|part| {
+        part.strip_prefix('{')
+            .and_then(|part| part.strip_suffix('}'))
+    });
+    names
+        .zip(segments)
+        .filter_map(|(name, segment)| Some((name?, segment)))
+}
+
+/// Returns a parameter in the path of a request for an operation with this path, as it was sent.
+pub fn parameter<'a>(
+    pattern: &'static str,
+    request: &'a HttpRequest,
+    name: &str,
+) -> Option<&'a str> {
+    parameters(pattern, request).find_map(|(found, raw)| (found == name).then_some(raw))
+}
+
+/// Decodes a raw path parameter.
+pub fn decode_segment(raw: &str) -> Cow<'_, str> {
+    percent_decode_str(raw).decode_utf8_lossy()
 }

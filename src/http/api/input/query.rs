@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 use utoipa::IntoParams;
 
-use super::describe::ParameterDocs;
 use super::parameters;
+use crate::http::api::spec::ParameterDocs;
 
 /// The parameters that choose a page, as an error lists them.
 const PAGE_PARAMETERS: [&str; 2] = ["limit", "offset"];

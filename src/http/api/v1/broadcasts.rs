@@ -16,11 +16,10 @@ use utoipa::ToSchema;
 
 use super::egress::{self, EgressHead, EgressJson, EgressTail, named_destination};
 use crate::http::api::context::RequestContext;
-use crate::http::api::endpoint::CheckResult;
 use crate::http::api::error::{ApiError, Result};
-use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{Checked, Input, NoParams, Validate};
-use crate::http::api::operation::{Operation, operation};
+use crate::http::api::operation::{CheckResult, Operation, operation};
 use crate::http::api::response::{Created, Listed};
 use crate::http::api::spec::Method;
 use crate::http::media::egress_address::{check_hosts, rtmp_hosts};

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
+use super::tokens::{Token, TokenHolder, mint, refuse_if_full, ttl};
 use crate::billing::BillingError;
 use crate::config::Plans;
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
-use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{
     AnyBody, AnyQuery, Input, NoBody, NoParams, OptionalBody, Paged, from_text, refusal_at,
 };

@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::api::context::{Caller, RequestContext};
-use crate::http::api::endpoint::CheckResult;
 use crate::http::api::error::{ApiError, Result};
-use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{Input, NoBody, NoParams, Paged};
+use crate::http::api::operation::CheckResult;
 use crate::http::api::response::{Created, Json, Listed};
 
 /// The path of a recording or a broadcast.

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use super::egress::{self, EgressHead, EgressJson, EgressTail, named_destination};
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::{ApiError, Result};
-use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{Checked, Input, NoParams, Validate};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Listed};

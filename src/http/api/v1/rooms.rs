@@ -15,8 +15,8 @@ use utoipa::ToSchema;
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
-use crate::http::api::input::nesting::shallow;
-use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::body::shallow;
+use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent};

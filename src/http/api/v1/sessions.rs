@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
-use crate::http::api::input::path::RoomPath;
+use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Json, Listed};

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
-use crate::http::api::input::path::TemplatePath;
+use crate::http::api::input::parameters::TemplatePath;
 use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent};

@@ -1,20 +1,29 @@
-//! Room tokens. Minting reads the records of one moment and writes nothing.
+//! Room tokens, minted for a server with its API key, and for the holder of a room code. Minting reads the records of one moment and
+//! writes nothing.
 
-use conclave_media::token::Grants;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_db::TokenContext;
+use conclave_media::RoleGrant;
+use conclave_media::token::{ExchangeId, Grants, TokenRequest};
 use conclave_model::non_null::{non_null, non_null_object};
+use conclave_model::plan::Plan;
+use conclave_model::role::RolePublish;
+use conclave_model::room::RoomStatus;
 use conclave_model::text::Text;
-use conclave_model::{ErrorCode, Identity, RoleName, RoomName};
-use serde::Deserialize;
+use conclave_model::{ErrorCode, Identity, Problem, RoleName, RoomName, Secret, Timestamp};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::minting::{Token, TokenHolder, mint, refuse_if_full, ttl};
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
 use crate::http::api::input::{Input, NoParams};
 use crate::http::api::operation::{Operation, operation};
-use crate::http::api::response::Created;
+use crate::http::api::response::{Created, Json, revealed};
 use crate::http::api::spec::Method;
+use crate::http::state::AppState;
 
 /// A token to mint.
 #[derive(Deserialize, ToSchema)]
@@ -116,4 +125,153 @@ async fn create(
         .await?;
     refuse_if_full(&token, plan)?;
     mint(&context.state, token, plan, holder)
+}
+
+const DEFAULT_TTL_SECONDS: u64 = 3_600;
+const SHORTEST_TTL_SECONDS: u64 = 60;
+const LONGEST_TTL_SECONDS: u64 = 86_400;
+
+/// A room token.
+#[derive(Serialize, ToSchema)]
+pub struct Token {
+    /// The token, a JWT, safe for a browser.
+    #[serde(serialize_with = "revealed")]
+    #[schema(value_type = String)]
+    pub token: Secret,
+    /// Websocket url the client connects to.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub url: Arc<str>,
+    pub expires_at: Timestamp,
+    /// Absent when no role was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub role: Option<RoleName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub publish_profile: Option<RolePublish>,
+}
+
+impl Token {
+    /// An example of a token, for the description.
+    pub(super) fn example() -> serde_json::Value {
+        json!({
+            "token": "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl", "url": "ws://127.0.0.1:8080",
+            "expires_at": "2026-01-31T13:00:00.000Z"
+        })
+    }
+}
+
+/// The participant that a token is for.
+pub(super) struct TokenHolder {
+    pub(super) identity: Identity,
+    pub(super) name: String,
+    pub(super) metadata: String,
+    pub(super) ttl: Duration,
+    /// The grants of a token without a role; a role brings its own.
+    pub(super) grants: Grants,
+    /// The exchange of a room code that is not locked to an identity, which the token names.
+    pub(super) exchange: Option<ExchangeId>,
+    /// The websocket url for the client.
+    pub(super) url: Arc<str>,
+}
+
+/// How long a token is valid. 0 takes the default; a value outside the range is clamped, not refused.
+pub(super) fn ttl(seconds: Option<u64>) -> Duration {
+    let seconds = seconds
+        .filter(|seconds| *seconds > 0)
+        .unwrap_or(DEFAULT_TTL_SECONDS);
+    Duration::from_secs(seconds.clamp(SHORTEST_TTL_SECONDS, LONGEST_TTL_SECONDS))
+}
+
+/// Refuses a token for a room that has ended or is full, or for a role that is.
+///
+/// # Errors
+/// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
+pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
+    if let Some(cap) = plan
+        .limits
+        .participants_per_room
+        .filter(|cap| context.participant_count >= *cap)
+    {
+        let message = format!("the plan lets {cap} people be in a room, and they are");
+        return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
+    }
+    if context.room.status == RoomStatus::Ended {
+        return Err(Problem::room_ended());
+    }
+    let full =
+        context
+            .role
+            .as_ref()
+            .is_some_and(|role| match u32::try_from(role.max_peer_count.get()) {
+                Err(_) => true,
+                Ok(0) => false,
+                Ok(cap) => context.holders >= cap,
+            });
+    if full {
+        Err(Problem::role_capacity_reached())
+    } else {
+        Ok(())
+    }
+}
+
+fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+/// Mints a token.
+///
+/// # Errors
+/// 500 when it cannot be signed.
+pub(super) fn mint(
+    state: &AppState,
+    context: TokenContext,
+    plan: &Plan,
+    holder: TokenHolder,
+) -> Result<Created<Token>> {
+    let (max_kbps, mut grants) = match context.role.as_ref().map(RoleGrant::from) {
+        Some(grant) => (grant.max_kbps, grant.grants),
+        None => (None, holder.grants),
+    };
+    grants.can_update_own_metadata &= state.media.permits_own_metadata();
+    let request = TokenRequest {
+        room: context.room.namespaced_name(),
+        identity: holder.identity,
+        name: holder.name,
+        metadata: holder.metadata,
+        attributes: context
+            .role
+            .as_ref()
+            .map(|role| role.attributes.clone().into())
+            .unwrap_or_default(),
+        role: context.role.as_ref().map(|role| role.name.clone()),
+        role_change: context.role_change,
+        exchange: holder.exchange,
+        max_kbps,
+        grants,
+        ttl: holder.ttl,
+        empty_timeout_seconds: context.room.empty_timeout_seconds,
+        max_participants: plan.effective_cap(context.room.max_participants),
+    };
+    let minted = state.signer.mint(&request, state.clock.now())?;
+    Ok(Json(Token {
+        token: minted.token,
+        url: holder.url,
+        expires_at: minted.expires_at,
+        role: request.role,
+        publish_profile: context.role.map(|role| role.publish),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_is_clamped_and_zero_takes_the_default() {
+        let seconds = |ttl_seconds| ttl(ttl_seconds).as_secs();
+        assert_eq!((seconds(None), seconds(Some(0))), (3_600, 3_600));
+        assert_eq!((seconds(Some(1)), seconds(Some(u64::MAX))), (60, 86_400));
+    }
 }

@@ -8,17 +8,17 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{RoomPage, room_path};
-use crate::http::api::endpoint::Handler;
 use crate::http::api::error::ApiError;
 use crate::http::api::input::FromRequest;
+use crate::http::api::operation::Handler;
 use crate::http::api::response::Json;
 use crate::http::api::v1::broadcasts::{self, Broadcast};
 use crate::http::api::v1::egress::{self, EgressHead, EgressJson, EgressTail};
 use crate::http::api::v1::ingress::{self, IngressJson};
 use crate::http::api::v1::recordings::{self, Recording};
-use crate::http::console::egress::{is_stoppable, stop_path};
 use crate::http::console::layout::{self, Place};
 use crate::http::console::parts::{badge, danger, facts, field, form, secret, select, table, time};
+use crate::http::console::recordings::{is_stoppable, stop_path};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 

@@ -1,25 +1,21 @@
 //! The documentation as a site of HTML pages, made from the Markdown of [`FILES`]: on the admin listener below `/docs/`, and as files that
 //! `conclave docs` writes.
 //!
-//! - [`contents`]: the order of the pages and their groups, from the README.
 //! - [`markdown`]: a page as HTML, with its sections.
-//! - [`layout`]: the frame of a page: navigation, contents, previous and next.
-//! - [`search`]: the words of all pages, for the search in the browser.
+//! - [`layout`]: what is around it: the order of the pages and their groups, navigation, and the words that the browser searches.
 //!
 //! Both forms have the same pages with relative links, so that a folder works at any URL, and without a server. Nothing is rendered before
 //! it is asked for.
 
-mod contents;
 mod layout;
 mod markdown;
-mod search;
 
 use std::borrow::Cow;
 
 use maud::html;
 
-use super::pages::{FILES, File};
-use contents::Group;
+use super::{FILES, File};
+use layout::Group;
 use markdown::{Document, Places};
 
 /// Path of the first page.
@@ -115,7 +111,7 @@ impl Site {
     /// Returns the site, without rendering it.
     #[must_use]
     pub fn new(form: Form) -> Self {
-        let groups = contents::groups();
+        let groups = layout::groups();
         let find = |path: &str| {
             FILES
                 .iter()
@@ -176,7 +172,7 @@ impl Site {
             let documents: Vec<_> = pages
                 .map(|page| (page.path.as_str(), page.document()))
                 .collect();
-            return Some(search::index(&documents).into_bytes().into());
+            return Some(layout::index(&documents).into_bytes().into());
         }
         if let Some((_, content)) = ASSETS.iter().find(|(known, _)| *known == path) {
             return Some(content.as_bytes().into());

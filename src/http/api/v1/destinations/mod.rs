@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::{ApiError, Result};
 use crate::http::api::input::body::read_at;
-use crate::http::api::input::path::TemplatePath;
+use crate::http::api::input::parameters::TemplatePath;
 use crate::http::api::input::{Input, NoBody, NoParams};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, NoContent};

@@ -1,15 +1,18 @@
-//! `conclave key-rotate`: a new encryption key, also while a server is using the old one.
+//! Changes of a server's keys.
+//!
+//! - `conclave key-rotate`: a new encryption key, also while a server is using the old one.
+//! - `conclave media-key-change`: lets servers with the media key of this machine take over, instead of those with the key before.
 
 use std::path::Path;
 
-use conclave_db::{Rotation, RotationStep, SharedRotation};
+use conclave_db::lease::{Node, require_media_key};
+use conclave_db::{Location, Rotation, RotationStep, SharedRotation};
 use serde::Serialize;
 
-use super::output::{OutputFormat, print, print_json};
+use super::output::{self, OutputFormat, print, print_json};
 use super::store::with_store;
-use super::table;
-use crate::config::Config;
-use crate::data_dir::{database_path, lock_for_key_rotation};
+use crate::config::{Config, MediaCredentials};
+use crate::data_dir::{database_path, location, lock_for_key_rotation};
 use crate::error::CliError;
 
 /// The result of a rotation with `--json`.
@@ -40,7 +43,11 @@ const STEPS: u8 = 3;
 ///
 /// # Errors
 /// There is no encryption key or no database, another rotation is running, or this one failed and can be run again.
-pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
+pub(super) fn rotate_encryption_key(
+    config: &Config,
+    data: &Path,
+    format: OutputFormat,
+) -> Result<(), CliError> {
     let Some(key) = config.encryption.key_path(data) else {
         let message = "this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate";
         return Err(CliError::failed(message));
@@ -62,7 +69,7 @@ pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<
         })?;
         return show_step(&done, &key, format);
     }
-    show(
+    show_rotation(
         &with_store(config, data, async |store| {
             store.encryption_key().rotate().await
         })?,
@@ -110,7 +117,7 @@ fn show_step(done: &SharedRotation, key: &Path, format: OutputFormat) -> Result<
         };
         return print_json(&step);
     }
-    print(&table::fields(&[
+    print(&output::fields(&[
         ("step", format!("{number} of {STEPS}")),
         ("old_key_id", old_key_id.clone()),
         ("new_key_id", new_key_id.clone()),
@@ -126,7 +133,7 @@ fn warn_of_unopenable(count: usize) {
     }
 }
 
-fn show(rotation: &Rotation, format: OutputFormat) -> Result<(), CliError> {
+fn show_rotation(rotation: &Rotation, format: OutputFormat) -> Result<(), CliError> {
     let Rotation {
         old_key_id,
         new_key_id,
@@ -143,10 +150,84 @@ fn show(rotation: &Rotation, format: OutputFormat) -> Result<(), CliError> {
             unopenable,
         });
     }
-    print(&table::fields(&[
+    print(&output::fields(&[
         ("old_key_id", old_key_id.clone()),
         ("new_key_id", new_key_id.clone()),
         ("resealed", resealed.to_string()),
         ("unopenable", unopenable.to_string()),
     ]))
+}
+
+/// A server with `--json`.
+#[derive(Serialize)]
+struct NodeView<'a> {
+    url: &'a str,
+    role: &'static str,
+    has_key: bool,
+}
+
+/// The result with `--json`.
+#[derive(Serialize)]
+struct ChangeView<'a> {
+    media_key_id: &'a str,
+    servers: Vec<NodeView<'a>>,
+}
+
+/// Names the media key of this machine as the one that a server needs.
+///
+/// # Errors
+/// The records are in a file, this machine has no media key, or the database cannot be written.
+pub(super) fn change_media_key(
+    config: &Config,
+    data: &Path,
+    format: OutputFormat,
+) -> Result<(), CliError> {
+    let Location::Server(options) = location(config, data, None)? else {
+        let message =
+            "the records are in a file, whose only server takes any media key: restart it";
+        return Err(CliError::failed(message));
+    };
+    let credentials = MediaCredentials::load(config, data)?;
+    let id = credentials
+        .ok_or_else(|| CliError::failed("this machine has no media key"))?
+        .id();
+    let state = require_media_key(&options.server, &id)?;
+    show_change(
+        &id,
+        state.as_ref().map_or(&[], |state| &state.nodes),
+        format,
+    )
+}
+
+fn show_change(id: &str, nodes: &[Node], format: OutputFormat) -> Result<(), CliError> {
+    let servers = nodes.iter().map(
+        |Node {
+             info, role, keys, ..
+         }| NodeView {
+            url: &info.url,
+            role: role.as_str(),
+            has_key: keys.media == id,
+        },
+    );
+    let servers: Vec<NodeView<'_>> = servers.collect();
+    if format.json {
+        return print_json(&ChangeView {
+            media_key_id: id,
+            servers,
+        });
+    }
+    let row = |server: &NodeView<'_>| {
+        let next = if server.has_key {
+            "has the key"
+        } else {
+            "needs the key and a restart"
+        };
+        vec![
+            server.url.to_owned(),
+            server.role.to_owned(),
+            next.to_owned(),
+        ]
+    };
+    print(&output::fields(&[("media_key_id", id.to_owned())]))?;
+    print(&output::rows(&servers.iter().map(row).collect::<Vec<_>>()))
 }

@@ -4,26 +4,29 @@
 //! names the session by an id of its own, so no response holds the key. Pages of any origin may publish: they have to know the
 //! key, and no cookie counts.
 
-mod response;
-
 use std::sync::Arc;
 
 use actix_web::http::Method;
-use actix_web::http::header::{CONTENT_TYPE, IF_MATCH};
-use actix_web::web::{Bytes, Payload};
-use actix_web::{HttpRequest, HttpResponse, web};
-use conclave_media::embedded::{EmbeddedPlane, WhipPatch, WhipPatchError, WhipSessionName};
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_EXPOSE_HEADERS,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, LINK, LOCATION,
+};
+use actix_web::web::{self, Bytes, Payload};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use conclave_media::embedded::{
+    EmbeddedPlane, TurnCredentials, WhipAnswer, WhipPatch, WhipPatchError, WhipRestart,
+    WhipSessionName,
+};
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::{ErrorCode, Problem};
 
 use super::signalling::any_origin;
 use crate::http::api::error::ApiError;
-use crate::http::api::input::path::segment;
+use crate::http::api::input::parameters::segment;
 use crate::http::frame::payload::LIMIT;
 use crate::http::listener::trace::SecretPath;
 use crate::http::resource::method_not_allowed;
 use crate::http::state::AppState;
-use response::{connected, deleted, options, patched};
 
 /// Its label in the metrics.
 const OPERATION: &str = "whip";
@@ -216,4 +219,76 @@ fn refused(request: &HttpRequest, error: &ApiError) -> HttpResponse {
         log::warn!(operation = OPERATION, method = request.method().as_str(); "{error}");
     }
     error.to_http()
+}
+
+/// What pages of other origins may read of a response.
+const EXPOSED: &str = "Location, ETag, Link, Retry-After, X-Request-Id";
+/// What they may send.
+const ALLOWED: &str = "Authorization, Content-Type, If-Match";
+/// The media type that an endpoint takes (RFC 9725, section 4.2).
+const ACCEPT_POST: &str = "accept-post";
+/// The media type that a session takes.
+const ACCEPT_PATCH: &str = "accept-patch";
+
+/// Answers an encoder that was admitted.
+fn connected(answer: &WhipAnswer) -> HttpResponse {
+    let mut response = builder(HttpResponse::Created());
+    response
+        .content_type(SDP)
+        .insert_header((
+            LOCATION,
+            format!("/whip/session/{}", answer.session.reveal()),
+        ))
+        .insert_header((ETAG, answer.etag.as_str()))
+        .insert_header((ACCEPT_PATCH, FRAGMENT))
+        .insert_header((CACHE_CONTROL, "no-store"));
+    for link in answer.turn.iter().flat_map(ice_server_links) {
+        response.append_header((LINK, link));
+    }
+    response.body(answer.sdp.clone())
+}
+
+/// Answers a PATCH request: with the server's new credentials if ICE restarts.
+fn patched(restarted: Option<WhipRestart>) -> HttpResponse {
+    match restarted {
+        Some(WhipRestart { etag, fragment }) => builder(HttpResponse::Ok())
+            .content_type(FRAGMENT)
+            .insert_header((ETAG, etag))
+            .body(fragment),
+        None => builder(HttpResponse::NoContent()).finish(),
+    }
+}
+
+/// Answers the end of a session.
+fn deleted() -> HttpResponse {
+    builder(HttpResponse::Ok()).finish()
+}
+
+/// Answers OPTIONS: what is taken here, also for the preflights of browsers.
+fn options(methods: &'static str) -> HttpResponse {
+    builder(HttpResponse::NoContent())
+        .insert_header((ALLOW, methods))
+        .insert_header((ACCEPT_POST, SDP))
+        .insert_header((ACCEPT_PATCH, FRAGMENT))
+        .insert_header((ACCESS_CONTROL_ALLOW_METHODS, methods))
+        .insert_header((ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED))
+        .insert_header((ACCESS_CONTROL_MAX_AGE, "600"))
+        .finish()
+}
+
+fn builder(mut response: HttpResponseBuilder) -> HttpResponseBuilder {
+    response.insert_header((ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED));
+    response
+}
+
+/// Returns the links to TURN servers with their credentials (RFC 9725, section 4.6).
+fn ice_server_links(turn: &TurnCredentials) -> Vec<String> {
+    let link = |url: &String| {
+        format!(
+            "<{url}>; rel=\"ice-server\"; username=\"{}\"; credential=\"{}\"; credential-type=\"password\"",
+            turn.username,
+            turn.credential.reveal()
+        )
+    };
+    turn.urls.iter().map(link).collect()
 }

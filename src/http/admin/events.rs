@@ -1,27 +1,34 @@
-//! `/debug/projects/{project}/events`: the events of a project from a position on, without a gap, for `conclave listen`.
+//! Events as they happen.
 //!
-//! The events are read from the records, a page at a time. A request for those after the newest one waits until there is one, so a
-//! client that asks again and again has each event soon, and once.
+//! `/debug/projects/{project}/events` has the events of a project from a position on, without a gap, for `conclave listen`. They are
+//! read from the records, a page at a time. A request for those after the newest one waits until there is one, so a client that asks
+//! again and again has each event soon, and once.
+//!
+//! `/debug/events` and the pages of the console have server-sent events ([`open_stream`]) instead: nothing is read, and a slow reader
+//! misses some.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::http::ConnectionType;
 use actix_web::http::header::CACHE_CONTROL;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::web::{self, Bytes};
+use actix_web::{HttpRequest, HttpResponse};
 use conclave_db::{CommittedEvent, EventGap, EventPage, StoredEvent};
 use conclave_model::{ErrorCode, Problem, ProjectId};
+use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 use utoipa::IntoParams;
 
-use super::event_stream;
 use crate::http::api::error::ApiError;
 use crate::http::api::input::FromQuery;
 use crate::http::api::spec::Method;
-use crate::http::listener::activity::Handling;
+use crate::http::listener::connections::Handling;
 use crate::http::resource::single_method_resource;
 use crate::http::state::AppState;
 
@@ -125,8 +132,8 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
             gap: None,
         }));
     };
-    let Some(_place) = event_stream::place(&state) else {
-        return Ok(event_stream::too_many(&state));
+    let Some(_place) = stream_permit(&state) else {
+        return Ok(too_many_streams(&state));
     };
     let _handling = Handling::begin(&request);
     // Before the first look, so that no event is committed between a look and the wait.
@@ -184,4 +191,60 @@ async fn secret(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     Ok(HttpResponse::Ok()
         .insert_header((CACHE_CONTROL, "no-store"))
         .json(json!({"secret": secret.reveal()})))
+}
+
+/// The most streams of events, a quarter of the connections of the admin listener: health and the rest have the others.
+pub const MOST_STREAMS: usize = 256;
+/// When it is worth another try to open a stream.
+const STREAM_WAIT: Duration = Duration::from_secs(5);
+/// How long a stream is silent before it sends a comment: a client that has gone is noticed when something is sent to it.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// Returns the response with a stream of events. A comment opens it, so that a client knows from when on it sees everything. While it
+/// is open, it is one of [`MOST_STREAMS`], and may be silent for any time.
+pub fn open_stream(
+    state: &AppState,
+    request: &HttpRequest,
+    events: impl Stream<Item = String> + 'static,
+) -> HttpResponse {
+    let Some(place) = stream_permit(state) else {
+        return too_many_streams(state);
+    };
+    let held = (place, Handling::begin(request));
+    let opening = stream::once(async { Bytes::from_static(b": watching\n\n") });
+    let kept_alive = stream::unfold((Box::pin(events), held), async |(mut events, held)| {
+        let next = match timeout(KEEP_ALIVE, events.next()).await {
+            Ok(event) => event?.into(),
+            Err(_) => Bytes::from_static(b": alive\n\n"),
+        };
+        Some((next, (events, held)))
+    });
+    let body = opening.chain(kept_alive).map(Ok::<_, actix_web::Error>);
+    HttpResponse::Ok()
+        .content_type("text/event-stream")
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .streaming(body)
+}
+
+/// Takes one of the [`MOST_STREAMS`] places; `None` if there is none left.
+fn stream_permit(state: &AppState) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(&state.admin.event_streams)
+        .try_acquire_owned()
+        .ok()
+}
+
+/// Refuses a stream beyond [`MOST_STREAMS`]. Its connection is closed: kept, it would take the place of another one.
+fn too_many_streams(state: &AppState) -> HttpResponse {
+    state
+        .metrics
+        .requests_refused
+        .with_label_values(&["event_streams"])
+        .inc();
+    let message = format!("{MOST_STREAMS} streams of events are open, as many as may be");
+    let problem = Problem::new(ErrorCode::RateLimited, message).after(STREAM_WAIT);
+    let mut response = ApiError::from(problem).to_http();
+    response
+        .head_mut()
+        .set_connection_type(ConnectionType::Close);
+    response
 }

@@ -1,27 +1,34 @@
-//! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
-//! the page exchanges like any other. Windows that name no room meet in one.
+//! What the call page asks this server for, beside operations.
 //!
-//! It takes no credential, so it answers only a page of this server that was opened by a loopback name or one of
-//! `admin.hosts`: another page could send requests through the developer's browser.
+//! `GET /call/role`: what the holder of a room token may do to others now, so that the page offers nothing that would be refused. The
+//! operations check the permissions themselves.
+//!
+//! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
+//! the page exchanges like any other. Windows that name no room meet in one. It takes no credential, so it answers only a page of this
+//! server that was opened by a loopback name or one of `admin.hosts`: another page could send requests through the developer's browser.
 
 use std::iter;
 use std::sync::Arc;
 
-use actix_web::web::Payload;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::web::{self, Payload};
+use actix_web::{HttpRequest, HttpResponse};
 use conclave_actors::TreeError;
 use conclave_db::{NewCode, NewRoom};
+use conclave_media::token::Claims;
 use conclave_model::code::DEFAULT_LIFE;
 use conclave_model::page::PageRequest;
+use conclave_model::role::RolePermissions;
 use conclave_model::room::DEFAULT_EMPTY_TIMEOUT_SECONDS;
-use conclave_model::{ErrorCode, ProjectId, RoleName, RoomName};
-use serde::Deserialize;
+use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, RoomName};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::http::api::context;
 use crate::http::api::error::ApiError;
 use crate::http::api::input::body;
 use crate::http::api::spec::Method;
-use crate::http::frame::hosts::AllowedHosts;
+use crate::http::frame::credential;
+use crate::http::frame::origins::{AllowedHosts, check_same_origin};
 use crate::http::resource::public_resource;
 use crate::http::state::AppState;
 
@@ -38,7 +45,7 @@ struct OpenRoom {
 }
 
 /// Routes the endpoint.
-pub(super) fn configure(
+pub(super) fn configure_rooms(
     config: &mut web::ServiceConfig,
     state: &Arc<AppState>,
     project: &ProjectId,
@@ -130,4 +137,64 @@ async fn ensure_room(
         Err(TreeError::Refused(problem)) if problem.code == ErrorCode::RoomExists => Ok(()),
         created => Ok(created.map(drop)?),
     }
+}
+
+/// The abilities of a participant.
+#[derive(Serialize)]
+struct Abilities {
+    /// The permissions of the role that it holds in the room, or would join with.
+    permissions: RolePermissions,
+    /// The roles of the room's template, in the order of their names; empty if it may not change roles.
+    roles: Vec<RoleName>,
+}
+
+/// Routes the endpoint.
+pub(super) fn configure_role(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let (state, fixed) = (Arc::clone(state), Arc::clone(&state.checks.fixed));
+    let route = web::get().to(move |request: HttpRequest| {
+        let state = Arc::clone(&state);
+        async move {
+            answer(&state, &request)
+                .await
+                .unwrap_or_else(|error| error.to_http())
+        }
+    });
+    config.service(public_resource("/call/role", Method::Get, route, &fixed));
+}
+
+async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+    state.checks.limits.check_address(request)?;
+    check_same_origin(request)?;
+    let claims = credential::room_token(state, request, None)
+        .ok_or_else(|| Problem::new(ErrorCode::Unauthorized, "invalid room token"))?;
+    let admitted = state.checks.admission.admit(Some(claims.room.split().0))?;
+    let abilities = admitted
+        .turn()
+        .await?
+        .handle(abilities(state, *claims))
+        .await?;
+    Ok(HttpResponse::Ok().json(abilities))
+}
+
+async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiError> {
+    let (project, name) = claims.room.split();
+    let permissions = context::permissions(state, &claims).await?;
+    let roles = if permissions.change_role {
+        let template = state
+            .store
+            .rooms()
+            .get(project.clone(), name)
+            .await?
+            .template_id;
+        state
+            .store
+            .rooms()
+            .roles(project, template)
+            .await?
+            .into_keys()
+            .collect()
+    } else {
+        Vec::new()
+    };
+    Ok(Abilities { permissions, roles })
 }

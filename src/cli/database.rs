@@ -1,0 +1,377 @@
+//! Commands about the database as a whole.
+//!
+//! - `conclave backup FILE`: a consistent copy of the database, also while a server is using it.
+//! - `conclave restore FILE`: puts a copy of a database into a data directory that has none, and says what is in it.
+//! - `conclave import FILE`: copies the records of a file into an empty database of PostgreSQL.
+//! - `conclave migrate`: builds the indexes of the schema of this version while servers of the older one use the database.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use conclave_db::{
+    Contents, ImportProgress, Imported, Location, UpcomingIndex, Vault, build_indexes, import_file,
+    restore,
+};
+use conclave_model::{Secret, Timestamp};
+use serde::Serialize;
+
+use super::output::{self, OutputFormat, print, print_json};
+use super::store::with_store_as_it_is;
+use crate::config::{Config, MediaCredentials};
+use crate::data_dir::{self, DATABASE_FILE, DEV_KEY_FILE, database_path, location};
+use crate::error::CliError;
+
+/// What a data directory may have before its database is restored: keys, certificates, recordings, and the files of locks.
+const KEPT: [&str; 7] = [
+    "encryption.key",
+    "media.key",
+    DEV_KEY_FILE,
+    "tls",
+    "recordings",
+    "server.lock",
+    "key-rotate.lock",
+];
+
+/// The result with `--json`.
+#[derive(Serialize)]
+struct RestoreView<'a> {
+    database: String,
+    schema: i64,
+    bytes: u64,
+    projects: u64,
+    rooms: u64,
+    open_rooms: u64,
+    last_change: Option<Timestamp>,
+    secrets: usize,
+    unopenable_secrets: usize,
+    missing_keys: &'a [String],
+}
+
+/// Checks a file and copies it into the data directory. A server that starts there migrates it and continues.
+///
+/// # Errors
+/// The records are in PostgreSQL, a server uses the data directory or it is not empty, or the file is damaged or none of Conclave.
+pub(super) fn restore_file(
+    file: &Path,
+    config: &Config,
+    data: &Path,
+    format: OutputFormat,
+) -> Result<(), CliError> {
+    if config.database.is_postgres() {
+        return Err(CliError::failed(
+            "the records are in PostgreSQL: restore them with pg_restore, or copy the file there with conclave import",
+        ));
+    }
+    if !file.is_file() {
+        return Err(CliError::failed(format!("no file at {}", file.display())));
+    }
+    let _lock = data_dir::lock_for_server(data)?;
+    require_empty(data)?;
+    let media = MediaCredentials::load(config, data)?;
+    let has_media_credentials = media.is_some();
+    let contents = restore(file, &database_path(data), &vault(config, data, media)?)?;
+    show_restored(&contents, data, format)?;
+    warn_of_keys(&contents, config, data, has_media_credentials);
+    Ok(())
+}
+
+/// Refuses a data directory with a database, or with files that are none of Conclave's.
+fn require_empty(data: &Path) -> Result<(), CliError> {
+    let unreadable = |error: std::io::Error| CliError::data_dir(data, error.to_string());
+    for entry in fs::read_dir(data).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        if !KEPT.iter().any(|kept| name == *kept) {
+            let problem = format!(
+                "has {}: restore into an empty one, which may have the keys",
+                name.display()
+            );
+            return Err(CliError::data_dir(data, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Opens the keys at hand. Creates none: a new one would open nothing, and would take the place of the one that is missing.
+fn vault(config: &Config, data: &Path, media: Option<MediaCredentials>) -> Result<Vault, CliError> {
+    let key = config
+        .encryption
+        .key_path(data)
+        .filter(|path| path.exists());
+    let secret = media.map_or_else(|| Secret::new(""), |credentials| credentials.api_secret);
+    Ok(Vault::open(key.as_deref(), &secret)?)
+}
+
+fn show_restored(contents: &Contents, data: &Path, format: OutputFormat) -> Result<(), CliError> {
+    let Contents {
+        schema,
+        bytes,
+        projects,
+        rooms,
+        open_rooms,
+        last_change,
+        secrets,
+    } = contents;
+    let database = database_path(data).display().to_string();
+    if format.json {
+        return print_json(&RestoreView {
+            database,
+            schema: *schema,
+            bytes: *bytes,
+            projects: *projects,
+            rooms: *rooms,
+            open_rooms: *open_rooms,
+            last_change: *last_change,
+            secrets: secrets.total,
+            unopenable_secrets: secrets.unopenable,
+            missing_keys: &secrets.missing_keys,
+        });
+    }
+    print(&output::fields(&[
+        (
+            "database",
+            format!("{database}, {bytes} bytes, not damaged"),
+        ),
+        ("schema", schema.to_string()),
+        ("projects", projects.to_string()),
+        ("rooms", format!("{rooms}, {open_rooms} of them open")),
+        (
+            "last change",
+            last_change.map_or_else(|| "none".to_owned(), |at| at.to_string()),
+        ),
+        (
+            "secrets",
+            format!(
+                "{}, {} of them cannot be decrypted",
+                secrets.total, secrets.unopenable
+            ),
+        ),
+    ]))
+}
+
+fn warn_of_keys(contents: &Contents, config: &Config, data: &Path, has_media_credentials: bool) {
+    let secrets = &contents.secrets;
+    if secrets.unopenable > 0 {
+        let place = config
+            .encryption
+            .key_path(data)
+            .map_or_else(String::new, |path| format!(" in {}", path.display()));
+        log::warn!(
+            "{} secrets need the encryption key {}{place}: put it there before the server starts",
+            secrets.unopenable,
+            secrets.missing_keys.join(", ")
+        );
+    }
+    if !has_media_credentials {
+        log::warn!(
+            "media.key is missing: the next start creates another, and room tokens that were issued are invalid"
+        );
+    }
+}
+
+/// The time between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// A table that was imported, with `--json`.
+#[derive(Serialize)]
+struct TableView {
+    table: &'static str,
+    rows: u64,
+}
+
+/// The result with `--json`.
+#[derive(Serialize)]
+struct ImportView {
+    tables: Vec<TableView>,
+    shortened_texts: u64,
+}
+
+/// Imports a file, whose server must be stopped: what it wrote afterwards would be in the file only.
+///
+/// # Errors
+/// The records are not to be in PostgreSQL, the database is not empty, a server uses the file, or it could not be copied.
+pub(super) fn import(file: &Path, config: &Config, format: OutputFormat) -> Result<(), CliError> {
+    let Some(options) = config.database.postgres(None)? else {
+        return Err(CliError::failed(
+            "database.url is not set: it names the database that the records are copied into",
+        ));
+    };
+    if !file.is_file() {
+        return Err(CliError::failed(format!("no file at {}", file.display())));
+    }
+    // A server uses a file of this name only. Others are copies.
+    let is_of_server = file.file_name().is_some_and(|name| name == DATABASE_FILE);
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let _lock = is_of_server
+        .then(|| data_dir::lock_for_server(folder))
+        .transpose()?;
+    let mut progress = Progress::new(&options.server.location());
+    let imported = import_file(file, &options.server, |at| progress.show(at));
+    progress.end();
+    show_imported(
+        &imported.map_err(|error| CliError::failed(error.to_string()))?,
+        format,
+    )
+}
+
+fn show_imported(imported: &Imported, format: OutputFormat) -> Result<(), CliError> {
+    let Imported {
+        tables,
+        shortened_texts,
+    } = imported;
+    if *shortened_texts > 0 {
+        log::warn!("{shortened_texts} texts lost characters U+0000, which PostgreSQL cannot store");
+    }
+    if format.json {
+        let tables = tables
+            .iter()
+            .map(|(table, rows)| TableView { table, rows: *rows })
+            .collect();
+        return print_json(&ImportView {
+            tables,
+            shortened_texts: *shortened_texts,
+        });
+    }
+    let rows: Vec<_> = tables
+        .iter()
+        .map(|(table, rows)| vec![(*table).to_owned(), rows.to_string()])
+        .collect();
+    print(&output::table(&["table", "rows"], &rows))?;
+    print("all rows were compared: the database has what the file has\n")
+}
+
+/// Shows on stderr how far the import is: one line that changes on a terminal, and lines elsewhere.
+struct Progress {
+    is_terminal: bool,
+    last: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    fn new(target: &str) -> Self {
+        let _ = writeln!(io::stderr(), "importing into {target}");
+        Self {
+            is_terminal: io::stderr().is_terminal(),
+            last: Instant::now(),
+            shown: false,
+        }
+    }
+
+    fn show(&mut self, ImportProgress { table, rows, total }: ImportProgress) {
+        if self.last.elapsed() < PROGRESS_EVERY && rows < total {
+            return;
+        }
+        self.last = Instant::now();
+        self.shown = true;
+        let line = format!("{table}: {rows} of {total} rows");
+        // Without a terminal nobody reads it.
+        let _ = if self.is_terminal {
+            write!(io::stderr(), "\r\x1b[K{line}")
+        } else {
+            writeln!(io::stderr(), "{line}")
+        };
+    }
+
+    fn end(&self) {
+        if self.shown && self.is_terminal {
+            let _ = writeln!(io::stderr());
+        }
+    }
+}
+
+/// An index with `--json`.
+#[derive(Serialize)]
+struct IndexView<'a> {
+    index: &'a str,
+    state: &'static str,
+}
+
+/// Builds the indexes that the database lacks, and says what it found of each.
+///
+/// # Errors
+/// The records are in a file, or the database cannot be used.
+pub(super) fn migrate(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
+    let Location::Server(options) = location(config, data, None)? else {
+        let message = "the records are in a file, which the next start of a server migrates: there is nothing to prepare";
+        return Err(CliError::failed(message));
+    };
+    show_indexes(&build_indexes(&options.server)?, format)
+}
+
+fn show_indexes(indexes: &[UpcomingIndex], format: OutputFormat) -> Result<(), CliError> {
+    if format.json {
+        let views = indexes
+            .iter()
+            .map(|UpcomingIndex { name, state }| IndexView {
+                index: name,
+                state: state.as_str(),
+            });
+        return print_json(&views.collect::<Vec<_>>());
+    }
+    if indexes.is_empty() {
+        return print("no index is to be built before the next start of a server\n");
+    }
+    let row = |index: &UpcomingIndex| vec![index.name.clone(), index.state.as_str().to_owned()];
+    print(&output::table(
+        &["index", "state"],
+        &indexes.iter().map(row).collect::<Vec<_>>(),
+    ))
+}
+
+/// Copies the database of a data directory into a new file.
+///
+/// # Errors
+/// There is no database, it is not a file, or the copy exists, cannot be written or is damaged.
+pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> {
+    if config.database.is_postgres() {
+        return Err(CliError::failed(
+            "the records are in PostgreSQL: copy them with pg_dump",
+        ));
+    }
+    let database = database_path(data);
+    // Opening the store would create an empty database, and its copy would look like a backup.
+    if !database.exists() {
+        return Err(CliError::failed(format!(
+            "no database at {}",
+            database.display()
+        )));
+    }
+    let shown = file.display().to_string();
+    if file.symlink_metadata().is_ok() {
+        return Err(CliError::failed(format!(
+            "{shown} exists already: name a new file, since a backup replaces none"
+        )));
+    }
+    let contents = with_store_as_it_is(config, data, async |store| {
+        store.backups().create(file).await
+    })?;
+    if let Some(key) = config.encryption.key_path(data) {
+        log::info!(
+            "the backup does not contain the encryption key that it needs; keep a copy of {} too",
+            key.display()
+        );
+    }
+    let Contents {
+        bytes,
+        projects,
+        rooms,
+        secrets,
+        ..
+    } = contents;
+    print(&output::fields(&[
+        ("database", database.display().to_string()),
+        ("backup", format!("{shown}, {bytes} bytes, not damaged")),
+        ("contents", format!("projects: {projects}, rooms: {rooms}")),
+        (
+            "secrets",
+            format!(
+                "{}, {} of them cannot be decrypted",
+                secrets.total, secrets.unopenable
+            ),
+        ),
+    ]))
+}

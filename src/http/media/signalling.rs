@@ -1,0 +1,491 @@
+//! `/rtc`: signalling of WebRTC clients in LiveKit's protocol, outside the API's frame.
+//!
+//! A client is admitted before its websocket is opened, so a refusal is an HTTP status, in plain text; browsers do not see that of a
+//! failed upgrade and ask `validate`, which repeats it. Every response may be read by pages of any origin: a token is sent on
+//! purpose, and no cookie counts. The token is in the url, which is therefore in no log and no message.
+//!
+//! The websocket of an admitted client carries frames to its session, and back. No frame that has arrived is lost, whatever ends the
+//! websocket: the last one may be the client's `leave`. Messages may come in [`Fragments`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    AUTHORIZATION, ContentType, HeaderValue, USER_AGENT,
+};
+use actix_web::web::{self, Bytes, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use actix_ws::{
+    CloseCode, CloseReason, Closed, Item, Message, MessageStream, ProtocolError, Session,
+};
+use conclave_media::embedded::rtc::ConnectionMode;
+use conclave_media::embedded::{
+    ConnectRequest, EmbeddedPlane, FrameSender, Refusal, Replies, SignalConnection, SignalFrame,
+};
+use futures_util::FutureExt;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::http::api::error::{ApiError, DatabaseFailed};
+use crate::http::frame::limits::FixedLimits;
+use crate::http::listener::connections::Handling;
+use crate::http::listener::request_boundary::opens_websocket;
+use crate::http::listener::trace::asks_for_head;
+use crate::http::resource::{fixed_handler, no_such_route};
+use crate::http::state::AppState;
+
+/// Its label in the metrics.
+const OPERATION: &str = "signalling";
+/// The paths, with the number of peer connections that their clients use if they send no join request.
+const PATHS: [(&str, &str, ConnectionMode); 2] = [
+    ("/rtc", "/rtc/validate", ConnectionMode::Dual),
+    ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single),
+];
+
+/// Routes the websocket, its dry run, and the probe that clients send when a network comes back.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
+    for (connect_path, validate_path, mode) in PATHS {
+        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let connecting = web::get().to(move |request: HttpRequest, payload: Payload| {
+            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            async move {
+                counted(
+                    &state,
+                    &request,
+                    connect(&state, &plane, mode, &request, payload),
+                )
+                .await
+            }
+        });
+        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let validating = web::get().to(move |request: HttpRequest| {
+            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            async move { counted(&state, &request, validate(&state, &plane, mode, &request)).await }
+        });
+        let fixed = &state.checks.fixed;
+        config
+            .service(resource(connect_path, connecting, fixed))
+            .service(resource(validate_path, validating, fixed));
+    }
+    let probe = fixed_handler(&state.checks.fixed, |request| {
+        let is_probe = asks_for_head(request);
+        any_origin(if is_probe {
+            HttpResponse::Ok().finish()
+        } else {
+            ApiError::from(no_such_route()).to_http()
+        })
+    });
+    config.service(web::resource("/").default_service(web::to(probe)));
+}
+
+fn resource(path: &str, route: actix_web::Route, limits: &Arc<FixedLimits>) -> actix_web::Resource {
+    let other = fixed_handler(limits, |_| {
+        plain(StatusCode::METHOD_NOT_ALLOWED, "this path takes GET")
+    });
+    web::resource(path)
+        .route(route)
+        .route(
+            web::method(actix_web::http::Method::OPTIONS)
+                .to(fixed_handler(limits, |_| preflight())),
+        )
+        .default_service(web::to(other))
+}
+
+/// Counts a request by the client's address, and handles it if that is not over its rate.
+async fn counted(
+    state: &AppState,
+    request: &HttpRequest,
+    handled: impl Future<Output = HttpResponse>,
+) -> HttpResponse {
+    let timed = state.metrics.time(OPERATION);
+    let response = match state.checks.limits.check_signalling(request) {
+        Ok(()) => handled.await,
+        Err(problem) => ApiError::from(problem).to_http(),
+    };
+    let response = any_origin(response);
+    timed.answered(response.status());
+    response
+}
+
+/// Admits a client and opens its websocket.
+async fn connect(
+    state: &AppState,
+    plane: &EmbeddedPlane,
+    mode: ConnectionMode,
+    request: &HttpRequest,
+    payload: Payload,
+) -> HttpResponse {
+    if !opens_websocket(request) {
+        return plain(StatusCode::NOT_FOUND, "this path takes websockets");
+    }
+    let admitted = async { plane.connect(connect_request(state, mode, request)?).await };
+    match admitted.await {
+        Ok(connection) => open(request, payload, connection),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// Repeats the verdict of [`connect`], without joining.
+async fn validate(
+    state: &AppState,
+    plane: &EmbeddedPlane,
+    mode: ConnectionMode,
+    request: &HttpRequest,
+) -> HttpResponse {
+    let validated = async {
+        plane
+            .validate(&connect_request(state, mode, request)?)
+            .await
+    };
+    match validated.await {
+        Ok(()) => plain(StatusCode::OK, "success"),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// Reads the token of a request. What else it asks for is read once that is verified.
+fn connect_request(
+    state: &AppState,
+    mode: ConnectionMode,
+    request: &HttpRequest,
+) -> Result<ConnectRequest, Refusal> {
+    let header = |name| {
+        request
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    let read = ConnectRequest::new(mode, request.query_string(), header(AUTHORIZATION))
+        .map_err(Refusal::from)?;
+    let read = read.by_user_agent(header(USER_AGENT));
+    Ok(read.from_address(state.checks.limits.client_address(request)))
+}
+
+/// Lets pages of any origin read a response.
+pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
+    response
+        .headers_mut()
+        .insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}
+
+/// Returns a response with a text.
+fn plain(status: StatusCode, text: impl Into<String>) -> HttpResponse {
+    any_origin(
+        HttpResponse::build(status)
+            .content_type(ContentType::plaintext())
+            .body(text.into()),
+    )
+}
+
+/// Returns the response to a client that may not join.
+fn refused(refusal: &Refusal) -> HttpResponse {
+    let status = match refusal {
+        Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
+        Refusal::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+        Refusal::NoRoom => StatusCode::NOT_FOUND,
+        Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        Refusal::TooMuch(_) => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut response = plain(status, refusal.to_string());
+    if *refusal == Refusal::Unavailable {
+        response.extensions_mut().insert(DatabaseFailed);
+    }
+    response
+}
+
+/// Responds to a preflight: a bearer token may be sent.
+fn preflight() -> HttpResponse {
+    let mut response = any_origin(HttpResponse::NoContent().finish());
+    let headers = response.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD"),
+    );
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("Authorization"),
+    );
+    response
+}
+
+/// The largest frame and message of a client, in bytes.
+const MAX_MESSAGE: usize = 2 * 1024 * 1024;
+/// How often a client is pinged, so that a dead connection is noticed. That it answers is all that some clients do to show that
+/// they are there: LiveKit's SDK for Go sends no pings of its own.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// Time that a client has to make room for a frame.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens the websocket, whose frames are passed on in a task.
+fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -> HttpResponse {
+    let (response, session, stream) = match actix_ws::handle(request, payload) {
+        Ok(opened) => opened,
+        // The connection is dropped, by which the participant has lost its signalling.
+        Err(error) => return error.error_response(),
+    };
+    let stream = stream.max_frame_size(MAX_MESSAGE);
+    // As long as the websocket is open, the client does not keep the server waiting.
+    let handling = Handling::begin(request);
+    actix_web::rt::spawn(async move {
+        let _handling = handling;
+        pass_on(connection, session, stream).await;
+    });
+    response
+}
+
+/// Passes frames on until one side ends, and closes the websocket. All frames for the client have been sent then, unless it has
+/// closed the websocket.
+async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: MessageStream) {
+    let SignalConnection {
+        frames,
+        mut replies,
+    } = connection;
+    let mut incoming = Incoming {
+        frames,
+        fragments: Fragments::new(MAX_MESSAGE),
+    };
+    let end = pass_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
+    if end != End::Closed {
+        pass_buffered(&mut incoming, &mut stream).await;
+    }
+    // The session may have ended; what it sent last is still in the channel.
+    while let Some(reply) = replies.try_recv() {
+        if write(&mut session, reply).await.is_err() {
+            break;
+        }
+    }
+    let _ = timeout(
+        WRITE_TIMEOUT,
+        session.close(Some(close_reason(end, &replies))),
+    )
+    .await;
+}
+
+/// What has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The client has closed the websocket: nothing follows.
+    Closed,
+    /// A frame or message that is larger than a client may send.
+    TooLarge,
+    /// The session, the connection, or a client that does not keep up.
+    Other,
+}
+
+impl From<FragmentError> for End {
+    fn from(error: FragmentError) -> Self {
+        match error {
+            FragmentError::TooLarge => Self::TooLarge,
+            FragmentError::NotUtf8 => Self::Other,
+        }
+    }
+}
+
+async fn pass_until_end(
+    incoming: &mut Incoming,
+    replies: &mut Replies,
+    session: &mut Session,
+    stream: &mut MessageStream,
+) -> End {
+    let mut pings = interval(PING_INTERVAL);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let passed = tokio::select! {
+            reply = replies.recv() => match reply {
+                Some(reply) => write(session, reply).await,
+                None => Err(End::Other),
+            },
+            message = stream.recv() => match message {
+                Some(Ok(message)) => {
+                    let pong = if let Message::Ping(data) = &message { in_time(session.pong(data)).await } else { Ok(()) };
+                    incoming.pass(message).await.and(pong)
+                }
+                Some(Err(ProtocolError::Overflow)) => Err(End::TooLarge),
+                Some(Err(_)) | None => Err(End::Other),
+            },
+            _ = pings.tick() => in_time(session.ping(b"")).await,
+        };
+        if let Err(end) = passed {
+            return end;
+        }
+    }
+}
+
+/// Passes on the frames that have arrived, without waiting for more. After the error of a connection that is broken, its stream
+/// gives what had arrived before.
+async fn pass_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
+    let mut is_broken = false;
+    loop {
+        match stream.recv().now_or_never().flatten() {
+            Some(Ok(message)) => {
+                if incoming.pass(message).await.is_err() {
+                    return;
+                }
+            }
+            Some(Err(ProtocolError::Io(_))) if !is_broken => is_broken = true,
+            Some(Err(_)) | None => return,
+        }
+    }
+}
+
+/// What comes from the client, on its way to the session.
+struct Incoming {
+    frames: FrameSender,
+    fragments: Fragments,
+}
+
+impl Incoming {
+    /// Passes on a frame. The session learns of each one, also of those without a request: all count for what a client may send.
+    async fn pass(&mut self, message: Message) -> Result<(), End> {
+        let frame = match message {
+            Message::Binary(frame) => SignalFrame::Binary(frame.to_vec()),
+            Message::Text(frame) => SignalFrame::Text(frame.to_string()),
+            Message::Continuation(item) => self
+                .fragments
+                .add(item)
+                .map_err(End::from)?
+                .unwrap_or_else(SignalFrame::sign_of_life),
+            Message::Pong(_) | Message::Ping(_) | Message::Nop => SignalFrame::sign_of_life(),
+            Message::Close(_) => return Err(End::Closed),
+        };
+        self.frames.send(frame).await.map_err(|_| End::Other)
+    }
+}
+
+fn close_reason(end: End, replies: &Replies) -> CloseReason {
+    match replies.excess() {
+        Some(excess) => CloseReason {
+            code: CloseCode::Policy,
+            description: Some(excess.to_string()),
+        },
+        None if end == End::TooLarge => CloseReason::from(CloseCode::Size),
+        None => CloseReason::from(CloseCode::Normal),
+    }
+}
+
+async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), End> {
+    match frame {
+        SignalFrame::Binary(bytes) => in_time(session.binary(bytes)).await,
+        SignalFrame::Text(text) => in_time(session.text(text)).await,
+    }
+}
+
+async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), End> {
+    timeout(WRITE_TIMEOUT, written)
+        .await
+        .map_err(|_| End::Other)?
+        .map_err(|_| End::Other)
+}
+
+/// The fragments of a message that is not complete, joined. Many small ones take no more memory than their bytes.
+#[derive(Debug)]
+struct Fragments {
+    joined: Vec<u8>,
+    is_text: bool,
+    max_bytes: usize,
+}
+
+/// Why fragments are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FragmentError {
+    /// It is larger than it may be.
+    TooLarge,
+    /// It is a text, and not UTF-8.
+    NotUtf8,
+}
+
+impl Fragments {
+    /// Returns no fragments of a message that may have this size.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            joined: Vec::new(),
+            is_text: false,
+            max_bytes,
+        }
+    }
+
+    /// Adds a fragment, and returns the message if it was the last one.
+    pub fn add(&mut self, item: Item) -> Result<Option<SignalFrame>, FragmentError> {
+        let (bytes, is_last) = match item {
+            Item::FirstText(bytes) => (self.begin(true, bytes), false),
+            Item::FirstBinary(bytes) => (self.begin(false, bytes), false),
+            Item::Continue(bytes) => (bytes, false),
+            Item::Last(bytes) => (bytes, true),
+        };
+        if self.joined.len() + bytes.len() > self.max_bytes {
+            return Err(FragmentError::TooLarge);
+        }
+        self.joined.extend_from_slice(&bytes);
+        if is_last {
+            self.complete().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn begin(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
+        self.joined.clear();
+        self.is_text = is_text;
+        bytes
+    }
+
+    fn complete(&mut self) -> Result<SignalFrame, FragmentError> {
+        let joined = std::mem::take(&mut self.joined);
+        match self.is_text {
+            true => String::from_utf8(joined)
+                .map(SignalFrame::Text)
+                .map_err(|_| FragmentError::NotUtf8),
+            false => Ok(SignalFrame::Binary(joined)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_joined_to_a_message_of_bounded_size() {
+        let mut fragments = Fragments::new(6);
+        assert!(
+            fragments
+                .add(Item::FirstBinary("ab".into()))
+                .unwrap()
+                .is_none()
+        );
+        assert!(
+            fragments
+                .add(Item::Continue("cd".into()))
+                .unwrap()
+                .is_none()
+        );
+        let message = fragments.add(Item::Last("ef".into())).unwrap().unwrap();
+        assert_eq!(message, SignalFrame::Binary(b"abcdef".to_vec()));
+
+        fragments.add(Item::FirstText("abcd".into())).unwrap();
+        assert_eq!(
+            fragments.add(Item::Last("ef".into())).unwrap(),
+            Some(SignalFrame::Text("abcdef".into()))
+        );
+        fragments.add(Item::FirstText("abcd".into())).unwrap();
+        assert_eq!(
+            fragments.add(Item::Continue("efg".into())),
+            Err(FragmentError::TooLarge)
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_not_utf_8_is_refused() {
+        let mut fragments = Fragments::new(6);
+        fragments
+            .add(Item::FirstText(Bytes::from_static(&[0xff])))
+            .unwrap();
+        assert_eq!(
+            fragments.add(Item::Last(Bytes::new())),
+            Err(FragmentError::NotUtf8)
+        );
+    }
+}
