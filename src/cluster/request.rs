@@ -93,7 +93,7 @@ fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
 fn takes_key(method: &Method, path: &str) -> bool {
     v1::find_route(path)
         .and_then(|route| route.operation(method.as_str()))
-        .is_some_and(|operation| operation.spec.idempotent)
+        .is_some_and(|operation| operation.spec().idempotent)
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
             );
         }
         for operation in v1::operations() {
-            let spec = &operation.spec;
+            let spec = operation.spec();
             let path = spec.path.replace(['{', '}'], "");
             let expected = if spec.idempotent || spec.method.as_str() == "GET" {
                 Repeat::Always

@@ -73,7 +73,7 @@ async fn respond(
         state.metrics.time(NO_OPERATION).answered(response.status());
         return response;
     };
-    let timed = state.metrics.time(operation.spec.id);
+    let timed = state.metrics.time(operation.spec().id);
     let response = frame::handle(operation, Arc::clone(&state), request, payload).await;
     timed.answered(response.status());
     response
@@ -106,14 +106,14 @@ fn other_method(state: &AppState, request: &HttpRequest, route: &Route) -> HttpR
         let specs: Vec<_> = route
             .operations
             .iter()
-            .map(|operation| &operation.spec)
+            .map(|operation| operation.spec())
             .collect();
         return state.checks.origins.preflight(request, &specs);
     }
     let allowed: Vec<_> = route
         .operations
         .iter()
-        .map(|operation| operation.spec.method.as_str())
+        .map(|operation| operation.spec().method.as_str())
         .collect();
     method_not_allowed(&allowed.join(", "))
 }

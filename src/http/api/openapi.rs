@@ -79,8 +79,8 @@ fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
     by_status.into_iter().map(response).collect()
 }
 
-fn describe(operation: &Operation) -> Value {
-    let (spec, doc) = (&operation.spec, &operation.doc);
+fn describe(operation: &dyn Operation) -> Value {
+    let (spec, doc) = (operation.spec(), operation.doc());
     let mut responses = error_responses(spec);
     for status in spec.success {
         let mut response = json!({"description": "success"});
@@ -200,18 +200,18 @@ fn describe_event(event: EventDoc) -> Value {
 }
 
 /// The description of everything that is routed, and of the events that webhooks report.
-pub fn document(operations: &[Operation]) -> Value {
+pub fn document(operations: &[Box<dyn Operation>]) -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
     for operation in operations {
-        let method = operation.spec.method.as_str().to_ascii_lowercase();
+        let method = operation.spec().method.as_str().to_ascii_lowercase();
         paths
-            .entry(operation.spec.path)
+            .entry(operation.spec().path)
             .or_default()
-            .insert(method, describe(operation));
+            .insert(method, describe(&**operation));
         schemas.extend(
             operation
-                .doc
+                .doc()
                 .schemas()
                 .map(|(name, schema)| (name.clone(), rendered(schema))),
         );
@@ -244,7 +244,7 @@ pub fn document(operations: &[Operation]) -> Value {
 }
 
 /// The description as text.
-pub fn text(operations: &[Operation]) -> String {
+pub fn text(operations: &[Box<dyn Operation>]) -> String {
     // A JSON value always has a text.
     serde_json::to_string_pretty(&document(operations)).unwrap_or_default()
 }

@@ -1,11 +1,15 @@
 //! Operations: their declaration, and what runs behind it.
 //!
-//! An operation is declared once. The types of its handler say what it reads and what it returns: they parse the request, write
-//! the response, and describe both. Everything else is said by the methods of [`Declaration`]. [`Operation::run`] parses the
-//! input, then checks the declared permission and quota, then calls the handler, so that no handler can forget a check.
+//! An operation is declared once, by [`operation`] and the methods of [`Declaration`]. The types of its handler say what it reads and
+//! what it returns: they parse the request, write the response, and describe both. [`Declaration::call`] parses the input, then checks
+//! the declared permission and quota, then calls the handler, so that no handler can forget a check.
+//!
+//! The table of operations has declarations of many types, as [`Operation`]. The console, which knows a handler's types, gets its
+//! declaration back, and calls it without a response to read again.
 
 use std::any::Any;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 
 use conclave_model::plan::Feature;
@@ -20,55 +24,87 @@ use super::quota;
 use super::response::{Response, Success};
 use super::spec::{Access, Link, Method, OpenAccess, OpenRates, OperationDoc, OperationSpec};
 
-/// One operation of the API, its types erased.
-pub struct Operation {
+/// One operation of the API: a [`Declaration`] whose types are erased, for the table of all.
+pub trait Operation: Any + Send + Sync {
     /// The path, the credential, and the checks before the operation runs.
-    pub spec: OperationSpec,
-    /// The texts and schemas of the OpenAPI description.
-    pub doc: OperationDoc,
-    endpoint: Box<dyn Endpoint>,
-}
+    fn spec(&self) -> &OperationSpec;
 
-impl Operation {
-    /// Runs the operation: parses, checks what is declared, and calls the handler.
+    /// The texts and schemas of the OpenAPI description.
+    fn doc(&self) -> &OperationDoc;
+
+    /// Runs the operation, and writes its response.
     ///
     /// # Errors
-    /// Those of parsing, of the checks and of the handler, in the order that [`crate::http::frame`] documents.
-    pub fn run(
-        &'static self,
-        context: RequestContext,
-    ) -> impl Future<Output = Result<Response, ApiError>> {
-        self.endpoint.run(context)
-    }
+    /// Those of [`Declaration::call`].
+    fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response>;
 
     /// Refuses a participant that may not see the stored response to a request like its own, made by another caller.
     ///
     /// # Errors
     /// 403 `permission_denied`, 404 for an egress of another room.
-    pub fn permit_replay<'a>(
-        &'a self,
-        context: &'a RequestContext,
-    ) -> impl Future<Output = Result<(), ApiError>> + 'a {
-        self.endpoint.permit_replay(context)
-    }
+    fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()>;
+}
 
-    /// Returns the endpoint with the type of its success, if `H` is the handler.
-    pub fn typed<H: Handler<I>, I: FromRequest>(
-        &'static self,
-    ) -> Option<&'static dyn TypedEndpoint<H::Success>> {
-        let endpoint: &dyn Any = &*self.endpoint;
-        endpoint
-            .downcast_ref::<Typed<H, I>>()
-            .map(|typed| typed as _)
+impl dyn Operation {
+    /// Returns the declaration, if `H` is the handler.
+    pub fn typed<H: Handler<I>, I: FromRequest>(&self) -> Option<&Declaration<H, I>> {
+        let operation: &dyn Any = self;
+        operation.downcast_ref()
     }
 }
 
-/// An operation that is being declared; its types are those of its handler.
+/// A future of a worker's thread.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>>;
+
+/// The permission that a request needs, chosen by its content.
+pub type ChoosePermission<I> = fn(&I) -> Permission;
+
+/// A check that refuses a request or lets it pass.
+pub type Check<I> = for<'a> fn(&'a RequestContext, &'a I) -> CheckResult<'a>;
+
+/// The result of a [`Check`].
+pub type CheckResult<'a> = LocalFuture<'a, ()>;
+
+/// A handler: an asynchronous function of a request and its input. Its types describe the operation.
+pub trait Handler<I>: Send + Sync + 'static {
+    /// What it returns when it succeeds.
+    type Success: Success;
+
+    /// Does what the request asks for.
+    fn handle(
+        &self,
+        context: RequestContext,
+        input: I,
+    ) -> impl Future<Output = Result<Self::Success, ApiError>> + 'static;
+}
+
+impl<H, F, S, I> Handler<I> for H
+where
+    H: Fn(RequestContext, I) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<S, ApiError>> + 'static,
+    S: Success,
+{
+    type Success = S;
+
+    fn handle(
+        &self,
+        context: RequestContext,
+        input: I,
+    ) -> impl Future<Output = Result<S, ApiError>> + 'static {
+        self(context, input)
+    }
+}
+
+/// A declared operation, with the types of its handler.
 pub struct Declaration<H, I> {
     spec: OperationSpec,
     doc: OperationDoc,
     response_example: Value,
-    typed: Typed<H, I>,
+    handler: H,
+    permission: Option<ChoosePermission<I>>,
+    malformed_path: Option<fn() -> Problem>,
+    check: Option<Check<I>>,
+    replay_check: Option<Check<I>>,
 }
 
 /// Declares an operation by its method, path, id and handler.
@@ -98,13 +134,11 @@ pub fn operation<H: Handler<I>, I: FromRequest>(
         },
         doc: OperationDoc::new(parameters, body),
         response_example: Value::Null,
-        typed: Typed {
-            handler,
-            permission: None,
-            malformed_path: None,
-            check: None,
-            replay_check: None,
-        },
+        handler,
+        permission: None,
+        malformed_path: None,
+        check: None,
+        replay_check: None,
     }
 }
 
@@ -206,7 +240,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         choose: ChoosePermission<I>,
     ) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permissions);
-        self.typed.permission = Some(choose);
+        self.permission = Some(choose);
         self
     }
 
@@ -227,113 +261,45 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     /// A path that does not parse names nothing, and the operation lists no 400 for it: it is `problem`.
     #[must_use]
     pub fn malformed_path(mut self, problem: fn() -> Problem) -> Self {
-        self.typed.malformed_path = Some(problem);
+        self.malformed_path = Some(problem);
         self
     }
 
     /// A check of the input that takes more than parsing. It runs before the permission is checked.
     #[must_use]
     pub fn check(mut self, check: Check<I>) -> Self {
-        self.typed.check = Some(check);
+        self.check = Some(check);
         self
     }
 
     /// A check of a participant that asks for the stored response of another caller, beyond the permission.
     #[must_use]
     pub fn replay_check(mut self, check: Check<I>) -> Self {
-        self.typed.replay_check = Some(check);
+        self.replay_check = Some(check);
         self
     }
 
     /// The declared operation.
     #[must_use]
-    pub fn build(mut self) -> Operation {
-        self.doc.response = H::Success::describe(self.response_example);
-        self.spec.parse_errors = self.doc.parse_errors(self.typed.malformed_path.is_none());
-        Operation {
-            spec: self.spec,
-            doc: self.doc,
-            endpoint: Box::new(self.typed),
-        }
+    pub fn build(mut self) -> Box<dyn Operation> {
+        self.doc.response = H::Success::describe(mem::take(&mut self.response_example));
+        self.spec.parse_errors = self.doc.parse_errors(self.malformed_path.is_none());
+        Box::new(self)
     }
-}
 
-/// A future of a worker's thread.
-pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>>;
-
-/// The permission that a request needs, chosen by its content.
-pub type ChoosePermission<I> = fn(&I) -> Permission;
-
-/// A check that refuses a request or lets it pass.
-pub type Check<I> = for<'a> fn(&'a RequestContext, &'a I) -> CheckResult<'a>;
-
-/// The result of a [`Check`].
-pub type CheckResult<'a> = LocalFuture<'a, ()>;
-
-/// A handler: an asynchronous function of a request and its input. Its types describe the operation.
-pub trait Handler<I>: Send + Sync + 'static {
-    /// What it returns when it succeeds.
-    type Success: Success;
-
-    /// Does what the request asks for.
-    fn handle(
-        &self,
-        context: RequestContext,
-        input: I,
-    ) -> impl Future<Output = Result<Self::Success, ApiError>> + 'static;
-}
-
-impl<H, F, S, I> Handler<I> for H
-where
-    H: Fn(RequestContext, I) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<S, ApiError>> + 'static,
-    S: Success,
-{
-    type Success = S;
-
-    fn handle(
-        &self,
-        context: RequestContext,
-        input: I,
-    ) -> impl Future<Output = Result<S, ApiError>> + 'static {
-        self(context, input)
-    }
-}
-
-/// An endpoint, its types erased.
-pub trait Endpoint: Any + Send + Sync {
     /// Parses the request, checks what is declared, and calls the handler.
-    fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response>;
-
-    /// Refuses a participant that may not see the stored response to a request like its own, made by another caller.
-    fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()>;
-}
-
-/// An endpoint, all but the type of its success erased.
-pub trait TypedEndpoint<S> {
-    /// Runs as [`Endpoint::run`] does, without writing the response.
-    fn call(&'static self, context: RequestContext) -> LocalFuture<'static, S>;
-}
-
-/// A handler with the checks that are declared for it.
-pub struct Typed<H, I> {
-    pub(super) handler: H,
-    pub(super) permission: Option<ChoosePermission<I>>,
-    pub(super) malformed_path: Option<fn() -> Problem>,
-    pub(super) check: Option<Check<I>>,
-    pub(super) replay_check: Option<Check<I>>,
-}
-
-impl<H: Handler<I>, I: FromRequest> Typed<H, I> {
-    async fn succeed(&self, mut context: RequestContext) -> Result<H::Success, ApiError> {
+    ///
+    /// # Errors
+    /// Those of parsing, of the checks and of the handler, in the order that [`frame`](crate::http::frame) documents.
+    pub async fn call(&self, mut context: RequestContext) -> Result<H::Success, ApiError> {
         let input = self.parse(&context)?;
         if let Some(check) = self.check {
             check(&context, &input).await?;
         }
         self.require_permission(&context, &input).await?;
-        if context.spec.starts_work {
+        if self.spec.starts_work {
             let owner = context.owner().await?;
-            quota::ensure_can_start_work(&context.state, &owner, context.spec).await?;
+            quota::ensure_can_start_work(&context.state, &owner, &self.spec).await?;
             context.owner = Some(owner);
         }
         self.handler.handle(context, input).await
@@ -349,16 +315,24 @@ impl<H: Handler<I>, I: FromRequest> Typed<H, I> {
         input: &I,
     ) -> Result<(), ApiError> {
         let chosen = self.permission.map(|choose| choose(input));
-        match chosen.or_else(|| context.spec.permissions().first().copied()) {
+        match chosen.or_else(|| self.spec.permissions().first().copied()) {
             Some(permission) => context.require_permission(permission).await,
             None => Ok(()),
         }
     }
 }
 
-impl<H: Handler<I>, I: FromRequest> Endpoint for Typed<H, I> {
+impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
+    fn spec(&self) -> &OperationSpec {
+        &self.spec
+    }
+
+    fn doc(&self) -> &OperationDoc {
+        &self.doc
+    }
+
     fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response> {
-        Box::pin(async move { self.succeed(context).await.map(Success::into_response) })
+        Box::pin(async move { self.call(context).await.map(Success::into_response) })
     }
 
     fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {
@@ -372,12 +346,6 @@ impl<H: Handler<I>, I: FromRequest> Endpoint for Typed<H, I> {
                 None => Ok(()),
             }
         })
-    }
-}
-
-impl<H: Handler<I>, I: FromRequest> TypedEndpoint<H::Success> for Typed<H, I> {
-    fn call(&'static self, context: RequestContext) -> LocalFuture<'static, H::Success> {
-        Box::pin(self.succeed(context))
     }
 }
 

@@ -24,8 +24,8 @@ use crate::http::api::context::{Caller, RequestContext};
 use crate::http::api::error::ApiError;
 use crate::http::api::input::FromRequest;
 use crate::http::api::input::parameters::{RequestSource, segment};
-use crate::http::api::operation::{Handler, TypedEndpoint};
-use crate::http::api::spec::{Method, OperationSpec};
+use crate::http::api::operation::{Declaration, Handler, Operation};
+use crate::http::api::spec::Method;
 use crate::http::api::v1;
 use crate::http::resource::page_response;
 use crate::http::state::AppState;
@@ -227,10 +227,10 @@ pub fn encoded(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// A call that is being put together, of a handler that returns `S`.
-pub struct OperatorCall<S: 'static> {
+/// A call of an operation that is being put together.
+pub struct OperatorCall<H: 'static, I: 'static> {
     state: Arc<AppState>,
-    operation: Option<(&'static OperationSpec, &'static dyn TypedEndpoint<S>)>,
+    operation: Option<&'static Declaration<H, I>>,
     project: ProjectId,
     path: Vec<(&'static str, String)>,
     query: Serializer<'static, String>,
@@ -244,11 +244,11 @@ impl Visit {
         &self,
         _: H,
         project: &ProjectId,
-    ) -> OperatorCall<H::Success> {
+    ) -> OperatorCall<H, I> {
         let mut operations = v1::operations().iter();
         OperatorCall {
             state: Arc::clone(&self.state),
-            operation: operations.find_map(|known| Some((&known.spec, known.typed::<H, I>()?))),
+            operation: operations.find_map(|known| known.typed()),
             project: project.clone(),
             path: Vec::new(),
             query: Serializer::new(String::new()),
@@ -258,7 +258,7 @@ impl Visit {
     }
 }
 
-impl<S: 'static> OperatorCall<S> {
+impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
     /// Sets a path parameter.
     pub fn path(mut self, name: &'static str, value: &str) -> Self {
         self.path.push((name, value.to_owned()));
@@ -290,9 +290,10 @@ impl<S: 'static> OperatorCall<S> {
     ///
     /// # Errors
     /// Those of the operation.
-    pub async fn send(mut self) -> Result<S, ApiError> {
+    pub async fn send(mut self) -> Result<H::Success, ApiError> {
         let unknown = || ApiError::internal("the console calls a handler without an operation");
-        let (spec, endpoint) = self.operation.ok_or_else(unknown)?;
+        let operation = self.operation.ok_or_else(unknown)?;
+        let spec = operation.spec();
         let context = RequestContext {
             spec,
             state: self.state,
@@ -309,9 +310,9 @@ impl<S: 'static> OperatorCall<S> {
             owner: None,
         };
         if spec.method == Method::Get {
-            return endpoint.call(context).await;
+            return Box::pin(operation.call(context)).await;
         }
-        let success = actix_web::rt::spawn(endpoint.call(context)).await??;
+        let success = actix_web::rt::spawn(operation.call(context)).await??;
         log_change(spec.id, &self.project);
         Ok(success)
     }

@@ -65,7 +65,7 @@ impl Answer {
 /// # Errors
 /// The operation's own, and 409 `idempotency_key_reuse`.
 pub async fn run_idempotent(
-    operation: &'static Operation,
+    operation: &'static dyn Operation,
     mut context: RequestContext,
 ) -> Result<Answer, ApiError> {
     let Some(slot) = slot(&context)? else {
@@ -90,10 +90,10 @@ pub async fn run_idempotent(
         }
         return Ok(Answer::replay(stored.response));
     }
-    let record = IdempotencyRecord::new(slot, fingerprint, operation.spec.secret_response)
+    let record = IdempotencyRecord::new(slot, fingerprint, operation.spec().secret_response)
         .made_by(participant);
     context.record = Some(record.clone());
-    let acts = operation.spec.acts_on_media_plane();
+    let acts = operation.spec().acts_on_media_plane();
     if acts {
         state.store.responses().reserve(record.clone()).await?;
     }
@@ -117,13 +117,13 @@ pub async fn run_idempotent(
 /// The answer to a request whose response cannot be stored. What has been done is answered all the same: an error would make the client
 /// do it again. So is a malformed request, which is refused alike each time. Otherwise nothing has happened, and the client tries again.
 fn without_stored_response(
-    operation: &Operation,
+    operation: &dyn Operation,
     result: Result<Response, ApiError>,
     error: StoreError,
 ) -> Result<Answer, ApiError> {
-    let is_done = result.is_ok() && operation.spec.acts_on_media_plane();
+    let is_done = result.is_ok() && operation.spec().acts_on_media_plane();
     if is_done {
-        log::error!(operation = operation.spec.id; "a response was not stored, so its Idempotency-Key will run again: {error}");
+        log::error!(operation = operation.spec().id; "a response was not stored, so its Idempotency-Key will run again: {error}");
     }
     let is_malformed = result
         .as_ref()

@@ -50,7 +50,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Handles a request for an operation, from its first check to its response.
 pub async fn handle(
-    operation: &'static Operation,
+    operation: &'static dyn Operation,
     state: Arc<AppState>,
     request: HttpRequest,
     payload: web::Payload,
@@ -68,25 +68,25 @@ pub async fn handle(
             http
         }
         Err(error) => {
-            log_fault(&operation.spec, &request, &error);
+            log_fault(operation.spec(), &request, &error);
             without_faults_of_deposed(&state, error).to_http()
         }
     };
     state
         .checks
         .origins
-        .admit_response(&operation.spec, &request, http.headers_mut());
+        .admit_response(operation.spec(), &request, http.headers_mut());
     http
 }
 
 /// Runs the checks, then the operation.
 async fn run_checks(
-    operation: &'static Operation,
+    operation: &'static dyn Operation,
     state: &Arc<AppState>,
     request: &HttpRequest,
     payload: web::Payload,
 ) -> Result<Answer, ApiError> {
-    let spec = &operation.spec;
+    let spec = operation.spec();
     let caller = credential::identify(spec, state, request).await?;
     if request.headers().contains_key(AUTHORIZATION) {
         state.checks.origins.check(request)?;
@@ -126,7 +126,7 @@ async fn run_checks(
 /// Runs the operation when it is the request's turn.
 async fn run_in_turn(
     admitted: Admitted,
-    operation: &'static Operation,
+    operation: &'static dyn Operation,
     context: RequestContext,
 ) -> Result<Answer, ApiError> {
     admitted

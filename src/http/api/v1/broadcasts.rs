@@ -94,7 +94,7 @@ fn example() -> serde_json::Value {
 }
 
 /// The operations on broadcasts.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     let mut stopped = example();
     stopped["status"] = json!("ending");
     vec![

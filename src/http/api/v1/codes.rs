@@ -149,7 +149,7 @@ fn both_lives() -> serde_json::Value {
 }
 
 /// The operations on room codes.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
             .about(

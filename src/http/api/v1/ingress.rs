@@ -165,7 +165,7 @@ fn created_example() -> serde_json::Value {
 }
 
 /// The operations on ingress endpoints.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/rooms/{name}/ingress", "create_ingress", create)
             .about("ingress", "Create an endpoint for an encoder; the answer shows its stream key, this once")

@@ -25,12 +25,10 @@ use matchit::Router;
 
 use super::operation::Operation;
 
-static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
     [
         rooms::operations(),
         participants::operations(),
-        participants::moderation_operations(),
-        participants::role_change_operations(),
         tokens::operations(),
         templates::operations(),
         roles::operations(),
@@ -40,8 +38,7 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
         broadcasts::operations(),
         ingress::operations(),
         sessions::operations(),
-        webhooks::endpoint_operations(),
-        webhooks::delivery_operations(),
+        webhooks::operations(),
         usage::operations(),
     ]
     .into_iter()
@@ -50,7 +47,7 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 });
 
 /// Every operation, in the order of the OpenAPI description.
-pub fn operations() -> &'static [Operation] {
+pub fn operations() -> &'static [Box<dyn Operation>] {
     &OPERATIONS
 }
 
@@ -62,13 +59,13 @@ pub struct Route {
     /// The path, with parameters in braces.
     pub path: &'static str,
     /// Its operations, one for each method, in the order of the OpenAPI description.
-    pub operations: Vec<&'static Operation>,
+    pub operations: Vec<&'static dyn Operation>,
 }
 
 impl Route {
     /// The operation of a method, as it stands in a request line.
-    pub fn operation(&self, method: &str) -> Option<&'static Operation> {
-        let of_method = |operation: &&&Operation| operation.spec.method.as_str() == method;
+    pub fn operation(&self, method: &str) -> Option<&'static dyn Operation> {
+        let of_method = |operation: &&&dyn Operation| operation.spec().method.as_str() == method;
         self.operations.iter().find(of_method).copied()
     }
 
@@ -76,19 +73,19 @@ impl Route {
     pub fn is_secret(&self) -> bool {
         self.operations
             .iter()
-            .any(|operation| operation.spec.secret_parameter().is_some())
+            .any(|operation| operation.spec().secret_parameter().is_some())
     }
 }
 
 static ROUTES: LazyLock<Router<Route>> = LazyLock::new(|| {
     let mut routes: Vec<Route> = Vec::new();
     for operation in operations() {
-        let path = operation.spec.path;
+        let path = operation.spec().path;
         match routes.iter_mut().find(|route| route.path == path) {
-            Some(route) => route.operations.push(operation),
+            Some(route) => route.operations.push(&**operation),
             None => routes.push(Route {
                 path,
-                operations: vec![operation],
+                operations: vec![&**operation],
             }),
         }
     }
@@ -114,10 +111,10 @@ mod tests {
     #[test]
     fn each_operation_is_found_by_its_path_and_method() {
         for operation in operations() {
-            let spec = &operation.spec;
+            let spec = operation.spec();
             let path = spec.path.replace(['{', '}'], "");
             let found = find_route(&path).and_then(|route| route.operation(spec.method.as_str()));
-            assert_eq!(found.map(|found| found.spec.id), Some(spec.id));
+            assert_eq!(found.map(|found| found.spec().id), Some(spec.id));
             assert!(path.starts_with(&format!("{PREFIX}/")), "{path}");
         }
     }

@@ -43,8 +43,15 @@ impl Listed for Participant {
     const COLLECTION: &'static str = "participants";
 }
 
-/// The operations that read live participants.
-pub fn operations() -> Vec<Operation> {
+/// The operations of participants: reading, moderation, role changes.
+pub fn operations() -> Vec<Box<dyn Operation>> {
+    let mut operations = reading_operations();
+    operations.extend(moderation_operations());
+    operations.extend(role_change_operations());
+    operations
+}
+
+fn reading_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(
             Method::Get,
@@ -180,7 +187,7 @@ pub struct DataSent {
 }
 
 /// The operations that moderate a room.
-pub fn moderation_operations() -> Vec<Operation> {
+fn moderation_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Delete, "/v1/rooms/{name}/participants/{identity}", "remove_participant", remove)
             .about("participants", "Disconnect a participant; the token stays valid")
@@ -410,7 +417,7 @@ fn role_change_example() -> serde_json::Value {
 }
 
 /// The operations that change roles and list the changes.
-pub fn role_change_operations() -> Vec<Operation> {
+fn role_change_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/role", "change_role", change)
             .about("participants", "Give a participant another role, in place")

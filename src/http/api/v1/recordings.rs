@@ -134,7 +134,7 @@ fn options_by_type() -> serde_json::Value {
 }
 
 /// The operations on recordings.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     let mut stopped = example();
     stopped["status"] = json!("ending");
     vec![

@@ -47,7 +47,7 @@ fn example() -> serde_json::Value {
 }
 
 /// The operations on roles.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Put, PATH, "put_role", put)
             .about("roles", "Create or replace a role")

@@ -108,7 +108,7 @@ fn example() -> serde_json::Value {
 }
 
 /// The operations on rooms.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/rooms", "create_room", create)
             .about("rooms", "Create a room")

@@ -206,7 +206,7 @@ fn detail_example() -> serde_json::Value {
 }
 
 /// The operations that read sessions.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Get, "/v1/sessions", "list_sessions", list)
             .about("sessions", "List sessions, newest first")

@@ -152,13 +152,13 @@ fn settings_example() -> serde_json::Value {
 }
 
 /// The operations on templates and their settings.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     let mut operations = template_operations();
     operations.extend(settings_operations());
     operations
 }
 
-fn template_operations() -> Vec<Operation> {
+fn template_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/templates", "create_template", create)
             .about("templates", "Create a template and its roles")
@@ -218,7 +218,7 @@ fn template_operations() -> Vec<Operation> {
     ]
 }
 
-fn settings_operations() -> Vec<Operation> {
+fn settings_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(
             Method::Get,

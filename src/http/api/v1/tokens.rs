@@ -81,7 +81,7 @@ impl From<Permissions> for Grants {
 }
 
 /// The operation that mints tokens.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/tokens", "create_token", create)
             .about("tokens", "Mint a room token")

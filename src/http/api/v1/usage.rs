@@ -94,7 +94,7 @@ fn plan_example() -> serde_json::Value {
 }
 
 /// The operations that read usage and the plan.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     let usage_example = json!({
         "days": [{"date": "2026-01-31", "participant_minutes": 12.5, "sessions": 2}],
         "total_participant_minutes": 12.5, "plan": plan_example()

@@ -100,8 +100,14 @@ fn created_example() -> serde_json::Value {
     example
 }
 
-/// The operations on webhook endpoints.
-pub fn endpoint_operations() -> Vec<Operation> {
+/// The operations of webhooks: endpoints, deliveries.
+pub fn operations() -> Vec<Box<dyn Operation>> {
+    let mut operations = endpoint_operations();
+    operations.extend(delivery_operations());
+    operations
+}
+
+fn endpoint_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(
             Method::Get,
@@ -299,7 +305,7 @@ fn delivery_example() -> serde_json::Value {
 }
 
 /// The operations on webhook deliveries.
-pub fn delivery_operations() -> Vec<Operation> {
+fn delivery_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(
             Method::Get,

@@ -257,7 +257,7 @@ impl RoomPage<'_> {
 fn on_participant<H: Handler<I>, I: FromRequest>(
     visit: &Visit,
     handler: H,
-) -> Result<OperatorCall<H::Success>, ApiError> {
+) -> Result<OperatorCall<H, I>, ApiError> {
     let call = visit.call(handler, &visit.project_id()?);
     Ok(call
         .path("name", &visit.param("name"))

@@ -123,7 +123,7 @@ fn create_example() -> serde_json::Value {
 }
 
 /// The operations on destinations.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, LIST_PATH, "create_destination", create)
             .about("destinations", "Create a destination")
