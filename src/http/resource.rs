@@ -142,7 +142,7 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
 }
 
 /// Whether the client has the content with this tag.
-pub fn is_known(request: &HttpRequest, tag: &EntityTag) -> bool {
+pub fn client_has(request: &HttpRequest, tag: &EntityTag) -> bool {
     match request.get_header::<IfNoneMatch>() {
         Some(IfNoneMatch::Any) => true,
         Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),

@@ -170,19 +170,19 @@ async fn check(state: Arc<AppState>) -> Parts {
 }
 
 /// The media type of Prometheus' text format.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Adds the route `GET /metrics` of the admin listener.
 pub fn configure_metrics(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     let shown = web::get().to(move || {
-        let shown = show(&state);
+        let shown = show_metrics(&state);
         async { shown }
     });
     config.service(single_method_resource("/metrics", Method::Get, shown));
 }
 
-fn show(state: &AppState) -> HttpResponse {
+fn show_metrics(state: &AppState) -> HttpResponse {
     state.metrics.actors.update_gauges(state.tree.registry());
     state
         .metrics
@@ -197,13 +197,13 @@ fn show(state: &AppState) -> HttpResponse {
         state.metrics.set_certificate_expiry(expires);
     }
     state.lease.iter().for_each(|lease| lease.update_gauges());
-    respond(&state.metrics)
+    respond_with_metrics(&state.metrics)
 }
 
 /// Responds with the metrics as they are.
-pub(super) fn respond(metrics: &Metrics) -> HttpResponse {
+pub(super) fn respond_with_metrics(metrics: &Metrics) -> HttpResponse {
     match metrics.text() {
-        Ok(text) => HttpResponse::Ok().content_type(CONTENT_TYPE).body(text),
+        Ok(text) => HttpResponse::Ok().content_type(METRICS_TYPE).body(text),
         Err(error) => {
             log::error!("the metrics could not be written: {error}");
             ApiError::internal(error).to_http()

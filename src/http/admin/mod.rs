@@ -50,7 +50,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
                 sandbox::configure(config, plane, &state.checks.bodies);
             }
             events::configure(config, state);
-            standby::configure(config, state);
+            standby::configure_step_down(config, state);
         });
     config.service(programs);
     docs::configure(config, state);

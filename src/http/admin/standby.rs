@@ -47,7 +47,7 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
     let (of_metrics, of_debug) = (Arc::clone(state), Arc::clone(state));
     let shown = web::get().to(move || {
         of_metrics.lease.update_gauges();
-        let response = health::respond(&of_metrics.metrics);
+        let response = health::respond_with_metrics(&of_metrics.metrics);
         async move { response }
     });
     config.service(single_method_resource("/metrics", Method::Get, shown));
@@ -92,7 +92,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(100);
 const SEARCH: Duration = Duration::from_secs(3);
 
 /// Adds the path, if servers share the database.
-pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+pub fn configure_step_down(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let Some(lease) = state.lease.clone() else {
         return;
     };
@@ -125,6 +125,6 @@ async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse
 }
 
 /// 409, with the reason.
-pub(super) fn refuse(reason: &str) -> HttpResponse {
+fn refuse(reason: &str) -> HttpResponse {
     HttpResponse::Conflict().json(json!({"stepping_down": false, "reason": reason}))
 }

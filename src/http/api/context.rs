@@ -180,7 +180,7 @@ impl RequestContext {
         }
     }
 
-    /// Refuses a participant whose [acting role](acting_role) lacks the permission. API keys and operators hold every permission.
+    /// Refuses a participant whose acting role lacks the permission. API keys and operators hold every permission.
     ///
     /// # Errors
     /// 403 `permission_denied`, `field` the permission; 503 if the media plane has to be asked and does not answer.
@@ -188,7 +188,7 @@ impl RequestContext {
         let Caller::RoomToken(claims) = &self.caller else {
             return Ok(());
         };
-        if allows(&self.state, claims, permission).await? {
+        if acting_role_allows(&self.state, claims, permission).await? {
             return Ok(());
         }
         let message = format!(
@@ -209,7 +209,10 @@ fn without_credential() -> ApiError {
 ///
 /// # Errors
 /// Those of the store.
-pub async fn permissions(state: &AppState, claims: &Claims) -> Result<RolePermissions, ApiError> {
+pub async fn acting_permissions(
+    state: &AppState,
+    claims: &Claims,
+) -> Result<RolePermissions, ApiError> {
     // If the media plane does not answer, the token's own role is certain.
     let is_limited =
         claims.exchange().is_some() && !is_connected_by(state, claims).await.unwrap_or(false);
@@ -220,7 +223,7 @@ pub async fn permissions(state: &AppState, claims: &Claims) -> Result<RolePermis
 ///
 /// # Errors
 /// Those of the store, and of the media plane.
-pub async fn allows(
+async fn acting_role_allows(
     state: &AppState,
     claims: &Claims,
     permission: Permission,

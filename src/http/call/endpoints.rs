@@ -178,7 +178,7 @@ async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse,
 
 async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiError> {
     let (project, name) = claims.room.split();
-    let permissions = context::permissions(state, &claims).await?;
+    let permissions = context::acting_permissions(state, &claims).await?;
     let roles = if permissions.change_role {
         let template = state
             .store

@@ -18,7 +18,6 @@ use super::parts::grouped;
 use super::{layout, visit};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
-use crate::http::console;
 use crate::http::resource::{self, page_response, single_method_resource};
 use crate::http::state::AppState;
 
@@ -239,7 +238,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for path in [FOLDER, FOLDER.trim_end_matches('/')] {
         let state = Arc::clone(state);
         let page = web::get().to(move |request: HttpRequest| {
-            let response = console::sdks::respond(&state, &request);
+            let response = respond(&state, &request);
             async { response }
         });
         config.service(single_method_resource(path, Method::Get, page));
@@ -261,7 +260,7 @@ async fn file(request: HttpRequest, path: web::Path<String>) -> HttpResponse {
     };
     // Builds of a version that is not released yet can differ, so nothing is kept without asking.
     let tag = EntityTag::new_strong(file.sha256.clone());
-    if resource::is_known(&request, &tag) {
+    if resource::client_has(&request, &tag) {
         return HttpResponse::NotModified()
             .insert_header(ETag(tag))
             .insert_header((CACHE_CONTROL, "no-cache"))

@@ -152,7 +152,7 @@ impl Validators {
 
     /// Whether the client has the file as it is.
     fn is_known(&self, request: &HttpRequest) -> bool {
-        resource::is_known(request, &self.tag)
+        resource::client_has(request, &self.tag)
     }
 
     /// Whether the rest of what a client has a part of can be sent.
