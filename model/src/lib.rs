@@ -8,7 +8,7 @@
 //!
 //! In reading order:
 //!
-//! - Text and time: [`ids`] (every typed id), [`timestamp`], [`clock`]; [`text`], [`visible`] and [`secret`].
+//! - Text and time: [`ids`] (every typed id), [`timestamp`], [`clock`]; [`text`], [`display_name`], [`visible`] and [`secret`].
 //! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code, and the problem that carries one).
 //! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with its tracks and sessions), [`role_change`], [`code`] (room codes).
 //! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`] and [`rtmp`]; [`ingress`].
@@ -27,6 +27,7 @@ pub mod clock;
 pub mod code;
 pub mod counts;
 pub mod destination;
+pub mod display_name;
 pub mod egress;
 pub mod error;
 pub mod event;
@@ -63,6 +64,7 @@ pub mod webhook;
 pub use address::{ClientAddress, MediaAddress};
 pub use clock::{Alarm, Clock};
 pub use counts::Counts;
+pub use display_name::DisplayName;
 pub use error::{ErrorCode, Problem};
 pub use ids::*;
 pub use lease_check::LeaseCheck;

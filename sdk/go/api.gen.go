@@ -467,11 +467,13 @@ type DestinationList struct {
 // LogValue is what Format prints, for log/slog.
 func (v DestinationList) LogValue() slog.Value { return logged(v) }
 
-// ExchangeCode: The identity that a token is asked for in exchange for a room code.
+// ExchangeCode: The participant that a token is asked for in exchange for a room code.
 type ExchangeCode struct {
 	// Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is
 	// `guest-` and eight random characters.
 	Identity string `json:"identity,omitzero"`
+	// The display name of the participant: 1 to 256 bytes of text without control characters and marks of direction.
+	Name string `json:"name,omitzero"`
 }
 
 // GcpDestination: Google Cloud Storage.

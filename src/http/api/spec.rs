@@ -10,7 +10,7 @@ use conclave_model::role::Permission;
 use serde_json::{Value, json};
 use utoipa::openapi::path::ParameterIn;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::input::pattern_code;
 
@@ -338,6 +338,18 @@ impl ParameterDocs {
         self.0.push(parameter("offset", "Items skipped", offset));
         self
     }
+}
+
+/// For `schema_with`: a field that the contract does not have. A request without it means what the contract says.
+pub fn extension<T: PartialSchema>() -> RefOr<Schema> {
+    let mut schema = T::schema();
+    if let RefOr::T(Schema::Object(field)) = &mut schema {
+        field
+            .extensions
+            .get_or_insert_default()
+            .insert("x-extension".to_owned(), json!(true));
+    }
+    schema
 }
 
 /// A described body: the reference to its schema, the schemas it needs, and whether it must be sent.

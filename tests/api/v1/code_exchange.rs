@@ -157,6 +157,85 @@ fn an_unknown_body_field_is_refused_and_counts_no_use() {
     exchange(&app, &code, json!({})).expect(201);
 }
 
+/// The claim `name` of the token that a code gives.
+fn named(app: &TestApp, code: &str, body: Value) -> Value {
+    let token = exchange(app, code, body).expect(201);
+    jwt(token["token"].as_str().unwrap(), 1)["name"].clone()
+}
+
+#[test]
+fn a_name_is_what_others_see_and_leaves_the_identity_alone() {
+    let app = TestApp::start();
+    app.room("a");
+    let open = guest(&app);
+    for (identity, name) in [
+        ("muller-x7k2", "François-Noël Müller"),
+        ("guest-x7k2", "李雷"),
+    ] {
+        let body = json!({"identity": identity, "name": name});
+        let token = exchange(&app, &open, body).expect(201);
+        app.admin("POST", "/sandbox/join")
+            .json(json!({"token": token["token"]}))
+            .send()
+            .expect(201);
+        let shown = app
+            .get(&format!("/v1/rooms/a/participants/{identity}"))
+            .send()
+            .expect(200);
+        assert_eq!(
+            (&shown["identity"], &shown["name"]),
+            (&json!(identity), &json!(name))
+        );
+    }
+    let without = exchange(&app, &open, json!({"identity": "bob"})).expect(201);
+    let claims = jwt(without["token"].as_str().unwrap(), 1);
+    let nameless = exchange(&app, &open, json!({"identity": "carol"})).expect(201);
+    assert_eq!(
+        fields(&claims),
+        fields(&jwt(nameless["token"].as_str().unwrap(), 1))
+    );
+    assert!(claims.get("name").is_none_or(|name| name == ""), "{claims}");
+    let locked = code(&app, json!({"role": "host", "identity": "alice"}));
+    assert_eq!(
+        named(&app, &locked, json!({"identity": "x", "name": "Alice"})),
+        "Alice"
+    );
+}
+
+#[test]
+fn a_name_has_1_to_256_bytes_and_nothing_that_controls_a_text() {
+    let app = TestApp::start();
+    app.room("a");
+    let code = code(&app, json!({"role": "guest", "max_uses": 3}));
+    let long = "é".repeat(128);
+    for refused in [
+        json!(""),
+        json!(format!("{long}x")),
+        json!("a\u{0}b"),
+        json!("a\nb"),
+        json!("a\u{9b}31mb"),
+        json!("gpj\u{202e}exe"),
+        json!(null),
+        json!(7),
+        json!(["Ada"]),
+        json!({"first": "Ada"}),
+    ] {
+        exchange(&app, &code, json!({"name": refused})).expect_error(
+            400,
+            "invalid_request",
+            Some("name"),
+        );
+    }
+    request(&app, &code)
+        .raw(r#"{"name": "\ud83d"}"#)
+        .send()
+        .expect_error(400, "invalid_request", None);
+    assert_eq!(uses(&app), 0);
+    for name in ["A", &long, "a 👩\u{200d}🍳 b"] {
+        assert_eq!(named(&app, &code, json!({"name": name})), *name);
+    }
+}
+
 /// Proves S-36.
 #[test]
 fn every_unusable_code_is_refused_with_the_same_answer() {

@@ -237,7 +237,7 @@ export class Conclave extends ConclaveClient {
    * Exchange a room code for a room token.
    *
    * @param code The room code.
-   * @param body The identity that a token is asked for in exchange for a room code.
+   * @param body The participant that a token is asked for in exchange for a room code.
    * @throws {ConclaveError} `invalid_identity`, `insufficient_balance`, `quota_exceeded`, `code_not_found`, `role_not_found`, `identity_taken`, `role_capacity_reached`, `room_ended`, `billing_unavailable`, `database_unavailable`
    */
   exchangeCode(code: string, body?: ExchangeCode, options?: CallOptions): Promise<Token> {

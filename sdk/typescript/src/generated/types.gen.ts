@@ -351,13 +351,15 @@ export type EgressStatus =
   | "limit_reached"
   | (string & {});
 
-/** The identity that a token is asked for in exchange for a room code. */
+/** The participant that a token is asked for in exchange for a room code. */
 export interface ExchangeCode {
   /**
    * Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is `guest-` and
    * eight random characters.
    */
   identity?: string | undefined;
+  /** The display name of the participant: 1 to 256 bytes of text without control characters and marks of direction. */
+  name?: string | undefined;
 }
 
 /** Google Cloud Storage. */

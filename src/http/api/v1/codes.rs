@@ -9,7 +9,7 @@ use conclave_model::non_null::non_null;
 use conclave_model::page::Page;
 use conclave_model::usage::{BillingVerdict, QuotaDecision};
 use conclave_model::{
-    CodeId, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp,
+    CodeId, DisplayName, ErrorCode, Identity, Problem, ProjectId, RoleName, RoomName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -27,7 +27,7 @@ use crate::http::api::input::{
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::quota;
 use crate::http::api::response::{Created, Listed, NoContent};
-use crate::http::api::spec::{Method, OpenRates};
+use crate::http::api::spec::{Method, OpenRates, extension};
 
 /// The path of a room code.
 #[derive(Deserialize, IntoParams)]
@@ -61,7 +61,7 @@ pub struct CreateCode {
     identity: Option<Identity>,
 }
 
-/// The identity that a token is asked for in exchange for a room code.
+/// The participant that a token is asked for in exchange for a room code.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExchangeCode {
@@ -71,6 +71,9 @@ pub struct ExchangeCode {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Identity>, nullable = false)]
     identity: Option<String>,
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<DisplayName>)]
+    name: Option<DisplayName>,
 }
 
 /// A room code.
@@ -200,7 +203,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             exchange,
         )
         .about("codes", "Exchange a room code for a room token")
-        .example(json!({"identity": "alice"}))
+        .example(json!({"identity": "alice", "name": "Alice"}))
         .responds(Token::example())
         .open("code", OpenRates::Exchange)
         .malformed_path(Problem::code_not_found)
@@ -325,7 +328,7 @@ async fn exchange(
             .clone()
             .or(requested)
             .unwrap_or_else(Identity::guest),
-        name: String::new(),
+        name: body.name.map(String::from).unwrap_or_default(),
         metadata: String::new(),
         ttl: ttl(None),
         grants: Grants::default(),

@@ -106,6 +106,7 @@ class Calls(Sender):
         code: str,
         *,
         identity: str | None = None,
+        name: str | None = None,
         timeout: float | None = None,
     ) -> Token:
         """Exchange a room code for a room token.
@@ -113,8 +114,10 @@ class Calls(Sender):
         Args:
             identity: Neither connected to the room nor given a role there. Ignored when the code is locked
                 to an identity; left out, it is `guest-` and eight random characters.
+            name: The display name of the participant: 1 to 256 bytes of text without control characters and
+                marks of direction.
         """
-        return self._send("exchange_code", [code], body={"identity": identity}, timeout=timeout)
+        return self._send("exchange_code", [code], body={"identity": identity, "name": name}, timeout=timeout)
 
     def list_ingresses(
         self,
@@ -1390,6 +1393,7 @@ class AsyncCalls(AsyncSender):
         code: str,
         *,
         identity: str | None = None,
+        name: str | None = None,
         timeout: float | None = None,
     ) -> Token:
         """Exchange a room code for a room token.
@@ -1397,8 +1401,10 @@ class AsyncCalls(AsyncSender):
         Args:
             identity: Neither connected to the room nor given a role there. Ignored when the code is locked
                 to an identity; left out, it is `guest-` and eight random characters.
+            name: The display name of the participant: 1 to 256 bytes of text without control characters and
+                marks of direction.
         """
-        return await self._send("exchange_code", [code], body={"identity": identity}, timeout=timeout)
+        return await self._send("exchange_code", [code], body={"identity": identity, "name": name}, timeout=timeout)
 
     async def list_ingresses(
         self,

@@ -1,0 +1,107 @@
+//! The display name of a participant that names itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::visible::is_deceptive;
+
+/// The longest name, in bytes.
+const LONGEST: usize = 256;
+
+/// A name of 1 to 256 bytes, of which no character controls the text around it: everyone in the room reads it, and nobody has vouched
+/// for who typed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisplayName(String);
+
+/// A text that is no display name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to {LONGEST} bytes of text without control characters and marks of direction")]
+pub struct ParseDisplayNameError;
+
+impl DisplayName {
+    /// The pattern of every name.
+    pub const PATTERN: &'static str =
+        r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+$";
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for DisplayName {
+    type Err = ParseDisplayNameError;
+
+    fn from_str(text: &str) -> Result<Self, ParseDisplayNameError> {
+        if (1..=LONGEST).contains(&text.len()) && !text.contains(is_deceptive) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(ParseDisplayNameError)
+        }
+    }
+}
+
+impl From<DisplayName> for String {
+    fn from(name: DisplayName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for DisplayName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+crate::schema::wire_text!(
+    DisplayName,
+    1..=LONGEST,
+    "The display name of the participant: 1 to 256 bytes of text without control characters and marks of direction."
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_1_to_256_bytes_in_any_script() {
+        for name in [
+            "A",
+            "François-Noël Müller",
+            "李雷",
+            "أحمد",
+            "👩\u{200d}🍳",
+            " ",
+        ] {
+            assert_eq!(name.parse::<DisplayName>().unwrap().as_str(), name);
+        }
+        assert!("é".repeat(128).parse::<DisplayName>().is_ok());
+        for refused in [String::new(), "é".repeat(128) + "x"] {
+            assert_eq!(refused.parse::<DisplayName>(), Err(ParseDisplayNameError));
+        }
+    }
+
+    #[test]
+    fn the_pattern_says_which_characters_the_parser_accepts() {
+        let pattern = regex::Regex::new(DisplayName::PATTERN).unwrap();
+        for text in [
+            "a\0",
+            "a\nb",
+            "\u{7f}",
+            "\u{9b}31m",
+            "a\u{202e}b",
+            "\u{200f}",
+            "\u{2028}",
+            "\u{2069}",
+            "é",
+            "a b",
+            "\u{200d}",
+        ] {
+            assert_eq!(
+                pattern.is_match(text),
+                text.parse::<DisplayName>().is_ok(),
+                "{text:?}"
+            );
+        }
+    }
+}
