@@ -108,7 +108,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 28] = [
+const FILES: [(&str, &str); 29] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -122,6 +122,7 @@ const FILES: [(&str, &str); 28] = [
     file!("page", "dom.js"),
     file!("page", "hands.js"),
     file!("page", "icons.js"),
+    file!("page", "layout.js"),
     file!("page", "links.js"),
     file!("page", "lobby.js"),
     file!("page", "memory.js"),

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { cameras } from '../guide/cameras.mjs';
 import { launchChromium, openWindow } from '../support/browsers.mjs';
 import { until } from '../support/server.mjs';
-import { frameOf } from './sites.mjs';
+import { enter, fillIn, frameOf } from './sites.mjs';
 
 const FOLDER = 'docs/embedding';
 const SIZE = { width: 1080, height: 700 };
@@ -21,13 +21,6 @@ function page(server, code) {
     </style></head>
     <body><header><h1>Algebra, lesson 4</h1><span>Maple School</span></header><p>Linear equations with Ben Okri, today at 10:00.</p>
     <conclave-call code="${code}" name="Ada Lovelace"></conclave-call></body></html>`;
-}
-
-async function enter(frame, name) {
-  await until(async () => await frame.locator('#join .main').innerText() !== '', 'the page has no texts');
-  await frame.locator('[name=name]').fill(name);
-  await frame.locator('#join .main').click();
-  await frame.locator('#call').waitFor();
 }
 
 export async function shoot(server, site) {
@@ -46,9 +39,9 @@ export async function shoot(server, site) {
     await frame.evaluate(() => { document.querySelector('#camera-list').selectedOptions[0].textContent = 'Built-in camera'; });
     await ada.waitForTimeout(500);
     await ada.screenshot({ path: join(FOLDER, 'lobby.png') });
-    await enter(frame, 'Ada Lovelace');
-    await ben.goto(`${server.api}/call#code=${await code('host')}`);
-    await enter(ben, 'Ben Okri');
+    await fillIn(frame, 'Ada Lovelace');
+    await frame.locator('#call').waitFor();
+    await enter(ben, `${server.api}/call#code=${await code('host')}`, 'Ben Okri');
     await ben.locator('#send [name=text]').fill('The slides: https://example.org/algebra-4');
     await ben.locator('#send [name=text]').press('Enter');
     await frame.locator('#messages a').waitFor();

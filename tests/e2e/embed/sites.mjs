@@ -69,3 +69,23 @@ export async function submit(frame) {
 export async function eventOf(window, name) {
   return until(async () => (await window.evaluate(() => events)).find(([found]) => found === name)?.[1], `no event ${name}`);
 }
+
+// The address of the call page for a new code.
+export async function linkTo(server, room, role) {
+  const { code } = await server.call('POST', `/v1/rooms/${room}/codes`, { role });
+  return `${server.api}/call#code=${code}`;
+}
+
+// Joins at the call page itself.
+export async function enter(page, url, name) {
+  await page.goto(url);
+  await fillIn(page, name);
+  await page.locator('#call').waitFor();
+}
+
+// Fills in the form of the page, or of a frame with it, and sends it.
+export async function fillIn(page, name) {
+  await until(async () => await page.locator('#join .main').innerText() !== '', 'the page has no texts');
+  await page.locator('[name=name]').fill(name);
+  await submit(page);
+}

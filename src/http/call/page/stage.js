@@ -1,7 +1,9 @@
-// The tiles of a call, in one of two layouts: a grid of equals, or one large tile and a strip of the others. A tile is large if it is
-// pinned; else a shared screen is; else, in the layout `speaker`, who speaks or spoke last.
+// The tiles of a call. Two participants are one large picture with the other in its corner; more are a grid of equals, or one large tile
+// and a strip of the others. A tile is large if it is pinned; else a shared screen is; else, in the layout `speaker`, who speaks or spoke
+// last. `layout.js` has the arithmetic.
 
 import { element } from './dom.js';
+import { fitted, gridOf, inCorner, withStrip } from './layout.js';
 import { Tile } from './tile.js';
 
 const { RoomEvent, Track } = LivekitClient;
@@ -11,21 +13,9 @@ const EVENTS = [
   RoomEvent.LocalTrackPublished, RoomEvent.LocalTrackUnpublished, RoomEvent.ActiveSpeakersChanged,
   RoomEvent.ParticipantNameChanged, RoomEvent.ParticipantAttributesChanged, RoomEvent.ConnectionQualityChanged, RoomEvent.Reconnected,
 ];
-const RATIO = 16 / 9;
-const GAP = 8;
-
-// The number of columns with which tiles of 16 to 9 are largest.
-export function columnsFor(count, width, height) {
-  const sizeWith = (columns) => {
-    const rows = Math.ceil(count / columns);
-    return Math.min((width - GAP * (columns - 1)) / columns, ((height - GAP * (rows - 1)) / rows) * RATIO);
-  };
-  const all = Array.from({ length: count }, (_, index) => index + 1);
-  return all.reduce((best, columns) => (sizeWith(columns) > sizeWith(best) ? columns : best), 1);
-}
 
 export class Stage {
-  // `view` says what a tile shows besides its participant: `isRaised`, `canModerate`, `more`.
+  // `view` says what a tile shows besides its participant: `isRaised`, `canModerate`, `more`, and whether the call is cut off.
   constructor(room, view, layout) {
     Object.assign(this, { room, view, layout, root: element('stage'), grid: element('grid'), tiles: new Map(), pinned: null });
     for (const event of EVENTS) room.on(event, () => this.show());
@@ -39,6 +29,13 @@ export class Stage {
 
   setLayout(layout) {
     this.layout = layout;
+    this.show();
+  }
+
+  // Pictures that stand still are not taken for those of now.
+  setCutOff(isCutOff) {
+    this.root.classList.toggle('is-cut-off', isCutOff);
+    this.view = { ...this.view, isCutOff };
     this.show();
   }
 
@@ -72,41 +69,92 @@ export class Stage {
   }
 
   add(key, participant, kind) {
-    const tile = new Tile(participant, kind, { pin: (pinned) => this.togglePin(pinned), more: this.view.more });
+    const actions = { pin: (pinned) => this.togglePin(pinned), more: this.view.more, resized: () => this.arrange() };
+    const tile = new Tile(participant, kind, actions);
     tile.key = key;
     this.tiles.set(key, tile);
     this.grid.append(tile.root);
   }
 
-  // The key of the tile that is large, if one is.
+  // The two tiles of a call of two, the large one first; or nothing.
+  pair() {
+    const tiles = [...this.tiles.values()];
+    if (tiles.length !== 2 || tiles.some(({ isScreen }) => isScreen)) return [];
+    const large = this.tiles.get(this.pinned) ?? tiles.find(({ participant }) => !participant.isLocal) ?? tiles[0];
+    return [large, tiles.find((one) => one !== large)];
+  }
+
+  // The tile that is large, if one is.
   large() {
-    if (this.tiles.has(this.pinned)) return this.pinned;
-    const keys = [...this.tiles.keys()];
+    if (this.tiles.has(this.pinned)) return this.tiles.get(this.pinned);
+    const tiles = [...this.tiles.values()];
     // One's own screen in a window of the call would show itself without end.
-    const screen = keys.find((key) => key.startsWith('screen ') && !this.tiles.get(key).participant.isLocal);
+    const screen = tiles.find(({ isScreen, participant }) => isScreen && !participant.isLocal);
     if (screen || this.layout !== 'speaker') return screen ?? null;
-    return this.speaker() ?? keys.at(-1) ?? null;
+    return this.speaker() ?? tiles.at(-1) ?? null;
   }
 
   // The tile of who speaks, or else of who spoke last and is still there.
   speaker() {
     const speaking = this.room.activeSpeakers.find((one) => !one.isLocal);
     if (speaking) this.lastSpeaker = `person ${speaking.sid}`;
-    return this.tiles.has(this.lastSpeaker) ? this.lastSpeaker : null;
+    return this.tiles.get(this.lastSpeaker) ?? null;
   }
 
   arrange() {
-    const large = this.large();
+    const { clientWidth: width, clientHeight: height } = this.root;
+    if (width === 0 || height === 0 || this.tiles.size === 0) return;
+    const stage = { width, height };
+    const [first, second] = this.pair();
+    const large = first ?? (this.tiles.size > 1 ? this.large() : null);
     this.root.classList.toggle('has-large', large !== null);
-    this.root.classList.toggle('is-alone', this.tiles.size === 1);
-    for (const [key, { root }] of this.tiles) root.classList.toggle('large', key === large);
-    const columns = columnsFor(this.tiles.size, this.root.clientWidth, this.root.clientHeight);
-    this.grid.style.setProperty('--columns', columns);
+    this.root.classList.toggle('is-pair', first !== undefined);
+    this.root.classList.toggle('is-beside', width >= height);
+    for (const tile of this.tiles.values()) {
+      tile.root.classList.toggle('large', tile === large);
+      tile.root.classList.toggle('in-corner', tile === second);
+    }
+    if (first) this.arrangePair(first, second, stage);
+    else if (large) this.arrangeStrip(large, stage);
+    else this.arrangeGrid(stage);
+  }
+
+  arrangePair(first, second, stage) {
+    place(this.grid, { left: 0, top: 0, ...stage });
+    const large = fitted(first.ratio, stage);
+    first.place(large);
+    second.place(inCorner(second.ratio, stage, large));
+  }
+
+  arrangeStrip(large, stage) {
+    const { isBeside, thickness, large: box, strip } = withStrip(stage);
+    place(this.grid, strip);
+    large.place(fitted(large.ratio, box));
+    for (const tile of this.tiles.values()) {
+      if (tile === large) continue;
+      // An upright picture beside the large one is as high as it may be wide.
+      const cell = isBeside ? { width: thickness, height: tile.ratio < 1 ? thickness : thickness / tile.ratio } : { width: thickness * 2, height: thickness };
+      tile.resize(fitted(tile.ratio, cell));
+    }
+  }
+
+  arrangeGrid(stage) {
+    const tiles = [...this.tiles.values()];
+    const { width, height } = gridOf(tiles.map(({ ratio }) => ratio), stage);
+    // A bar for scrolling needs the whole width.
+    place(this.grid, { left: 0, top: 0, ...stage });
+    this.grid.style.paddingInline = `${Math.floor((stage.width - width) / 2)}px`;
+    for (const tile of tiles) tile.resize({ width: Math.floor(height * tile.ratio), height });
   }
 
   clear() {
+    this.root.classList.remove('is-cut-off');
     this.observer.disconnect();
     this.tiles.forEach((tile) => tile.remove());
     this.tiles.clear();
   }
+}
+
+function place(grid, { left, top, width, height }) {
+  Object.assign(grid.style, { margin: `${top}px 0 0 ${left}px`, width: `${width}px`, height: `${height}px`, paddingInline: '0' });
 }

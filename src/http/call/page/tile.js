@@ -1,12 +1,20 @@
-// A tile: a participant, or the screen that one shares.
+// A tile: a participant, or the screen that one shares. Until the first frame of a camera, and without one, it shows initials.
 
 import { make } from './dom.js';
 import { fillIcons } from './icons.js';
+import { LANDSCAPE, PORTRAIT } from './layout.js';
 import { initialsOf, nameOf, roleOf } from './names.js';
 import { label, text } from './texts.js';
 
 const { Track } = LivekitClient;
 const QUALITIES = ['excellent', 'good', 'poor', 'lost'];
+// How many colors the circles behind initials have.
+const TONES = 6;
+
+// One color for an identity, on every screen.
+function toneOf(identity) {
+  return [...identity].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 9_973, 7) % TONES;
+}
 
 function button(iconName, key, onclick) {
   const made = make('button', { type: 'button', className: 'small', dataset: { icon: iconName }, onclick });
@@ -15,13 +23,13 @@ function button(iconName, key, onclick) {
 }
 
 export class Tile {
-  // `actions` are `pin` and `more`, for the participant.
+  // `actions` are `pin` and `more`, for the participant, and `resized`, for when its picture has another shape.
   constructor(participant, kind, actions) {
-    Object.assign(this, { participant, isScreen: kind === 'screen' });
+    Object.assign(this, { participant, isScreen: kind === 'screen', resized: actions.resized });
     this.pin = button('pin', 'pin', () => actions.pin(this));
     this.more = button('more', 'more', () => actions.more(participant));
     this.hand = make('span', { className: 'hand', dataset: { icon: 'hand' } });
-    this.initials = make('span', { className: 'initials', attributes: { 'aria-hidden': 'true' } });
+    this.initials = make('span', { className: 'initials', attributes: { 'aria-hidden': 'true' }, dataset: { tone: String(toneOf(participant.identity)) } });
     this.name = make('bdi', { className: 'name' });
     this.role = make('span', { className: 'role' });
     this.quality = make('span', { className: 'quality' }, make('i'), make('i'), make('i'));
@@ -46,7 +54,7 @@ export class Tile {
     this.muted.hidden = isScreen || participant.isMicrophoneEnabled;
     this.hand.hidden = !isRaised;
     this.root.classList.toggle('speaking', !isScreen && participant.isSpeaking);
-    this.showQuality(isScreen ? 'unknown' : participant.connectionQuality);
+    this.showQuality(isScreen ? 'unknown' : view.isCutOff ? 'lost' : participant.connectionQuality);
     this.more.hidden = participant.isLocal || !view.canModerate;
     label(this.pin, view.pinned === this.key ? 'unpin' : 'pin');
     this.pin.setAttribute('aria-label', `${this.pin.title}: ${title}`);
@@ -65,6 +73,22 @@ export class Tile {
     this.quality.setAttribute('aria-label', this.quality.title);
   }
 
+  // The ratio of the picture. Cameras are wide or upright, whatever they send; of a screen nothing may be cut off.
+  get ratio() {
+    const { videoWidth: width = 0, videoHeight: height = 0 } = this.video ?? {};
+    if (width === 0 || height === 0) return LANDSCAPE;
+    if (this.isScreen) return width / height;
+    return width < height ? PORTRAIT : LANDSCAPE;
+  }
+
+  resize({ width, height }) {
+    Object.assign(this.root.style, { left: '', top: '', width: `${width}px`, height: `${height}px` });
+  }
+
+  place({ left, top, width, height }) {
+    Object.assign(this.root.style, { left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px` });
+  }
+
   // The video element is kept while its track is, so that it does not flicker.
   showVideo() {
     const source = this.isScreen ? Track.Source.ScreenShare : Track.Source.Camera;
@@ -78,11 +102,22 @@ export class Tile {
     // Some browsers would read it as a film with controls.
     video.setAttribute('aria-hidden', 'true');
     video.tabIndex = -1;
+    // A picture has a size from its first frame on. Until then the element would be a black area.
+    video.onresize = () => this.showPicture();
+    this.video = video;
     this.root.prepend(video);
+    this.showPicture();
+  }
+
+  showPicture() {
+    this.root.classList.toggle('has-picture', this.video?.videoWidth > 0);
+    this.resized();
   }
 
   removeVideo() {
     this.track?.detach().forEach((video) => video.remove());
+    this.video = null;
+    this.root.classList.remove('has-picture');
   }
 
   remove() {
