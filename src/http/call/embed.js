@@ -15,8 +15,14 @@
   // A page that has loaded says so at once. One that may not be shown says nothing.
   const LOADED_MS = 5_000;
 
+  // Without a height of the page's own, the element has one that its content does not change. Any of the page's is kept, also one that
+  // comes from `aspect-ratio`, `max-height` or a flex container.
   const STYLES = new CSSStyleSheet();
-  STYLES.replaceSync(':host { display: block; min-height: 30rem } :host([hidden]) { display: none } iframe { display: block; width: 100%; height: 100%; min-height: inherit; border: 0 }');
+  STYLES.replaceSync(`
+    :host { display: block; position: relative; overflow: hidden; contain: size; contain-intrinsic-size: 20rem 30rem }
+    :host([hidden]) { display: none }
+    iframe { position: absolute; inset: 0; width: 100%; height: 100%; border: 0 }
+  `);
 
   class ConclaveCall extends HTMLElement {
     static observedAttributes = [...ATTRIBUTES, 'title', 'class', 'style'];
