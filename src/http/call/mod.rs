@@ -108,7 +108,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 29] = [
+const FILES: [(&str, &str); 32] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -120,10 +120,13 @@ const FILES: [(&str, &str); 29] = [
     file!("page", "devices.js"),
     file!("page", "dialogs.js"),
     file!("page", "dom.js"),
+    file!("page", "end.js"),
+    file!("page", "errors.js"),
     file!("page", "hands.js"),
     file!("page", "icons.js"),
     file!("page", "layout.js"),
     file!("page", "links.js"),
+    file!("page", "liveness.js"),
     file!("page", "lobby.js"),
     file!("page", "memory.js"),
     file!("page", "moderation.js"),

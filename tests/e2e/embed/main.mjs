@@ -1,7 +1,8 @@
 // Tries the call page, and <conclave-call> in pages of other origins, with Chromium and Firefox and fake devices: all attributes, events
-// and methods from an origin of http.embed_origins, refusal of another one, hostile attributes, messages and names. Walks the page by
-// keyboard, on screens of computers and phones, light and dark; axe-core must find nothing. Runs the examples of docs/embedding.md and
-// of the React component.
+// and methods from an origin of http.embed_origins, refusal of another one, hostile attributes, messages and names. Names in all scripts,
+// the shapes of tiles, small frames, errors in words, the end of a call, a server that stands still. Walks the page by keyboard, on
+// screens of computers and phones, light and dark; axe-core must find nothing. Runs the examples of docs/embedding.md and of the React
+// component.
 //
 //   scripts/check embed                   the check
 //   scripts/check embed --core            in Chromium, without the examples, with two of the screens
@@ -15,10 +16,13 @@ import { mkdirSync } from 'node:fs';
 import { Conclave } from '../support/server.mjs';
 import { launchChromium, launchFirefox } from '../support/browsers.mjs';
 import { Embedding } from './embedding.mjs';
+import * as endings from './endings.mjs';
 import * as examples from './examples.mjs';
 import * as hostile from './hostile.mjs';
+import * as joining from './joining.mjs';
 import { shoot } from './picture.mjs';
 import { Site } from './sites.mjs';
+import * as tiles from './tiles.mjs';
 import { SCREENS, Walk, withoutDevices } from './walk.mjs';
 
 const IS_CORE = process.argv.includes('--core');
@@ -58,6 +62,23 @@ async function strangers(server, sites, browser, name) {
   await part(`${name}: hostile messages, names and texts change nothing`, () => hostile.messages(server, listed, other, browser));
 }
 
+// What users meet on their way into a call, in it and out of it.
+async function ways(server, site, browser, folder) {
+  await part('names keep every letter', () => joining.names(server, browser));
+  await part('tiles keep their shape, and two participants are one picture', () => tiles.shapes(server, browser));
+  await part('initials until the first frame', () => tiles.firstFrame(server, browser));
+  await part('the height of the page is kept', () => tiles.heights(server, site, browser));
+  await part('small frames and phones have their buttons', () => tiles.small(server, site, browser, folder));
+  await part('errors in words and codes', () => joining.errors(server, site, browser));
+  await part('the end of a call releases the devices', () => endings.screens(server, browser));
+  await part('without settings, pages of this machine show the call', () => hostile.unset(browser));
+  if (IS_CORE) return;
+  await part('an upright camera has an upright tile', () => tiles.portrait(server, browser));
+  await part('a token that has expired', () => joining.expired(server, site, browser));
+  await part('after too many requests the page waits', () => joining.tooMany(browser));
+  await part('a server that stands still', () => endings.standstill(browser));
+}
+
 async function inBrowser(name, launch, run) {
   const browser = await launch();
   try {
@@ -91,6 +112,7 @@ async function main() {
     await inBrowser('chromium', launchChromium, async (browser, name) => {
       await embedded(server, listed, browser, name);
       await strangers(server, sites, browser, name);
+      await ways(server, listed, browser, folder);
       await walks(server, browser, folder);
       if (IS_CORE) return;
       await part('the example of docs/embedding.md', () => examples.document(server, listed, browser));

@@ -160,8 +160,10 @@ export async function withoutDevices(server, browser) {
   const complaints = [];
   const page = await openPage(browser, `${server.api}/call#code=${code}`, SCREENS[0], complaints);
   const problem = page.locator('#device-problem');
-  await until(async () => (await problem.innerText()).includes('does not allow the camera'), 'nothing is said of the camera');
-  assert.match(await problem.innerText(), /does not allow the microphone/);
+  await until(async () => (await problem.innerText()).includes('does not allow the camera and the microphone'), 'nothing is said of the devices');
+  // Once, for both.
+  assert.equal((await problem.innerText()).match(/does not allow/g).length, 1);
+  assert.equal((await page.locator('body').innerText()).match(/does not allow/g).length, 1);
   await page.locator('[name=name]').fill('Ada');
   await page.locator('[name=name]').press('Enter');
   await page.locator('.tile[aria-label="Ada (you), muted"]').waitFor();

@@ -5,6 +5,7 @@ import { Controls } from './controls.js';
 import { ask, closeAll } from './dialogs.js';
 import { element } from './dom.js';
 import { Hands } from './hands.js';
+import { Liveness } from './liveness.js';
 import { Moderation } from './moderation.js';
 import { nameOf, roleOf } from './names.js';
 import { clear, notice, problem } from './notices.js';
@@ -23,7 +24,7 @@ const REASONS = {
 
 export class Call {
   // `granted` is a room token with its url; `wishes` are the devices, the layout, and whether there is a chat. `emit` tells an embedding
-  // page what happens, and `onEnd` gets the reason of the end.
+  // page what happens, and `onEnd` gets the reason of the end, with what is needed to come back.
   constructor(granted, wishes, { emit, onEnd }) {
     Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout });
     const device = (id) => (id ? { deviceId: id } : undefined);
@@ -31,13 +32,14 @@ export class Call {
       adaptiveStream: true, dynacast: true,
       audioCaptureDefaults: device(wishes.microphoneId), videoCaptureDefaults: device(wishes.cameraId),
     });
+    this.liveness = new Liveness(this.room, () => this.showConnection());
     this.hands = new Hands(this.room, (participant, isRaised) => this.showHand(participant, isRaised));
     this.bind();
   }
 
   bind() {
     const { room } = this;
-    room.on(RoomEvent.ConnectionStateChanged, (state) => this.showConnection(state));
+    room.on(RoomEvent.ConnectionStateChanged, () => this.showConnection());
     room.on(RoomEvent.Disconnected, (reason) => this.end(reason));
     room.on(RoomEvent.ParticipantConnected, (one) => this.emit('participant-joined', this.describe(one)));
     room.on(RoomEvent.ParticipantAttributesChanged, (changed, participant) => {
@@ -64,9 +66,7 @@ export class Call {
     this.start();
     await this.moderation.refresh();
     await this.controls.useSpeaker(this.wishes.speakerId);
-    for (const device of ['microphone', 'camera']) {
-      if (this.wishes[device] && this.controls.mayPublish(device)) await this.controls.tryTo(device, true).catch(() => {});
-    }
+    await this.controls.startDevices(this.wishes);
   }
 
   view() {
@@ -81,13 +81,15 @@ export class Call {
   start() {
     const me = this.room.localParticipant;
     element('lobby').hidden = true;
+    element('end').hidden = true;
     element('call').hidden = false;
     element('room-name').textContent = this.roomName;
     element('own-role').textContent = roleOf(me);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
     this.chat.allow(me.permissions?.canPublishData !== false);
-    this.showConnection(this.room.state);
+    this.liveness.start();
+    this.showConnection();
     this.show();
     // Where the form was, the focus would be lost.
     element('microphone').focus({ preventScroll: true });
@@ -121,12 +123,16 @@ export class Call {
     this.moderation?.refresh();
   }
 
-  showConnection(state) {
+  showConnection() {
+    const { state } = this.room;
+    const isLost = this.liveness.isCutOff || state === ConnectionState.Reconnecting || state === ConnectionState.SignalReconnecting;
     const tag = element('connection');
-    const isLost = state === ConnectionState.Reconnecting || state === ConnectionState.SignalReconnecting;
+    // Said once, when it is over: the tag says the rest.
+    if (tag.dataset.state === 'reconnecting' && !isLost && state === ConnectionState.Connected) notice(text('reconnected'));
     tag.dataset.state = isLost ? 'reconnecting' : state;
     tag.dataset.text = isLost ? 'reconnecting' : 'connected';
     tag.textContent = isLost || state === ConnectionState.Connected ? text(tag.dataset.text) : '';
+    this.stage?.setCutOff(isLost);
   }
 
   // Who may end the call for everyone is asked what is meant.
@@ -146,12 +152,15 @@ export class Call {
     // The event also comes for a connection that never was.
     if (!this.stage) return;
     const reason = code === undefined ? 'left' : REASONS[code] ?? 'lost';
+    this.liveness.stop();
+    for (const { track } of this.room.localParticipant.trackPublications.values()) track?.stop();
     closeAll();
     clear();
     this.stage.clear();
     element('call').hidden = true;
+    element('connection').dataset.state = '';
     if (reason === 'ended') this.emit('ended', { room: this.roomName });
     this.emit('left', { room: this.roomName, reason });
-    this.onEnd(reason);
+    this.onEnd(reason, { token: this.room.engine?.token ?? this.granted.token, devices: this.controls.wanted });
   }
 }

@@ -1,6 +1,6 @@
 // The buttons below the call, and the dialog of its devices.
 
-import { canChooseSpeaker, explain, fillDevices } from './devices.js';
+import { canChooseSpeaker, explain, explainAll, fillDevices } from './devices.js';
 import { open } from './dialogs.js';
 import { element } from './dom.js';
 import { setIcon } from './icons.js';
@@ -18,7 +18,7 @@ const DEVICES = { microphone: 'audioinput', camera: 'videoinput', speaker: 'audi
 
 export class Controls {
   constructor(room, { hands, leave, setLayout }) {
-    Object.assign(this, { room, hands });
+    Object.assign(this, { room, hands, wanted: {} });
     for (const event of EVENTS) room.on(event, () => this.show());
     for (const source of Object.keys(SOURCES)) element(source).onclick = () => this.tryTo(source, !this.isOn(source)).catch(() => {});
     element('hand').onclick = () => this.raiseHand();
@@ -47,6 +47,7 @@ export class Controls {
     if (source === 'microphone') await me.setMicrophoneEnabled(isOn);
     if (source === 'camera') await me.setCameraEnabled(isOn);
     if (source === 'screen') await me.setScreenShareEnabled(isOn, { audio: true });
+    this.wanted[source] = isOn;
   }
 
   // Devices can be missing or refused. The call goes on without them, and says so; the error is for an embedding page.
@@ -61,6 +62,16 @@ export class Controls {
     } finally {
       this.show();
     }
+  }
+
+  // Turns on what the user has chosen before the call. What is refused to both devices is said once.
+  async startDevices(wishes) {
+    const problems = {};
+    for (const device of ['microphone', 'camera'].filter((one) => wishes[one] && this.mayPublish(one))) {
+      await this.change(device, true).catch((error) => { problems[device] = error; });
+    }
+    if (Object.keys(problems).length > 0) problem(explainAll(problems));
+    this.show();
   }
 
   async raiseHand() {

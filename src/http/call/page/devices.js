@@ -20,6 +20,15 @@ export function explain(device, error) {
   return isText(key) ? text(key) : text('device-failed', { reason: error?.message ?? '' });
 }
 
+// The same for some devices, by their names. What microphone and camera have in common is said once.
+export function explainAll(problems) {
+  const { microphone, camera } = problems;
+  const cause = CAUSES[microphone?.name];
+  const key = microphone && camera && cause === CAUSES[camera.name] ? `both-${cause}` : '';
+  if (isText(key) && navigator.mediaDevices) return text(key);
+  return [...new Set(Object.entries(problems).map(([device, error]) => explain(device, error)))].join(' ');
+}
+
 // Fills a list with the devices of a kind. Browsers name them once one of the kind is in use.
 export async function fillDevices(select, device, chosen) {
   const all = (await navigator.mediaDevices?.enumerateDevices()) ?? [];

@@ -1,13 +1,15 @@
 // Before the call: who joins what, and with which devices.
 
-import { Preview, explain, fillDevices } from './devices.js';
+import { Preview, explainAll, fillDevices } from './devices.js';
 import { element } from './dom.js';
 import { setIcon } from './icons.js';
 import { remember, remembered } from './memory.js';
-import { initialsOf, nameInToken } from './names.js';
+import { cleanName, initialsOf, nameInToken } from './names.js';
 import { onLanguage, text } from './texts.js';
 
 const DEVICES = ['microphone', 'camera'];
+// Errors after which another code may do.
+const WRONG_CODES = ['invalid_code', 'code_not_found'];
 
 export class Lobby {
   // `join` gets what the form says, and ends when the call has begun, or with an error.
@@ -25,7 +27,9 @@ export class Lobby {
       element(`${device}-before`).onclick = () => this.turn(device, !this.isOn[device]);
       element(`${device}-list`).onchange = () => this.turn(device, true);
     }
-    navigator.mediaDevices?.addEventListener('devicechange', () => this.listDevices());
+    navigator.mediaDevices?.addEventListener('devicechange', () => {
+      if (!element('lobby').hidden) this.listDevices();
+    });
     onLanguage(() => this.showDevices());
     this.showInitials();
   }
@@ -34,7 +38,7 @@ export class Lobby {
   admit({ code = '', token = '', url = '', name = '' }) {
     this.given = { code, token, url };
     const hasToken = token !== '';
-    if (name) this.form.name.value = name.slice(0, this.form.name.maxLength);
+    if (name) this.form.name.value = cleanName(name.slice(0, this.form.name.maxLength));
     if (hasToken) this.form.name.value = nameInToken(token);
     this.form.name.readOnly = hasToken;
     this.form.code.value = code;
@@ -46,34 +50,67 @@ export class Lobby {
 
   async show(message = '') {
     element('lobby').hidden = false;
-    element('join-error').textContent = message;
+    this.say({ error: message });
     for (const device of DEVICES) await this.turn(device, this.isOn[device], { isAsked: false });
+  }
+
+  // What is said below the form: what happens, or what went wrong.
+  say({ status = '', error = '' }) {
+    element('join-status').textContent = status;
+    element('join-error').textContent = error;
+  }
+
+  // The server wants fewer requests.
+  wait(seconds) {
+    this.say({ status: text('waiting', { seconds }) });
+  }
+
+  setJoining(isJoining) {
+    this.form.submit.disabled = isJoining;
+    this.form.submit.dataset.text = isJoining ? 'joining' : 'join';
+    this.form.submit.textContent = text(this.form.submit.dataset.text);
+    if (!isJoining) element('join-status').textContent = '';
   }
 
   async submit() {
     const { form } = this;
-    element('join-error').textContent = '';
-    form.submit.disabled = true;
-    const devices = this.devices();
-    remember({ ...devices, ...(!this.given.token && { name: form.name.value }) });
-    this.preview.end();
     const { token, url } = this.given;
-    const entry = { token, url, code: form.code.value.trim(), room: form.room.value, role: form.role.value, name: form.name.value };
+    const name = token ? form.name.value : cleanName(form.name.value);
+    if (!name && !token) {
+      form.name.value = '';
+      form.name.reportValidity();
+      return;
+    }
+    this.say({});
+    this.setJoining(true);
+    const devices = this.devices();
+    remember({ ...devices, ...(!token && { name }) });
+    this.preview.end();
+    const code = form.code.value.trim().toLowerCase();
     try {
-      await this.join(entry, devices);
+      await this.join({ token, url, code, room: form.room.value, role: form.role.value, name }, devices);
     } catch (error) {
       this.fail(error);
     }
-    form.submit.disabled = false;
+    this.setJoining(false);
+  }
+
+  fail(error) {
+    this.show(error.message);
+    if (this.offerCode(error)) this.form.code.focus();
   }
 
   // A code that admits to nothing can be replaced.
-  fail(error) {
-    if (error.code === 'code_not_found') {
-      element('by-code').hidden = false;
-      this.form.code.focus();
-    }
-    this.show(error.message);
+  offerCode(error) {
+    const isWrong = WRONG_CODES.includes(error.code);
+    if (isWrong) element('by-code').hidden = false;
+    return isWrong;
+  }
+
+  // What the page was given is wrong, as is known before the user joins.
+  refuse(error) {
+    this.say({ error: error.message });
+    this.offerCode(error);
   }
 
   devices() {
@@ -115,8 +152,9 @@ export class Lobby {
     }
     element('preview').hidden = !this.isOn.camera;
     element('level').hidden = !this.isOn.microphone;
-    const problems = Object.entries(this.problems).map(([device, error]) => explain(device, error));
-    element('device-problem').textContent = [...new Set(problems)].join(' ');
+    // The same text again would be read aloud again.
+    const problem = explainAll(this.problems);
+    if (element('device-problem').textContent !== problem) element('device-problem').textContent = problem;
     element('camera-off').textContent = this.isOn.camera ? '' : text('camera-is-off');
   }
 

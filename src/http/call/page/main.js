@@ -2,10 +2,12 @@
 //
 // lobby, devices       before the call
 // call, controls       the call, and the buttons below it
-// stage, tile          who is to be seen, and how large
+// stage, tile, layout  who is to be seen, and how large
+// liveness             whether the server still answers
+// end                  after the call
 // chat, links, hands   data messages
 // moderation, dialogs  what a role may do to others
-// server               requests to this server
+// server, errors       requests to this server, and why they fail
 // parent, colors       the page that shows this one in a frame
 // texts, names, icons, notices, memory, dom
 
@@ -13,21 +15,28 @@ import { Call } from './call.js';
 import { useColors } from './colors.js';
 import { bindDialogs } from './dialogs.js';
 import { element, make } from './dom.js';
+import { End } from './end.js';
+import { CallError } from './errors.js';
 import { fillIcons } from './icons.js';
 import { Lobby } from './lobby.js';
 import { remember, remembered } from './memory.js';
-import { identityOf } from './names.js';
+import { cleanName, identityOf, isSpent } from './names.js';
 import { notice } from './notices.js';
 import { Parent } from './parent.js';
-import { ServerError, exchange, openRoom } from './server.js';
-import { LANGUAGES, isText, onLanguage, speak, text } from './texts.js';
+import { exchange, openRoom } from './server.js';
+import { LANGUAGES, onLanguage, speak, text } from './texts.js';
 
 const LAYOUTS = ['grid', 'speaker'];
 const MOST_IDENTITIES = 3;
+const CODE = /^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$/;
 const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true };
 let call = null;
+// What was joined last: the entry, the devices, and the token with its url.
+let last = null;
+let admitted = '';
 
 const lobby = new Lobby({ isDev: document.body.dataset.dev === 'true', join });
+const end = new End({ rejoin, start: toLobby });
 const parent = new Parent({
   setUp,
   methods: {
@@ -43,36 +52,70 @@ function running() {
   return call;
 }
 
-async function join({ token, url, code, room, role, name }, devices) {
+// Joins what an entry of the form says, with some devices. `granted` is a token that an earlier exchange gave for it.
+async function join(entry, devices, granted = null) {
   try {
-    const used = token || code || (await openRoom(room, role)).code;
-    const granted = token ? { token, url } : await admitted(used, name);
-    call = new Call(granted, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
-    element('invite').hidden = Boolean(token) || parent.decides;
-    element('invite').onclick = () => copyLink(used);
+    const known = granted ?? await admit(entry);
+    call = new Call(known, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
+    element('invite').hidden = !known.code || parent.decides;
+    element('invite').onclick = () => copyLink(known.code);
+    last = { entry, devices, granted: known };
     await call.join();
   } catch (error) {
     call = null;
-    const shown = error instanceof ServerError ? error : new ServerError(0, { code: 'connection', message: error.message });
+    const shown = CallError.ofConnection(error);
     parent.emit('error', { code: shown.code, message: shown.message });
     throw shown;
   }
 }
 
-// A participant of the same name may have the identity by chance. The name is what users see, so another identity does as well.
-async function admitted(code, name) {
+// A room token with its url, and the code that it is for.
+async function admit({ token, url, code, room, role, name }) {
+  // A server that carries the media itself has the address of this page.
+  if (token) return { token, url: url || location.origin.replace(/^http/, 'ws') };
+  if (code && !CODE.test(code)) throw new CallError('invalid_code');
+  const wait = (seconds) => lobby.wait(seconds);
+  const used = code || (await openRoom(room, role, wait)).code;
+  return { ...await exchanged(used, cleanName(name), wait), code: used };
+}
+
+// Another participant may have the identity by chance. The name is what users see, so another identity does as well.
+async function exchanged(code, name, wait) {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await exchange(code, identityOf(name));
+      return await exchange(code, { identity: identityOf(name), name }, wait);
     } catch (error) {
       if (error.code !== 'identity_taken' || tries === MOST_IDENTITIES) throw error;
     }
   }
 }
 
-function onEnd(reason) {
+function onEnd(reason, { token, devices }) {
   call = null;
-  lobby.show(isText(`ended-${reason}`) ? text(`ended-${reason}`) : '');
+  last.granted = { ...last.granted, token };
+  last.devices = { ...last.devices, ...devices };
+  end.show(reason, { canStart: !parent.decides });
+}
+
+// Joins again as the same participant, or with the code if that takes too long.
+async function rejoin() {
+  const { entry, devices, granted } = last;
+  end.setJoining(true);
+  try {
+    await join(entry, devices, isSpent(granted.token) ? null : granted);
+  } catch (error) {
+    if (error.code === 'room_ended') {
+      end.show('ended', { canStart: !parent.decides });
+      return;
+    }
+    end.hide();
+    lobby.fail(error);
+  }
+}
+
+function toLobby() {
+  end.hide();
+  lobby.show();
 }
 
 // What the embedding page wants. It says so again when an attribute changes.
@@ -88,7 +131,7 @@ async function setUp({ code, token, url, name, layout, chat, language, colors })
     wishes.chat = chat !== 'off';
     call?.chat.offer(wishes.chat);
   }
-  if (!call) lobby.admit({ code, token, url, name });
+  if (!call) expect({ code, token, url, name });
 }
 
 async function copyLink(code) {
@@ -101,9 +144,22 @@ async function copyLink(code) {
   }
 }
 
+// Prepares the form for what is given beforehand. Anything else than before leads back to it.
+function expect({ code = '', token = '', url = '', name = '' }) {
+  lobby.admit({ code, token, url, name });
+  const given = JSON.stringify([code, token, url]);
+  if (given === admitted) return;
+  admitted = given;
+  if (!element('end').hidden) toLobby();
+  if (token || !code || CODE.test(code)) return;
+  const error = new CallError('invalid_code');
+  lobby.refuse(error);
+  parent.emit('error', { code: error.code, message: error.message });
+}
+
 // A link to a call has its code in the fragment, which browsers do not send to servers.
-function admitByFragment() {
-  lobby.admit({ code: new URLSearchParams(location.hash.slice(1)).get('code') ?? '' });
+function expectFragment() {
+  expect({ code: new URLSearchParams(location.hash.slice(1)).get('code') ?? '' });
 }
 
 function offerLanguages() {
@@ -116,11 +172,13 @@ function offerLanguages() {
   };
 }
 
-addEventListener('hashchange', () => { if (!parent.decides) admitByFragment(); });
+addEventListener('hashchange', () => { if (!parent.decides && !call) expectFragment(); });
 addEventListener('pagehide', () => call?.room.disconnect());
 fillIcons(document);
 bindDialogs();
 offerLanguages();
-admitByFragment();
-const started = speak([remembered().language, ...navigator.languages]).then(() => { lobby.show(); });
+const started = speak([remembered().language, ...navigator.languages]).then(() => {
+  lobby.show();
+  if (!parent.decides) expectFragment();
+});
 parent.ready();

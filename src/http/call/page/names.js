@@ -1,13 +1,25 @@
 // Names as the page shows them.
 
-// This page adds four characters to a name to make an identity that is unique in the room.
+// What the server refuses in a name: control characters, ends of lines and marks of direction, which could make a text look like another.
+const DECEPTIVE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
+const LONGEST_SLUG = 24;
+const SUFFIX = 6;
+
+// A typed name as the server takes it. Half of a pair of surrogates, as a cut text can end with, is no character.
+export function cleanName(typed) {
+  return typed.toWellFormed().replace(DECEPTIVE, ' ').replace(/\s+/gu, ' ').trim();
+}
+
+// An identity for a name. The name itself is sent beside it, so this only has to be unique in the room and easy to read in a log.
 export function identityOf(name) {
-  const plain = name.normalize('NFKD').replace(/[^A-Za-z0-9]+/g, '-').replace(/^-+|-+$/g, '').slice(0, 40);
-  return `${plain || 'guest'}-${Math.random().toString(36).slice(2, 6).padEnd(4, '0')}`;
+  const letters = name.normalize('NFKD').replace(/\p{Mark}/gu, '');
+  const slug = letters.replace(/[^A-Za-z0-9]+/g, '-').slice(0, LONGEST_SLUG).replace(/^-+|-+$/g, '');
+  const random = Array.from(crypto.getRandomValues(new Uint8Array(SUFFIX)), (byte) => (byte % 36).toString(36));
+  return `${slug || 'guest'}-${random.join('')}`;
 }
 
 export function nameOf(participant) {
-  return participant.name || participant.identity.replace(/-[a-z0-9]{4}$/, '').replaceAll('-', ' ');
+  return participant.name || participant.identity;
 }
 
 export function roleOf(participant) {
@@ -19,13 +31,22 @@ export function initialsOf(name) {
   return words.slice(0, 2).map((word) => [...word][0].toUpperCase()).join('');
 }
 
-// The name in a room token. The server checks the token; this is only for show.
-export function nameInToken(token) {
+// What a room token says. The server checks the token; this is only for show.
+function claimsOf(token) {
   try {
     const payload = token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');
-    const claims = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(payload), (one) => one.charCodeAt(0))));
-    return String(claims.name || claims.sub || '');
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(payload), (one) => one.charCodeAt(0)))) ?? {};
   } catch {
-    return '';
+    return {};
   }
+}
+
+export function nameInToken(token) {
+  const { name, sub } = claimsOf(token);
+  return String(name || sub || '');
+}
+
+// Whether a token has expired, or will within seconds.
+export function isSpent(token) {
+  return !(claimsOf(token).exp * 1_000 > Date.now() + 10_000);
 }

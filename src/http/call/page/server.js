@@ -1,40 +1,42 @@
 // Requests to the server of the page.
 
-import { isText, text } from './texts.js';
+import { CallError } from './errors.js';
 
-// A refusal, in words of the page's language where it has some for the code.
-export class ServerError extends Error {
-  constructor(status, { code = 'unknown', message = '' } = {}) {
-    super(isText(`error-${code}`) ? text(`error-${code}`) : message || text('error-unknown', { status }));
-    this.code = code;
-  }
-}
+// A refusal for its rate says how long to wait. Longer than this, or more often, the user decides.
+const LONGEST_WAIT_SECONDS = 30;
+const MOST_WAITS = 5;
 
-async function request(method, path, { body, token } = {}) {
+// Sends a request, and again after each wait that the server asks for. `onWait` gets its seconds.
+async function request(method, path, { body, token, onWait = () => {} } = {}) {
   const headers = { ...(body && { 'content-type': 'application/json' }), ...(token && { 'x-svc-room-token': token }) };
-  const sent = fetch(path, { method, headers, body: body && JSON.stringify(body) });
-  const response = await sent.catch(() => {
-    throw new ServerError(0, { code: 'unreachable' });
-  });
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new ServerError(response.status, answer.error);
-  return answer;
+  for (let waits = 0; ; waits += 1) {
+    const sent = fetch(path, { method, headers, body: body && JSON.stringify(body) });
+    const response = await sent.catch(() => { throw new CallError('connection_failed'); });
+    const answer = await response.json().catch(() => ({}));
+    if (response.ok) return answer;
+    const seconds = Number(response.headers.get('retry-after'));
+    if (response.status !== 429 || !(seconds > 0 && seconds <= LONGEST_WAIT_SECONDS) || waits === MOST_WAITS) {
+      throw CallError.ofServer(response.status, answer.error);
+    }
+    onWait(seconds);
+    await new Promise((resolve) => { setTimeout(resolve, seconds * 1_000); });
+  }
 }
 
 // A text as a segment of a path. Browsers resolve dots as steps in the path, encoded or not, and would request something else.
 function segment(text, code) {
-  if (text === '.' || text === '..') throw new ServerError(400, { code });
+  if (text === '.' || text === '..') throw new CallError(code);
   return encodeURIComponent(text);
 }
 
-// A room token, its url and its role, for a room code.
-export async function exchange(code, identity) {
-  return request('POST', `/v1/codes/${segment(code, 'code_not_found')}/exchange`, { body: { identity } });
+// A room token, its url and its role, for a room code. The token carries the name as it is.
+export async function exchange(code, { identity, name }, onWait) {
+  return request('POST', `/v1/codes/${segment(code, 'invalid_code')}/exchange`, { body: { identity, name: name || undefined }, onWait });
 }
 
 // A room code of the development project, in `dev`.
-export function openRoom(room, role) {
-  return request('POST', '/call/rooms', { body: { room: room || undefined, role } });
+export function openRoom(room, role, onWait) {
+  return request('POST', '/call/rooms', { body: { room: room || undefined, role }, onWait });
 }
 
 // What a participant may do to others. The token is the newest one at each call.
