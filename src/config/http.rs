@@ -44,11 +44,11 @@ conclave_model::settings! {
         ///
         /// With `conclave dev`, the page can also open rooms. Browsers give camera and microphone only to pages on https or localhost.
         pub call_page: bool = false;
-        /// Browser origins whose pages may show the call page in a frame, such as "https://www.example.org". See
-        /// [Calls in your own page](embedding.md).
+        /// Browser origins whose pages may show the call page in a frame, such as "https://www.example.org"; "http://localhost:*" is
+        /// every port of localhost. See [Calls in your own page](embedding.md).
         ///
         /// With one, the server has /embed.js.
-        pub embed_origins: Vec<Origin> = Vec::new();
+        pub embed_origins: Vec<EmbedOrigin> = Vec::new();
     }
 }
 
@@ -130,6 +130,67 @@ impl TextSetting for Origin {
         if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user && is_plain(&url)
         {
             Ok(Self(url.origin().ascii_serialization()))
+        } else {
+            Err(wrong())
+        }
+    }
+
+    fn format(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The origin of a page that may show the call page: one origin, or with `:*` every port of a loopback host, where development servers
+/// take any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbedOrigin(String);
+
+impl EmbedOrigin {
+    /// The end of one that has every port.
+    const ANY_PORT: &'static str = ":*";
+    /// The hosts that may have it, as content security policies know them.
+    const LOOPBACK: [&'static str; 2] = ["localhost", "127.0.0.1"];
+
+    /// Returns every port of this machine, without TLS.
+    pub fn loopback() -> Vec<Self> {
+        Self::LOOPBACK
+            .map(|host| Self(format!("http://{host}{}", Self::ANY_PORT)))
+            .into()
+    }
+
+    /// Returns the origin as a source of a content security policy.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns whether it is this origin of a browser, or has its port.
+    pub fn includes(&self, origin: &Origin) -> bool {
+        let Some(host) = self.0.strip_suffix(Self::ANY_PORT) else {
+            return self.0 == origin.0;
+        };
+        let port = origin.0.strip_prefix(host);
+        port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
+    }
+}
+
+impl TextSetting for EmbedOrigin {
+    const EXPECTED: &'static str =
+        "an origin such as \"https://www.example.org\", or \"http://localhost:*\" for every port";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("must be {}, not {text:?}", Self::EXPECTED);
+        let Some(host) = text.strip_suffix(Self::ANY_PORT) else {
+            return Origin::parse(text)
+                .map(|origin| Self(origin.0))
+                .map_err(|_| wrong());
+        };
+        let origin = Origin::parse(host).map_err(|_| wrong())?;
+        let is_loopback = origin
+            .0
+            .split_once("://")
+            .is_some_and(|(_, host)| Self::LOOPBACK.contains(&host));
+        if is_loopback {
+            Ok(Self(origin.0 + Self::ANY_PORT))
         } else {
             Err(wrong())
         }

@@ -93,6 +93,11 @@ impl Sources {
             .map_err(|error| with_origin(error.into()))?;
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
+        // The default of `dev` is about a page that can be turned off.
+        let embed_origins = source("http.embed_origins", &environment, file.as_ref());
+        if !config.http.call_page && embed_origins.is_none() {
+            config.http.embed_origins.clear();
+        }
         config.validate().map_err(with_origin)?;
         let origins = self.origins(&environment, file.as_ref());
         Ok(LoadedConfig { config, origins })

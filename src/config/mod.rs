@@ -37,7 +37,7 @@ pub use cluster::ClusterConfig;
 pub use database::{BackupConfig, DatabaseConfig, EncryptionConfig};
 pub use effective::{EffectiveSetting, SettingOrigins, SettingSource};
 pub use error::ConfigError;
-pub use http::{AdminConfig, HostName, HttpConfig, LimitsConfig, Origin};
+pub use http::{AdminConfig, EmbedOrigin, HostName, HttpConfig, LimitsConfig, Origin};
 pub use load::{DEFAULT_FILE, LoadedConfig, Sources};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{BillingConfig, DEFAULT_PLAN, Plans, PlansConfig};
@@ -71,8 +71,8 @@ const DEV_RTMP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 19
 pub enum Mode {
     /// `conclave serve`, and every command that is not `dev`.
     Serve,
-    /// `conclave dev`: the call page and the sandbox are on, clients on this machine get its loopback address, RTMP encoders
-    /// on it can connect, and webhooks and egress to loopback addresses are allowed.
+    /// `conclave dev`: the call page and the sandbox are on, pages of this machine may show the call, clients on it get its loopback
+    /// address, RTMP encoders on it can connect, and webhooks and egress to loopback addresses are allowed.
     Dev,
 }
 
@@ -83,6 +83,7 @@ impl Config {
         let mut config = Self::default();
         if mode == Mode::Dev {
             config.http.call_page = true;
+            config.http.embed_origins = EmbedOrigin::loopback();
             config.media.sandbox = true;
             config.media.rtc.loopback = true;
             config.media.rtmp_listen = Some(DEV_RTMP);

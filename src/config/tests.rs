@@ -119,6 +119,61 @@ fn the_defaults_of_dev_can_be_overridden_by_the_environment() {
 }
 
 #[test]
+fn in_dev_pages_of_this_machine_may_show_the_call_unless_there_is_no_page() {
+    let origins = |environment: &[(&str, &str)]| {
+        let mut sources = sources(None, environment);
+        sources.mode = Mode::Dev;
+        let origins = sources.load().unwrap().http.embed_origins;
+        let texts = origins.iter().map(|origin| origin.as_str().to_owned());
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(origins(&[]), ["http://localhost:*", "http://127.0.0.1:*"]);
+    let chosen = ("CONCLAVE_HTTP__EMBED_ORIGINS", "https://a.org");
+    assert_eq!(origins(&[chosen]), ["https://a.org"]);
+    assert!(origins(&[("CONCLAVE_HTTP__CALL_PAGE", "false")]).is_empty());
+}
+
+#[test]
+fn every_port_may_be_allowed_of_loopback_hosts_only() {
+    let includes = |setting: &str, origin: &str| {
+        let [setting, origin] = [
+            EmbedOrigin::parse(setting).unwrap().as_str().to_owned(),
+            origin.to_owned(),
+        ];
+        EmbedOrigin::parse(&setting)
+            .unwrap()
+            .includes(&Origin::parse(&origin).unwrap())
+    };
+    for origin in [
+        "http://localhost",
+        "http://localhost:3000",
+        "http://LOCALHOST:80",
+    ] {
+        assert!(includes("http://localhost:*", origin), "{origin}");
+    }
+    for origin in [
+        "https://localhost",
+        "http://127.0.0.1:3000",
+        "http://localhost.evil.example",
+        "http://localhosts:80",
+    ] {
+        assert!(!includes("http://localhost:*", origin), "{origin}");
+    }
+    assert!(includes("https://a.org", "https://a.org:443"));
+    assert!(!includes("https://a.org", "https://a.org:8443"));
+    for refused in [
+        "https://a.org:*",
+        "http://localhost:3000:*",
+        "http://*:*",
+        "*",
+        "http://localhost:*/",
+        "localhost:*",
+    ] {
+        assert!(EmbedOrigin::parse(refused).is_err(), "{refused}");
+    }
+}
+
+#[test]
 fn every_type_of_setting_can_be_set_by_the_environment() {
     let config = from_environment(&[
         ("CONCLAVE_HTTP__WORKERS", "3"),

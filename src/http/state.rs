@@ -30,7 +30,7 @@ use super::media::media_url::MediaUrl;
 use super::metrics::Metrics;
 use crate::backups::Backups;
 use crate::billing::BillingClient;
-use crate::config::{EffectiveSetting, HostName, Plans};
+use crate::config::{EffectiveSetting, EmbedOrigin, HostName, Plans};
 use crate::livekit_config::LivekitConfigMonitor;
 use crate::tls::TlsStatus;
 
@@ -132,7 +132,7 @@ pub struct CallPage {
     /// The project of `dev`, in which the page may open rooms.
     pub dev_project: Option<ProjectId>,
     /// The origins of other pages that may show it in a frame.
-    pub embed_origins: Vec<String>,
+    pub embed_origins: Vec<EmbedOrigin>,
 }
 
 /// What the admin listener shows, and to whom.

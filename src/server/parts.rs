@@ -190,7 +190,7 @@ fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
 pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<CallPage> {
     config.http.call_page.then(|| CallPage {
         dev_project: dev.map(|dev| dev.project_id.clone()),
-        embed_origins: texts(&config.http.embed_origins),
+        embed_origins: config.http.embed_origins.clone(),
     })
 }
 

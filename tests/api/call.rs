@@ -200,7 +200,7 @@ fn embedded(config: &mut Config, origins: &[&str]) {
 /// Proves S-34.
 #[test]
 fn without_the_setting_no_page_may_show_the_call_in_a_frame() {
-    let app = start();
+    let app = TestApp::start_with(|config| config.http.embed_origins.clear());
     let page = app.get("/call").anonymous().send();
     assert_eq!(page.headers["x-frame-options"], "DENY");
     assert!(page.headers["content-security-policy"].ends_with("frame-ancestors 'none'"));
@@ -253,6 +253,76 @@ fn pages_of_the_given_origins_and_no_others_may_show_the_call_in_a_frame() {
         .expect_error(405, "method_not_allowed", None);
     let rooms = open(&app, "standup", "host").header("origin", "https://a.example");
     rooms.send().expect_error(403, "origin_rejected", None);
+}
+
+#[test]
+fn in_dev_every_port_of_this_machine_may_show_the_call() {
+    let app = start();
+    let page = app.get("/call").anonymous().send();
+    let loopback = "http://localhost:* http://127.0.0.1:*";
+    assert!(
+        page.headers["content-security-policy"].ends_with(&format!("; frame-ancestors {loopback}"))
+    );
+    assert!(
+        page.text()
+            .contains(&format!("data-parents=\"{loopback}\""))
+    );
+    for parent in [
+        "http://localhost:3000",
+        "http://localhost",
+        "http://127.0.0.1:5173",
+    ] {
+        let page = app
+            .get(&format!("/call?parent={parent}"))
+            .anonymous()
+            .send();
+        assert!(page.text().contains("id=\"lobby\""), "{parent}");
+    }
+    assert_eq!(app.get("/embed.js").anonymous().send().status, 200);
+}
+
+/// Proves S-34.
+#[test]
+fn a_page_of_another_origin_gets_the_name_of_the_setting_instead_of_the_call() {
+    let app = TestApp::start_with(|config| embedded(config, &["https://a.example"]));
+    let shown = |query: &str| app.get(&format!("/call{query}")).anonymous().send();
+    let refused = shown("?parent=https%3A%2F%2Fevil.example");
+    assert_eq!(refused.status, 200);
+    let policy = &refused.headers["content-security-policy"];
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; ")
+            && policy.ends_with("; frame-ancestors https://evil.example"),
+        "{policy}"
+    );
+    assert!(!refused.headers.contains_key("permissions-policy"));
+    let text = refused.text();
+    assert!(
+        text.contains("http.embed_origins. https://evil.example is not one of them"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("<button") && !text.contains("main.js"),
+        "{text}"
+    );
+    let script = app.get("/call/refused.js").anonymous().send();
+    assert_eq!(
+        script.headers["content-type"],
+        "text/javascript; charset=utf-8"
+    );
+    for query in [
+        "",
+        "?parent=https://a.example",
+        "?parent=<script>",
+        "?parent=https://a.example/x",
+    ] {
+        let page = shown(query);
+        let policy = &page.headers["content-security-policy"];
+        assert!(
+            policy.ends_with("; frame-ancestors https://a.example"),
+            "{query}: {policy}"
+        );
+        assert!(page.text().contains("id=\"lobby\""), "{query}");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@
     #root = this.attachShadow({ mode: 'closed' });
     #frame = null;
     #isReady = false;
+    #isRefused = false;
     #calls = new Map();
     #lastCall = 0;
     #timer;
@@ -56,6 +57,7 @@
       this.#frame.remove();
       this.#frame = null;
       this.#isReady = false;
+      this.#isRefused = false;
       for (const { reject } of this.#calls.values()) reject(failure('no_call', 'the element was removed'));
       this.#calls.clear();
     }
@@ -118,6 +120,7 @@
         this.#isReady = true;
         this.#setUp();
       }
+      if (data.type === 'refused') this.#refuse();
       if (data.type === 'event' && EVENTS.includes(data.name)) this.#dispatch(data.name, data.detail);
       if (data.type === 'result') this.#finish(data);
     }
@@ -130,10 +133,16 @@
     }
 
     #expect() {
-      if (this.#isReady) return;
-      this.#timer = setTimeout(() => {
-        this.#dispatch('error', { code: 'not_loaded', message: `${SERVER} has no call page, or ${location.origin} is not in http.embed_origins` });
-      }, LOADED_MS);
+      if (this.#isReady || this.#isRefused) return;
+      this.#timer = setTimeout(() => this.#refuse(), LOADED_MS);
+    }
+
+    // Once, though a page that says why there is no call is loaded, too.
+    #refuse() {
+      clearTimeout(this.#timer);
+      if (this.#isRefused) return;
+      this.#isRefused = true;
+      this.#dispatch('error', { code: 'not_loaded', message: `${SERVER} has no call page, or ${location.origin} is not in http.embed_origins` });
     }
 
     #dispatch(name, detail) {

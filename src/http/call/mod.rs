@@ -10,11 +10,13 @@ mod endpoints;
 use std::sync::Arc;
 
 use actix_web::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ContentType, HeaderName};
-use actix_web::{HttpRequest, web};
-use url::Url;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_model::settings::TextSetting;
+use url::{Url, form_urlencoded};
 
 use super::resource::{fixed_resource, framed_page_response, page_response};
 use super::state::{AppState, CallPage};
+use crate::config::{EmbedOrigin, Origin};
 
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
@@ -50,13 +52,18 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
 /// Routes the page itself.
 fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage, fixed: Arc<str>) {
     let (media_url, embed_origins) = (state.media_url.clone(), page.embed_origins.clone());
-    let parents = page.embed_origins.join(" ");
+    let parents = list(&page.embed_origins);
     let is_dev = page.dev_project.is_some();
     let text: web::Bytes = PAGE
         .replace("{dev}", &is_dev.to_string())
         .replace("{parents}", &parents)
         .into();
     let shown = move |request: &HttpRequest| {
+        if let Some(stranger) = parent(request)
+            .filter(|parent| !embed_origins.iter().any(|listed| listed.includes(parent)))
+        {
+            return refused(&stranger);
+        }
         // The page connects to the url that its token names, which may depend on the request.
         let derived = media_url
             .derived(request)
@@ -73,6 +80,20 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
             .body(text.clone())
     };
     config.service(fixed_resource("/call", &state.checks.fixed, shown));
+}
+
+/// The origin of the page around this one, as `/embed.js` names it.
+fn parent(request: &HttpRequest) -> Option<Origin> {
+    let (_, origin) = form_urlencoded::parse(request.query_string().as_bytes())
+        .find(|(name, _)| name == "parent")?;
+    Origin::parse(&origin).ok()
+}
+
+/// A page that says why there is no call in the frame, for the developer of the page around it.
+fn refused(parent: &Origin) -> HttpResponse {
+    framed_page_response(&refused_policy(parent))
+        .content_type(ContentType::html())
+        .body(REFUSED.replace("{origin}", parent.as_str()))
 }
 
 /// Routes the script that other pages load. It is public, so that a page with `crossorigin`, `integrity` or isolation may load it, too.
@@ -97,6 +118,8 @@ fn content_type(name: &str) -> &'static str {
 
 /// The HTML of `/call`, which loads the other files.
 const PAGE: &str = include_str!("page/page.html");
+/// The HTML of `/call` in a frame of a page that may not show the call.
+const REFUSED: &str = include_str!("page/refused.html");
 /// The script that defines `<conclave-call>` in other pages.
 const EMBED: &str = include_str!("embed.js");
 
@@ -108,7 +131,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 33] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -133,6 +156,7 @@ const FILES: [(&str, &str); 32] = [
     file!("page", "names.js"),
     file!("page", "notices.js"),
     file!("page", "parent.js"),
+    file!("page", "refused.js"),
     file!("page", "server.js"),
     file!("page", "stage.js"),
     file!("page", "texts.js"),
@@ -150,17 +174,32 @@ const DEVICES: &str = "camera=(self), microphone=(self), display-capture=(self),
 
 /// What the browser may load, and from where: files of this server; connections to it and to the media plane. And which pages may show
 /// the page in a frame: those of `embed_origins`.
-fn policy(media_url: &str, embed_origins: &[String]) -> String {
+fn policy(media_url: &str, embed_origins: &[EmbedOrigin]) -> String {
     let media = media_origins(media_url).unwrap_or_default();
     let ancestors = if embed_origins.is_empty() {
         "'none'".to_owned()
     } else {
-        embed_origins.join(" ")
+        list(embed_origins)
     };
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; \
          connect-src 'self'{media}; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
     )
+}
+
+/// The policy of the page that a page of another origin gets in its frame. Nothing in it can be clicked.
+fn refused_policy(parent: &Origin) -> String {
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors {}",
+        parent.as_str()
+    )
+}
+
+/// The origins, with spaces between them.
+fn list(origins: &[EmbedOrigin]) -> String {
+    let texts: Vec<_> = origins.iter().map(EmbedOrigin::as_str).collect();
+    texts.join(" ")
 }
 
 /// The origin of a websocket url, for the websocket and for the requests that the client SDK makes beside it.
@@ -215,7 +254,10 @@ mod tests {
     #[test]
     fn only_the_given_origins_may_show_the_page_in_a_frame() {
         let ancestors = |origins: &[&str]| {
-            let origins: Vec<_> = origins.iter().map(|origin| (*origin).to_owned()).collect();
+            let origins: Vec<_> = origins
+                .iter()
+                .map(|origin| EmbedOrigin::parse(origin).unwrap())
+                .collect();
             policy("ws://127.0.0.1:8080", &origins)
                 .rsplit_once("frame-ancestors ")
                 .unwrap()

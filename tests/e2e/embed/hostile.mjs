@@ -2,24 +2,51 @@
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';
-import { until } from '../support/server.mjs';
-import { embed, eventOf, frameOf, submit } from './sites.mjs';
+import { Conclave, until } from '../support/server.mjs';
+import { Site, embed, eventOf, frameOf, submit } from './sites.mjs';
 
 const MARKUP = '<img src="x" onerror="globalThis.hacked = true"><style>body { display: none }</style>';
 const isUnchanged = () => !globalThis.hacked && !document.querySelector('img, style, iframe, base') && getComputedStyle(document.body).display === 'block';
 
-// A site that is not in the setting gets an error, and no frame has the page; nor has a listed site inside it.
+// A site that is not in the setting gets an error at once and a page that names the setting, and no frame has the call; nor has a listed
+// site inside it.
 export async function refused(server, site, listed, browser) {
   const window = await openWindow(browser);
   await window.goto(`${site.origin}/`);
   await embed(window, { code: 'aaaa-bbbb-cccc' });
   assert.equal((await eventOf(window, 'error')).code, 'not_loaded');
+  const notice = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  await notice.locator('#refused-text', { hasText: /http\.embed_origins/ }).waitFor();
+  assert.match(await notice.locator('#refused-text').innerText(), new RegExp(`${site.origin} is not one of them`));
+  assert.equal(await notice.locator('button, input, a').count(), 0);
   const inner = await addFrame(window, `${listed.origin}/`);
   await inner.waitForFunction(() => customElements.get('conclave-call'));
   await embed(inner, { code: 'aaaa-bbbb-cccc' });
   assert.equal((await eventOf(inner, 'error')).code, 'not_loaded');
   for (const frame of window.frames()) assert.equal(await frame.locator('#lobby').count(), 0, `${frame.url()} shows the lobby`);
   await window.context().close();
+}
+
+// A server without settings, as `conclave dev` starts it: pages of this machine show the call.
+export async function unset(browser) {
+  const server = await Conclave.start();
+  const site = await Site.start('localhost');
+  try {
+    site.embeds(server.api);
+    await server.call('POST', '/v1/rooms', { name: 'unset' });
+    const { code } = await server.call('POST', '/v1/rooms/unset/codes', { role: 'guest' });
+    const window = await openWindow(browser);
+    await window.goto(`${site.origin}/`);
+    await embed(window, { code, name: 'Ada' });
+    const frame = await frameOf(window, server.api);
+    await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+    await submit(frame);
+    assert.equal((await eventOf(window, 'joined')).room, 'unset');
+    await window.context().close();
+  } finally {
+    site.stop();
+    await server.stop();
+  }
 }
 
 // Attributes are texts and colors, whatever they contain.
@@ -38,7 +65,7 @@ export async function attributes(server, site, browser) {
     assert.equal(await frame.evaluate(isUnchanged), true, JSON.stringify(given));
     assert.equal(await frame.locator('#lobby').isVisible(), true);
     assert.deepEqual(await frame.evaluate(() => ['--text', '--panel'].map((name) => document.documentElement.style.getPropertyValue(name))), ['', '']);
-    if (given.token) assert.equal((await eventOf(window, 'error')).code, 'connection');
+    if (given.token) assert.equal((await eventOf(window, 'error')).code, 'connection_failed');
   }
   await window.context().close();
 }

@@ -12,12 +12,21 @@ function texts(source, names) {
   return Object.fromEntries(given.map((name) => [name, source[name]]));
 }
 
+// Whether an origin is an allowed one, or has any port of one that ends with `:*`.
+function isAllowed(origin) {
+  return ALLOWED.some((allowed) => {
+    if (!allowed.endsWith(':*')) return origin === allowed;
+    const host = allowed.slice(0, -2);
+    return origin === host || origin?.startsWith(`${host}:`);
+  });
+}
+
 export class Parent {
   // `setUp` gets what the page wants the call to be; `methods` are what it may call.
   constructor({ setUp, methods }) {
     const origin = new URLSearchParams(location.search).get('parent');
     this.isFramed = window.parent !== window;
-    this.origin = this.isFramed && ALLOWED.includes(origin) ? origin : null;
+    this.origin = this.isFramed && isAllowed(origin) ? origin : null;
     if (!this.origin) return;
     addEventListener('message', ({ source, origin: sender, data }) => {
       if (source !== window.parent || sender !== this.origin || data?.conclave !== 1) return;
