@@ -149,6 +149,7 @@ export class Walk {
     await keyboard.press('#leave');
     await keyboard.press('#question-actions .dangerous');
     for (const one of [page, this.late]) await one.getByText('The call has ended.').waitFor();
+    await this.check('end');
     await this.late.context().close();
   }
 }

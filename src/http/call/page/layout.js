@@ -61,7 +61,8 @@ const between = (least, value, most) => Math.max(least, Math.min(value, most));
 // A large tile, and the box of a strip with the others: beside it, or below it in an upright stage. `thickness` is that of the strip.
 export function withStrip({ width, height }) {
   const isBeside = width >= height;
-  const thickness = Math.round(isBeside ? between(88, width * 0.17, 216) : between(64, height * 0.17, 120));
+  // Of an upright stage, two wide pictures fit side by side.
+  const thickness = Math.round(isBeside ? between(88, width * 0.17, 216) : Math.min(between(64, height * 0.17, 120), (width - GAP) / 2 / LANDSCAPE));
   return isBeside
     ? { isBeside, thickness, large: { width: width - thickness - GAP, height }, strip: { left: width - thickness, top: 0, width: thickness, height } }
     : { isBeside, thickness, large: { width, height: height - thickness - GAP }, strip: { left: 0, top: height - thickness, width, height: thickness } };
