@@ -312,7 +312,7 @@ fn a_page_of_another_origin_gets_the_name_of_the_setting_instead_of_the_call() {
     for query in [
         "",
         "?parent=https://a.example",
-        "?parent=<script>",
+        "?parent=%3Cscript%3E",
         "?parent=https://a.example/x",
     ] {
         let page = shown(query);

@@ -15,12 +15,13 @@
   // A page that has loaded says so at once. One that may not be shown says nothing.
   const LOADED_MS = 5_000;
 
-  // Without a height of the page's own, the element has one that its content does not change. Any of the page's is kept, also one that
-  // comes from `aspect-ratio`, `max-height` or a flex container.
+  // Without a height of the page's own, the element has that of an empty block. Any of the page's is kept, also one that comes from
+  // `aspect-ratio`, `max-height` or a flex container.
   const STYLES = new CSSStyleSheet();
   STYLES.replaceSync(`
-    :host { display: block; position: relative; overflow: hidden; contain: size; contain-intrinsic-size: 20rem 30rem }
+    :host { display: block; position: relative; overflow: hidden }
     :host([hidden]) { display: none }
+    :host::before { content: ""; display: block; width: 20rem; height: 30rem }
     iframe { position: absolute; inset: 0; width: 100%; height: 100%; border: 0 }
   `);
 

@@ -229,7 +229,7 @@ fn a_name_has_1_to_256_bytes_and_nothing_that_controls_a_text() {
     request(&app, &code)
         .raw(r#"{"name": "\ud83d"}"#)
         .send()
-        .expect_error(400, "invalid_request", None);
+        .expect_error(400, "invalid_request", Some("name"));
     assert_eq!(uses(&app), 0);
     for name in ["A", &long, "a 👩\u{200d}🍳 b"] {
         assert_eq!(named(&app, &code, json!({"name": name})), *name);

@@ -62,21 +62,29 @@ async function strangers(server, sites, browser, name) {
   await part(`${name}: hostile messages, names and texts change nothing`, () => hostile.messages(server, listed, other, browser));
 }
 
-// What users meet on their way into a call, in it and out of it.
-async function ways(server, site, browser, folder) {
-  await part('names keep every letter', () => joining.names(server, browser));
-  await part('tiles keep their shape, and two participants are one picture', () => tiles.shapes(server, browser));
-  await part('initials until the first frame', () => tiles.firstFrame(server, browser));
-  await part('the height of the page is kept', () => tiles.heights(server, site, browser));
-  await part('small frames and phones have their buttons', () => tiles.small(server, site, browser, folder));
-  await part('errors in words and codes', () => joining.errors(server, site, browser));
-  await part('the end of a call releases the devices', () => endings.screens(server, browser));
-  await part('without settings, pages of this machine show the call', () => hostile.unset(browser));
-  if (IS_CORE) return;
-  await part('an upright camera has an upright tile', () => tiles.portrait(server, browser));
-  await part('a token that has expired', () => joining.expired(server, site, browser));
-  await part('after too many requests the page waits', () => joining.tooMany(browser));
-  await part('a server that stands still', () => endings.standstill(browser));
+// What users meet on their way into a call, in it and out of it, at a server of its own.
+async function ways(browser, name, folder) {
+  const site = await Site.start('localhost');
+  const server = await Conclave.start({ CONCLAVE_LIMITS__EXCHANGE_PER_SECOND: '1000', CONCLAVE_LIMITS__EXCHANGE_BURST: '1000' });
+  site.embeds(server.api);
+  try {
+    await part(`${name}: names keep every letter`, () => joining.names(server, browser));
+    await part(`${name}: tiles keep their shape, and two participants are one picture`, () => tiles.shapes(server, browser));
+    await part(`${name}: initials until the first frame`, () => tiles.firstFrame(server, browser));
+    await part(`${name}: the height of the page is kept`, () => tiles.heights(server, site, browser));
+    await part(`${name}: small frames and phones have their buttons`, () => tiles.small(server, site, browser, folder));
+    await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser));
+    await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
+    await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
+    if (IS_CORE) return;
+    await part(`${name}: an upright camera has an upright tile`, () => tiles.portrait(server, browser));
+    await part(`${name}: a token that has expired`, () => joining.expired(server, site, browser));
+    await part(`${name}: after too many requests the page waits`, () => joining.tooMany(browser));
+    await part(`${name}: a server that stands still`, () => endings.standstill(browser));
+  } finally {
+    await server.stop();
+    site.stop();
+  }
 }
 
 async function inBrowser(name, launch, run) {
@@ -112,7 +120,7 @@ async function main() {
     await inBrowser('chromium', launchChromium, async (browser, name) => {
       await embedded(server, listed, browser, name);
       await strangers(server, sites, browser, name);
-      await ways(server, listed, browser, folder);
+      await ways(browser, name, folder);
       await walks(server, browser, folder);
       if (IS_CORE) return;
       await part('the example of docs/embedding.md', () => examples.document(server, listed, browser));
@@ -125,6 +133,7 @@ async function main() {
         await inBrowser('firefox', launchFirefox, async (browser, name) => {
           await embedded(server, listed, browser, name);
           await strangers(server, sites, browser, name);
+          await ways(browser, name);
         });
       } else {
         console.log('skipped Firefox, which is not installed');
