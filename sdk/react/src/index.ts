@@ -41,6 +41,12 @@ export interface ConclaveCallProps {
   /** Without a chat if `false`. */
   chat?: boolean;
   language?: "en" | "fr" | "sw";
+  /** Joins without the form, with a token or with a code and a name. */
+  skipLobby?: boolean;
+  /** The microphone is off until the user turns it on. */
+  startMuted?: boolean;
+  /** The camera is off until the user turns it on. */
+  startCameraOff?: boolean;
   className?: string;
   style?: CSSProperties & { [Name in `--conclave-${Color}`]?: string };
   onJoined?: Handler<"joined">;
@@ -84,5 +90,10 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
   }, []);
   const { code, token, url, name, layout, chat, language, className, style } = props;
   const attributes = { code, token, url, name, layout, chat: chat === false ? "off" : undefined, language };
-  return createElement("conclave-call", { ...attributes, class: className, style, ref: element });
+  const switches = {
+    "skip-lobby": props.skipLobby ? "" : undefined,
+    "start-muted": props.startMuted ? "" : undefined,
+    "start-camera-off": props.startCameraOff ? "" : undefined,
+  };
+  return createElement("conclave-call", { ...attributes, ...switches, class: className, style, ref: element });
 });

@@ -8,6 +8,8 @@
 
   const SERVER = new URL(script.src).origin;
   const ATTRIBUTES = ['code', 'token', 'url', 'name', 'layout', 'chat', 'language'];
+  // Those that are on where they are, whatever their value.
+  const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
   const COLORS = ['accent', 'background', 'panel', 'text'];
   const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'ended', 'error'];
   // For what the frame itself may use; other frames in it get nothing.
@@ -26,7 +28,7 @@
   `);
 
   class ConclaveCall extends HTMLElement {
-    static observedAttributes = [...ATTRIBUTES, 'title', 'class', 'style'];
+    static observedAttributes = [...ATTRIBUTES, ...SWITCHES, 'title', 'class', 'style'];
     #root = this.attachShadow({ mode: 'closed' });
     #frame = null;
     #isReady = false;
@@ -102,7 +104,7 @@
     }
 
     #setUp() {
-      const given = ATTRIBUTES.filter((name) => this.hasAttribute(name)).map((name) => [name, this.getAttribute(name)]);
+      const given = [...ATTRIBUTES, ...SWITCHES].filter((name) => this.hasAttribute(name)).map((name) => [name, this.getAttribute(name)]);
       const style = getComputedStyle(this);
       const colors = COLORS.map((name) => [name, style.getPropertyValue(`--conclave-${name}`).trim()]).filter(([, color]) => color);
       this.#post({ type: 'setup', ...Object.fromEntries(given), colors: Object.fromEntries(colors) });

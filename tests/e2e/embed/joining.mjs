@@ -94,6 +94,32 @@ async function templateWithFullRole(server) {
   return { room: 'one-guest' };
 }
 
+// Without the form, and with devices that are off until the user turns them on.
+export async function direct(server, site, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'direct' });
+  const { code } = await server.call('POST', '/v1/rooms/direct/codes', { role: 'guest' });
+  const window = await openWindow(browser);
+  await window.goto(`${site.origin}/`);
+  await embed(window, { code, name: 'Ada', 'skip-lobby': '', 'start-muted': '', 'start-camera-off': '' });
+  assert.equal((await eventOf(window, 'joined')).name, 'Ada');
+  const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  const pressed = (id) => frame.locator(`#${id}`).getAttribute('aria-pressed');
+  assert.deepEqual([await pressed('microphone'), await pressed('camera')], ['false', 'false']);
+  // What the page wants is not what the user has chosen.
+  await embed(window, { code, name: 'Ada', 'start-muted': '' });
+  const form = await frameOf(window, server.api);
+  await form.locator('#microphone-before[aria-pressed="false"]').waitFor();
+  await form.locator('#camera-before[aria-pressed="true"]').waitFor();
+  await submit(form);
+  await eventOf(window, 'joined');
+  await embed(window, { code: 'aaaa-bbbb-cccc', name: 'Ada', 'skip-lobby': '' });
+  assert.equal((await eventOf(window, 'error')).code, 'code_not_found');
+  await (await frameOf(window, server.api)).locator('#microphone-before[aria-pressed="true"]').waitFor();
+  await embed(window, { code, 'skip-lobby': '' });
+  await frameOf(window, server.api);
+  await window.context().close();
+}
+
 // A token that has expired, as the server would have signed it an hour ago.
 export async function expired(server, site, browser) {
   const window = await openWindow(browser);

@@ -73,6 +73,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: initials until the first frame`, () => tiles.firstFrame(server, browser));
     await part(`${name}: the height of the page is kept`, () => tiles.heights(server, site, browser));
     await part(`${name}: small frames and phones have their buttons`, () => tiles.small(server, site, browser, folder));
+    await part(`${name}: a call without a form`, () => joining.direct(server, site, browser));
     await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));

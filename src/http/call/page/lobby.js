@@ -14,7 +14,7 @@ const WRONG_CODES = ['invalid_code', 'code_not_found'];
 export class Lobby {
   // `join` gets what the form says, and ends when the call has begun, or with an error.
   constructor({ isDev, join }) {
-    Object.assign(this, { isDev, join, form: element('join'), given: {}, problems: {} });
+    Object.assign(this, { isDev, join, form: element('join'), given: {}, problems: {}, notChosen: new Set() });
     this.preview = new Preview(element('preview'), element('level'));
     this.isOn = Object.fromEntries(DEVICES.map((device) => [device, remembered()[device] !== false]));
     this.form.name.value = remembered().name ?? '';
@@ -46,6 +46,12 @@ export class Lobby {
     element('by-room').hidden = !this.isDev || hasToken || code !== '';
     this.form.code.required = !this.isDev && !hasToken;
     this.showInitials();
+  }
+
+  // The embedding page wants a device to be off at first. That is not what the user has chosen, so it is not remembered.
+  startWithout(device) {
+    this.isOn[device] = false;
+    this.notChosen.add(device);
   }
 
   async show(message = '') {
@@ -84,7 +90,8 @@ export class Lobby {
     this.say({});
     this.setJoining(true);
     const devices = this.devices();
-    remember({ ...devices, ...(!token && { name }) });
+    const chosen = Object.entries(devices).filter(([key]) => !this.notChosen.has(key));
+    remember({ ...Object.fromEntries(chosen), ...(!token && { name }) });
     this.preview.end();
     const code = form.code.value.trim().toLowerCase();
     try {
@@ -93,6 +100,12 @@ export class Lobby {
       this.fail(error);
     }
     this.setJoining(false);
+  }
+
+  // Joins at once. Until then, and if that fails, the form is there; the devices are tried only then.
+  skip() {
+    element('lobby').hidden = false;
+    return this.submit();
   }
 
   fail(error) {
@@ -114,7 +127,7 @@ export class Lobby {
   }
 
   devices() {
-    const ids = ['microphone', 'camera', 'speaker'].map((device) => [`${device}Id`, element(`${device}-list`).value]);
+    const ids = ['microphone', 'camera', 'speaker'].map((device) => [`${device}Id`, element(`${device}-list`).value || remembered()[`${device}Id`] || '']);
     return { ...this.isOn, ...Object.fromEntries(ids) };
   }
 
@@ -122,6 +135,7 @@ export class Lobby {
   async turn(device, isOn, { isAsked = true } = {}) {
     const chosen = isAsked ? element(`${device}-list`).value : remembered()[`${device}Id`];
     this.isOn[device] = isOn;
+    if (isAsked) this.notChosen.delete(device);
     delete this.problems[device];
     this.showDevices();
     try {

@@ -34,6 +34,7 @@ let call = null;
 // What was joined last: the entry, the devices, and the token with its url.
 let last = null;
 let admitted = '';
+let isSetUp = false;
 
 const lobby = new Lobby({ isDev: document.body.dataset.dev === 'true', join });
 const end = new End({ rejoin, start: toLobby });
@@ -119,7 +120,7 @@ function toLobby() {
 }
 
 // What the embedding page wants. It says so again when an attribute changes.
-async function setUp({ code, token, url, name, layout, chat, language, colors }) {
+async function setUp({ code, token, url, name, layout, chat, language, colors, ...switches }) {
   await started;
   useColors(colors);
   if (language) speak([language]);
@@ -131,17 +132,15 @@ async function setUp({ code, token, url, name, layout, chat, language, colors })
     wishes.chat = chat !== 'off';
     call?.chat.offer(wishes.chat);
   }
+  const isFirst = !isSetUp;
+  isSetUp = true;
+  // Without what the form asks for, it is shown all the same.
+  const skipsLobby = isFirst && switches.skipsLobby && (Boolean(token) || (Boolean(name) && CODE.test(code)));
+  if (isFirst && switches.startsMuted) lobby.startWithout('microphone');
+  if (isFirst && switches.startsWithoutCamera) lobby.startWithout('camera');
+  if (isFirst && !skipsLobby) lobby.show();
   if (!call) expect({ code, token, url, name });
-}
-
-async function copyLink(code) {
-  const link = `${location.origin}/call#code=${code}`;
-  try {
-    await navigator.clipboard.writeText(link);
-    notice(text('link-copied'));
-  } catch {
-    notice(link);
-  }
+  if (skipsLobby) lobby.skip();
 }
 
 // Prepares the form for what is given beforehand. Anything else than before leads back to it.
@@ -178,7 +177,9 @@ fillIcons(document);
 bindDialogs();
 offerLanguages();
 const started = speak([remembered().language, ...navigator.languages]).then(() => {
+  // Otherwise the page around this one decides.
+  if (parent.decides) return;
   lobby.show();
-  if (!parent.decides) expectFragment();
+  expectFragment();
 });
 parent.ready();

@@ -5,6 +5,7 @@ const ALLOWED = document.body.dataset.parents.split(' ').filter(Boolean);
 // Nothing that a page sends is longer than a room token.
 const MOST_CHARACTERS = 10_000;
 const TEXTS = ['code', 'token', 'url', 'name', 'layout', 'chat', 'language'];
+const SWITCHES = { 'skip-lobby': 'skipsLobby', 'start-muted': 'startsMuted', 'start-camera-off': 'startsWithoutCamera' };
 const COLORS = ['accent', 'background', 'panel', 'text'];
 
 function texts(source, names) {
@@ -21,6 +22,10 @@ function isAllowed(origin) {
   });
 }
 
+function switches(source) {
+  return Object.fromEntries(Object.entries(SWITCHES).map(([name, key]) => [key, typeof source[name] === 'string']));
+}
+
 export class Parent {
   // `setUp` gets what the page wants the call to be; `methods` are what it may call.
   constructor({ setUp, methods }) {
@@ -30,7 +35,7 @@ export class Parent {
     if (!this.origin) return;
     addEventListener('message', ({ source, origin: sender, data }) => {
       if (source !== window.parent || sender !== this.origin || data?.conclave !== 1) return;
-      if (data.type === 'setup') setUp({ ...texts(data, TEXTS), colors: texts(data.colors, COLORS) });
+      if (data.type === 'setup') setUp({ ...texts(data, TEXTS), ...switches(data), colors: texts(data.colors, COLORS) });
       if (data.type === 'call') this.call(methods, data);
     });
   }
