@@ -335,7 +335,8 @@ fn a_participant_is_told_what_its_role_may_do_and_nothing_of_other_rooms() {
         .json(json!({"name": "lesson", "roles": roles}))
         .send()
         .expect(201);
-    let room = json!({"name": "algebra", "template_id": template["id"]});
+    let metadata = json!({"title": "Algèbre, leçon 4", "lesson": 4});
+    let room = json!({"name": "algebra", "template_id": template["id"], "metadata": metadata});
     app.post("/v1/rooms").json(room).send().expect(201);
     let ask = |token: &str| {
         app.get("/call/role")
@@ -359,11 +360,20 @@ fn a_participant_is_told_what_its_role_may_do_and_nothing_of_other_rooms() {
         ),
         (&json!(true), &json!(false))
     );
+    assert_eq!(lead["title"], "Algèbre, leçon 4");
     let guest = ask(&token("guest")).expect(200);
     assert_eq!(
         (&guest["roles"], &guest["permissions"]["mute_others"]),
         (&json!([]), &json!(false))
     );
+    for (name, metadata) in [("untitled", json!({"title": 7})), ("plain", json!({}))] {
+        let room = json!({"name": name, "metadata": metadata});
+        app.post("/v1/rooms").json(room).send().expect(201);
+        let body = json!({"room": name, "identity": "ada"});
+        let token = app.post("/v1/tokens").json(body).send().expect(201);
+        let found = ask(token["token"].as_str().unwrap()).expect(200);
+        assert_eq!(found["title"], json!(null), "{name}");
+    }
     let without = app.get("/call/role").anonymous();
     without.send().expect_error(401, "unauthorized", None);
     app.get("/call/role")

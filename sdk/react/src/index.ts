@@ -41,6 +41,8 @@ export interface ConclaveCallProps {
   /** Without a chat if `false`. */
   chat?: boolean;
   language?: "en" | "fr" | "sw";
+  /** What the call is called, also for screen readers. */
+  title?: string;
   /** Joins without the form, with a token or with a code and a name. */
   skipLobby?: boolean;
   /** The microphone is off until the user turns it on. */
@@ -90,10 +92,11 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
   }, []);
   const { code, token, url, name, layout, chat, language, className, style } = props;
   const attributes = { code, token, url, name, layout, chat: chat === false ? "off" : undefined, language };
-  const switches = {
+  const others = {
+    title: props.title,
     "skip-lobby": props.skipLobby ? "" : undefined,
     "start-muted": props.startMuted ? "" : undefined,
     "start-camera-off": props.startCameraOff ? "" : undefined,
   };
-  return createElement("conclave-call", { ...attributes, ...switches, class: className, style, ref: element });
+  return createElement("conclave-call", { ...attributes, ...others, class: className, style, ref: element });
 });

@@ -7,7 +7,7 @@
   if (customElements.get(NAME)) return;
 
   const SERVER = new URL(script.src).origin;
-  const ATTRIBUTES = ['code', 'token', 'url', 'name', 'layout', 'chat', 'language'];
+  const ATTRIBUTES = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language'];
   // Those that are on where they are, whatever their value.
   const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
   const COLORS = ['accent', 'background', 'panel', 'text'];
@@ -28,7 +28,7 @@
   `);
 
   class ConclaveCall extends HTMLElement {
-    static observedAttributes = [...ATTRIBUTES, ...SWITCHES, 'title', 'class', 'style'];
+    static observedAttributes = [...ATTRIBUTES, ...SWITCHES, 'class', 'style'];
     #root = this.attachShadow({ mode: 'closed' });
     #frame = null;
     #isReady = false;

@@ -1,7 +1,7 @@
 //! What the call page asks this server for, beside operations.
 //!
-//! `GET /call/role`: what the holder of a room token may do to others now, so that the page offers nothing that would be refused. The
-//! operations check the permissions themselves.
+//! `GET /call/role`: what the holder of a room token may do to others now, so that the page offers nothing that would be refused, and
+//! what the call is called. The operations check the permissions themselves.
 //!
 //! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
 //! the page exchanges like any other. Windows that name no room meet in one. It takes no credential, so it answers only a page of this
@@ -21,7 +21,7 @@ use conclave_model::role::RolePermissions;
 use conclave_model::room::DEFAULT_EMPTY_TIMEOUT_SECONDS;
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, RoomName};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::api::context;
 use crate::http::api::error::ApiError;
@@ -146,6 +146,8 @@ struct Abilities {
     permissions: RolePermissions,
     /// The roles of the room's template, in the order of their names; empty if it may not change roles.
     roles: Vec<RoleName>,
+    /// The `title` in the room's metadata, if that is an object with a text of this name.
+    title: Option<String>,
 }
 
 /// Routes the endpoint.
@@ -179,22 +181,27 @@ async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse,
 async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiError> {
     let (project, name) = claims.room.split();
     let permissions = context::acting_permissions(state, &claims).await?;
+    let room = state.store.rooms().get(project.clone(), name).await?;
     let roles = if permissions.change_role {
-        let template = state
-            .store
-            .rooms()
-            .get(project.clone(), name)
-            .await?
-            .template_id;
         state
             .store
             .rooms()
-            .roles(project, template)
+            .roles(project, room.template_id)
             .await?
             .into_keys()
             .collect()
     } else {
         Vec::new()
     };
-    Ok(Abilities { permissions, roles })
+    let title = room.metadata.as_deref().and_then(title_in);
+    Ok(Abilities {
+        permissions,
+        roles,
+        title,
+    })
+}
+
+fn title_in(metadata: &str) -> Option<String> {
+    let metadata: Value = serde_json::from_str(metadata).ok()?;
+    Some(metadata.get("title")?.as_str()?.to_owned())
 }

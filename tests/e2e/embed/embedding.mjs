@@ -105,6 +105,7 @@ export class Embedding {
       globalThis.call.setAttribute('title', 'Somo');
     });
     assert.equal(await (await frame.frameElement()).getAttribute('title'), 'Somo', 'the title of the frame stays');
+    await until(async () => await frame.locator('#room-name').innerText() === 'Somo', 'the title of the call stays');
     await until(async () => await frame.locator('#layout').getAttribute('data-other') === 'speaker', 'the layout stays');
     await until(() => frame.locator('#chat-button').isVisible(), 'there is no chat');
     await until(async () => await frame.locator('html').getAttribute('lang') === 'sw', 'the language stays');

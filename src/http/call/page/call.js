@@ -23,7 +23,7 @@ const REASONS = {
 };
 
 export class Call {
-  // `granted` is a room token with its url; `wishes` are the devices, the layout, and whether there is a chat. `emit` tells an embedding
+  // `granted` is a room token with its url; `wishes` are the devices, the layout, a title, and whether there is a chat. `emit` tells an embedding
   // page what happens, and `onEnd` gets the reason of the end, with what is needed to come back.
   constructor(granted, wishes, { emit, onEnd }) {
     Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout });
@@ -83,7 +83,7 @@ export class Call {
     element('lobby').hidden = true;
     element('end').hidden = true;
     element('call').hidden = false;
-    element('room-name').textContent = this.roomName;
+    this.setTitle(this.wishes.title);
     element('own-role').textContent = roleOf(me);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
@@ -97,9 +97,18 @@ export class Call {
   }
 
   show() {
+    this.setTitle(this.title);
     this.stage.view = this.view();
     this.stage.show();
     this.controls.show();
+  }
+
+  // What the call is called: by the embedding page, or else by the room's metadata, or else by its name.
+  setTitle(title) {
+    this.title = title;
+    const shown = title || this.moderation?.title || this.roomName || '';
+    element('room-name').textContent = shown;
+    element('room-name').title = shown;
   }
 
   setLayout(layout) {

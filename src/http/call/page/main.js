@@ -29,7 +29,7 @@ import { LANGUAGES, onLanguage, speak, text } from './texts.js';
 const LAYOUTS = ['grid', 'speaker'];
 const MOST_IDENTITIES = 3;
 const CODE = /^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$/;
-const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true };
+const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true, title: '' };
 let call = null;
 // What was joined last: the entry, the devices, and the token with its url.
 let last = null;
@@ -120,7 +120,7 @@ function toLobby() {
 }
 
 // What the embedding page wants. It says so again when an attribute changes.
-async function setUp({ code, token, url, name, layout, chat, language, colors, ...switches }) {
+async function setUp({ code, token, url, name, title = '', layout, chat, language, colors, ...switches }) {
   await started;
   useColors(colors);
   if (language) speak([language]);
@@ -128,6 +128,8 @@ async function setUp({ code, token, url, name, layout, chat, language, colors, .
     wishes.layout = layout;
     call?.setLayout(layout);
   }
+  wishes.title = title;
+  call?.setTitle(title);
   if ((chat !== 'off') !== wishes.chat) {
     wishes.chat = chat !== 'off';
     call?.chat.offer(wishes.chat);
