@@ -31,9 +31,14 @@ export class End {
     if (this.reason) element('end-title').textContent = text(`ended-${this.reason}`);
   }
 
-  setJoining(isJoining, message = '') {
+  setJoining(isJoining) {
     element('rejoin').disabled = isJoining;
-    element('end-status').textContent = isJoining ? message || text('joining') : '';
+    element('end-status').textContent = isJoining ? text('joining') : '';
+  }
+
+  // The server wants fewer requests.
+  wait(seconds) {
+    element('end-status').textContent = text('waiting', { seconds });
   }
 
   hide() {

@@ -75,7 +75,7 @@ async function admit({ token, url, code, room, role, name }) {
   // A server that carries the media itself has the address of this page.
   if (token) return { token, url: url || location.origin.replace(/^http/, 'ws') };
   if (code && !CODE.test(code)) throw new CallError('invalid_code');
-  const wait = (seconds) => lobby.wait(seconds);
+  const wait = (seconds) => (element('end').hidden ? lobby.wait(seconds) : end.wait(seconds));
   const used = code || (await openRoom(room, role, wait)).code;
   return { ...await exchanged(used, cleanName(name), wait), code: used };
 }
