@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use conclave_model::settings::TextSetting;
 use figment::value::Value;
 
 use super::load::schema;
