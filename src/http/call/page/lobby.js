@@ -60,6 +60,11 @@ export class Lobby {
     for (const device of DEVICES) await this.turn(device, this.isOn[device], { isAsked: false });
   }
 
+  // Whether devices are tried. While the user joins, they are no longer.
+  get isShown() {
+    return !this.isJoining && !element('lobby').hidden;
+  }
+
   // What is said below the form: what happens, or what went wrong.
   say({ status = '', error = '' }) {
     element('join-status').textContent = status;
@@ -72,6 +77,7 @@ export class Lobby {
   }
 
   setJoining(isJoining) {
+    this.isJoining = isJoining;
     this.form.submit.disabled = isJoining;
     this.form.submit.dataset.text = isJoining ? 'joining' : 'join';
     this.form.submit.textContent = text(this.form.submit.dataset.text);
@@ -96,10 +102,11 @@ export class Lobby {
     const code = form.code.value.trim().toLowerCase();
     try {
       await this.join({ token, url, code, room: form.room.value, role: form.role.value, name }, devices);
+      this.setJoining(false);
     } catch (error) {
+      this.setJoining(false);
       this.fail(error);
     }
-    this.setJoining(false);
   }
 
   // Joins at once. Until then, and if that fails, the form is there; the devices are tried only then.
@@ -139,14 +146,14 @@ export class Lobby {
     delete this.problems[device];
     this.showDevices();
     try {
-      if (isOn) await this.preview.start(device, chosen);
+      if (isOn && this.isShown) await this.preview.start(device, chosen);
       else this.preview.stop(device);
     } catch (error) {
       this.isOn[device] = false;
       this.problems[device] = error;
     }
-    // Another one may have joined meanwhile.
-    if (element('lobby').hidden) this.preview.end();
+    // The user may have joined meanwhile.
+    if (!this.isShown) this.preview.end();
     this.showDevices();
     await this.listDevices();
   }
