@@ -17,6 +17,7 @@ use proto::{DisconnectReason, EgressStatus, TrackSource, TrackType};
 use serde_json::json;
 
 use crate::support::{Receiver, Request, TestApp, eventually};
+use crate::tools::jwt;
 
 /// The time from one round of reconciliation to the next.
 const RECONCILE: Duration = Duration::from_secs(60);
@@ -96,6 +97,26 @@ fn a_call_from_join_to_leave_is_recorded_and_reported() {
     assert!(
         types.contains(&"track.unpublished".to_owned())
             && types.contains(&"participant.left".to_owned())
+    );
+}
+
+#[test]
+fn a_token_for_a_room_code_carries_the_name_for_livekit_too() {
+    let (app, _double) = livekit();
+    room(&app);
+    let code = app
+        .post("/v1/rooms/standup/codes")
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201)["code"]
+        .clone();
+    let path = format!("/v1/codes/{}/exchange", code.as_str().unwrap());
+    let body = json!({"identity": "guest-x7k2", "name": "李雷"});
+    let token = app.post(&path).anonymous().json(body).send().expect(201);
+    let claims = jwt(token["token"].as_str().unwrap(), 1);
+    assert_eq!(
+        (&claims["sub"], &claims["name"]),
+        (&json!("guest-x7k2"), &json!("李雷"))
     );
 }
 
