@@ -73,9 +73,9 @@ impl fmt::Display for ConfigCheck {
 /// Checks the configuration of one LiveKit server.
 #[derive(Debug, Clone)]
 pub(super) struct ConfigChecker {
-    pub client: Arc<TwirpClient>,
-    pub rooms: Rooms,
-    pub signaling: Signaling,
+    client: Arc<TwirpClient>,
+    rooms: Rooms,
+    signaling: Signaling,
 }
 
 /// How the check joins a room.
@@ -99,6 +99,14 @@ impl fmt::Debug for Signaling {
 }
 
 impl ConfigChecker {
+    pub fn new(client: Arc<TwirpClient>, rooms: Rooms, signaling: Signaling) -> Self {
+        Self {
+            client,
+            rooms,
+            signaling,
+        }
+    }
+
     /// Runs the check.
     ///
     /// # Errors

@@ -24,14 +24,31 @@ use super::twirp::{self, CallError, TwirpClient};
 /// Searches rooms for ghost participants. Clones share what was found.
 #[derive(Debug, Clone)]
 pub(super) struct GhostSearch {
-    pub client: Arc<TwirpClient>,
-    pub rooms: Rooms,
-    pub participants: Participants,
-    pub ghosts: Arc<GhostParticipants>,
-    pub clock: Clock,
+    client: Arc<TwirpClient>,
+    rooms: Rooms,
+    participants: Participants,
+    ghosts: Arc<GhostParticipants>,
+    clock: Clock,
 }
 
 impl GhostSearch {
+    /// Creates a search that shares what is found by `ghosts` with `participants`.
+    pub fn new(
+        client: Arc<TwirpClient>,
+        rooms: Rooms,
+        participants: Participants,
+        ghosts: Arc<GhostParticipants>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            client,
+            rooms,
+            participants,
+            ghosts,
+            clock,
+        }
+    }
+
     /// Removes everything known of a room.
     pub fn forget(&self, room: &NamespacedRoom) {
         self.ghosts.forget(room);

@@ -14,11 +14,15 @@ use crate::port::{IngressCredentials, IngressRequest, KnownIngress, MediaError};
 /// Calls about ingress endpoints.
 #[derive(Debug, Clone)]
 pub(super) struct IngressEndpoints {
-    pub client: Arc<TwirpClient>,
-    pub rooms: Rooms,
+    client: Arc<TwirpClient>,
+    rooms: Rooms,
 }
 
 impl IngressEndpoints {
+    pub fn new(client: Arc<TwirpClient>, rooms: Rooms) -> Self {
+        Self { client, rooms }
+    }
+
     /// Creates an endpoint. Opens its room first: otherwise the encoder would, with LiveKit's default settings.
     pub async fn create(&self, request: &IngressRequest) -> Result<IngressCredentials, MediaError> {
         self.rooms

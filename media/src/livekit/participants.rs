@@ -26,12 +26,20 @@ use crate::token::Grants;
 /// Calls about participants.
 #[derive(Debug, Clone)]
 pub(super) struct Participants {
-    pub client: Arc<TwirpClient>,
-    pub rooms: Rooms,
-    pub ghosts: Arc<GhostParticipants>,
+    client: Arc<TwirpClient>,
+    rooms: Rooms,
+    ghosts: Arc<GhostParticipants>,
 }
 
 impl Participants {
+    pub fn new(client: Arc<TwirpClient>, rooms: Rooms, ghosts: Arc<GhostParticipants>) -> Self {
+        Self {
+            client,
+            rooms,
+            ghosts,
+        }
+    }
+
     /// Returns the participants of a room, without ghosts. A room that LiveKit does not know has none.
     pub async fn list(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
         Ok(self.without_ghosts(room, self.list_with_ghosts(room).await?))
@@ -247,11 +255,18 @@ fn is_connected(participant: &Participant) -> bool {
 /// Calls that change what a participant does or receives.
 #[derive(Debug, Clone)]
 pub(super) struct Moderation {
-    pub client: Arc<TwirpClient>,
-    pub participants: Participants,
+    client: Arc<TwirpClient>,
+    participants: Participants,
 }
 
 impl Moderation {
+    pub fn new(client: Arc<TwirpClient>, participants: Participants) -> Self {
+        Self {
+            client,
+            participants,
+        }
+    }
+
     /// Mutes or unmutes a track.
     pub async fn mute(
         &self,

@@ -18,7 +18,7 @@ use conclave_model::{
 };
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
-use super::egress::{EgressWorkers, Egresses};
+use super::egress::Egresses;
 use super::ghosts::{GhostParticipants, GhostSearch};
 use super::ingress::IngressEndpoints;
 use super::participants::{Moderation, Participants};
@@ -103,17 +103,9 @@ impl Services {
         ));
         let rooms = Rooms::new(Arc::clone(&client));
         let ghosts = Arc::<GhostParticipants>::default();
-        let participants = Participants {
-            client: Arc::clone(&client),
-            rooms: rooms.clone(),
-            ghosts: Arc::clone(&ghosts),
-        };
+        let participants =
+            Participants::new(Arc::clone(&client), rooms.clone(), Arc::clone(&ghosts));
         let subscriptions = SubscriptionEnforcer::new(Arc::clone(&client), participants.clone());
-        let workers = EgressWorkers {
-            client: Arc::clone(&client),
-            participants: participants.clone(),
-            clock: clock.clone(),
-        };
         let signaling = Signaling {
             url,
             timeout,
@@ -121,33 +113,23 @@ impl Services {
             clock: clock.clone(),
         };
         Self {
-            ghosts: GhostSearch {
-                client: Arc::clone(&client),
-                rooms: rooms.clone(),
-                participants: participants.clone(),
+            ghosts: GhostSearch::new(
+                Arc::clone(&client),
+                rooms.clone(),
+                participants.clone(),
                 ghosts,
-                clock: clock.clone(),
-            },
-            moderation: Moderation {
-                client: Arc::clone(&client),
-                participants: participants.clone(),
-            },
-            egresses: Egresses {
-                client: Arc::clone(&client),
-                rooms: rooms.clone(),
-                workers,
-                clock: clock.clone(),
+                clock.clone(),
+            ),
+            moderation: Moderation::new(Arc::clone(&client), participants.clone()),
+            egresses: Egresses::new(
+                Arc::clone(&client),
+                rooms.clone(),
+                participants.clone(),
+                clock.clone(),
                 recordings,
-            },
-            ingresses: IngressEndpoints {
-                client: Arc::clone(&client),
-                rooms: rooms.clone(),
-            },
-            config: ConfigChecker {
-                client,
-                rooms: rooms.clone(),
-                signaling,
-            },
+            ),
+            ingresses: IngressEndpoints::new(Arc::clone(&client), rooms.clone()),
+            config: ConfigChecker::new(client, rooms.clone(), signaling),
             webhooks: WebhookReceiver::new(
                 signer,
                 clock,

@@ -29,15 +29,36 @@ use crate::port::MediaError;
 /// Calls about egresses.
 #[derive(Debug, Clone)]
 pub(super) struct Egresses {
-    pub client: Arc<TwirpClient>,
-    pub rooms: Rooms,
-    pub workers: EgressWorkers,
-    pub clock: Clock,
+    client: Arc<TwirpClient>,
+    rooms: Rooms,
+    workers: EgressWorkers,
+    clock: Clock,
     /// The directory of local recordings, as the egress workers see it.
-    pub recordings: PathBuf,
+    recordings: PathBuf,
 }
 
 impl Egresses {
+    pub fn new(
+        client: Arc<TwirpClient>,
+        rooms: Rooms,
+        participants: Participants,
+        clock: Clock,
+        recordings: PathBuf,
+    ) -> Self {
+        let workers = EgressWorkers {
+            client: Arc::clone(&client),
+            participants,
+            clock: clock.clone(),
+        };
+        Self {
+            client,
+            rooms,
+            workers,
+            clock,
+            recordings,
+        }
+    }
+
     /// Starts an egress. Opens its room first: LiveKit refuses an egress of a room that is not live.
     pub async fn start(
         &self,
@@ -179,15 +200,15 @@ const WORKER_DIED: &str =
 
 /// Verifies that egresses still have a worker.
 #[derive(Debug, Clone)]
-pub(super) struct EgressWorkers {
-    pub client: Arc<TwirpClient>,
-    pub participants: Participants,
-    pub clock: Clock,
+struct EgressWorkers {
+    client: Arc<TwirpClient>,
+    participants: Participants,
+    clock: Clock,
 }
 
 impl EgressWorkers {
     /// Returns the state that LiveKit reports, or `failed` if the worker died.
-    pub async fn verify(
+    async fn verify(
         &self,
         room: &NamespacedRoom,
         reported: EgressState,
