@@ -41,8 +41,7 @@ impl Schedule {
             has_video,
             has_audio,
         } = self.media;
-        let picture_at = self.picture_time(self.next_picture);
-        let chunk_end = chunk_time(self.next_chunk + 1);
+        let (picture_at, chunk_end) = (self.next_picture_time(), self.next_chunk_end());
         if has_audio && chunk_end <= until && (!has_video || chunk_end <= picture_at) {
             Some(Due::Chunk(self.next_chunk))
         } else if has_video && picture_at <= until {
@@ -70,10 +69,20 @@ impl Schedule {
         Duration::from_micros(number * 1_000_000 / u64::from(self.frame_rate))
     }
 
+    /// Returns when the next picture is shown.
+    pub fn next_picture_time(&self) -> Duration {
+        self.picture_time(self.next_picture)
+    }
+
+    /// Returns when the next chunk is complete.
+    pub fn next_chunk_end(&self) -> Duration {
+        chunk_time(self.next_chunk + 1)
+    }
+
     /// Returns up to when everything has been made.
     pub fn done(&self) -> Duration {
         if self.media.has_video {
-            self.picture_time(self.next_picture)
+            self.next_picture_time()
         } else {
             chunk_time(self.next_chunk)
         }

@@ -7,7 +7,7 @@ use conclave_model::participant::TrackSource;
 
 use super::*;
 use crate::codec::SILENCE;
-use crate::composite::{Picture, Rect};
+use crate::composite::{CHUNK, Picture, Rect};
 use crate::decode::tone;
 use crate::job::{AttendeeTrack, JobEvent};
 
@@ -131,7 +131,10 @@ impl World {
     fn compose_until(&mut self, at: Duration) {
         // In steps, as an egress does: pictures that are late are left out.
         let (mut now, step) = (
-            self.job.picture_time().max(self.job.chunk_end()),
+            self.job
+                .schedule
+                .next_picture_time()
+                .max(self.job.schedule.next_chunk_end()),
             Duration::from_millis(100),
         );
         while now < at {
