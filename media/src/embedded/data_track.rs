@@ -12,7 +12,7 @@ use proto::{
     DataTrackInfo, PublishDataTrackRequest, data_track_frame_encoding, data_track_schema_encoding,
 };
 
-use super::machine::unused_id;
+use super::ids::unused_id;
 
 /// The longest name of a track or a schema, in characters.
 const MAX_NAME: usize = 256;

@@ -1,12 +1,12 @@
 //! What a call on the machine asks the driver to do besides sending reports: to notify clients, to command the
 //! media workers, and to let egresses know of changes.
 
+use std::sync::Arc;
+
 use conclave_egress::Attendee;
 use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_sfu::Command;
-use livekit_protocol::DataTrackInfo;
-
-use super::machine::updates::Infos;
+use livekit_protocol::{DataTrackInfo, ParticipantInfo};
 
 /// Something that the driver has to do. The order matters: a client learns of a track before its packets arrive.
 #[derive(Debug)]
@@ -53,6 +53,9 @@ pub(super) enum JobEffect {
     /// It is to end.
     Stop,
 }
+
+/// Participants as clients see them, for one message.
+pub(super) type Infos = Arc<[Arc<ParticipantInfo>]>;
 
 /// A change that a client is notified of.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,7 +19,8 @@ use conclave_model::{
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
 use super::egress::Egresses;
-use super::ghosts::{GhostParticipants, GhostSearch};
+use super::ghosts::GhostParticipants;
+use super::ghosts::search::GhostSearch;
 use super::ingress::IngressEndpoints;
 use super::participants::{Moderation, Participants};
 use super::rooms::Rooms;

@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
 
 use super::jobs::{JobProgress, Jobs};
-use crate::embedded::plane::Inner;
+use crate::embedded::plane::core::Inner;
 
 /// A number of a running egress.
 struct EgressMetric {

@@ -11,10 +11,10 @@ use super::Egress;
 use super::attendance::Attendance;
 use crate::embedded::common::{Common, Owned};
 use crate::embedded::effect::JobEffect;
+use crate::embedded::ids::unused_id;
 use crate::embedded::machine::deadlines::{Deadline, Deadlines};
 use crate::embedded::machine::outbox::Outbox;
 use crate::embedded::machine::roster::Roster;
-use crate::embedded::machine::unused_id;
 use crate::port::MediaEvent;
 
 /// The egresses of a room.

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::embedded::machine::Machine;
-use crate::embedded::plane::Inner;
+use crate::embedded::plane::core::Inner;
 use crate::port::MediaError;
 use crate::redact::redact_urls;
 

@@ -15,7 +15,7 @@ use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::Inner;
+use crate::embedded::plane::core::Inner;
 use crate::embedded::room::Room;
 use crate::protocol::{source_to_proto, track_kind_to_proto};
 

@@ -10,10 +10,10 @@ use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 use url::{Position, Url};
 
-use super::admission::EncoderActivity;
+use super::stream_keys::EncoderActivity;
 use crate::embedded::common::{Common, Owned};
 use crate::embedded::error::MachineError;
-use crate::embedded::machine::unused_id;
+use crate::embedded::ids::unused_id;
 use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};
 

@@ -24,6 +24,8 @@
 pub mod admission;
 pub mod encoder;
 pub mod endpoints;
+pub(super) mod refusal;
 pub mod rtmp;
+pub(super) mod stream_keys;
 pub mod transcoding;
 pub mod whip;

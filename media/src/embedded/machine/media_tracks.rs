@@ -16,8 +16,8 @@ use conclave_sfu::{Codec, NewTrack};
 use livekit_protocol::encryption::Type as EncryptionType;
 use livekit_protocol::{AddTrackRequest, TrackInfo};
 
-use super::unused_id;
 use crate::embedded::announcement::{self, MediaSection};
+use crate::embedded::ids::unused_id;
 use crate::embedded::publish::{allowed_codecs, check_codec, check_mime_type, check_track};
 use crate::token::Grants;
 

@@ -38,7 +38,6 @@ pub(super) mod updates;
 pub(super) mod tests;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +45,6 @@ use conclave_egress::JobEvent;
 use conclave_model::egress::{EgressSource, EgressState, EgressStatus};
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
-use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{
     EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
@@ -423,17 +421,5 @@ impl Machine {
     /// Which field of a request names the tracks.
     pub fn check_encryption(&self, source: &EgressSource) -> Result<(), MediaError> {
         attendance::check_encryption(&self.roster, source)
-    }
-}
-
-/// Returns an id that is not in use: the prefix and 12 random characters.
-pub(super) fn unused_id<Id: FromStr>(prefix: &str, is_used: impl Fn(&Id) -> bool) -> Id {
-    loop {
-        // Parsing never fails, since the text is short and printable. A second iteration is all but impossible.
-        if let Ok(id) = format!("{prefix}{}", random_text(12, BASE62)).parse()
-            && !is_used(&id)
-        {
-            return id;
-        }
     }
 }

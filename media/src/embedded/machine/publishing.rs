@@ -6,14 +6,15 @@ use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::{Codec, PeerCommand, SentMessage};
 use livekit_protocol::{AddTrackRequest, DataTrackInfo, PublishDataTrackRequest, TrackInfo};
 
+use super::Machine;
 use super::media_tracks::{AnnounceError, ClientMute};
 use super::updates::Urgency;
-use super::{Machine, unused_id};
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::client::PublisherPermission;
 use crate::embedded::data_track::{self, DataTrackError};
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::error::MachineError;
+use crate::embedded::ids::unused_id;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};

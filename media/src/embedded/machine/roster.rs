@@ -9,9 +9,9 @@ use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::PeerPermissions;
 
-use super::unused_id;
 use crate::embedded::client::{Client, PublisherPermission};
 use crate::embedded::error::MachineError;
+use crate::embedded::ids::unused_id;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::rules::SubscriptionRules;

@@ -16,7 +16,7 @@ use prost::Message as _;
 use super::deadlines::{Deadline, Deadlines};
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::effect::ClientNotice;
+use crate::embedded::effect::{ClientNotice, Infos};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::wire::participant_info;
 
@@ -28,9 +28,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MOST_WAITING: usize = 1_000;
 /// The bytes of participants that are sent in one message, at least one of them, about.
 const MESSAGE_BYTES: usize = 64 * 1024;
-
-/// Participants as clients see them, for one message.
-pub(in crate::embedded) type Infos = Arc<[Arc<ParticipantInfo>]>;
 
 /// The updates of a room's participants.
 #[derive(Debug, Default)]

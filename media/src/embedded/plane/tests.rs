@@ -9,11 +9,14 @@ use conclave_model::event::Departure;
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{EgressId, ParticipantSid, Secret};
 
+use tokio::sync::oneshot;
+
 use super::*;
 use crate::embedded::client::Client;
-use crate::embedded::join::conclude_uncounted;
+use crate::embedded::join::phases::conclude_uncounted;
 use crate::embedded::machine::tests::{NOW, claims};
-use crate::port::{IngressRequest, MediaPlane, MuteOutcome};
+use crate::embedded::room::Room;
+use crate::port::{IngressRequest, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError};
 
 /// Finds what hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);

@@ -3,8 +3,9 @@
 //!
 //! A call that changes something returns once the control plane has answered the reports that it caused.
 
+pub(super) mod faults;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use conclave_model::egress::{EgressState, EgressStatus};
@@ -12,22 +13,21 @@ use conclave_model::event::Departure;
 use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, ParticipantState, Track};
 use conclave_model::{
-    Clock, EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret,
-    Timestamp, TrackSid,
+    EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret, Timestamp,
+    TrackSid,
 };
-use parking_lot::Mutex;
 
 use super::common::Owned;
 use super::error::MachineError;
 use super::inbox::InboxEntry;
-use super::join;
+use super::join::phases;
 use super::local_participant::{ShownParticipant, token_expiry};
 use super::machine::Machine;
 use super::machine::membership::EncoderConnection;
-use super::plane::{Inner, await_answers};
+use super::plane::core::{Inner, await_answers};
 use super::publish::NewTrack;
 use super::room::Room;
-use crate::port::{MediaError, ReportAnswer, ReportError};
+use crate::port::{ReportAnswer, ReportError};
 use crate::redact::redact_urls;
 use crate::token::TokenError;
 
@@ -156,7 +156,7 @@ impl Sandbox {
             .enter(&name, |machine, now| machine.begin_join(claims, now));
         let sid = sid?;
         // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
-        let concluded = tokio::spawn(join::conclude_uncounted(
+        let concluded = tokio::spawn(phases::conclude_uncounted(
             Arc::clone(&self.0),
             entered,
             sid.clone(),
@@ -371,46 +371,6 @@ impl Sandbox {
     }
 }
 
-/// The failures that are simulated now.
-#[derive(Debug, Default)]
-pub(super) struct Faults {
-    /// The monotonic reading until which calls of the port fail.
-    outage_until: Mutex<Duration>,
-    /// Number of the next reports that are dropped.
-    reports_to_drop: AtomicU32,
-}
-
-impl Faults {
-    /// Lets all calls of the port fail for a duration. Participants stay connected, and reports are sent.
-    pub fn simulate_outage(&self, clock: &Clock, duration: Duration) {
-        *self.outage_until.lock() = clock.monotonic() + duration;
-    }
-
-    /// Fails a call of the port during an outage.
-    pub fn check_outage(&self, clock: &Clock) -> Result<(), MediaError> {
-        if clock.monotonic() < *self.outage_until.lock() {
-            return Err(MediaError::Unavailable(
-                "an outage that the sandbox simulates".into(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Drops the next `count` reports.
-    pub fn drop_reports(&self, count: u32) {
-        self.reports_to_drop.store(count, Ordering::Relaxed);
-    }
-
-    /// Returns whether the next report is dropped, and counts it.
-    pub fn take_drop(&self) -> bool {
-        self.reports_to_drop
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                count.checked_sub(1)
-            })
-            .is_ok()
-    }
-}
-
 /// Completes or aborts the join of an encoder, which publishes once it has joined.
 async fn conclude_encoder(
     inner: Arc<Inner>,
@@ -419,7 +379,7 @@ async fn conclude_encoder(
     answers: Vec<ReportAnswer>,
 ) -> Result<IngressState, SandboxError> {
     let connect = |machine: &mut Machine, now| machine.complete_connect(&sid, now);
-    let (connected, answers) = join::conclude_by(&inner, &room, &sid, answers, connect).await?;
+    let (connected, answers) = phases::conclude_by(&inner, &room, &sid, answers, connect).await?;
     let state = connected?;
     await_answers(answers).await?;
     Ok(state)

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use conclave_model::Clock;
 use conclave_model::participant::{ParticipantState, TrackKind, TrackSource};
 use tokio::sync::oneshot;
 

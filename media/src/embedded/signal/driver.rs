@@ -22,10 +22,10 @@ use super::messages;
 use super::session::{Context, Session};
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::error::MachineError;
-use crate::embedded::join;
+use crate::embedded::join::phases;
 use crate::embedded::machine::Machine;
 use crate::embedded::own_metadata::{self, OwnMetadataError};
-use crate::embedded::plane::{Inner, await_answers};
+use crate::embedded::plane::core::{Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::ReportError;
@@ -141,7 +141,7 @@ async fn admit(
     take_requests(&inner.budgets, &mut budget, &join)
         .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
     let ask = |machine: &mut Machine, now| machine.request_join(claims, client, now);
-    let (room, sid) = join::request::<_, Refusal>(&inner, &name, ask, |sid| sid).await?;
+    let (room, sid) = phases::request::<_, Refusal>(&inner, &name, ask, |sid| sid).await?;
     // Before the participant is admitted, so that its session misses no notice.
     let inputs = room.sessions.add(&sid);
     let session = Session::new(sid.clone(), identity, join.mode, inner.clock.monotonic());
@@ -328,7 +328,7 @@ impl SessionTask {
         });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(join::conclude(
+            tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(&self.room),
                 self.sid.clone(),

@@ -8,24 +8,24 @@ use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::{ClientAddress, ProjectId};
 use conclave_sfu::{Codec, PeerEvent, SourcePacket};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{self, timeout};
 
 use super::feed::FlvFeed;
-use super::listener::EncoderStream;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
 use super::stream::{Action, MediaStream, Unplayable};
-use crate::embedded::ingress::admission::{self, EncoderRefusal};
+use crate::embedded::ingress::admission;
 use crate::embedded::ingress::encoder::EncoderPublisher;
+use crate::embedded::ingress::refusal::EncoderRefusal;
 use crate::embedded::ingress::transcoding::flv::Medium;
 use crate::embedded::ingress::transcoding::packets::{self, VideoPackets};
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{TranscodeError, Transcoding};
-use crate::embedded::join;
+use crate::embedded::join::phases;
 use crate::embedded::machine::Machine;
-use crate::embedded::plane::{EmbeddedPlane, Inner};
+use crate::embedded::plane::core::Inner;
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
@@ -70,9 +70,14 @@ impl From<io::Error> for End {
     }
 }
 
+/// The bytes of an encoder, encrypted on their way or not.
+pub trait EncoderStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> EncoderStream for T {}
+
 /// One connection of an RTMP encoder.
 pub(super) struct Connection {
-    plane: EmbeddedPlane,
+    plane: Arc<Inner>,
     stream: Box<dyn EncoderStream>,
     /// Where the encoder is.
     address: ClientAddress,
@@ -111,11 +116,7 @@ enum Wake {
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(
-        plane: EmbeddedPlane,
-        stream: Box<dyn EncoderStream>,
-        address: ClientAddress,
-    ) -> Self {
+    pub fn new(plane: Arc<Inner>, stream: Box<dyn EncoderStream>, address: ClientAddress) -> Self {
         Self {
             plane,
             stream,
@@ -144,7 +145,7 @@ impl Connection {
             log::debug!("an RTMP connection ended before it published: {end}");
             return;
         };
-        let (sid, inner) = (publisher.sid().clone(), self.plane.inner());
+        let (sid, inner) = (publisher.sid().clone(), &self.plane);
         log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
         inner.call_in(room, |machine, now| match &end {
             End::Done => publisher.end(machine, Departure::Left, now),
@@ -223,7 +224,7 @@ impl Connection {
 
     /// Lets the encoder publish, if the control plane does.
     async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
-        match admit(self.plane.inner(), &key, self.address).await {
+        match admit(&self.plane, &key, self.address).await {
             Ok(admitted) => {
                 if admitted.publisher.is_transcoded() {
                     self.media.transcode_video();
@@ -234,7 +235,6 @@ impl Connection {
             }
             Err(refusal) => {
                 self.plane
-                    .inner()
                     .record(|metrics| metrics.record_join(JoinOutcome::Refused));
                 self.session.refuse(&refusal.to_string());
                 self.flush().await?;
@@ -286,11 +286,7 @@ impl Connection {
             Medium::Video => (&mut self.pictures, &mut self.picture_feed),
         };
         let pushed = match feed.message(time, body) {
-            Ok(message) => {
-                transcoding
-                    .push(self.plane.inner(), project, &message)
-                    .await
-            }
+            Ok(message) => transcoding.push(&self.plane, project, &message).await,
             Err(error) => Err(error),
         };
         match (pushed, medium) {
@@ -357,7 +353,7 @@ impl Connection {
             room, publisher, ..
         }) = &mut self.publisher
         {
-            publisher.forward_in(self.plane.inner(), room, codec, packets);
+            publisher.forward_in(&self.plane, room, codec, packets);
         }
     }
 
@@ -381,7 +377,7 @@ impl Connection {
                         machine.set_bitrate(publisher.sid(), kbps, now)
                     };
                     // A rate that comes before the join is accepted, or after its end, is dropped.
-                    let _ = self.plane.inner().call_in(room, set);
+                    let _ = &self.plane.call_in(room, set);
                 }
             }
             // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
@@ -397,13 +393,13 @@ impl Connection {
         else {
             return;
         };
-        let inner = self.plane.inner();
+        let inner = &self.plane;
         let (is_joining, answers) = inner.call_in(room, |machine, now| {
             publisher.handle_media(machine, event, now)
         });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(join::conclude(
+            tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(room),
                 publisher.sid().clone(),

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use conclave_model::{ClientAddress, Counts};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::connection::Connection;
-use crate::embedded::plane::EmbeddedPlane;
+use super::connection::{Connection, EncoderStream};
+use crate::embedded::plane::core::Inner;
 
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -45,7 +44,7 @@ impl Drop for RtmpListener {
 /// # Errors
 /// The socket cannot be used.
 pub(in crate::embedded) fn serve(
-    plane: EmbeddedPlane,
+    plane: Arc<Inner>,
     socket: std::net::TcpListener,
     tls: Option<RtmpTls>,
 ) -> io::Result<RtmpListener> {
@@ -58,7 +57,7 @@ pub(in crate::embedded) fn serve(
     })
 }
 
-async fn accept(plane: EmbeddedPlane, listener: TcpListener, tls: Option<RtmpTls>) {
+async fn accept(plane: Arc<Inner>, listener: TcpListener, tls: Option<RtmpTls>) {
     let limits = ConnectionLimits::default();
     loop {
         let (stream, address) = match listener.accept().await {
@@ -73,7 +72,7 @@ async fn accept(plane: EmbeddedPlane, listener: TcpListener, tls: Option<RtmpTls
         let Some(permit) = limits.admit(address.ip()) else {
             continue;
         };
-        let (plane, tls) = (plane.clone(), tls.clone());
+        let (plane, tls) = (Arc::clone(&plane), tls.clone());
         tokio::spawn(async move {
             let _permit = permit;
             // One that does not speak TLS, or not in time, is closed.
@@ -137,11 +136,6 @@ impl Drop for Permit {
         self.limits.0.lock().subtract(&self.client);
     }
 }
-
-/// The bytes of an encoder, encrypted on their way or not.
-pub trait EncoderStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> EncoderStream for T {}
 
 /// The result of a handshake, in time.
 pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Box<dyn EncoderStream>>> + Send>>;

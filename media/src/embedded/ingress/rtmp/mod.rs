@@ -29,5 +29,6 @@ pub mod machine {
     pub use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 }
 
+pub use connection::EncoderStream;
 pub(in crate::embedded) use listener::serve;
-pub use listener::{EncoderStream, RtmpListener, RtmpTls};
+pub use listener::{RtmpListener, RtmpTls};

@@ -20,7 +20,7 @@ use conclave_model::permits::ProjectPermit;
 use conclave_sfu::Codec;
 use tokio::task::spawn_blocking;
 
-use crate::embedded::plane::Inner;
+use crate::embedded::plane::core::Inner;
 use crate::redact::redact_urls;
 
 use flv::Medium;

@@ -17,12 +17,13 @@ use super::session::WhipSession;
 use super::transcoded::{TranscodedSession, TranscodedWake};
 use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
 use crate::embedded::error::MachineError;
-use crate::embedded::ingress::admission::{self, EncoderRefusal};
+use crate::embedded::ingress::admission;
 use crate::embedded::ingress::encoder::EncoderPublisher;
-use crate::embedded::join;
+use crate::embedded::ingress::refusal::EncoderRefusal;
+use crate::embedded::join::phases;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::{Inner, await_answers};
+use crate::embedded::plane::core::{Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
@@ -270,7 +271,7 @@ impl SessionTask {
         });
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(join::conclude(
+            tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(&self.room),
                 self.sid.clone(),

@@ -11,7 +11,7 @@ use conclave_sfu::{Codec, OfferedSection, TrackMedium};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
-use crate::embedded::ingress::admission::EncoderRefusal;
+use crate::embedded::ingress::refusal::EncoderRefusal;
 use crate::protocol::{source_to_proto, track_kind_to_proto};
 
 /// The refusal of an offer that the media worker cannot use.

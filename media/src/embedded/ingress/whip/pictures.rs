@@ -14,7 +14,7 @@ use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{
     KEY_FRAME_WAIT, Message, Opening, Role, Source, TranscodeError, Transcoding,
 };
-use crate::embedded::plane::Inner;
+use crate::embedded::plane::core::Inner;
 
 /// The least time between two requests for a key frame.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);

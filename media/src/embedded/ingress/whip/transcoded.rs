@@ -16,7 +16,7 @@ use super::pictures::TranscodedMedia;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::transcoding::TranscodeError;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
-use crate::embedded::plane::Inner;
+use crate::embedded::plane::core::Inner;
 use crate::embedded::room::{Directory, Room};
 
 /// Media of a session whose video is transcoded.

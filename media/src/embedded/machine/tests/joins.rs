@@ -1,6 +1,7 @@
 //! Joins and leaves, and what is kept of participants that left.
 
 use super::*;
+use crate::embedded::ids::unused_id;
 
 #[test]
 fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {

@@ -15,7 +15,7 @@ use super::ice::{IceSession, Patched, WhipPatch, WhipPatchError};
 use super::offer::UNUSABLE;
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
-use crate::embedded::ingress::admission::EncoderRefusal;
+use crate::embedded::ingress::refusal::EncoderRefusal;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::membership::EncoderJoin;
 

@@ -27,116 +27,38 @@
 //! media that would have to connect: its join is reported at once ([`Joins::begin`]), and the control plane decides only then.
 //!
 //! What can go wrong:
-//! - the control plane refuses the request, or does not answer: [`Machine::cancel_request`] gives the seat back, without a report;
+//! - the control plane refuses the request, or does not answer: [`super::machine::Machine::cancel_request`] gives the seat back, without a report;
 //! - another participant got the identity while the control plane was asked: `admit` reports `JoinAborted`;
 //! - media does not connect within [`CONNECT_TIMEOUT`], or half of it once signalling is lost: `JoinAborted`, too, by a deadline of the
 //!   machine;
-//! - the control plane refuses the report: [`Machine::abort_join`] removes the participant without another one;
+//! - the control plane refuses the report: [`super::machine::Machine::abort_join`] removes the participant without another one;
 //! - the caller goes away: both phases run in tasks of their own, so that a seat is never held by nobody.
 //!
-//! [`request`] and [`conclude`] are the two phases on the side of the driver, which awaits answers without a room's lock. [`Joins`] is
+//! [`phases::request`] and [`phases::conclude`] are the two phases on the side of the driver, which awaits answers without a room's lock. [`Joins`] is
 //! what they do to the room; the machine adds what follows for others, such as the end of a participant that is replaced.
 
-use std::sync::Arc;
+pub(super) mod phases;
+
 use std::time::Duration;
 
 use conclave_model::event::TrackSummary;
-use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::{ParticipantSid, Timestamp};
 
 use super::client::Client;
 use super::common::Common;
 use super::effect::DisconnectCause;
 use super::error::MachineError;
 use super::local_participant::LocalParticipant;
-use super::machine::Machine;
 use super::machine::deadlines::{Deadline, Deadlines};
 use super::machine::outbox::Outbox;
 use super::machine::roster::Roster;
-use super::plane::{Inner, await_answers};
-use super::room::Room;
-use super::rtc_metrics::JoinOutcome;
-use crate::port::{MediaEvent, ReportAnswer, ReportError};
+use crate::port::MediaEvent;
 use crate::token::Claims;
 
 /// How long a client may take to connect its media.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take once its signalling is gone.
 const UNATTENDED_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The first phase: `ask` asks the control plane, and holds a seat for the join that it returns, whose participant `sid` names. Returns the
-/// room that holds the seat. If the control plane refuses, the seat is given back.
-pub(super) async fn request<Join, Refused>(
-    inner: &Arc<Inner>,
-    name: &NamespacedRoom,
-    ask: impl FnOnce(&mut Machine, Timestamp) -> Result<Join, MachineError>,
-    sid: impl Fn(&Join) -> &ParticipantSid,
-) -> Result<(Arc<Room>, Join), Refused>
-where
-    Refused: From<MachineError> + From<ReportError>,
-{
-    let (room, requested, answers) = inner.enter(name, ask);
-    let join = requested?;
-    if let Err(refused) = await_answers(answers).await {
-        inner.call_in(&room, |machine, _| machine.cancel_request(sid(&join)));
-        return Err(refused.into());
-    }
-    Ok((room, join))
-}
-
-/// The second phase: completes or aborts a join, whose report has these answers, as the control plane decides, and counts it.
-pub(super) async fn conclude(
-    inner: Arc<Inner>,
-    room: Arc<Room>,
-    sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
-) {
-    let outcome = match conclude_uncounted(Arc::clone(&inner), room, sid, answers).await {
-        Ok(()) => JoinOutcome::Joined,
-        Err(_) => JoinOutcome::Rejected,
-    };
-    inner.record(|metrics| metrics.record_join(outcome));
-}
-
-/// As [`conclude`], for a participant of the sandbox, whose joins are not counted.
-pub(super) async fn conclude_uncounted(
-    inner: Arc<Inner>,
-    room: Arc<Room>,
-    sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
-) -> Result<(), ReportError> {
-    let completed = conclude_by(&inner, &room, &sid, answers, |machine, now| {
-        machine.complete_join(&sid, now);
-    });
-    completed.await.map(|_| ())
-}
-
-/// As [`conclude_uncounted`], with what completes the join. Returns its result, and the answers to the reports that it caused.
-pub(super) async fn conclude_by<T>(
-    inner: &Arc<Inner>,
-    room: &Arc<Room>,
-    sid: &ParticipantSid,
-    answers: Vec<ReportAnswer>,
-    complete: impl FnOnce(&mut Machine, Timestamp) -> T,
-) -> Result<(T, Vec<ReportAnswer>), ReportError> {
-    let concluded = match await_join_answer(answers).await {
-        Ok(()) => Ok(inner.call_in(room, complete)),
-        Err(refused) => {
-            inner.call_in(room, |machine, now| machine.abort_join(sid, now));
-            Err(refused)
-        }
-    };
-    room.end_join();
-    concluded
-}
-
-/// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
-/// participant that was replaced.
-async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
-    let joined = answers.pop();
-    // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
-    let _ = await_answers(answers).await;
-    await_answers(joined.into_iter().collect()).await
-}
 
 /// What a join does to a room.
 pub(super) struct Joins<'a> {
