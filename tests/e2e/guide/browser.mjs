@@ -49,13 +49,12 @@ export class Windows {
   async leaveAndJoin() {
     const ben = this.windows[1];
     await ben.page.getByRole('button', { name: 'Leave' }).click();
-    await ben.page.getByLabel('Your name').waitFor();
-    await this.enter(ben);
+    await ben.page.getByRole('button', { name: 'Join again' }).click();
     await this.see();
   }
 
   async haveEnded() {
-    for (const { page } of this.windows) await page.getByText('The call has ended.').waitFor();
+    for (const { page } of this.windows) await page.getByText('The call has ended').waitFor();
   }
 
   async shoot(path) {
