@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::visible::is_deceptive;
+use crate::visible::{deceptive_class, is_deceptive};
 
 /// The longest name, in bytes.
 const LONGEST: usize = 256;
@@ -20,8 +20,7 @@ pub struct ParseDisplayNameError;
 
 impl DisplayName {
     /// The pattern of every name.
-    pub const PATTERN: &'static str =
-        r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+$";
+    pub const PATTERN: &'static str = concat!("^[^", deceptive_class!(), "]+$");
 
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {

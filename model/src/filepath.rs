@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::visible::is_deceptive;
+use crate::visible::{deceptive_class, is_deceptive};
 use crate::{RoomName, Timestamp};
 
 /// Maximum length in bytes of a path that a client asks for.
@@ -88,11 +88,7 @@ impl FromStr for FilePath {
 /// ([`is_deceptive`]).
 macro_rules! other_than {
     ($these:literal) => {
-        concat!(
-            "[^",
-            $these,
-            r"/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-        )
+        concat!("[^", $these, r"/\\", deceptive_class!(), "]")
     };
 }
 

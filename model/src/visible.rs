@@ -11,6 +11,14 @@ pub fn is_deceptive(letter: char) -> bool {
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The characters for which [`is_deceptive`] holds, as a part of a class in the pattern of a text that has none of them.
+macro_rules! deceptive_class {
+    () => {
+        r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    };
+}
+pub(crate) use deceptive_class;
+
 /// Checks the name of a project or the label of a key: `lengths` characters, none of them deceptive.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! in the room before. The end of the room completes the record in its own transaction; the actor then deletes the endpoint
 //! on the media plane.
 //!
-//! Limits: a write waits 2 s at most for the room's earlier reports.
+//! Limits: a write waits 20 s at most for the room's earlier reports.
 //!
 //! Supervision: the project actor starts it with the endpoint and rebuilds it from the record after a failure. It stops when
 //! the endpoint is final.
