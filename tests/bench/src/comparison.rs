@@ -16,7 +16,7 @@ use crate::figure::{Figure, Section};
 #[derive(Args)]
 pub struct Against {
     /// Another version of the server: both are measured alternately, and the table shows what changed.
-    #[arg(long, global = true, conflicts_with = "report")]
+    #[arg(long, global = true)]
     against: Option<PathBuf>,
     /// How often both are measured.
     #[arg(long, global = true, requires = "against", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=50))]

@@ -114,37 +114,87 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
         bare::serve(responses)?;
         return Ok(true);
     }
+    arguments.check_comparison()?;
     match &arguments.test {
         Some(Test::Overload(options)) => return overload::run(&arguments.conclave, options),
         Some(Test::Attacks(options)) => return attacks::run(&arguments.conclave, options),
-        Some(Test::Media(options)) => {
-            return media::run(arguments, options);
-        }
+        Some(Test::Media(options)) => return media::run(arguments, options),
         None => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (mut sections, mut passes) = (Vec::new(), true);
-    for part in PARTS
-        .into_iter()
-        .filter(|part| arguments.only.is_empty() || arguments.only.contains(part))
-    {
-        if part == Part::Postgres && Programs::find().is_none() {
-            println!("skipped: PostgreSQL {OLDEST_VERSION} or newer is not installed");
-            continue;
-        }
-        let outcome = arguments.against.measure(&arguments.conclave, |program| {
-            runtime.block_on(measure(part, program))
-        })?;
-        print!("{}", outcome.text);
-        passes &= outcome.passes;
-        sections.push(outcome.section);
-    }
-    if let Some(directory) = &arguments.report {
-        report::write(directory, &sections)?;
-    }
+    let parts = PARTS.into_iter().filter(|part| {
+        (arguments.only.is_empty() || arguments.only.contains(part)) && part.is_possible()
+    });
+    let measure = |part: Part, conclave: &Path| runtime.block_on(measure(part, conclave));
+    let (_, passes) = arguments.measure_all(parts, Output::Tables, measure)?;
     Ok(passes)
+}
+
+/// Whether the results of a part are printed as soon as there are any.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Tables,
+    /// The caller prints all of them at the end.
+    Later,
+}
+
+impl Arguments {
+    /// Refuses what cannot be had of two programs.
+    fn check_comparison(&self) -> Result<(), BenchError> {
+        if !self.against.is_wanted() {
+            return Ok(());
+        }
+        match &self.test {
+            Some(Test::Overload(_) | Test::Attacks(_)) => {
+                Err("--against is for benchmarks, whose figures can be compared".into())
+            }
+            Some(Test::Media(options)) if options.json => Err(
+                "--json writes the figures of one program, so it does not go with --against".into(),
+            ),
+            _ if self.report.is_some() => {
+                Err("--report describes one program, so it does not go with --against".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Measures one part after the other, of the other program, too, if one was named, and writes the report if it is wanted. Returns
+    /// the results, and whether each of them is within its limit.
+    fn measure_all<T: Copy>(
+        &self,
+        parts: impl Iterator<Item = T>,
+        output: Output,
+        mut measure: impl FnMut(T, &Path) -> Result<Section, BenchError>,
+    ) -> Result<(Vec<Section>, bool), BenchError> {
+        let (mut sections, mut passes) = (Vec::new(), true);
+        for part in parts {
+            let outcome = self
+                .against
+                .measure(&self.conclave, |program| measure(part, program))?;
+            if output == Output::Tables {
+                print!("{}", outcome.text);
+            }
+            passes &= outcome.passes;
+            sections.push(outcome.section);
+        }
+        if let Some(directory) = &self.report {
+            report::write(directory, &sections)?;
+        }
+        Ok((sections, passes))
+    }
+}
+
+impl Part {
+    /// Returns whether the machine has what the part needs, and says so otherwise.
+    fn is_possible(self) -> bool {
+        let is_possible = self != Self::Postgres || Programs::find().is_some();
+        if !is_possible {
+            println!("skipped: PostgreSQL {OLDEST_VERSION} or newer is not installed");
+        }
+        is_possible
+    }
 }
 
 async fn measure(part: Part, conclave: &Path) -> Result<Section, BenchError> {
@@ -157,5 +207,31 @@ async fn measure(part: Part, conclave: &Path) -> Result<Section, BenchError> {
         Part::Lists => lists::measure(conclave, scratch.path()).await,
         Part::Console => console::measure(conclave, scratch.path()).await,
         Part::Postgres => postgres::measure(conclave, scratch.path()).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_every_command_fit_together() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_a_comparison_cannot_do_is_refused() {
+        for words in [
+            &["bench", "--against", "old", "--report", "docs"][..],
+            &["bench", "overload", "--against", "old"],
+            &["bench", "attacks", "--against", "old"],
+            &["bench", "media", "--against", "old", "--json"],
+        ] {
+            let arguments = Arguments::parse_from(words);
+            let refused = run(&arguments).unwrap_err().to_string();
+            assert!(refused.contains("--against"), "{words:?}: {refused}");
+        }
     }
 }

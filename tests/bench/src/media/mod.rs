@@ -38,7 +38,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::figure::Section;
-use crate::{Arguments, BenchError, report};
+use crate::{Arguments, BenchError, Output};
 use server::Program;
 
 #[derive(Args)]
@@ -54,7 +54,7 @@ pub struct Options {
     quick: bool,
     /// Print the results as JSON.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -122,11 +122,6 @@ impl Pace {
 
 /// Runs the benchmark, and returns whether every result is within its limit.
 pub fn run(arguments: &Arguments, options: &Options) -> Result<bool, BenchError> {
-    if options.json && arguments.against.is_wanted() {
-        return Err(
-            "--json writes the figures of one program, so it does not go with --against".into(),
-        );
-    }
     let pace = if options.quick {
         Pace::Quick
     } else {
@@ -134,25 +129,20 @@ pub fn run(arguments: &Arguments, options: &Options) -> Result<bool, BenchError>
     };
     let is_wanted =
         |scenario: &Scenario| options.scenarios.is_empty() || options.scenarios.contains(scenario);
-    let (mut sections, mut passes) = (Vec::new(), true);
-    for scenario in SCENARIOS.into_iter().filter(is_wanted) {
-        let outcome = arguments.against.measure(&arguments.conclave, |conclave| {
-            scenario.measure(&options.servers(conclave), pace)
-        })?;
-        if !options.json {
-            print!("{}", outcome.text);
-        }
-        passes &= outcome.passes;
-        sections.push(outcome.section);
-    }
+    let output = if options.json {
+        Output::Later
+    } else {
+        Output::Tables
+    };
+    let measure =
+        |scenario: Scenario, conclave: &Path| scenario.measure(&options.servers(conclave), pace);
+    let scenarios = SCENARIOS.into_iter().filter(is_wanted);
+    let (sections, passes) = arguments.measure_all(scenarios, output, measure)?;
     if options.json {
         println!(
             "{:#}",
             Value::from_iter(sections.iter().map(Section::to_json))
         );
-    }
-    if let Some(directory) = &arguments.report {
-        report::write(directory, &sections)?;
     }
     Ok(passes)
 }
