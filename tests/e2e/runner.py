@@ -144,10 +144,12 @@ def run_program(entry, arguments):
     folder = preparation.target_directory() / profile
     words = entry["program"].split()
     report = ["--report", "docs"] if "--report" in arguments and "{report}" in words else []
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
+    commit = subprocess.run(describe, capture_output=True, text=True).stdout.strip() or "unknown"
     rest = [word for word in arguments if not report or word != "--report"]
     command = [folder / words[0]]
     for word in words[1:]:
-        command += report if word == "{report}" else [word.format(conclave=folder / "conclave")]
+        command += report if word == "{report}" else [word.format(conclave=folder / "conclave", commit=commit)]
     # A client of a call has three sockets, and there are many of them.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -11,8 +11,9 @@ use clap::Args;
 
 use crate::BenchError;
 use crate::figure::{Figure, Section};
+use crate::report::Report;
 
-/// With which other program the server is compared.
+/// What the server is compared with besides bare programs: another version of it, or its last figures on this machine.
 #[derive(Args)]
 pub struct Against {
     /// Another version of the server: both are measured alternately, and the table shows what changed.
@@ -21,9 +22,16 @@ pub struct Against {
     /// How often both are measured.
     #[arg(long, global = true, requires = "against", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,
-    /// By how many percent a figure may be worse than the other program's.
-    #[arg(long, global = true, requires = "against", default_value_t = 10.0)]
-    tolerance: f64,
+    /// A directory that keeps the figures. A ratio, or the processor time for a packet, that is worse than the last time on this kind of
+    /// machine fails; what is measured then replaces what was kept, unless something failed.
+    #[arg(long, global = true, conflicts_with = "against")]
+    record: Option<PathBuf>,
+    /// By how many percent a figure may be worse than the other program's, or than the last time; 10 if absent.
+    #[arg(long, global = true)]
+    tolerance: Option<f64>,
+    /// The commit of the server, for what is kept or reported.
+    #[arg(long, global = true, default_value = "unknown")]
+    pub commit: String,
 }
 
 /// What a measurement showed.
@@ -43,10 +51,19 @@ struct Change {
     texts: [String; 2],
     /// By how many percent this program's value is higher: least, median, most.
     percent: [f64; 3],
-    is_better_when_higher: bool,
+    is_worse: bool,
 }
 
 impl Against {
+    /// Whether a tolerance was named, and nothing to compare with.
+    pub fn is_pointless(&self) -> bool {
+        self.tolerance.is_some() && self.against.is_none() && self.record.is_none()
+    }
+
+    fn tolerance(&self) -> f64 {
+        self.tolerance.unwrap_or(10.0)
+    }
+
     /// Whether there is another program.
     pub fn is_wanted(&self) -> bool {
         self.against.is_some()
@@ -59,12 +76,7 @@ impl Against {
         mut measure: impl FnMut(&Path) -> Result<Section, BenchError>,
     ) -> Result<Outcome, BenchError> {
         let Some(other) = &self.against else {
-            let section = measure(conclave)?;
-            return Ok(Outcome {
-                text: section.text(),
-                passes: section.passes(),
-                section,
-            });
+            return self.measure_alone(conclave, measure);
         };
         let mut rounds = Vec::new();
         for number in 0..self.rounds {
@@ -77,20 +89,59 @@ impl Against {
                 [measure(conclave)?, other]
             });
         }
-        let changes = changes(&rounds);
+        let changes = changes(&rounds, self.tolerance());
         let [section, _] = rounds.pop().ok_or("no round")?;
         Ok(Outcome {
-            text: table(section.title, &changes, self.tolerance),
-            passes: !changes
-                .iter()
-                .any(|change| change.is_worse_by(self.tolerance)),
+            text: table(section.title, &changes),
+            passes: !changes.iter().any(|change| change.is_worse),
             section,
         })
+    }
+
+    fn measure_alone(
+        &self,
+        conclave: &Path,
+        mut measure: impl FnMut(&Path) -> Result<Section, BenchError>,
+    ) -> Result<Outcome, BenchError> {
+        let mut section = measure(conclave)?;
+        let mut worse = Vec::new();
+        if let Some(record) = self.open_record()? {
+            let first = record.worse(&section, self.tolerance());
+            if !first.is_empty() {
+                // A minute in which the machine had other work is no change of the program. Only a figure that is worse twice counts.
+                section = measure(conclave)?;
+                let mut second = record.worse(&section, self.tolerance());
+                second.retain(|name, _| first.contains_key(name));
+                worse.extend(second.into_values());
+            }
+        }
+        let mut text = section.text();
+        for change in &worse {
+            let _ = writeln!(text, "  worse than the last time: {change}");
+        }
+        Ok(Outcome {
+            passes: section.passes() && worse.is_empty(),
+            text,
+            section,
+        })
+    }
+
+    fn open_record(&self) -> Result<Option<Report>, BenchError> {
+        let open = |directory: &PathBuf| Report::open(directory, &self.commit);
+        self.record.as_ref().map(open).transpose()
+    }
+
+    /// Keeps what was measured, for the next comparison.
+    pub fn write_record(&self, sections: &[Section]) -> Result<(), BenchError> {
+        match self.open_record()? {
+            Some(record) => record.add(sections),
+            None => Ok(()),
+        }
     }
 }
 
 /// Compares the figures that every round has of both programs.
-fn changes(rounds: &[[Section; 2]]) -> Vec<Change> {
+fn changes(rounds: &[[Section; 2]], tolerance: f64) -> Vec<Change> {
     let Some([first, _]) = rounds.first() else {
         return Vec::new();
     };
@@ -108,28 +159,18 @@ fn changes(rounds: &[[Section; 2]]) -> Vec<Change> {
             .filter(|percent| percent.is_finite())
             .collect();
         percent.sort_by(f64::total_cmp);
+        let change = median(percent.clone());
         Some(Change {
             name: figure.name.clone(),
             texts: [these, others].map(|values| figure.unit.write(median(values))),
-            percent: [*percent.first()?, median(percent.clone()), *percent.last()?],
-            is_better_when_higher: figure.is_better_when_higher(),
+            percent: [*percent.first()?, change, *percent.last()?],
+            is_worse: figure.is_worse_by(change, tolerance),
         })
     };
     first.figures.iter().filter_map(change).collect()
 }
 
-impl Change {
-    fn is_worse_by(&self, tolerance: f64) -> bool {
-        let [_, percent, _] = self.percent;
-        if self.is_better_when_higher {
-            percent < -tolerance
-        } else {
-            percent > tolerance
-        }
-    }
-}
-
-fn table(title: &str, changes: &[Change], tolerance: f64) -> String {
+fn table(title: &str, changes: &[Change]) -> String {
     let width = |text: &dyn Fn(&Change) -> usize| changes.iter().map(text).max().unwrap_or(0);
     let name = width(&|change| change.name.chars().count());
     let value = width(&|change| {
@@ -143,11 +184,7 @@ fn table(title: &str, changes: &[Change], tolerance: f64) -> String {
     );
     for change in changes {
         let ([this, other], [least, percent, most]) = (&change.texts, change.percent);
-        let mark = if change.is_worse_by(tolerance) {
-            "  worse"
-        } else {
-            ""
-        };
+        let mark = if change.is_worse { "  worse" } else { "" };
         let _ = writeln!(
             text,
             "  {:<name$}  {this:>value$}  {other:>value$}  {percent:>+6.1} %  {least:+.1} to {most:+.1} %{mark}",
@@ -191,7 +228,9 @@ mod tests {
         Against {
             against: Some("old".into()),
             rounds,
-            tolerance: 10.0,
+            record: None,
+            tolerance: None,
+            commit: "1".to_owned(),
         }
     }
 
@@ -235,10 +274,38 @@ mod tests {
     }
 
     #[test]
+    fn only_a_ratio_that_is_worse_than_the_last_time_twice_fails() {
+        let directory = tempfile::tempdir().unwrap();
+        let comparison = Against {
+            against: None,
+            record: Some(directory.path().to_owned()),
+            ..against(1)
+        };
+        let measured = |values: &[f64]| {
+            let mut values = values.iter();
+            let outcome = comparison.measure(Path::new("new"), |_| {
+                Ok(section(*values.next().unwrap(), 2.0))
+            });
+            assert_eq!(values.next(), None, "each value is measured");
+            outcome.unwrap()
+        };
+        let first = measured(&[0.8]);
+        assert!(first.passes, "there is nothing to compare with");
+        comparison.write_record(&[first.section]).unwrap();
+
+        assert!(measured(&[0.75]).passes);
+        assert!(measured(&[0.6, 0.75]).passes);
+        let worse = measured(&[0.6, 0.65]);
+        assert!(!worse.passes);
+        let line = "worse than the last time: get_room, 0.65 after 0.80";
+        assert!(worse.text.contains(line), "{}", worse.text);
+    }
+
+    #[test]
     fn what_one_program_lacks_is_not_compared() {
         let mut other = section(0.5, 1.0);
         other.figures.truncate(1);
-        let names: Vec<_> = changes(&[[section(0.5, 1.0), other]])
+        let names: Vec<_> = changes(&[[section(0.5, 1.0), other]], 10.0)
             .into_iter()
             .map(|change| change.name)
             .collect();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The results of a part of the benchmark.
@@ -25,7 +26,7 @@ pub struct Figure {
 }
 
 /// How a value is written.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Of the ceiling.
     Ratio,
@@ -98,6 +99,15 @@ impl Figure {
         }
     }
 
+    /// Whether a value that is higher by so many percent is worse by more than `tolerance` percent.
+    pub fn is_worse_by(&self, percent: f64, tolerance: f64) -> bool {
+        if self.is_better_when_higher() {
+            percent < -tolerance
+        } else {
+            percent > tolerance
+        }
+    }
+
     /// The columns of a table: name, value, bound, note.
     pub fn columns(&self) -> [String; 4] {
         let bound = match self.bound {
@@ -116,6 +126,11 @@ impl Figure {
 }
 
 impl Unit {
+    /// Whether a value hardly changes from minute to minute: a ratio to a program that is measured beside it, and processor time.
+    pub fn is_steady(self) -> bool {
+        matches!(self, Self::Ratio | Self::Microseconds)
+    }
+
     /// Returns a value of this unit for people.
     pub fn write(self, value: f64) -> String {
         match self {

@@ -37,6 +37,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use comparison::Against;
 use figure::Section;
+use report::Report;
 use test_postgres::{OLDEST_VERSION, Programs};
 
 /// Any failure of the benchmark itself.
@@ -51,9 +52,12 @@ struct Arguments {
     /// What to measure; everything if absent.
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
-    /// A directory for a report: `performance.md` and its plots.
-    #[arg(long)]
+    /// A directory for a report: `performance.json`, and written from it `performance.md` with its pictures.
+    #[arg(long, global = true)]
     report: Option<PathBuf>,
+    /// Removes this machine's tables of other commits from the report, which is refused otherwise.
+    #[arg(long, global = true, requires = "report")]
+    discard_other_commits: bool,
     /// Serves the responses in this file and nothing else: the ceiling of the requests.
     #[arg(long, hide = true)]
     bare: Option<PathBuf>,
@@ -143,6 +147,9 @@ enum Output {
 impl Arguments {
     /// Refuses what cannot be had of two programs.
     fn check_comparison(&self) -> Result<(), BenchError> {
+        if self.against.is_pointless() {
+            return Err("--tolerance is for a comparison, by --against or --record".into());
+        }
         if !self.against.is_wanted() {
             return Ok(());
         }
@@ -168,6 +175,12 @@ impl Arguments {
         output: Output,
         mut measure: impl FnMut(T, &Path) -> Result<Section, BenchError>,
     ) -> Result<(Vec<Section>, bool), BenchError> {
+        let mut report = (self.report.as_ref())
+            .map(|directory| Report::open(directory, &self.against.commit))
+            .transpose()?;
+        if let Some(report) = &mut report {
+            report.require_one_commit(self.discard_other_commits)?;
+        }
         let (mut sections, mut passes) = (Vec::new(), true);
         for part in parts {
             let outcome = self
@@ -179,8 +192,11 @@ impl Arguments {
             passes &= outcome.passes;
             sections.push(outcome.section);
         }
-        if let Some(directory) = &self.report {
-            report::write(directory, &sections)?;
+        if let Some(report) = report {
+            report.add(&sections)?;
+        }
+        if passes {
+            self.against.write_record(&sections)?;
         }
         Ok((sections, passes))
     }
@@ -233,5 +249,8 @@ mod tests {
             let refused = run(&arguments).unwrap_err().to_string();
             assert!(refused.contains("--against"), "{words:?}: {refused}");
         }
+        let arguments = Arguments::parse_from(["bench", "media", "--tolerance", "3"]);
+        let refused = run(&arguments).unwrap_err().to_string();
+        assert!(refused.contains("--record"), "{refused}");
     }
 }
