@@ -17,6 +17,7 @@ use super::api::error::ApiError;
 use super::api::v1::{self, Route};
 use super::frame::origins::{is_preflight, requested_host};
 use super::listener::trace::ShownPath;
+use super::measured::Measured;
 use super::media::{livekit_webhook, signalling, whip};
 use super::metrics::NO_OPERATION;
 use super::resource::{
@@ -74,7 +75,8 @@ async fn respond(
         return response;
     };
     let timed = state.metrics.time(operation.spec().id);
-    let response = frame::handle(operation, Arc::clone(&state), request, payload).await;
+    let handled = frame::handle(operation, Arc::clone(&state), request, payload);
+    let response = Measured::new(handled).await;
     timed.answered(response.status());
     response
 }

@@ -16,7 +16,7 @@
 //! - [`frame`], [`api`]: the checks of a request, and the operations.
 //! - [`media`], [`files`], [`call`]: beside the operations: signalling and encoders, files of recordings, the call page.
 //! - [`admin`], [`console`]: the admin listener, and its pages for operators.
-//! - [`resource`], [`derived_keys`], [`lease`], [`metrics`]: what several of these use.
+//! - [`resource`], [`derived_keys`], [`lease`], [`measured`], [`metrics`]: what several of these use.
 
 pub mod admin;
 pub mod api;
@@ -28,6 +28,7 @@ pub mod files;
 pub mod frame;
 pub mod lease;
 pub mod listener;
+pub mod measured;
 pub mod media;
 pub mod metrics;
 pub mod resource;

@@ -23,6 +23,7 @@ use super::input::FromRequest;
 use super::quota;
 use super::response::{Response, Success};
 use super::spec::{Access, Link, Method, OpenAccess, OpenRates, OperationDoc, OperationSpec};
+use crate::http::measured::Measured;
 
 /// One operation of the API: a [`Declaration`] whose types are erased, for the table of all.
 pub trait Operation: Any + Send + Sync {
@@ -332,7 +333,8 @@ impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
     }
 
     fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response> {
-        Box::pin(async move { self.call(context).await.map(Success::into_response) })
+        let run = async move { self.call(context).await.map(Success::into_response) };
+        Box::pin(Measured::new(run))
     }
 
     fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {

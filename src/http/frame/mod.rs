@@ -41,6 +41,7 @@ use super::api::operation::Operation;
 use super::api::response;
 use super::api::spec::{Access, Method, OperationSpec};
 use super::listener::trace::RequestId;
+use super::measured::Measured;
 use super::state::AppState;
 use admission::Admitted;
 use idempotency::Answer;
@@ -117,10 +118,10 @@ async fn run_checks(
         owner: None,
     };
     if spec.method == Method::Get {
-        return run_in_turn(admitted, operation, context).await;
+        return Measured::new(run_in_turn(admitted, operation, context)).await;
     }
     // A task of its own: a change that has begun runs to its end, also when the client hangs up.
-    actix_web::rt::spawn(run_in_turn(admitted, operation, context)).await?
+    actix_web::rt::spawn(Measured::new(run_in_turn(admitted, operation, context))).await?
 }
 
 /// Runs the operation when it is the request's turn.

@@ -24,6 +24,7 @@ use super::client_stream::ResponseBody;
 use super::connections;
 use super::request_boundary::opens_websocket;
 use crate::http::api::error::ApiError;
+use crate::http::measured::Measured;
 
 /// The response header that carries the id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -57,7 +58,10 @@ pub async fn trace(
     let asks_for_head = handle_as_get(&mut request);
     request.extensions_mut().insert(RequestId(id));
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
-    let Ok(result) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
+    let Ok(result) = AssertUnwindSafe(Measured::new(next.call(request)))
+        .catch_unwind()
+        .await
+    else {
         log::error!(request_id = id.to_string().as_str(); "a handler panicked");
         let mut response = ApiError::from(Problem::internal()).to_http();
         stamp(id, response.headers_mut());
