@@ -1,4 +1,4 @@
-//! The files, fields and headings that documents name exist.
+//! The files, functions, fields and headings that documents name exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,6 +71,63 @@ fn missing(text: &str, folder: &Path, words: &str) -> Vec<String> {
         .chain(targets)
         .map(str::to_owned)
         .collect()
+}
+
+/// Paragraphs, list items and table rows outside code blocks.
+fn items(text: &str) -> Vec<String> {
+    let mut items = vec![String::new()];
+    for line in text.split("```").step_by(2).flat_map(str::lines) {
+        let starts_item = line.is_empty()
+            || line.starts_with(['|', '-'])
+            || line.starts_with(|c: char| c.is_ascii_digit());
+        if starts_item {
+            items.push(String::new());
+        }
+        if let Some(item) = items.last_mut() {
+            *item += line;
+            item.push('\n');
+        }
+    }
+    items
+}
+
+/// Returns the functions, quoted as `Type::name()` or `name()`, that no source file named in the same item defines.
+fn missing_functions(text: &str) -> Vec<String> {
+    let items = items(text);
+    let missing_in = |item: &String| {
+        let quoted = quoted(item);
+        let sources: Vec<_> = quoted
+            .iter()
+            .filter(|path| path.ends_with(".rs"))
+            .filter_map(|path| fs::read_to_string(root().join(path)).ok())
+            .collect();
+        let functions = quoted.iter().filter_map(|name| name.strip_suffix("()"));
+        let is_missing = |function: &&str| {
+            let (owner, name) = function.rsplit_once("::").unwrap_or(("", function));
+            !sources.iter().any(|source| {
+                let signatures = [format!("fn {name}("), format!("fn {name}<")];
+                source.contains(owner) && signatures.iter().any(|start| source.contains(start))
+            })
+        };
+        functions
+            .filter(is_missing)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    items.iter().flat_map(missing_in).collect()
+}
+
+#[test]
+fn the_functions_that_the_architecture_names_are_in_the_files_beside_them() {
+    let architecture = Document::read("ARCHITECTURE.md").text;
+    let missing = missing_functions(&architecture);
+    assert!(
+        missing.is_empty(),
+        "ARCHITECTURE.md names functions that the files beside them do not define: {missing:#?}"
+    );
+    assert!(architecture.matches("()`").count() > 40);
+    let text = "1. `main()` in `src/main.rs`, `Nobody::main()`\n2. `main()`\n- `none()` in `src/main.rs`\n\n```\n`a()`\n```\n";
+    assert_eq!(missing_functions(text), ["Nobody::main", "main", "none"]);
 }
 
 #[test]
