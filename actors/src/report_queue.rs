@@ -1,14 +1,41 @@
-//! The reports of the media plane that wait for their room's actor.
+//! The media plane's reports, which wait here for their room's actor, and the tickets that announce them.
 //!
-//! They wait here instead of in mailboxes, so that nothing else waits behind them: the actor takes one after another, and
-//! between two of them handles what its mailbox has, such as a removal or the end of the room. What tells the actor that reports
-//! wait is a *ticket*, a message without content, of which one at a time is on its way along the path of reports.
+//! # Parts
 //!
-//! - Reports of one room are taken in the order in which they were put in. One about the mute state of a track replaces the one
-//!   that waits.
-//! - A message that must not overtake reports is marked in the queue ([`ReportQueues::mark`]).
-//! - Of one identity, [`MAX_WAITING`] reports wait. Further ones are refused; who sends them is to be removed.
-//! - The queues outlive the actors: one that is rebuilt after a failure takes what waits.
+//! - [`ReportQueues`]: one queue per room, shared by the media plane's side ([`Tree`](crate::Tree), which pushes) and the room actors
+//!   (`room/report_order.rs`, which takes). A mutex protects the map; it is held for a few map operations, never across an await.
+//! - A *ticket*: a message without content (`Reports`) that travels from `Tree` through the project to the room. At most one per room
+//!   is under way, which `has_ticket` records.
+//! - A *mark*: the position of a message that must not overtake the reports before it, such as a barrier or the empty timer.
+//! - `Flooders`: removes participants that fill their room's queue.
+//!
+//! # The usual course
+//!
+//! 1. The media plane reports an event while it holds the lock that orders the room's events. `push` appends the report, and the caller
+//!    sends a ticket if none is under way.
+//! 2. The room actor gets the ticket and takes one report: the first that may be handled now. While a role change is running, reports
+//!    about its participant are skipped.
+//! 3. The actor writes the report and sends the answer, which admits a joining participant.
+//! 4. If more reports may be handled, the actor sends the ticket to itself, behind every message that has arrived since. So a removal
+//!    or the end of the room waits for one report at most, however many are queued.
+//!
+//! A newer mute state of a track replaces the queued one and answers for both.
+//!
+//! # Failures
+//!
+//! - A participant changes its tracks faster than they can be written: after [`MAX_WAITING`] reports about an identity, further ones
+//!   are refused, and the participant is removed from the media plane, once. Ends are refused last or never, since they undo what was
+//!   accepted.
+//! - The actor fails with a ticket in its mailbox: the project renews the ticket when it rebuilds the actor (`renew_ticket`). The queue
+//!   is not part of the actor, so queued reports are not lost.
+//! - The tree stops: `clear` drops the answers, which the media plane reads as unavailable.
+//! - A reporter stops waiting: its closed channel is dropped. It reports again, or reconciliation repairs the record.
+//!
+//! # Why it is not simpler
+//!
+//! With reports in the mailbox, a burst of track changes would delay the removal of the participant that causes them. A second mailbox
+//! per room would need its own order and supervision. A priority between messages is not enough, because some messages must stay behind
+//! the reports before them; these are the marks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

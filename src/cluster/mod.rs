@@ -1,13 +1,42 @@
-//! A cluster: servers with one database, of which one is active and each may be called.
+//! A cluster: servers on one database, of which one is active, and each of which may be called. A standby is a reverse proxy to the
+//! active server; it answers nothing from memory or from the database, so that limits, locks and counts are one server's.
 //!
-//! A standby passes what it receives on to the active node, as a reverse proxy. It answers nothing from memory or from the database, so
-//! limits, locks and counts are those of one node. The lease tells it where the active node is.
+//! # Parts
 //!
-//! The active node does the same with what clients send to it while it stops: see [`ActiveListener`].
+//! - [`node`]: the active server as the lease names it, with its epoch: each takeover starts another one.
+//! - [`forward`]: the proxy. One request at a time: it sends, waits, repeats or gives up, as [`passage`] decides.
+//! - [`passage`]: the decision as a state machine without I/O.
+//! - [`connection`], [`headers`], [`body`], [`response`], [`websocket`]: kept connections, and the translation of requests and
+//!   responses.
+//! - [`holds`]: the slots for requests that are buffered while no server is active. One client has at most a quarter of them.
+//! - [`probe`] and [`reachability`]: whether this standby reaches the active server, for `/readyz`.
+//! - [`ActiveListener`]: the listener of the active server. While that server stops, it buffers requests and proxies them to its
+//!   successor.
+//! - `PassedOnGate` in `src/http/listener`: decides whether the active server takes a proxied request.
 //!
-//! [`passage`] decides about each request, without I/O: to send it, to hold it while no node is active, to send it again, or to give
-//! it up. [`forward`] does that, over connections of [`connection`]; [`headers`], [`body`] and [`websocket`] are what passes.
-//! [`probe`] asks the active node whether it answers through this one, and [`reachability`] decides whether this one is ready.
+//! # A request's course
+//!
+//! 1. The standby reads the head, removes hop-by-hop headers, determines the client's address itself, and keeps the body while there is
+//!    memory for it, so that it can be sent again.
+//! 2. It sends the request with the epoch of the server that is active according to the lease.
+//! 3. The active server checks that the epoch is its own and that its lease is confirmed, and handles the request like any other.
+//! 4. The standby forwards the response, if no other server has taken over meanwhile.
+//!
+//! # Failures
+//!
+//! - No server is active: the request is buffered for up to ten seconds, and sent to the next active server.
+//! - The active server cannot be reached, or refuses as a standby or stopping: it has done nothing, so the request is sent again.
+//! - The connection breaks off after a part of the request may have been read: a request that changes nothing, or that has an
+//!   `Idempotency-Key`, is repeated; another gets 503 `node_lost`, because its change may have been made.
+//! - A request makes each server fail: it is given up after three servers.
+//! - The active server is cut off from the database: it marks its 503 as unconfirmed, and the standby buffers the request for a
+//!   successor.
+//! - Two servers each take the other for the active one: a proxied request that reaches a standby is refused, so it cannot circulate.
+//!
+//! # Why it is not simpler
+//!
+//! A redirect would need clients to follow it, and would expose the servers' addresses. A load balancer with health checks sends
+//! requests to a dead server until the next check, and cannot know which requests may be repeated.
 
 mod active;
 mod body;

@@ -1,5 +1,4 @@
-//! What a node of a cluster passes requests on with: first as a standby, and later as an active node that stops, whose requests wait until
-//! another node is active, and go there.
+//! Proxy state of a cluster's server: used as a standby and, after a step-down, while it drains. `crate::cluster` has the story.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What answers while a server is a standby, until its own listeners serve.
+//! Listeners of a standby, which serve until the active server's listeners replace them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,31 @@
-//! Hibernating rooms: open, empty, and without a process.
+//! Hibernating rooms: open, empty, and without an actor.
 //!
-//! Most open rooms are empty most of the time. Such a room takes an [`ActorInfo`](crate::info::ActorInfo) and a deadline, and
-//! the project keeps one timer for the earliest deadline. Any message to the room wakes it: its actor is rebuilt from the
-//! records, as after a failure, and handles what waited.
+//! Most open rooms are empty most of the time. A hibernating room costs an [`ActorInfo`](crate::info::ActorInfo) and a deadline, and
+//! the project keeps one timer for the earliest deadline of all its rooms.
 //!
-//! A room whose deadline has come is woken with a permit, so that the ends of a great many rooms leave room for other writes.
+//! # The usual course
+//!
+//! 1. A room actor without participants, calls, reserved seats and reports drains its mailbox and stops. Its project gets the last
+//!    state and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message came while the actor was stopping, the
+//!    project starts the actor again instead.
+//! 2. A message for the room finds a child that hibernates: the project removes the deadline, keeps the message, loads the records and
+//!    starts the actor. To callers this is a delay of one read.
+//! 3. The earliest deadline passes. The project asks for one permit, takes the room that is due first, and wakes it with
+//!    `EmptyTimeout`. The room decides whether it ends; then the next one follows.
+//!
+//! # Failures
+//!
+//! - The server was down while deadlines passed: permits limit how many rooms end at once over all projects, so other writes have their
+//!   share, and projects alternate.
+//! - The end cannot be written: the room hibernates again and is woken a second later.
+//! - The clock is set back: `take_timer` returns by how much, and the deadlines move with it. A deadline further away than the room's
+//!   timeout was set by a clock that was ahead, and is shortened.
+//! - The room is woken before its permit arrives: the permit is returned, and no other room ends for it.
+//!
+//! # Why it is not simpler
+//!
+//! One timer per hibernating room would cost more than the room itself. Reading due rooms from the database at intervals would end them
+//! late and would read the table for nothing most of the time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A join, in two phases: the media plane's question whether a participant may connect, and the record once it has connected.
+//! The room actor's side of a join: a decision before the participant connects, and the record afterwards.
 //!
 //! ```text
 //! client          media plane                          room actor                           store
@@ -20,21 +20,39 @@
 //!   │<────────────────┤                                    │                                  │
 //! ```
 //!
-//! There are two phases because a refusal must come before a participant receives anything, and a record only once it has
-//! connected. A client that is refused gets an HTTP status instead of a websocket, and many that are accepted never connect:
-//! their sessions would begin and end without a participant. In between, the reserved seat keeps two participants from
-//! connecting for the last seat of a role. It is in memory only, so that a request writes nothing; an actor that was rebuilt
-//! has no seats, and the second phase therefore decides again. The question alone, without a seat, is whether a client could
-//! join now. Participants of a LiveKit server, and those that reconciliation finds, have the second phase alone: [`Join`] says
-//! how they became known.
+//! # Parts
 //!
-//! **The role** is that of the token, unless the identity was given another one in this room since. A token that is minted
-//! after a change of role names the change, so no clock decides which of the two is newer. A removal changes nothing about a
-//! token. Anyone who has a room code that is not locked to an identity chooses the identity; a token from such a code therefore
-//! never brings more than its own role: a change holds for it only if the new role is less.
+//! - [`LiveRoom::request_join`]: the first phase. Writes nothing.
+//! - [`LiveRoom::record_join`]: the second phase. Writes the session and its events before it returns.
+//! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change; read anew in each phase.
+//! - [`Reservations`]: seats for clients that are connecting, in memory, for a minute. They keep two clients from connecting for a
+//!   role's last seat.
+//! - [`Join`]: how the join became known: reported, or found by reconciliation.
 //!
-//! The room's maximum of participants is enforced by the media plane. If the media plane does not take the rules or the role,
-//! the join is refused as unavailable.
+//! LiveKit's participants, and participants that reconciliation finds, have the second phase only. A request that reserves no seat
+//! answers the question whether a client could join now.
+//!
+//! # The role
+//!
+//! The token's role applies, unless the identity has been given another one in this room since. A token created after a role change
+//! names the change, so no clock decides which is newer. A removal changes nothing about a token. Anyone with a room code that is not
+//! locked to an identity chooses the identity; a token from such a code therefore never brings more than its own role, and a change
+//! applies to it only if the new role is less. A role that the template no longer has is refused: the token's role must not return that
+//! way.
+//!
+//! # Failures
+//!
+//! - The store cannot be written: the first phase pings it and refuses, because the participant could not be recorded once connected.
+//! - The media plane does not accept the rules or the role: the join is refused as unavailable.
+//! - The actor was rebuilt between the phases: its seats are gone, so the second phase decides again, and may refuse a connected
+//!   client. Then `participant.connection_aborted` is the only event.
+//! - The client never connects: the media plane reports `JoinAborted`, which releases the seat. If that is lost, the seat expires.
+//!
+//! # Why it is not simpler
+//!
+//! One phase before connecting would record sessions that never had a participant. One phase after connecting would refuse a client too
+//! late, after it had received media. Writing reservations to the database would make every attempt a write. The room's maximum of
+//! participants is enforced by the media plane, which counts clients from their first request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;

@@ -1,25 +1,47 @@
 //! The room actor: the participants connected to one room, by role, and the room's empty timer.
 //!
-//! Everything that happens in a room is decided here, in the order in which it happened: joins and leaves that the media
-//! plane reports, and the commands of callers (another role, a removal, a mute, data, the end of the room). Each change is
-//! persisted with its events before the actor acts on it, so the actor can be rebuilt from the database at any moment.
+//! # Parts
 //!
-//! The actor's state is a [`LiveRoom`]. It takes the messages ([`message`]) and sequences its parts, each of which owns its
-//! state:
+//! A [`LiveRoom`] takes the messages ([`message`]) and sequences its parts, which own their state:
 //!
 //! - [`roster`]: the record and the connected participants, as last written.
-//! - [`report_order`]: the order of reports, and of what waits for them.
-//! - [`join`]: whether a participant may join, seats for those that are connecting, and the record of a join.
+//! - [`report_order`]: the order of reports, and the messages that wait behind reports.
+//! - [`join`]: whether a participant may join, reserved seats, and the record of a join.
 //! - [`commands`]: commands that call the media plane, in spawned tasks.
-//! - [`reconcile`]: repairs what lost reports left behind.
+//! - [`reconcile`]: repairs after lost reports.
 //!
-//! Limits: a join waits for the media plane if the room's template has subscription rules, or if it gets another role than its
-//! token's, and so do the messages behind it.
+//! # A room's life
 //!
-//! Supervision: the project actor starts it for a room with participants and for a message to the room, and rebuilds it after
-//! a failure. It stops when the room has ended, and when the room is empty, no call is running and no seat is reserved: the
-//! room then hibernates, which takes no more memory than a deadline that the project keeps. Reserved seats are not in the
-//! database: an actor that is rebuilt after a failure has none, and decides again when a participant has joined.
+//! 1. `POST /v1/rooms` writes the record. The room is empty, so it starts in hibernation: a deadline in its project's `hibernation.rs`,
+//!    and no actor.
+//! 2. The first message wakes it, usually a join. The project loads the room's records and starts this actor with a snapshot. The
+//!    message waits in the project's list of children.
+//! 3. Reports arrive: joins, leaves, tracks. [`LiveRoom::handle_report`] writes each with its events, then updates the roster and
+//!    answers. The media plane makes a participant visible only after that answer.
+//! 4. Commands arrive between reports. A removal, a mute or data calls the media plane in a task, in order per participant. A role
+//!    change calls the media plane first and is written afterwards, so that a refused change is never recorded; reports about that
+//!    participant wait meanwhile.
+//! 5. After the last leave, the record has a deadline, and the empty timer is armed. The actor stops once it is idle: empty, without a
+//!    running call, a reserved seat or a waiting report. The room hibernates again.
+//! 6. The deadline passes: the project wakes the room with a permit, and [`LiveRoom::end_if_empty`] ends it, unless a join was faster.
+//!    Or `DELETE` ends it at any time, without waiting for reports. The actor writes the end and the leaves, closes the room on the
+//!    media plane and answers everything that still waits as `room_ended`.
+//!
+//! # Failures
+//!
+//! - The store refuses a write: the report is answered as unavailable, and the media plane refuses the join or the room is reconciled
+//!   later.
+//! - The actor fails: the project rebuilds it from the records. Reserved seats are lost, so the second phase of a join decides again.
+//!   The queue of reports outlives the actor; reports that were lost with it are repaired by [`reconcile`].
+//! - The media plane is unavailable: a join that needs subscription rules is refused, and commands fail with `media_unavailable`.
+//! - A wrong clock: deadlines are instants in the record; if the clock is set back, timers still fire after the delay they were armed
+//!   with.
+//!
+//! # Why it is not simpler
+//!
+//! A join waits for the media plane if the template has subscription rules or the role differs from the token's, and messages behind it
+//! wait too. Doing this in a task would let a leave overtake its join. Everything else that is slow runs in tasks. Idle rooms have no
+//! actor because most open rooms are empty most of the time: a hibernating room costs a deadline instead of a task and a mailbox.
 
 mod commands;
 mod join;

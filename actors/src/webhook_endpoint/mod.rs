@@ -1,14 +1,44 @@
-//! The webhook endpoint actor: posts the deliveries of one webhook endpoint when they are due.
+//! The webhook endpoint actor: posts one endpoint's deliveries when they are due.
 //!
-//! The state of a delivery is in its table; this actor only drives it. At each tick at which a delivery is due it starts one
-//! run ([`run`]), which posts batches until none is due. Then it sleeps until the tick after the next due instant, so an
-//! endpoint without pending deliveries costs nothing.
+//! # Parts
 //!
-//! Limits: one run at a time; ticks lie at multiples of `webhooks.tick`.
+//! - The outbox: `Tx::emit` in `conclave_db` writes an event and one pending delivery per active endpoint, in the transaction of the
+//!   change.
+//! - [`EventRelay`](crate::EventRelay): the store's commit hook. It sends [`WebhookEndpointMsg::Queued`] to the endpoint.
+//! - [`LiveWebhookEndpoint`]: this actor's state: the next tick, the current run and the last attempt.
+//! - [`Run`]: one task that posts batches of due deliveries until none is due.
+//! - [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool): the threads that post, with permits per project and concurrency class.
+//! - `Deliveries` in `conclave_db`: queue, due deliveries, and the results of attempts. A delivery's state is in its row only.
 //!
-//! Supervision: the project actor starts it for each active endpoint and rebuilds it after a failure; it then reads its queue
-//! from the table. It stops when the endpoint was deleted. A stopping actor starts no more posts, and waits until the results
-//! of those in flight are written, or [`Settings::stop_timeout`](crate::Settings::stop_timeout) is over.
+//! # A delivery's course
+//!
+//! 1. A change commits with its event and its deliveries. The hook sends `Queued`, and the actor arms a timer for the next multiple of
+//!    `webhooks.tick`. Ticks bundle deliveries: a burst of events costs one run.
+//! 2. At the tick, a run starts. It takes permits before it reads a batch, so that a waiting run holds no payloads.
+//! 3. Deliveries of one room are posted one after another, so first attempts keep the order of events. Rooms are posted in parallel
+//!    while the receiver succeeds.
+//! 4. The result of a POST is written while the next one is made, and before the next result. A failure gets the time of its next
+//!    attempt from `webhooks.retry_delays` in `Run::attempt`; after the last delay the delivery is `failed`.
+//! 5. When nothing is due, [`RunFinished`] brings the time of the next delivery, and the actor sleeps until the tick after it. An
+//!    endpoint without pending deliveries costs nothing.
+//!
+//! # Failures
+//!
+//! - `Queued` is lost, or the actor fails: the actor reads the queue from the table at start and after each run.
+//! - The server is killed between a POST and its result: the delivery is posted again. Receivers deduplicate by the delivery's id.
+//! - The store cannot be written: the room's next POST waits until the result is recorded. Otherwise every tick would repeat the POST
+//!   without counting it.
+//! - The receiver times out: its permits are returned, and its next attempts compete only with other timed-out receivers.
+//! - The endpoint is deleted: the next batch finds no active endpoint, and the actor stops.
+//! - The server stops: no further POST is started, and `post_stop` waits for the results of those in flight.
+//! - The lease is not confirmed: nothing is posted, and the next tick tries again.
+//! - The clock was ahead when retries were scheduled: retries later than the longest delay are moved forward.
+//!
+//! # Why it is not simpler
+//!
+//! One task per delivery would need no ticks, but it would lose the order within a room and keep every payload in memory. A pool that
+//! polls the table for all endpoints would let one slow receiver delay the others. With an actor per endpoint, an idle endpoint is a
+//! timer at most.
 
 mod run;
 

@@ -1,8 +1,39 @@
-//! The writer: the queue of the jobs that write. Each job runs in a transaction, and is answered once its writes are on disk.
+//! The writer: the queue of jobs that write. A job runs in a transaction, and its caller is answered once its writes are on disk.
 //!
-//! The engine runs them: SQLite on one thread, PostgreSQL in lanes ([`crate::engine::sqlite`], [`crate::engine::postgres`]). A panic in a job fails that job only. A panic outside a job ends the
-//! thread: what it has committed and the actors' state may differ then, so the process must end
-//! ([`Store::writer_ended`](crate::Store::writer_ended)).
+//! # Parts
+//!
+//! - [`Writer`]: the handle that all records share. [`Writer::write`] queues a closure and waits; [`Writer::write_then`] calls back on
+//!   the writer's thread, which lets actors continue without waiting.
+//! - [`Jobs`]: the waiting jobs, by project. Projects alternate ([`RoundRobin`]), so that a project with a thousand jobs delays its own
+//!   only.
+//! - [`Job`]: a closure over a [`Tx`], and the closure that takes its result. [`Isolation`] states how its errors are undone.
+//! - [`Tx`]: the transaction as a job sees it: SQL, the time, the vault, and `emit` for events.
+//! - The engines, which run the jobs: one thread on SQLite ([`crate::engine::sqlite`]), lanes on PostgreSQL
+//!   ([`crate::engine::postgres`]).
+//!
+//! # A job's course
+//!
+//! 1. A method of a record, such as `store.rooms().create(…)`, queues a job in its project's queue.
+//! 2. On SQLite the thread takes the next job, opens a transaction, and adds further jobs for 2 ms, or for as long as the last commit
+//!    took. Each job runs in a savepoint, or is a single statement. They share one fsync.
+//! 3. Events that the job emitted are written with one delivery per webhook endpoint, in the same savepoint.
+//! 4. The transaction commits. The commit hook receives the events, then each job's result is handed over.
+//! 5. On PostgreSQL each job is a transaction of its own, in the lane of its project, so its events keep the order of their commits.
+//!
+//! # Failures
+//!
+//! - A job returns an error or panics: its savepoint is rolled back, and its caller gets the error. Other jobs of the batch are
+//!   unaffected.
+//! - The commit fails, for example on a full disk: every job of the batch gets the error, and nothing of it is visible.
+//! - On PostgreSQL the answer to a commit is lost: the lane's row has the id of its last job, which shows whether the commit happened.
+//! - A caller stops waiting: the write remains.
+//! - The thread panics outside a job, the file disappears, or another server takes over: [`WriterEnd`] names the reason, and the
+//!   process ends. Its actors may assume something that is not on disk.
+//!
+//! # Why it is not simpler
+//!
+//! A transaction per job would be simpler, and on SQLite it would cost an fsync each. A shared transaction without savepoints would let
+//! one refused job undo the others. Several connections would only wait for each other, because SQLite has one writer.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;

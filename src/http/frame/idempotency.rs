@@ -1,14 +1,43 @@
 //! Idempotent requests: the first runs, the others replay its response, byte for byte, also after a restart.
 //!
-//! Two requests with one key at once run one after the other; the second finds the first's response in the store. A handler
-//! whose write carries a `ResponseRecorder` makes change and response durable in one transaction; the responses of the others
-//! are stored here. Stored are 2xx and those 4xx that depend on the request alone; 5xx never.
+//! # Parts
 //!
-//! An operation that acts on the media plane runs only once the database has taken a row for its response. The response of another
-//! that cannot be stored, such as a token, is not given away either: 503, since the same key would give another one.
+//! - The *slot*: project, operation and `Idempotency-Key`. A key belongs to the whole project, because a backend may repeat a request
+//!   from another process.
+//! - The *fingerprint*: a hash of path and body. The same key with another fingerprint is 409 `idempotency_key_reuse`.
+//! - `KeyLocks` ([`super::key_locks`]): requests with one key run one after another in this process. The database needs no lock,
+//!   because one server is active.
+//! - The *record* ([`IdempotencyRecord`]): carried in the request's context. A handler whose write takes a `ResponseRecorder` stores
+//!   the response in the transaction of its change.
+//! - `responses` in the store: stored responses, for 24 hours, encrypted if they contain a secret.
 //!
-//! A key belongs to the whole project. A participant always gets the replay of its own request, and that of another caller only
-//! where it might have made the request itself. A refusal of a participant is stored for that participant alone.
+//! # The usual course
+//!
+//! 1. [`run_idempotent`] takes the key's lock and looks for a stored response. If there is one, it is the response.
+//! 2. Otherwise the operation runs. A change of records stores its response in the same transaction: after a crash, both exist or
+//!    neither.
+//! 3. Other responses are stored right after the operation: 2xx, and 4xx that depend on the request alone. 5xx, 401, 413, 415 and 429
+//!    never are, since a repeated request may succeed.
+//! 4. An operation that acts on the media plane first reserves the row, which shows that the database can be written, and acts then.
+//!
+//! # Who gets a replay
+//!
+//! A backend server gets every replay of its project. A participant always gets the replay of its own request, and another caller's
+//! only if it may make the request itself. A participant's refusal is stored for that participant alone.
+//!
+//! # Failures
+//!
+//! - The server is killed after the change and before the response is sent: the repeated request finds the stored response.
+//! - The server is killed after an act on the media plane and before its response is stored: the repeated request finds only the
+//!   reservation, so it runs again.
+//! - The response cannot be stored: an act that has happened is answered with its success, and logged. A response that would differ at
+//!   each request, such as a token, is withheld: 503, and the client tries again.
+//! - The client disconnects: the operation runs to its end in a task of its own, and its response is stored.
+//!
+//! # Why it is not simpler
+//!
+//! Storing every response after the operation would leave a moment in which a crash loses it, and a repeated request would then fail
+//! with `room_exists`. Storing only a marker before the operation would not tell a repeated request what happened.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! The writer of SQLite: a thread that commits the waiting jobs in batches, one transaction each.
+//! SQLite's writer: a thread that commits waiting jobs in batches, one transaction each.
 //!
-//! All jobs of a batch share one fsync. They do not share errors, because each job runs in a savepoint, or is one statement, which
-//! writes all or nothing ([`Isolation`]). Replies are sent when the batch is on disk, not before. Projects take turns
-//! ([`Queue`](crate::engine::writer::Queue)), so that none waits for the many jobs of another.
+//! The jobs of a batch share one fsync, but no error: each runs in a savepoint, or is one statement, which writes all or nothing
+//! ([`Isolation`]). Replies are sent once the batch is on disk. Projects alternate ([`Queue`](crate::engine::writer::Queue)), so that a
+//! project with many jobs delays its own only.
 
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -1,41 +1,50 @@
-//! A join: from the request of a client or an encoder until all others in the room see the participant.
+//! The media plane's side of a join: from the request of a client or an encoder until all others in the room see the participant.
 //!
 //! ```text
 //!  client, encoder           media plane                      control plane (room actor)     media worker
 //!       │                         │                                       │                       │
-//!       │── token or stream key ─▶│ request: checks, holds a seat         │                       │
+//!       │── token or stream key ─▶│ request: checks, reserves a seat      │                       │
 //!       │                         │── JoinRequested ─────────────────────▶│ is the role full,     │
 //!       │                         │                                       │ has the room ended?   │
-//!       │                         │◀── subscription rules, accepted ──────│ holds a seat, too     │
+//!       │                         │◀── subscription rules, accepted ──────│ reserves a seat, too  │
 //!       │◀── answer, session ─────│ admit: a member; a minute to connect  │                       │
 //!       │                         │                                       │                       │
 //!       │═══ ICE, DTLS, SRTP ════════════════════════════════════════════════════════════════════▶│
 //!       │                         │◀── Connected ─────────────────────────────────────────────────│
-//!       │                         │ connect: no deadline any more         │                       │
+//!       │                         │ connect: the deadline is removed      │                       │
 //!       │                         │── ParticipantJoined ─────────────────▶│ writes the session    │
 //!       │                         │                                       │ and its events        │
 //!       │                         │◀── accepted ──────────────────────────│                       │
 //!       │◀── others, tracks ──────│ complete: active, visible to all      │                       │
 //! ```
 //!
-//! There are two phases because two things are decided at two times. A client has to learn with a status of HTTP that it may not
-//! join, so the control plane is asked before its websocket is opened; nothing is written yet. Only when its media has connected is it
-//! a session that is billed and that webhooks report, and that may be refused again: the room may have ended in the meantime. So
-//! a client that never connects leaves no record, and no event is sent of a participant that nobody could hear.
+//! # Parts
 //!
-//! Until the second phase is over, the machine counts the participant, and does not show it. A participant of the sandbox has no
-//! media that would have to connect: its join is reported at once ([`Joins::begin`]), and the control plane decides only then.
+//! - [`phases::request`] and [`phases::conclude`]: the two phases, as tasks that wait for the control plane without holding the room's
+//!   lock.
+//! - [`Joins`]: the changes that each phase makes to the room, under its lock. The machine adds the consequences for others, such as
+//!   the end of a participant that is replaced.
+//! - [`CONNECT_TIMEOUT`]: the deadline for the client's media, kept by the machine.
 //!
-//! What can go wrong:
-//! - the control plane refuses the request, or does not answer: [`super::machine::Machine::cancel_request`] gives the seat back, without a report;
-//! - another participant got the identity while the control plane was asked: `admit` reports `JoinAborted`;
-//! - media does not connect within [`CONNECT_TIMEOUT`], or half of it once signalling is lost: `JoinAborted`, too, by a deadline of the
-//!   machine;
-//! - the control plane refuses the report: [`super::machine::Machine::abort_join`] removes the participant without another one;
-//! - the caller goes away: both phases run in tasks of their own, so that a seat is never held by nobody.
+//! # Why there are two phases
 //!
-//! [`phases::request`] and [`phases::conclude`] are the two phases on the side of the driver, which awaits answers without a room's lock. [`Joins`] is
-//! what they do to the room; the machine adds what follows for others, such as the end of a participant that is replaced.
+//! Two things are decided at two times. A client has to learn by an HTTP status that it may not join, so the control plane is asked
+//! before the WebSocket is opened; nothing is written yet. Only when its media has connected does a session start, which is billed and
+//! reported by webhooks, and which may be refused again, because the room may have ended. So a client that never connects leaves no
+//! record, and no event mentions a participant that nobody could hear.
+//!
+//! Until the second phase is over, the machine counts the participant and does not show it. A sandbox participant has no media that
+//! would have to connect: its join is reported at once ([`Joins::begin`]), and the control plane decides only then.
+//!
+//! # Failures
+//!
+//! - The control plane refuses the request or is unavailable: [`super::machine::Machine::cancel_request`] releases the seat, without a
+//!   report.
+//! - Another participant gets the identity during the request: `admit` reports `JoinAborted`.
+//! - Media does not connect within [`CONNECT_TIMEOUT`], or within half of it once signalling is lost: the machine's deadline reports
+//!   `JoinAborted`.
+//! - The control plane refuses the report: [`super::machine::Machine::abort_join`] removes the participant without another report.
+//! - The caller disconnects: both phases run in tasks of their own, so that no seat is reserved without an owner.
 
 pub(super) mod phases;
 

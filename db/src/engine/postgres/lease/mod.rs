@@ -1,14 +1,42 @@
 //! The lease: which of the servers on one database is the active one.
 //!
-//! The active server renews the lease each second. The others are standbys, which read it: one of them takes over when the renewals
-//! have stopped for four seconds, or at once when the lease was released or its holder is known to have ended. Each takeover begins a
-//! new epoch, and each transaction of a server is fenced with its own epoch: it shares the row in which the epoch is, and does nothing
-//! if it finds another one. A takeover changes that row, so it waits for those that have it.
+//! # Parts
 //!
-//! The fence alone keeps the records consistent, whatever the clocks and the network do. Outside the database, a server acts only as
-//! long as no other can have taken over: three seconds from the sending of the last renewal that was confirmed.
+//! - The row `leadership`: epoch, number of the last renewal, holder, URL, key ids. The source of truth.
+//! - [`machine`]: a state machine without I/O. It returns the next request and receives answers and the time. A simulation and property
+//!   tests drive it with lost, late and repeated answers.
+//! - [`driver`]: the thread that makes these requests, with a session of its own, and publishes [`LeaseState`].
+//! - [`requests`]: the SQL of each request. [`timing`]: the intervals, equal on all servers.
+//! - [`nodes`]: the table of servers, with their roles and keys, for operators and for a planned handover.
+//! - The fence, in `lanes.rs`: each transaction shares the row and checks its epoch.
 //!
-//! [`machine`] decides, without I/O. [`driver`] does what it says, on a thread and a session of its own.
+//! # The usual course
+//!
+//! 1. A server starts as a standby and reads the row every 500 ms.
+//! 2. The active server renews the row every second, and trusts itself for three seconds from the *sending* of a confirmed renewal.
+//! 3. A standby that sees no renewal for four seconds claims the row, if the last renewal is still the one it saw. The claim starts a
+//!    new epoch. It waits for the old server's transactions, since they share the row, and makes every later one fail.
+//! 4. A released lease is claimed at once, as is the lease of a process that is known to have ended: the predecessor in the same data
+//!    directory.
+//!
+//! # Failures
+//!
+//! - The active server is cut off from the database: after three seconds it acts no more outside the database (no webhook, no call to
+//!   LiveKit). When it reaches the database again, a renewal is refused, and the process ends.
+//! - The answer to a claim is lost: the next read shows this process as the holder, so it is active.
+//! - The answer to a renewal is lost: it is repeated. An answer to an earlier request is ignored by its number.
+//! - The database refuses writes for a while: the standby restarts its count, because the active server could not renew either.
+//! - A failover of PostgreSQL loses commits: the row has an earlier epoch than this server's, and the process ends, because its memory
+//!   is ahead of the records.
+//! - A standby has other keys or an older schema: it never claims, and logs the obstacle.
+//! - Clocks differ: only durations count, by each server's steady clock. The silence is a third longer than the trust, so a clock may
+//!   run a third faster than another.
+//!
+//! # Why it is not simpler
+//!
+//! The fence alone keeps the records consistent, whatever clocks and networks do. The trust exists for effects outside the database,
+//! which no fence can undo. Advisory locks would end with their session, so a short loss of the connection would cause a takeover, and
+//! a half-open connection would prevent one.
 
 mod driver;
 mod keys;
