@@ -7,7 +7,7 @@ use url::{Host, Url};
 use super::{Config, ConfigError};
 
 conclave_model::settings! {
-    /// Several servers with one database of PostgreSQL, all of which accept requests: a standby forwards them to the active server.
+    /// Several servers with one PostgreSQL database. Each accepts requests: a standby forwards them to the active server.
     pub struct ClusterConfig {
         /// URL at which the other servers reach the API listener of this one, such as "http://10.0.0.1:8080". Without it, a standby
         /// answers 503.

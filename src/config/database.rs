@@ -17,9 +17,9 @@ conclave_model::settings! {
         /// conclave.db. See [PostgreSQL](postgresql.md).
         ///
         /// The database exists, and is empty at the first start. With several hosts, such as
-        /// "postgres://conclave:secret@db1,db2/conclave", the one that accepts writes is used. TLS is required, and the certificate
-        /// checked, unless the host is this machine or the URL ends with "?sslmode=disable". Of several servers with the same database,
-        /// one is active and the others wait for it to end. They need the same encryption.key and media.key.
+        /// "postgres://conclave:secret@db1,db2/conclave", the host that accepts writes is used. TLS is required, and the certificate
+        /// checked, unless the host is this machine or the URL ends with "?sslmode=disable". If several servers have the same database,
+        /// one is active and the others wait for it to stop. They need the same encryption.key and media.key.
         pub url: Option<Secret> = None;
         /// File that contains the URL, instead of database.url.
         pub url_file: Option<PathBuf> = None;
@@ -41,7 +41,7 @@ conclave_model::settings! {
     pub struct BackupConfig {
         /// Directory of the copies. Default: no copies are made. See [Backup](running.md#backup-and-restore).
         ///
-        /// It is on another disk, or on one that is copied elsewhere. Copies are named by their time, such as
+        /// It is on another disk, or on a disk that is copied elsewhere. Copies are named by their time, such as
         /// conclave-2026-01-31T12-00-00.000Z.db.
         pub directory: Option<PathBuf> = None;
         /// Time from one copy to the next.

@@ -56,8 +56,8 @@ conclave_model::settings! {
     /// The admin listener: the console, health, docs, the SDKs, metrics, debug endpoints, sandbox.
     pub struct AdminConfig {
         /// Address and port of the console, health checks, API docs, metrics, debug endpoints and sandbox; port 0 takes any free port.
-        /// Do not expose it to the public. With all 1024 connections taken, the idlest of the client with the most is closed for a
-        /// new one.
+        /// Do not expose it to the public. At the limit of 1024 connections, the longest-idle connection of the client with the most is
+        /// closed for a new one.
         pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, 8081).into();
         /// Bearer token of admin requests. Required for the console, except in `conclave dev`, and if admin.listen is not a loopback
         /// address.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::HostName;
 
 conclave_model::settings! {
-    /// TLS on the API listener, for the API, signalling, WHIP and the call page. Without it, the listener speaks plain HTTP. Urls for
+    /// TLS on the API listener, for the API, signalling, WHIP and the call page. Without it, the listener speaks plain HTTP. URLs for
     /// clients contain the certificate's name, unless media.public_url is set.
     pub struct TlsConfig {
         /// PEM file with the certificate chain, the server's own certificate first.

@@ -34,7 +34,7 @@ crate::settings! {
         ///
         /// This and the settings below apply to the embedded media plane only.
         pub rtmps_root: Option<PathBuf> = None;
-        /// The ffmpeg program, which records and broadcasts, and transcodes what encoders send: a path, or a name in `PATH`.
+        /// The ffmpeg program, which records and broadcasts, and transcodes encoders' media: a path, or a name in `PATH`.
         ///
         /// Without it, nothing can be recorded or broadcast.
         pub ffmpeg: String = "ffmpeg".into();
@@ -50,7 +50,7 @@ crate::settings! {
         /// tracks, are transcoded at once, half of them for one project.
         ///
         /// Each takes up to one core. Further ones get 503 with Retry-After; a project that was refused and has less than an equal
-        /// share gets the next place. Recordings of single tracks are not encoded.
+        /// share gets the next slot. Recordings of single tracks are not encoded.
         pub max_composites: u32 = 4, Rule::COUNT;
         /// Amount added to the server's nice value for recordings, broadcasts, transcoders and uploads. See
         /// [Busy machines](recordings.md#busy-machines).
@@ -63,11 +63,11 @@ crate::settings! {
         /// The file is in recordings.dir. When it is full, the recording drops video frames, which the metric
         /// `conclave_egress_dropped_frames_total` counts. With 0, only memory is used.
         pub buffer_mib: u32 = 1_024, Rule::Numbers(0, 1_048_576);
-        /// Width of composed pictures in pixels.
+        /// Width of composed video in pixels.
         pub width: u32 = 1_280, PIXELS;
-        /// Height of composed pictures in pixels.
+        /// Height of composed video in pixels.
         pub height: u32 = 720, PIXELS;
-        /// Composed pictures per second.
+        /// Frames per second of composed video.
         pub frame_rate: u32 = 30, Rule::Numbers(1, 60);
         /// Bitrate of encoded video, in kbit/s.
         pub video_kbps: u32 = 3_000, Rule::Numbers(100, 50_000);
@@ -83,7 +83,7 @@ crate::settings! {
     pub struct RecordingsConfig {
         /// Directory of recordings. Default: `recordings` in the data directory.
         ///
-        /// Use a separate disk if recordings could fill the one of the database.
+        /// Use a separate disk if recordings could fill the database's disk.
         pub dir: Option<PathBuf> = None;
         /// How long a recording with a destination waits for its file if that is on the disk of another server. After that, the
         /// recording has failed.

@@ -28,7 +28,8 @@ crate::settings! {
         pub url: Option<String> = None, Rule::Url(&["ws", "wss", "http", "https"]);
         /// URL at which clients reach the media plane, if it differs from url. Without it, the embedded media plane has the address of
         /// the API. If that listens on all addresses (`0.0.0.0`), tokens, ingress endpoints and the call page have the `Host` of the
-        /// request, or what a trusted proxy sends in `X-Forwarded-Host`, `-Proto` and `-Port`; the log and `conclave check` warn.
+        /// request, or the values that a trusted proxy sends in `X-Forwarded-Host`, `-Proto` and `-Port`; the log and `conclave check`
+        /// warn.
         pub public_url: Option<String> = None, Rule::Url(&["ws", "wss"]);
         /// Address for RTMP encoders of the embedded media plane, such as "0.0.0.0:1935"; with TLS (`rtmps://`) if the API has it.
         ///
@@ -114,7 +115,7 @@ crate::settings! {
         /// for long, sends a message larger than a client with 1,000 tracks needs, or leaves 2 MiB unread. All participants of one
         /// address (or IPv6 /64 network) together may send twenty times as much, and make a hundred times as many changes. An offer
         /// that the server has asked for counts neither as a change nor for these bytes; a participant may send 4 MiB of such offers
-        /// per second. The metric `conclave_rtc_excesses_total` counts what exceeds a limit.
+        /// per second. The metric `conclave_rtc_excesses_total` counts such excesses.
         pub changes_per_second: u32 = 20, Rule::NumbersAs(1, 10_000, "must be 1 to 10000");
         section turn: TurnConfig;
     }
@@ -132,7 +133,7 @@ crate::settings! {
         /// UDP port of that TURN server, at the addresses of media.rtc; 0 for a free one. 3478 is left out if it is in use, any other
         /// must be free.
         pub udp_port: u16 = TURN_PORT;
-        /// Urls of other TURN servers.
+        /// URLs of other TURN servers.
         ///
         /// Example: `["turn:turn.example.com:3478?transport=udp", "turns:turn.example.com:443?transport=tcp"]`.
         pub urls: Vec<String> = Vec::new(), Rule::TurnUrl;
