@@ -131,10 +131,11 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 33] = [
+const FILES: [(&str, &str); 36] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
+    file!("page", "panels.css"),
     file!("page", "main.js"),
     file!("page", "call.js"),
     file!("page", "chat.js"),
@@ -155,7 +156,9 @@ const FILES: [(&str, &str); 33] = [
     file!("page", "moderation.js"),
     file!("page", "names.js"),
     file!("page", "notices.js"),
+    file!("page", "panels.js"),
     file!("page", "parent.js"),
+    file!("page", "people.js"),
     file!("page", "refused.js"),
     file!("page", "server.js"),
     file!("page", "stage.js"),

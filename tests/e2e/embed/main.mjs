@@ -20,6 +20,7 @@ import * as endings from './endings.mjs';
 import * as examples from './examples.mjs';
 import * as hostile from './hostile.mjs';
 import * as joining from './joining.mjs';
+import * as people from './people.mjs';
 import { shoot } from './picture.mjs';
 import { Site } from './sites.mjs';
 import * as tiles from './tiles.mjs';
@@ -75,6 +76,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: small frames and phones have their buttons`, () => tiles.small(server, site, browser, folder));
     await part(`${name}: a call without a form`, () => joining.direct(server, site, browser));
     await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser));
+    await part(`${name}: participants, hands and moderation in a panel`, () => people.panel(server, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
     if (IS_CORE) return;

@@ -9,6 +9,8 @@ import { Liveness } from './liveness.js';
 import { Moderation } from './moderation.js';
 import { nameOf, roleOf } from './names.js';
 import { clear, notice, problem } from './notices.js';
+import { Panels } from './panels.js';
+import { People } from './people.js';
 import { Moderator } from './server.js';
 import { Stage } from './stage.js';
 import { text } from './texts.js';
@@ -61,7 +63,9 @@ export class Call {
     this.roomName = room.name.replace(/^prj_[0-9a-f]+\./, '');
     this.moderation = new Moderation(room, new Moderator(this.roomName, () => room.engine?.token ?? granted.token), () => this.show());
     this.stage = new Stage(room, this.view(), this.layout);
-    this.chat = new Chat(room, { isOffered: this.wishes.chat });
+    this.panels = new Panels();
+    this.people = new People(room, { hands: this.hands, moderation: this.moderation, panels: this.panels });
+    this.chat = new Chat(room, { isOffered: this.wishes.chat, panels: this.panels });
     this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
     this.start();
     await this.moderation.refresh();
@@ -84,7 +88,6 @@ export class Call {
     element('end').hidden = true;
     element('call').hidden = false;
     this.setTitle(this.wishes.title);
-    element('own-role').textContent = roleOf(me);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
     this.chat.allow(me.permissions?.canPublishData !== false);
@@ -100,6 +103,7 @@ export class Call {
     this.setTitle(this.title);
     this.stage.view = this.view();
     this.stage.show();
+    this.people.show();
     this.controls.show();
   }
 
@@ -119,6 +123,7 @@ export class Call {
 
   showHand(participant, isRaised) {
     this.stage?.show();
+    this.people?.show();
     this.controls?.show();
     if (isRaised && !participant.isLocal) notice(text('raises-hand', { name: nameOf(participant) }));
   }
@@ -127,7 +132,6 @@ export class Call {
     const change = this.describe(participant);
     this.emit('role-changed', change);
     if (!participant.isLocal) return;
-    element('own-role').textContent = change.role ?? '';
     notice(text('role-changed', { role: change.role ?? '' }));
     this.moderation?.refresh();
   }

@@ -15,12 +15,11 @@ const LONGEST = 16 * 1024;
 const WIDE = '(min-width: 56rem)';
 
 export class Chat {
-  constructor(room, { isOffered }) {
-    Object.assign(this, { room, messages: element('messages'), form: element('send'), button: element('chat-button'), unread: 0 });
+  constructor(room, { isOffered, panels }) {
+    Object.assign(this, { room, panels, messages: element('messages'), form: element('send'), button: element('chat-button'), unread: 0 });
     this.messages.replaceChildren();
+    panels.add('chat', (isShown) => this.count(isShown ? 0 : this.unread));
     this.offer(isOffered);
-    this.button.onclick = () => this.show(element('chat').hidden);
-    element('chat-close').onclick = () => this.close();
     this.form.onsubmit = (event) => {
       event.preventDefault();
       this.send(this.form.text.value.trim());
@@ -35,19 +34,7 @@ export class Chat {
   // Without an offer there is no chat at all.
   offer(isOffered) {
     this.button.hidden = !isOffered;
-    this.show(isOffered && matchMedia(WIDE).matches);
-  }
-
-  show(isShown) {
-    element('chat').hidden = !isShown;
-    element('call').classList.toggle('with-chat', isShown);
-    this.button.setAttribute('aria-expanded', String(isShown));
-    if (isShown) this.count(0);
-  }
-
-  close() {
-    this.show(false);
-    this.button.focus();
+    this.panels.show(isOffered && matchMedia(WIDE).matches ? 'chat' : '');
   }
 
   count(unread) {

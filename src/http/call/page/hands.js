@@ -1,12 +1,13 @@
-// Raised hands: data messages with the topic `conclave.hand`, `{"raised": true}` or `false`. Who joins later is told by everyone whose
-// hand is raised.
+// Raised hands: data messages with the topic `conclave.hand`, `{"raised": true, "for_ms": 0}` or `{"raised": false}`. Who joins later is
+// told by everyone whose hand is raised, and for how long it has been, so that all see hands in the same order.
 
 const { RoomEvent } = LivekitClient;
 const TOPIC = 'conclave.hand';
+const LONGEST_MS = 24 * 3_600_000;
 
 export class Hands {
   constructor(room, onChange) {
-    Object.assign(this, { room, onChange, raised: new Set() });
+    Object.assign(this, { room, onChange, raised: new Map() });
     room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic) => {
       if (topic === TOPIC && participant) this.note(participant, bytes);
     });
@@ -19,18 +20,24 @@ export class Hands {
     return this.raised.has(identity);
   }
 
+  // When a hand was raised, by this page's clock; `Infinity` if it is not.
+  raisedAt({ identity }) {
+    return this.raised.get(identity) ?? Infinity;
+  }
+
   async toggle() {
     const { localParticipant: me } = this.room;
     const raised = !this.isRaised(me);
-    await this.send({ raised });
+    await this.send(raised ? { raised, for_ms: 0 } : { raised });
     this.set(me, raised);
   }
 
   // Tells some, or everyone, that the own hand is raised.
   async tell(identities) {
-    if (!this.isRaised(this.room.localParticipant)) return;
+    const { localParticipant: me } = this.room;
+    if (!this.isRaised(me)) return;
     // A message that is lost with its connection is repeated when that comes back.
-    await this.send({ raised: true }, identities).catch(() => {});
+    await this.send({ raised: true, for_ms: Math.round(performance.now() - this.raisedAt(me)) }, identities).catch(() => {});
   }
 
   send(message, destinationIdentities) {
@@ -40,16 +47,16 @@ export class Hands {
 
   note(participant, bytes) {
     try {
-      const { raised } = JSON.parse(new TextDecoder().decode(bytes));
-      if (typeof raised === 'boolean') this.set(participant, raised);
+      const { raised, for_ms: time } = JSON.parse(new TextDecoder().decode(bytes));
+      if (typeof raised === 'boolean') this.set(participant, raised, time >= 0 && time <= LONGEST_MS ? time : 0);
     } catch {
       // Another program uses the topic for something else.
     }
   }
 
-  set(participant, isRaised) {
+  set(participant, isRaised, time = 0) {
     if (isRaised === this.isRaised(participant)) return;
-    if (isRaised) this.raised.add(participant.identity);
+    if (isRaised) this.raised.set(participant.identity, performance.now() - time);
     else this.raised.delete(participant.identity);
     this.onChange(participant, isRaised);
   }

@@ -3,6 +3,7 @@
 // lobby, devices       before the call
 // call, controls       the call, and the buttons below it
 // stage, tile, layout  who is to be seen, and how large
+// panels, people       what opens beside the tiles; the list of participants
 // liveness             whether the server still answers
 // end                  after the call
 // chat, links, hands   data messages

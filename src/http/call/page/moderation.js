@@ -51,6 +51,23 @@ export class Moderation {
     open(this.dialog);
   }
 
+  // The other participants whose microphones are on.
+  unmuted() {
+    return [...this.room.remoteParticipants.values()].filter(({ isMicrophoneEnabled }) => isMicrophoneEnabled);
+  }
+
+  // Mutes a track of a participant, such as the microphone. What has gone meanwhile needs no muting.
+  async muteSource(participant, source) {
+    const publication = participant.getTrackPublication(source);
+    if (!publication || publication.isMuted) return;
+    await this.moderator.mute(participant.identity, publication.trackSid, true).catch((error) => problem(error.message));
+  }
+
+  async muteAll() {
+    if (!await ask(text('mute-all-question'), { mute: { key: 'mute-all' } })) return;
+    for (const participant of this.unmuted()) await this.muteSource(participant, Track.Source.Microphone);
+  }
+
   // A button for each track that the role may mute, or unmute.
   trackButtons() {
     return Object.entries(SOURCES).flatMap(([name, source]) => {

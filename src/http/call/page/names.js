@@ -1,9 +1,13 @@
 // Names as the page shows them.
 
+import { make } from './dom.js';
+
 // What the server refuses in a name: control characters, ends of lines and marks of direction, which could make a text look like another.
 const DECEPTIVE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 const LONGEST_SLUG = 24;
 const SUFFIX = 6;
+// How many colors the circles behind initials have.
+const TONES = 6;
 
 // A typed name as the server takes it. Half of a pair of surrogates, as a cut text can end with, is no character.
 export function cleanName(typed) {
@@ -29,6 +33,21 @@ export function roleOf(participant) {
 export function initialsOf(name) {
   const words = name.split(/[\s._-]+/).filter(Boolean);
   return words.slice(0, 2).map((word) => [...word][0].toUpperCase()).join('');
+}
+
+// One color for an identity, on every screen.
+function toneOf(identity) {
+  return [...identity].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 9_973, 7) % TONES;
+}
+
+// A circle for the initials of a participant.
+export function initialsCircle({ identity }) {
+  return make('span', { className: 'initials', attributes: { 'aria-hidden': 'true' }, dataset: { tone: String(toneOf(identity)) } });
+}
+
+// A text as a search compares it: without accents, in small letters.
+export function searchable(typed) {
+  return typed.normalize('NFKD').replace(/\p{Mark}/gu, '').toLowerCase().trim();
 }
 
 // What a room token says. The server checks the token; this is only for show.

@@ -3,18 +3,11 @@
 import { make } from './dom.js';
 import { fillIcons } from './icons.js';
 import { LANDSCAPE, PORTRAIT } from './layout.js';
-import { initialsOf, nameOf, roleOf } from './names.js';
+import { initialsCircle, initialsOf, nameOf } from './names.js';
 import { label, text } from './texts.js';
 
 const { Track } = LivekitClient;
 const QUALITIES = ['excellent', 'good', 'poor', 'lost'];
-// How many colors the circles behind initials have.
-const TONES = 6;
-
-// One color for an identity, on every screen.
-function toneOf(identity) {
-  return [...identity].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 9_973, 7) % TONES;
-}
 
 function button(iconName, key, onclick) {
   const made = make('button', { type: 'button', className: 'small', dataset: { icon: iconName }, onclick });
@@ -29,14 +22,13 @@ export class Tile {
     this.pin = button('pin', 'pin', () => actions.pin(this));
     this.more = button('more', 'more', () => actions.more(participant));
     this.hand = make('span', { className: 'hand', dataset: { icon: 'hand' } });
-    this.initials = make('span', { className: 'initials', attributes: { 'aria-hidden': 'true' }, dataset: { tone: String(toneOf(participant.identity)) } });
+    this.initials = initialsCircle(participant);
     this.name = make('bdi', { className: 'name' });
-    this.role = make('span', { className: 'role' });
     this.quality = make('span', { className: 'quality' }, make('i'), make('i'), make('i'));
     this.muted = make('span', { className: 'muted', dataset: { icon: 'microphone-off' } });
     this.root = make('div', { className: `tile ${kind}`, attributes: { role: 'group' } },
       this.initials, this.hand,
-      make('div', { className: 'label' }, this.muted, this.name, this.role, this.quality),
+      make('div', { className: 'label' }, this.muted, this.name, this.quality),
       make('div', { className: 'actions' }, this.pin, this.more));
     this.root.classList.toggle('own', participant.isLocal);
     fillIcons(this.root);
@@ -50,7 +42,6 @@ export class Tile {
     const isRaised = !isScreen && view.isRaised(participant);
     this.initials.textContent = initialsOf(name);
     this.name.textContent = title;
-    this.role.textContent = isScreen ? '' : roleOf(participant);
     this.muted.hidden = isScreen || participant.isMicrophoneEnabled;
     this.hand.hidden = !isRaised;
     this.root.classList.toggle('speaking', !isScreen && participant.isSpeaking);

@@ -1,0 +1,94 @@
+// The panel of participants: who is there, hands in the order of raising, and what a role may do to others.
+import assert from 'node:assert/strict';
+
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { enter, linkTo } from './sites.mjs';
+
+// What the panel lists, in its order: name, role, whether the hand is raised, and whether the microphone is on.
+const listed = (page) => page.evaluate(() => [...document.querySelectorAll('.person')].map((row) => [
+  row.querySelector('.name').textContent, row.querySelector('.role').textContent,
+  !row.querySelector('.hand').hidden, !row.querySelector('.muted'),
+]));
+const names = async (page) => (await listed(page)).map(([name]) => name);
+
+async function open(page) {
+  await page.locator('#people-button').click();
+  await page.locator('#people').waitFor();
+}
+
+async function become(page, expected) {
+  const found = async () => JSON.stringify(await names(page));
+  await until(async () => await found() === JSON.stringify(expected), `not ${expected}`).catch(async ({ message }) => assert.fail(`${message}, but ${await found()}`));
+}
+
+export async function panel(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'people' });
+  const [ada, ben, cleo] = await Promise.all(['host', 'guest', 'guest'].map(async (role, index) => {
+    const window = await openWindow(browser);
+    await enter(window, await linkTo(server, 'people', role), ['Ada', 'Ben', 'Cléo'][index]);
+    return window;
+  }));
+  for (const identity of ['emil', 'dora']) await server.join('people', identity, 'guest', [['audio', 'microphone']]);
+  await open(ada);
+  await become(ada, ['Ada (you)', 'Ben', 'Cléo', 'Dora Adeyemi', 'Emil Adeyemi']);
+  assert.equal(await ada.locator('#people-count').innerText(), '5');
+  assert.deepEqual((await listed(ada)).map(([, role]) => role), ['host', 'guest', 'guest', 'guest', 'guest']);
+  assert.equal(await ada.locator('.tile .role').count(), 0, 'tiles show roles');
+  await hands(server, browser, { ada, ben, cleo });
+  await search(ada);
+  await moderation(server, { ada, ben });
+  for (const window of [ada, ben, cleo]) await window.context().close();
+}
+
+// Who raised a hand first is first, also for who joins later.
+async function hands(server, browser, { ada, ben, cleo }) {
+  await cleo.locator('#hand').click();
+  await become(ada, ['Cléo', 'Ada (you)', 'Ben', 'Dora Adeyemi', 'Emil Adeyemi']);
+  await ben.locator('#hand').click();
+  await become(ada, ['Cléo', 'Ben', 'Ada (you)', 'Dora Adeyemi', 'Emil Adeyemi']);
+  const late = await openWindow(browser);
+  await enter(late, await linkTo(server, 'people', 'guest'), 'Zoe');
+  await open(late);
+  await become(late, ['Cléo', 'Ben', 'Zoe (you)', 'Ada', 'Dora Adeyemi', 'Emil Adeyemi']);
+  await late.context().close();
+  await cleo.locator('#hand').click();
+  await become(ada, ['Ben', 'Ada (you)', 'Cléo', 'Dora Adeyemi', 'Emil Adeyemi']);
+  await ben.locator('#hand').click();
+  await become(ada, ['Ada (you)', 'Ben', 'Cléo', 'Dora Adeyemi', 'Emil Adeyemi']);
+}
+
+// Without accents and in any case, by name and by role.
+async function search(ada) {
+  for (const [wanted, found] of [['CLEO', ['Cléo']], ['host', ['Ada (you)']], ['nobody like this', []], ['', ['Ada (you)', 'Ben', 'Cléo', 'Dora Adeyemi', 'Emil Adeyemi']]]) {
+    await ada.locator('#people-search').fill(wanted);
+    await become(ada, found);
+    assert.equal(await ada.locator('#people-none').isVisible(), found.length === 0);
+  }
+}
+
+async function moderation(server, { ada, ben }) {
+  const muted = async () => {
+    const { participants } = await server.call('GET', '/v1/rooms/people/participants');
+    return participants.filter(({ tracks }) => tracks.some(({ source, muted: isMuted }) => source === 'microphone' && isMuted)).map(({ name }) => name).sort();
+  };
+  assert.deepEqual(await muted(), []);
+  const dora = ada.locator('.person', { hasText: 'Dora' });
+  await dora.locator('button').first().click();
+  await until(async () => (await muted()).join() === 'Dora Adeyemi', 'one microphone is not muted');
+  await until(() => dora.locator('.muted').isVisible(), 'the panel does not show it');
+  await ada.locator('#mute-all').click();
+  await ada.locator('#question-actions button').first().click();
+  await until(async () => (await muted()).join() === 'Ben,Cléo,Dora Adeyemi,Emil Adeyemi', 'not all others are muted');
+  await ben.locator('#microphone[aria-pressed="false"]').waitFor();
+  await ada.locator('#mute-all:disabled').waitFor();
+  await ada.locator('.person', { hasText: 'Emil' }).locator('button').last().click();
+  await ada.locator('dialog#participant[open] #remove').click();
+  await ada.locator('#question-actions button').first().click();
+  await become(ada, ['Ada (you)', 'Ben', 'Cléo', 'Dora Adeyemi']);
+  // A guest sees the same, and is offered nothing of it.
+  await open(ben);
+  await become(ben, ['Ben (you)', 'Ada', 'Cléo', 'Dora Adeyemi']);
+  assert.equal(await ben.locator('#mute-all').isVisible(), false);
+  assert.equal(await ben.locator('.person button:enabled:visible').count(), 0);
+}
