@@ -26,6 +26,21 @@ export interface ConclaveCallEvents {
   error: { code: string; message: string };
 }
 
+/** A control of the call, as the attribute `controls` names it. */
+export type Control =
+  | "microphone"
+  | "camera"
+  | "screen"
+  | "hand"
+  | "participants"
+  | "chat"
+  | "layout"
+  | "full-screen"
+  | "picture-in-picture"
+  | "settings"
+  | "invite"
+  | "leave";
+
 type Color = "accent" | "background" | "panel" | "text";
 type Handler<Name extends keyof ConclaveCallEvents> = (detail: ConclaveCallEvents[Name]) => void;
 
@@ -40,6 +55,10 @@ export interface ConclaveCallProps {
   layout?: "grid" | "speaker";
   /** Without a chat if `false`. */
   chat?: boolean;
+  /** How many tiles are shown at once: 1 to 49, 16 by default. */
+  maxTiles?: number;
+  /** Which controls there are; all by default. */
+  controls?: Control[];
   language?: "en" | "fr" | "sw";
   /** What the call is called, also for screen readers. */
   title?: string;
@@ -94,6 +113,8 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
   const attributes = { code, token, url, name, layout, chat: chat === false ? "off" : undefined, language };
   const others = {
     title: props.title,
+    "max-tiles": props.maxTiles,
+    controls: props.controls?.join(" "),
     "skip-lobby": props.skipLobby ? "" : undefined,
     "start-muted": props.startMuted ? "" : undefined,
     "start-camera-off": props.startCameraOff ? "" : undefined,

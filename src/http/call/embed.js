@@ -7,7 +7,7 @@
   if (customElements.get(NAME)) return;
 
   const SERVER = new URL(script.src).origin;
-  const ATTRIBUTES = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language'];
+  const ATTRIBUTES = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language', 'max-tiles', 'controls'];
   // Those that are on where they are, whatever their value.
   const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
   const COLORS = ['accent', 'background', 'panel', 'text'];

@@ -131,7 +131,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 36] = [
+const FILES: [(&str, &str); 40] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -156,14 +156,18 @@ const FILES: [(&str, &str); 36] = [
     file!("page", "moderation.js"),
     file!("page", "names.js"),
     file!("page", "notices.js"),
+    file!("page", "order.js"),
+    file!("page", "pages.js"),
     file!("page", "panels.js"),
     file!("page", "parent.js"),
     file!("page", "people.js"),
     file!("page", "refused.js"),
+    file!("page", "screen.js"),
     file!("page", "server.js"),
     file!("page", "stage.js"),
     file!("page", "texts.js"),
     file!("page", "tile.js"),
+    file!("page", "timer.js"),
     file!("vendor", "livekit-client.umd.js"),
     file!("page", "en.json"),
     file!("page", "fr.json"),

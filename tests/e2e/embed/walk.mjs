@@ -140,6 +140,9 @@ export class Walk {
 
   async end() {
     const { page, keyboard } = this;
+    await keyboard.press('#menu-button');
+    await page.locator('dialog#menu[open]').waitFor();
+    await this.check('menu');
     await keyboard.press('#settings-button');
     await page.locator('dialog#settings[open]').waitFor();
     await this.check('settings');

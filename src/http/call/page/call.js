@@ -11,9 +11,11 @@ import { nameOf, roleOf } from './names.js';
 import { clear, notice, problem } from './notices.js';
 import { Panels } from './panels.js';
 import { People } from './people.js';
+import { FullScreen } from './screen.js';
 import { Moderator } from './server.js';
 import { Stage } from './stage.js';
 import { text } from './texts.js';
+import { Timer } from './timer.js';
 
 const { Room, RoomEvent, ConnectionState, DisconnectReason } = LivekitClient;
 const REASONS = {
@@ -62,11 +64,13 @@ export class Call {
     await room.connect(granted.url, granted.token);
     this.roomName = room.name.replace(/^prj_[0-9a-f]+\./, '');
     this.moderation = new Moderation(room, new Moderator(this.roomName, () => room.engine?.token ?? granted.token), () => this.show());
-    this.stage = new Stage(room, this.view(), this.layout);
+    this.stage = new Stage(room, this.view(), { layout: this.layout, most: this.wishes.mostTiles });
     this.panels = new Panels();
     this.people = new People(room, { hands: this.hands, moderation: this.moderation, panels: this.panels });
     this.chat = new Chat(room, { isOffered: this.wishes.chat, panels: this.panels });
     this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
+    this.fullScreen = new FullScreen();
+    this.timer = new Timer();
     this.start();
     await this.moderation.refresh();
     await this.controls.useSpeaker(this.wishes.speakerId);
@@ -90,6 +94,8 @@ export class Call {
     this.setTitle(this.wishes.title);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
+    this.controls.offer(this.wishes.controls);
+    this.timer.start();
     this.chat.allow(me.permissions?.canPublishData !== false);
     this.liveness.start();
     this.showConnection();
@@ -166,6 +172,7 @@ export class Call {
     if (!this.stage) return;
     const reason = code === undefined ? 'left' : REASONS[code] ?? 'lost';
     this.liveness.stop();
+    this.timer.stop();
     for (const { track } of this.room.localParticipant.trackPublications.values()) track?.stop();
     closeAll();
     clear();

@@ -24,6 +24,7 @@ export class Controls {
     element('hand').onclick = () => this.raiseHand();
     element('leave').onclick = leave;
     element('layout').onclick = () => setLayout(element('layout').dataset.other);
+    element('menu-button').onclick = () => open(element('menu'));
     element('settings-button').onclick = () => this.openSettings();
     element('audio').onclick = () => room.startAudio();
     room.on(RoomEvent.AudioPlaybackStatusChanged, () => this.showAudio());
@@ -101,6 +102,15 @@ export class Controls {
     button.dataset.other = layout === 'grid' ? 'speaker' : 'grid';
     setIcon(button, button.dataset.other);
     label(button, `layout-${button.dataset.other}`);
+  }
+
+  // Shows the controls of a list, such as `microphone`; all of them without one.
+  offer(wanted) {
+    for (const control of document.querySelectorAll('#call [data-control], #menu [data-control]')) {
+      control.classList.toggle('not-offered', wanted.length > 0 && !wanted.includes(control.dataset.control));
+    }
+    // A menu without entries is none.
+    element('menu-button').hidden = !element('menu').querySelector('[data-control]:not(.not-offered, [hidden])');
   }
 
   showAudio() {

@@ -29,8 +29,11 @@ export function closeAll() {
   for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close('');
 }
 
-// Each dialog has a button that closes it.
+// Each dialog has a button that closes it; each entry of the menu does so, too, and then what it is for.
 export function bindDialogs() {
+  for (const button of document.querySelectorAll('#menu .entries button')) {
+    button.addEventListener('click', () => button.closest('dialog').close(''));
+  }
   for (const button of document.querySelectorAll('dialog [data-close]')) {
     button.onclick = () => button.closest('dialog').close('');
   }

@@ -4,7 +4,7 @@
 export const GAP = 8;
 export const LANDSCAPE = 16 / 9;
 export const PORTRAIT = 3 / 4;
-// Lower tiles would show no face. If more of them are wanted than fit, the stage scrolls.
+// Lower tiles would show no face. If more of them are wanted than fit, there are pages.
 const LEAST_HEIGHT = 84;
 // Halvings of the stage's height, until the height of the tiles is known to a fraction of a pixel.
 const STEPS = 14;
@@ -30,8 +30,8 @@ function balanced(rows, height, width) {
   return even.every((row) => widthOf(row, height) <= width) ? even : rows;
 }
 
-// The largest tiles of one height that fit a stage, for the ratios of their pictures: that height, and the width of the widest row.
-export function gridOf(ratios, { width, height }) {
+// The height of the largest tiles of one height that fit a stage, for the ratios of their pictures.
+function fittingHeight(ratios, { width, height }) {
   const fits = (tile) => {
     const rows = filled(ratios, tile, width);
     return rows.length * (tile + GAP) - GAP <= height && rows.every((row) => widthOf(row, tile) <= width);
@@ -42,6 +42,19 @@ export function gridOf(ratios, { width, height }) {
     if (fits(middle)) fitting = middle;
     else tooHigh = middle;
   }
+  return fitting;
+}
+
+// How many wide pictures a stage has room for: at most `most`, and no more than leave each high enough for a face.
+export function capacityOf(stage, most) {
+  let count = Math.min(2, most);
+  while (count < most && fittingHeight(Array(count + 1).fill(LANDSCAPE), stage) >= LEAST_HEIGHT) count += 1;
+  return count;
+}
+
+// The same tiles with the width of the widest row. Where even the lowest tiles do not fit, the stage scrolls.
+export function gridOf(ratios, { width, height }) {
+  const fitting = fittingHeight(ratios, { width, height });
   // Of two rows, also a very low stage shows something.
   const least = Math.min(LEAST_HEIGHT, (height - GAP) / 2, width / Math.max(...ratios));
   const tile = Math.floor(Math.max(fitting, least));

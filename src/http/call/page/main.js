@@ -2,7 +2,8 @@
 //
 // lobby, devices       before the call
 // call, controls       the call, and the buttons below it
-// stage, tile, layout  who is to be seen, and how large
+// stage, tile, layout  who is to be seen, and how large; order, pages: of many participants
+// screen, timer        full screen and a small window; the time in the call
 // panels, people       what opens beside the tiles; the list of participants
 // liveness             whether the server still answers
 // end                  after the call
@@ -28,9 +29,11 @@ import { exchange, openRoom } from './server.js';
 import { LANGUAGES, onLanguage, speak, text } from './texts.js';
 
 const LAYOUTS = ['grid', 'speaker'];
+// How many tiles are shown at once.
+const TILES = { usual: 16, most: 49 };
 const MOST_IDENTITIES = 3;
 const CODE = /^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$/;
-const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true, title: '' };
+const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true, title: '', mostTiles: TILES.usual, controls: [] };
 let call = null;
 // What was joined last: the entry, the devices, and the token with its url.
 let last = null;
@@ -121,7 +124,7 @@ function toLobby() {
 }
 
 // What the embedding page wants. It says so again when an attribute changes.
-async function setUp({ code, token, url, name, title = '', layout, chat, language, colors, ...switches }) {
+async function setUp({ code, token, url, name, title = '', layout, chat, language, colors, 'max-tiles': tiles = '', controls = '', ...switches }) {
   await started;
   useColors(colors);
   if (language) speak([language]);
@@ -135,6 +138,10 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
     wishes.chat = chat !== 'off';
     call?.chat.offer(wishes.chat);
   }
+  wishes.mostTiles = /^[1-9]\d*$/.test(tiles) ? Math.min(Number(tiles), TILES.most) : TILES.usual;
+  call?.stage?.setMost(wishes.mostTiles);
+  wishes.controls = controls.split(/[\s,]+/).filter(Boolean);
+  call?.controls?.offer(wishes.controls);
   const isFirst = !isSetUp;
   isSetUp = true;
   // Without what the form asks for, it is shown all the same.

@@ -4,7 +4,7 @@
 const ALLOWED = document.body.dataset.parents.split(' ').filter(Boolean);
 // Nothing that a page sends is longer than a room token.
 const MOST_CHARACTERS = 10_000;
-const TEXTS = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language'];
+const TEXTS = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language', 'max-tiles', 'controls'];
 const SWITCHES = { 'skip-lobby': 'skipsLobby', 'start-muted': 'startsMuted', 'start-camera-off': 'startsWithoutCamera' };
 const COLORS = ['accent', 'background', 'panel', 'text'];
 

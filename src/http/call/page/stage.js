@@ -1,34 +1,51 @@
 // The tiles of a call. Two participants are one large picture with the other in its corner; more are a grid of equals, or one large tile
 // and a strip of the others. A tile is large if it is pinned; else a shared screen is; else, in the layout `speaker`, who speaks or spoke
-// last. `layout.js` has the arithmetic.
+// last. Of many participants there are pages; only those of the page that is shown send their video here. `layout.js` has the arithmetic.
 
 import { element } from './dom.js';
-import { fitted, gridOf, inCorner, withStrip } from './layout.js';
+import { capacityOf, fitted, gridOf, inCorner, withStrip } from './layout.js';
+import { Order } from './order.js';
+import { Pages } from './pages.js';
+import { Floating } from './screen.js';
 import { Tile } from './tile.js';
 
 const { RoomEvent, Track } = LivekitClient;
 const EVENTS = [
   RoomEvent.ParticipantConnected, RoomEvent.ParticipantDisconnected, RoomEvent.TrackMuted, RoomEvent.TrackUnmuted,
   RoomEvent.TrackSubscribed, RoomEvent.TrackUnsubscribed, RoomEvent.TrackPublished, RoomEvent.TrackUnpublished,
-  RoomEvent.LocalTrackPublished, RoomEvent.LocalTrackUnpublished, RoomEvent.ActiveSpeakersChanged,
+  RoomEvent.LocalTrackPublished, RoomEvent.LocalTrackUnpublished,
   RoomEvent.ParticipantNameChanged, RoomEvent.ParticipantAttributesChanged, RoomEvent.ConnectionQualityChanged, RoomEvent.Reconnected,
 ];
 
+const personKey = ({ sid }) => `person ${sid}`;
+const screenKey = ({ sid }) => `screen ${sid}`;
+
 export class Stage {
-  // `view` says what a tile shows besides its participant: `isRaised`, `canModerate`, `more`, and whether the call is cut off.
-  constructor(room, view, layout) {
-    Object.assign(this, { room, view, layout, root: element('stage'), grid: element('grid'), tiles: new Map(), pinned: null });
+  // `view` says what a tile shows besides its participant: `isRaised`, `canModerate`, `more`, and whether the call is cut off. `most` is how
+  // many tiles are shown at once.
+  constructor(room, view, { layout, most }) {
+    Object.assign(this, { room, view, layout, most, root: element('stage'), grid: element('grid'), tiles: new Map(), pinned: null, order: new Order() });
+    this.pages = new Pages(() => this.show());
+    this.floating = new Floating(() => this.floatingTrack());
     for (const event of EVENTS) room.on(event, () => this.show());
+    room.on(RoomEvent.ActiveSpeakersChanged, (speakers) => this.speak(speakers));
     room.on(RoomEvent.TrackSubscribed, (track) => {
       if (track.kind === Track.Kind.Audio) document.body.append(track.attach());
     });
-    room.on(RoomEvent.TrackUnsubscribed, (track) => track.detach().forEach((media) => media.remove()));
-    this.observer = new ResizeObserver(() => this.arrange());
+    room.on(RoomEvent.TrackUnsubscribed, (track) => {
+      if (track.kind === Track.Kind.Audio) track.detach().forEach((media) => media.remove());
+    });
+    this.observer = new ResizeObserver(() => this.show());
     this.observer.observe(this.root);
   }
 
   setLayout(layout) {
     this.layout = layout;
+    this.show();
+  }
+
+  setMost(most) {
+    this.most = most;
     this.show();
   }
 
@@ -44,77 +61,119 @@ export class Stage {
     this.show();
   }
 
+  speak(speakers) {
+    // Who looks at a later page is not to have it change.
+    const first = this.pages.index === 0 ? this.capacity : Infinity;
+    this.order.speak(speakers.filter(({ isLocal }) => !isLocal).map(personKey), first);
+    this.show();
+  }
+
+  // The tiles that there could be, in their order.
   wanted() {
     const participants = [this.room.localParticipant, ...this.room.remoteParticipants.values()];
+    const people = new Map(participants.map((one) => [personKey(one), one]));
+    this.order.update([...people.keys()]);
     const screens = participants.filter((one) => one.isScreenShareEnabled);
     return [
-      ...screens.map((one) => [`screen ${one.sid}`, one, 'screen']),
-      ...participants.map((one) => [`person ${one.sid}`, one, 'person']),
+      ...screens.map((participant) => ({ key: screenKey(participant), participant, isScreen: true })),
+      ...this.order.keys.map((key) => ({ key, participant: people.get(key), isScreen: false })),
     ];
   }
 
   show() {
     const wanted = this.wanted();
-    const keys = new Set(wanted.map(([key]) => key));
+    const isPair = wanted.length === 2 && !wanted.some(({ isScreen }) => isScreen);
+    const large = this.chooseLarge(wanted, isPair);
+    const others = wanted.filter((one) => one !== large);
+    this.capacity = this.capacityFor(large);
+    const shown = new Set([large, ...this.pages.cut(others, this.capacity)]);
+    this.place(wanted.filter((one) => shown.has(one)));
+    this.large = this.tiles.get(large?.key) ?? null;
+    this.isPair = isPair;
+    for (const tile of this.tiles.values()) tile.update({ ...this.view, pinned: this.pinned });
+    this.subscribe();
+    this.arrange();
+    this.floating.follow();
+  }
+
+  // How many tiles a page has, beside a large one or without.
+  capacityFor(large) {
+    if (large) return Math.max(1, this.most - 1);
+    const { clientWidth: width, clientHeight: height } = this.root;
+    return width > 0 && height > 0 ? capacityOf({ width, height }, this.most) : this.most;
+  }
+
+  // Adds and removes tiles. One that stays is moved only if its place is another.
+  place(shown) {
+    const keys = new Set(shown.map(({ key }) => key));
     for (const [key, tile] of this.tiles) {
       if (keys.has(key)) continue;
       tile.remove();
       this.tiles.delete(key);
     }
-    for (const [key, participant, kind] of wanted) {
-      if (!this.tiles.has(key)) this.add(key, participant, kind);
-      this.tiles.get(key).update({ ...this.view, pinned: this.pinned });
-    }
-    this.arrange();
+    shown.forEach((one, index) => {
+      if (!this.tiles.has(one.key)) this.tiles.set(one.key, this.newTile(one));
+      const { root } = this.tiles.get(one.key);
+      if (this.grid.children[index] !== root) this.grid.insertBefore(root, this.grid.children[index] ?? null);
+    });
   }
 
-  add(key, participant, kind) {
+  newTile({ key, participant, isScreen }) {
     const actions = { pin: (pinned) => this.togglePin(pinned), more: this.view.more, resized: () => this.arrange() };
-    const tile = new Tile(participant, kind, actions);
-    tile.key = key;
-    this.tiles.set(key, tile);
-    this.grid.append(tile.root);
+    return Object.assign(new Tile(participant, isScreen ? 'screen' : 'person', actions), { key });
   }
 
-  // The two tiles of a call of two, the large one first; or nothing.
-  pair() {
-    const tiles = [...this.tiles.values()];
-    if (tiles.length !== 2 || tiles.some(({ isScreen }) => isScreen)) return [];
-    const large = this.tiles.get(this.pinned) ?? tiles.find(({ participant }) => !participant.isLocal) ?? tiles[0];
-    return [large, tiles.find((one) => one !== large)];
+  // Video is received of those whose tiles are shown, and sound of everyone.
+  subscribe() {
+    for (const participant of this.room.remoteParticipants.values()) {
+      for (const publication of participant.videoTrackPublications.values()) {
+        const key = publication.source === Track.Source.ScreenShare ? screenKey(participant) : personKey(participant);
+        const isWanted = this.tiles.has(key);
+        if (publication.isDesired !== isWanted) publication.setSubscribed(isWanted);
+      }
+    }
   }
 
-  // The tile that is large, if one is.
-  large() {
-    if (this.tiles.has(this.pinned)) return this.tiles.get(this.pinned);
-    const tiles = [...this.tiles.values()];
+  // What is large: in a call of two, the other; or what is pinned, or a screen, or who speaks.
+  chooseLarge(wanted, isPair) {
+    const found = wanted.length > 1 && wanted.find(({ key }) => key === this.pinned);
+    if (found) return found;
+    if (isPair) return wanted.find(({ participant }) => !participant.isLocal) ?? wanted[0];
     // One's own screen in a window of the call would show itself without end.
-    const screen = tiles.find(({ isScreen, participant }) => isScreen && !participant.isLocal);
-    if (screen || this.layout !== 'speaker') return screen ?? null;
-    return this.speaker() ?? tiles.at(-1) ?? null;
+    const screen = wanted.find(({ isScreen, participant }) => isScreen && !participant.isLocal);
+    if (screen || this.layout !== 'speaker' || wanted.length < 2) return screen ?? null;
+    const speaker = this.speaker();
+    return wanted.find(({ key }) => key === speaker) ?? wanted.at(-1);
   }
 
-  // The tile of who speaks, or else of who spoke last and is still there.
+  // Who speaks, or else who spoke last.
   speaker() {
     const speaking = this.room.activeSpeakers.find((one) => !one.isLocal);
-    if (speaking) this.lastSpeaker = `person ${speaking.sid}`;
-    return this.tiles.get(this.lastSpeaker) ?? null;
+    if (speaking) this.lastSpeaker = personKey(speaking);
+    return this.lastSpeaker;
+  }
+
+  // The track for a small window: of who speaks, or else of another tile that has a picture.
+  floatingTrack() {
+    const tiles = [this.tiles.get(this.speaker()), this.large, ...this.tiles.values()];
+    const found = tiles.filter((tile) => tile?.video);
+    return (found.find(({ participant }) => !participant.isLocal) ?? found[0])?.track;
   }
 
   arrange() {
     const { clientWidth: width, clientHeight: height } = this.root;
     if (width === 0 || height === 0 || this.tiles.size === 0) return;
     const stage = { width, height };
-    const [first, second] = this.pair();
-    const large = first ?? (this.tiles.size > 1 ? this.large() : null);
+    const { large } = this;
+    const second = this.isPair ? [...this.tiles.values()].find((one) => one !== large) : undefined;
     this.root.classList.toggle('has-large', large !== null);
-    this.root.classList.toggle('is-pair', first !== undefined);
+    this.root.classList.toggle('is-pair', this.isPair);
     this.root.classList.toggle('is-beside', width >= height);
     for (const tile of this.tiles.values()) {
       tile.root.classList.toggle('large', tile === large);
       tile.root.classList.toggle('in-corner', tile === second);
     }
-    if (first) this.arrangePair(first, second, stage);
+    if (second) this.arrangePair(large, second, stage);
     else if (large) this.arrangeStrip(large, stage);
     else this.arrangeGrid(stage);
   }
@@ -149,6 +208,7 @@ export class Stage {
 
   clear() {
     this.root.classList.remove('is-cut-off');
+    this.floating.close();
     this.observer.disconnect();
     this.tiles.forEach((tile) => tile.remove());
     this.tiles.clear();

@@ -106,13 +106,16 @@ export class Tile {
   }
 
   removeVideo() {
-    this.track?.detach().forEach((video) => video.remove());
+    // The track may be shown in a small window, too.
+    if (this.video) this.track.detach(this.video);
+    this.video?.remove();
     this.video = null;
     this.root.classList.remove('has-picture');
   }
 
   remove() {
     this.removeVideo();
+    this.track = null;
     this.root.remove();
   }
 }

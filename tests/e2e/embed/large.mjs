@@ -1,0 +1,136 @@
+// Large calls: pages of tiles, of which only the one that is shown sends its video; who speaks comes to the first page. And what an
+// embedding page can choose of the controls, full screen and the small window.
+import assert from 'node:assert/strict';
+
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { Publishers } from './publishers.mjs';
+import { embed, enter, eventOf, linkTo } from './sites.mjs';
+
+// Keeps the connections of the page, to see what they receive.
+const KEEP_CONNECTIONS = () => {
+  globalThis.connections = [];
+  globalThis.RTCPeerConnection = class extends RTCPeerConnection {
+    constructor(...options) {
+      super(...options);
+      globalThis.connections.push(this);
+    }
+  };
+};
+
+// How many videos arrive within a second.
+const arriving = (page) => page.evaluate(async () => {
+  const frames = async () => {
+    const reports = await Promise.all(globalThis.connections.map((one) => one.getStats()));
+    const videos = reports.flatMap((report) => [...report.values()]).filter(({ type, kind }) => type === 'inbound-rtp' && kind === 'video');
+    return new Map(videos.map(({ id, ssrc, framesReceived = 0 }) => [`${id} ${ssrc}`, framesReceived]));
+  };
+  const before = await frames();
+  await new Promise((resolve) => { setTimeout(resolve, 1_500); });
+  return [...await frames()].filter(([key, count]) => count > (before.get(key) ?? 0)).length;
+});
+const names = (page) => page.evaluate(() => [...document.querySelectorAll('.tile .name')].map(({ textContent }) => textContent));
+
+// A call of 25 with nine tiles at once.
+export async function pages(server, site, browser, folder) {
+  await server.call('POST', '/v1/rooms', { name: 'large' });
+  const { code } = await server.call('POST', '/v1/rooms/large/codes', { role: 'host' });
+  const publishers = await Publishers.join(server, browser, 'large', 24);
+  const window = await openWindow(browser);
+  await window.addInitScript(KEEP_CONNECTIONS);
+  await window.goto(`${site.origin}/`);
+  await embed(window, { code, name: 'Ada', 'max-tiles': '9', 'skip-lobby': '' }, 'position: fixed; inset: 0; height: auto');
+  await eventOf(window, 'joined');
+  const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  await until(async () => await frame.locator('#people-total').innerText() === '25', 'not all are there');
+  const page = async () => [await frame.locator('#page-number').innerText(), (await names(frame)).length].join();
+  await until(async () => await page() === '1 of 3,9', async () => `the first page is ${await page()}`);
+  const first = await names(frame);
+  assert.equal(first[0], 'Ada (you)');
+  await until(async () => await arriving(frame) === 8, 'not exactly the visible videos arrive');
+  if (folder) await window.screenshot({ path: `${folder}/pages-wide.png` });
+  for (const [button, expected, videos] of [['page-after', '2 of 3,9', 9], ['page-after', '3 of 3,7', 7], ['page-before', '2 of 3,9', 9]]) {
+    await frame.locator(`#${button}`).click();
+    assert.equal(await page(), expected);
+    await until(async () => await arriving(frame) === videos, `not ${videos} videos arrive`);
+    await until(async () => await frame.locator('.tile.has-picture').count() === videos, 'a tile has no picture');
+  }
+  await speaker(frame, publishers, first);
+  await attributes(window, frame);
+  await publishers.leave();
+  await window.context().close();
+}
+
+// While a later page is shown, it stays as it is. On the first, who speaks takes the place of one who has been silent.
+async function speaker(frame, publishers, first) {
+  const second = await names(frame);
+  await publishers.speak(24);
+  await frame.locator('#page-before').click();
+  await frame.locator('.tile.speaking', { hasText: 'P24' }).waitFor();
+  const now = await names(frame);
+  assert.equal(now[0], 'Ada (you)');
+  assert.equal(now.filter((name) => first.includes(name)).length, 8, `${now} instead of ${first}`);
+  assert.equal(second.includes('P24'), false);
+  await publishers.speak(0);
+}
+
+// The number of tiles may change, and a phone shows as many as it has room for.
+async function attributes(window, frame) {
+  await window.evaluate(() => globalThis.call.setAttribute('max-tiles', '4'));
+  await until(async () => (await names(frame)).length === 4, 'there are not four tiles');
+  await window.evaluate(() => globalThis.call.setAttribute('max-tiles', 'many'));
+  await until(async () => (await names(frame)).length === 16, 'there are not sixteen tiles');
+  await window.setViewportSize({ width: 360, height: 500 });
+  await until(async () => {
+    const count = (await names(frame)).length;
+    return count >= 4 && count < 16;
+  }, 'a small stage has as many tiles');
+  const heights = await frame.evaluate(() => [...document.querySelectorAll('.tile')].map((tile) => tile.clientHeight));
+  assert.ok(heights.every((height) => height >= 80), `${heights}`);
+  assert.equal(await frame.evaluate(() => { const grid = document.querySelector('#grid'); return grid.scrollHeight > grid.clientHeight + 1; }), false, 'the stage scrolls');
+}
+
+// Which controls there are, a clock, full screen and the small window.
+export async function controls(server, site, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'controls' });
+  const { code } = await server.call('POST', '/v1/rooms/controls/codes', { role: 'host' });
+  const window = await openWindow(browser);
+  await window.goto(`${site.origin}/`);
+  await embed(window, { code, name: 'Ada', controls: 'microphone, camera leave nonsense', 'skip-lobby': '' });
+  await eventOf(window, 'joined');
+  const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  const shown = () => frame.evaluate(() => [...document.querySelectorAll('#call [data-control], #menu-button')].filter((one) => one.checkVisibility()).map(({ id }) => id));
+  assert.deepEqual(await shown(), ['microphone', 'camera', 'leave']);
+  await window.evaluate(() => globalThis.call.removeAttribute('controls'));
+  await until(async () => (await shown()).includes('people-button'), 'the controls do not come back');
+  for (const id of ['menu-button', 'chat-button', 'hand']) assert.equal((await shown()).includes(id), true, id);
+  await until(async () => /^0:0[1-9]$/.test(await frame.locator('#time').innerText()), 'the clock does not run');
+  await window.context().close();
+}
+
+// Full screen, and the picture of another participant in a small window.
+export async function screens(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'screens' });
+  const ada = await openWindow(browser);
+  await enter(ada, await linkTo(server, 'screens', 'host'), 'Ada');
+  const ben = await openWindow(browser);
+  await enter(ben, await linkTo(server, 'screens', 'guest'), 'Ben');
+  await until(() => ada.evaluate(() => document.querySelectorAll('.tile.has-picture').length === 2), 'there are not two pictures');
+  const choose = async (id) => {
+    await ada.locator('#menu-button').click();
+    await ada.locator(`#${id}`).click();
+  };
+  await choose('full-screen');
+  await until(() => ada.evaluate(() => document.fullscreenElement === document.documentElement), 'the call does not fill the screen');
+  await choose('full-screen');
+  await until(() => ada.evaluate(() => document.fullscreenElement === null), 'the call still fills the screen');
+  if (await ada.evaluate(() => document.pictureInPictureEnabled)) {
+    await choose('floating');
+    await until(() => ada.evaluate(() => document.pictureInPictureElement?.videoWidth > 0), 'there is no small window');
+    assert.equal(await ada.locator('.tile:not(.own) video').evaluate((video) => video.srcObject.getVideoTracks()[0] === document.pictureInPictureElement.srcObject.getVideoTracks()[0]), true, 'it shows another picture');
+    await choose('floating');
+    await until(() => ada.evaluate(() => document.pictureInPictureElement === null), 'the small window stays');
+    assert.equal(await ada.locator('.tile.has-picture').count(), 2);
+  }
+  for (const window of [ada, ben]) await window.context().close();
+}
