@@ -32,6 +32,7 @@ export type Control =
   | "camera"
   | "screen"
   | "hand"
+  | "reactions"
   | "participants"
   | "chat"
   | "layout"

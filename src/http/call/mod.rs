@@ -131,12 +131,13 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 40] = [
+const FILES: [(&str, &str); 42] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
     file!("page", "panels.css"),
     file!("page", "main.js"),
+    file!("page", "arrivals.js"),
     file!("page", "call.js"),
     file!("page", "chat.js"),
     file!("page", "colors.js"),
@@ -161,6 +162,7 @@ const FILES: [(&str, &str); 40] = [
     file!("page", "panels.js"),
     file!("page", "parent.js"),
     file!("page", "people.js"),
+    file!("page", "reactions.js"),
     file!("page", "refused.js"),
     file!("page", "screen.js"),
     file!("page", "server.js"),

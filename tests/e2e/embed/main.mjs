@@ -15,6 +15,7 @@ import { mkdirSync } from 'node:fs';
 
 import { Conclave } from '../support/server.mjs';
 import { launchChromium, launchFirefox } from '../support/browsers.mjs';
+import * as chat from './chat.mjs';
 import { Embedding } from './embedding.mjs';
 import * as endings from './endings.mjs';
 import * as examples from './examples.mjs';
@@ -78,6 +79,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: a call without a form`, () => joining.direct(server, site, browser));
     await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser));
     await part(`${name}: participants, hands and moderation in a panel`, () => people.panel(server, browser));
+    await part(`${name}: chat, short messages and reactions`, () => chat.chat(server, browser));
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));

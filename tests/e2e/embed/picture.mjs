@@ -42,6 +42,7 @@ export async function shoot(server, site) {
     await fillIn(frame, 'Ada Lovelace');
     await frame.locator('#call').waitFor();
     await enter(ben, `${server.api}/call#code=${await code('host')}`, 'Ben Okri');
+    await ben.locator('#chat-button').click();
     await ben.locator('#send [name=text]').fill('The slides: https://example.org/algebra-4');
     await ben.locator('#send [name=text]').press('Enter');
     await frame.locator('#messages a').waitFor();

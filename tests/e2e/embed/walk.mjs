@@ -101,6 +101,7 @@ export class Walk {
   async chat() {
     const { page, keyboard } = this;
     if (await page.locator('#chat').isHidden()) await keyboard.press('#chat-button');
+    await this.late.locator('#chat-button').click();
     await this.late.locator('#send [name=text]').fill('The plan is at https://example.org/plan.');
     await this.late.locator('#send [name=text]').press('Enter');
     await page.locator('#messages a[href="https://example.org/plan"]').waitFor();

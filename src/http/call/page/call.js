@@ -1,5 +1,6 @@
 // A call: from the connection to its end. Everything of the media comes from livekit-client.
 
+import { Arrivals } from './arrivals.js';
 import { Chat } from './chat.js';
 import { Controls } from './controls.js';
 import { ask, closeAll } from './dialogs.js';
@@ -8,9 +9,10 @@ import { Hands } from './hands.js';
 import { Liveness } from './liveness.js';
 import { Moderation } from './moderation.js';
 import { nameOf, roleOf } from './names.js';
-import { clear, notice, problem } from './notices.js';
+import { clearAll, notice, problem } from './notices.js';
 import { Panels } from './panels.js';
 import { People } from './people.js';
+import { Reactions } from './reactions.js';
 import { FullScreen } from './screen.js';
 import { Moderator } from './server.js';
 import { Stage } from './stage.js';
@@ -50,7 +52,7 @@ export class Call {
       if ('svc.role' in changed) this.roleChanged(participant);
     });
     room.on(RoomEvent.ParticipantPermissionsChanged, (_, participant) => {
-      if (participant?.isLocal) this.chat?.allow(participant.permissions?.canPublishData !== false);
+      if (participant?.isLocal) this.allowData();
     });
   }
 
@@ -69,12 +71,21 @@ export class Call {
     this.people = new People(room, { hands: this.hands, moderation: this.moderation, panels: this.panels });
     this.chat = new Chat(room, { isOffered: this.wishes.chat, panels: this.panels });
     this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
+    this.reactions = new Reactions(room, (participant) => this.stage.tileOf(participant)?.root);
+    this.arrivals = new Arrivals(room);
     this.fullScreen = new FullScreen();
     this.timer = new Timer();
     this.start();
     await this.moderation.refresh();
     await this.controls.useSpeaker(this.wishes.speakerId);
     await this.controls.startDevices(this.wishes);
+  }
+
+  // Messages and reactions are for roles that may send data.
+  allowData() {
+    const isAllowed = this.room.localParticipant.permissions?.canPublishData !== false;
+    this.chat?.allow(isAllowed);
+    element('react').disabled = !isAllowed;
   }
 
   view() {
@@ -96,7 +107,7 @@ export class Call {
     this.controls.showAudio();
     this.controls.offer(this.wishes.controls);
     this.timer.start();
-    this.chat.allow(me.permissions?.canPublishData !== false);
+    this.allowData();
     this.liveness.start();
     this.showConnection();
     this.show();
@@ -175,7 +186,7 @@ export class Call {
     this.timer.stop();
     for (const { track } of this.room.localParticipant.trackPublications.values()) track?.stop();
     closeAll();
-    clear();
+    clearAll();
     this.stage.clear();
     element('call').hidden = true;
     element('connection').dataset.state = '';

@@ -3,6 +3,7 @@
 import { element, make } from './dom.js';
 import { withLinks } from './links.js';
 import { nameOf } from './names.js';
+import { notice, problem } from './notices.js';
 import { label, text } from './texts.js';
 
 const { RoomEvent } = LivekitClient;
@@ -11,30 +12,45 @@ const TOPIC = 'chat';
 const MOST_MESSAGES = 500;
 // Bytes of a message. More is neither sent nor shown.
 const LONGEST = 16 * 1024;
+// Messages of one participant that follow each other within this time have one heading.
+const GROUPED_MS = 3 * 60_000;
+// So much of a message is shown where the chat is closed.
+const LONGEST_NOTICE = 120;
 // Where the chat has a place beside the call.
-const WIDE = '(min-width: 56rem)';
+const WIDE = matchMedia('(min-width: 56rem)');
 
 export class Chat {
   constructor(room, { isOffered, panels }) {
-    Object.assign(this, { room, panels, messages: element('messages'), form: element('send'), button: element('chat-button'), unread: 0 });
+    Object.assign(this, { room, panels, messages: element('messages'), form: element('send'), button: element('chat-button'), unread: 0, last: null });
     this.messages.replaceChildren();
-    panels.add('chat', (isShown) => this.count(isShown ? 0 : this.unread));
+    panels.add('chat', (isShown) => this.shown(isShown));
     this.offer(isOffered);
     this.form.onsubmit = (event) => {
       event.preventDefault();
       this.send(this.form.text.value.trim());
     };
     room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic) => {
-      if (topic === TOPIC) this.add(participant ? nameOf(participant) : text('chat-server'), read(bytes));
+      if (topic === TOPIC) this.add(participant ? nameOf(participant) : text('chat-server'), participant?.identity ?? '', read(bytes));
     });
-    room.on(RoomEvent.ParticipantConnected, (one) => this.note(text('has-joined', { name: nameOf(one) })));
-    room.on(RoomEvent.ParticipantDisconnected, (one) => this.note(text('has-left', { name: nameOf(one) })));
+  }
+
+  get isOpen() {
+    return this.panels.opened === 'chat';
   }
 
   // Without an offer there is no chat at all.
   offer(isOffered) {
+    this.isOffered = isOffered;
     this.button.hidden = !isOffered;
-    this.panels.show(isOffered && matchMedia(WIDE).matches ? 'chat' : '');
+    if (!isOffered && this.isOpen) this.panels.show('');
+  }
+
+  // From then on, the user decides whether the chat is open.
+  shown(isShown) {
+    if (!isShown) return;
+    this.wasOpen = true;
+    this.count(0);
+    this.toEnd();
   }
 
   count(unread) {
@@ -47,15 +63,15 @@ export class Chat {
     if (!message) return;
     const bytes = new TextEncoder().encode(message);
     if (bytes.length > LONGEST) {
-      this.note(text('chat-too-long', { most: LONGEST, bytes: bytes.length }));
+      problem(text('chat-too-long', { most: LONGEST, bytes: bytes.length }));
       return;
     }
     try {
       await this.room.localParticipant.publishData(bytes, { reliable: true, topic: TOPIC });
-      this.add(text('you'), message);
+      this.add(text('you'), this.room.localParticipant.identity, message);
       this.form.reset();
     } catch (error) {
-      this.note(text('chat-not-sent', { reason: error.message }));
+      problem(text('chat-not-sent', { reason: error.message }));
     }
   }
 
@@ -65,23 +81,38 @@ export class Chat {
     this.form.text.placeholder = text(this.form.text.dataset.placeholder);
   }
 
-  add(from, message) {
-    this.append(make('bdi', { className: 'from', textContent: from }), make('p', { dir: 'auto' }, ...withLinks(message)));
-    if (element('chat').hidden) this.count(this.unread + 1);
+  add(from, identity, message) {
+    const at = new Date();
+    const follows = this.last?.identity === identity && this.last.from === from && at - this.last.at < GROUPED_MS;
+    this.last = { identity, from, at };
+    const heading = follows ? [] : [make('div', { className: 'heading' }, make('bdi', { className: 'from', textContent: from }), timeOf(at))];
+    this.append(make('li', { className: follows ? 'follows' : '' }, ...heading, make('p', { dir: 'auto' }, ...withLinks(message))));
+    if (this.isOpen || !this.isOffered) return;
+    // The first message opens the chat where it covers nothing.
+    if (!this.wasOpen && this.panels.opened === '' && WIDE.matches) {
+      this.panels.show('chat');
+      return;
+    }
+    this.count(this.unread + 1);
+    notice(text('chat-said', { name: from, message: [...message].slice(0, LONGEST_NOTICE).join('') + (message.length > LONGEST_NOTICE ? '…' : '') }));
   }
 
-  note(message) {
-    this.append(make('span', { className: 'notice', textContent: message }));
-  }
-
-  append(...parts) {
-    const item = make('li', {}, ...parts);
+  append(item) {
     this.messages.append(item);
     if (this.messages.children.length > MOST_MESSAGES) this.messages.firstChild.remove();
-    // Only the list moves, never the page that shows this one in a frame.
+    this.toEnd();
+  }
+
+  // Only the list moves, never the page that shows this one in a frame.
+  toEnd() {
     const log = this.messages.parentElement;
     log.scrollTop = log.scrollHeight;
   }
+}
+
+function timeOf(at) {
+  const shown = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: 'short' }).format(at);
+  return make('time', { dateTime: at.toISOString(), textContent: shown });
 }
 
 // The text of a message, which ends early if it is too long.

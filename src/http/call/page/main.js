@@ -7,11 +7,11 @@
 // panels, people       what opens beside the tiles; the list of participants
 // liveness             whether the server still answers
 // end                  after the call
-// chat, links, hands   data messages
+// chat, links, hands, reactions   data messages
 // moderation, dialogs  what a role may do to others
 // server, errors       requests to this server, and why they fail
 // parent, colors       the page that shows this one in a frame
-// texts, names, icons, notices, memory, dom
+// texts, names, icons, notices, arrivals, memory, dom
 
 import { Call } from './call.js';
 import { useColors } from './colors.js';

@@ -1,26 +1,37 @@
-// Short messages below the call: what has happened, and what could not be done. Screen readers say them.
+// Short messages above the tiles: what has happened, and what could not be done. Screen readers say them.
 
-import { element } from './dom.js';
+import { element, make } from './dom.js';
 
 const SHOWN_MS = 6_000;
+// More at once would hide the call.
+const MOST = 3;
 let timer;
 
 export function notice(text) {
-  show('notice', text);
+  const shown = make('p', { dir: 'auto', textContent: text });
+  const list = element('notice');
+  list.append(shown);
+  if (list.children.length > MOST) list.firstChild.remove();
+  setTimeout(() => shown.remove(), SHOWN_MS);
 }
 
 export function problem(text) {
-  show('problem', text);
-}
-
-function show(id, text) {
   clearTimeout(timer);
-  clear();
-  element(id).textContent = text;
+  element('problem').textContent = text;
   timer = setTimeout(clear, SHOWN_MS);
 }
 
+// Takes the problem away, as when the user tries again.
 export function clear() {
-  element('notice').textContent = '';
   element('problem').textContent = '';
+}
+
+export function clearAll() {
+  clear();
+  element('notice').replaceChildren();
+}
+
+// Says something to screen readers alone.
+export function say(text) {
+  element('said').textContent = text;
 }

@@ -61,6 +61,11 @@ export class Stage {
     this.show();
   }
 
+  // The tile of a participant, if it is on the page that is shown.
+  tileOf(participant) {
+    return this.tiles.get(personKey(participant));
+  }
+
   speak(speakers) {
     // Who looks at a later page is not to have it change.
     const first = this.pages.index === 0 ? this.capacity : Infinity;

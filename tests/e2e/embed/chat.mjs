@@ -1,0 +1,91 @@
+// The chat, short messages above the tiles, and reactions.
+import assert from 'node:assert/strict';
+
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { enter, linkTo } from './sites.mjs';
+
+const PHONE = { size: { width: 390, height: 844 } };
+
+async function write(page, text) {
+  if (await page.locator('#chat').isHidden()) await page.locator('#chat-button').click();
+  await page.locator('#send [name=text]').fill(text);
+  await page.locator('#send [name=text]').press('Enter');
+  await page.locator('#messages p', { hasText: text }).waitFor();
+}
+
+const messages = (page) => page.evaluate(() => [...document.querySelectorAll('#messages li')].map((item) => [
+  item.querySelector('.from')?.textContent ?? '', item.querySelector('p').textContent,
+]));
+
+export async function chat(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'chat' });
+  const ada = await openWindow(browser);
+  await enter(ada, await linkTo(server, 'chat', 'host'), 'Ada');
+  const ben = await openWindow(browser);
+  await enter(ben, await linkTo(server, 'chat', 'guest'), 'Ben');
+  const phone = await openWindow(browser, PHONE);
+  await enter(phone, await linkTo(server, 'chat', 'guest'), 'أحمد');
+  await ada.locator('#notice p', { hasText: 'Ben has joined.' }).waitFor();
+  await ada.locator('#notice p', { hasText: 'أحمد has joined.' }).waitFor();
+  for (const window of [ada, ben, phone]) assert.equal(await window.locator('#chat').isVisible(), false, 'the chat is open before anybody writes');
+  await write(ben, 'Good morning');
+  await write(ben, 'Shall we begin?');
+  // On a wide screen it opens; on a phone it would cover the pictures.
+  await ada.locator('#chat').waitFor();
+  assert.deepEqual(await messages(ada), [['Ben', 'Good morning'], ['', 'Shall we begin?']]);
+  assert.match(await ada.locator('#messages time').innerText(), /^\d{1,2}:\d\d/);
+  assert.ok(Math.abs(Date.now() - Date.parse(await ada.locator('#messages time').getAttribute('datetime'))) < 60_000);
+  assert.equal(await phone.locator('#chat').isVisible(), false, 'the chat covers a phone');
+  await until(async () => await phone.locator('#unread').innerText() === '2', 'a phone counts no messages');
+  await phone.locator('#notice p', { hasText: 'Ben: Shall we begin?' }).waitFor();
+  await unread(ada, ben, phone);
+  await directions(phone, ada);
+  await leaving(ada, phone);
+  await reactions(ada, ben);
+  for (const window of [ada, ben]) await window.context().close();
+}
+
+// Once it has been closed, it stays so, and the button counts.
+async function unread(ada, ben, phone) {
+  await write(ada, 'Yes');
+  await ada.locator('#chat-close').click();
+  await write(ben, 'The slides are ready');
+  await until(async () => await ada.locator('#unread').innerText() === '1', 'the message is not counted');
+  assert.equal(await ada.locator('#chat').isVisible(), false, 'the chat opens again');
+  await ada.locator('#notice p', { hasText: 'Ben: The slides are ready' }).waitFor();
+  await ada.locator('#people-button').click();
+  await ada.locator('#chat-button').click();
+  assert.equal(await ada.locator('#people').isVisible(), false, 'two panels are open');
+  assert.equal(await ada.locator('#unread').innerText(), '');
+  assert.deepEqual((await messages(ada)).slice(2), [['you', 'Yes'], ['Ben', 'The slides are ready']]);
+  await phone.locator('#chat-button').click();
+  await until(async () => await phone.locator('#unread').innerText() === '', 'the count stays');
+}
+
+// A text that is written from right to left is shown so, whatever the language of the page.
+async function directions(phone, ada) {
+  await write(phone, 'مرحبا بكم 123');
+  await ada.locator('#messages p', { hasText: 'مرحبا' }).waitFor();
+  const found = await ada.evaluate(() => ['#messages li:last-child p', '#messages li:last-child .from', '#messages li:first-child p']
+    .map((selector) => getComputedStyle(document.querySelector(selector)).direction));
+  assert.deepEqual(found, ['rtl', 'rtl', 'ltr']);
+}
+
+// Who comes and goes is no line of the chat.
+async function leaving(ada, phone) {
+  const count = (await messages(ada)).length;
+  await phone.context().close();
+  await ada.locator('#notice p', { hasText: 'أحمد has left.' }).waitFor();
+  assert.equal((await messages(ada)).length, count);
+}
+
+async function reactions(ada, ben) {
+  await ben.locator('#react').click();
+  await ben.getByRole('button', { name: 'Applause' }).click();
+  await ada.locator('.tile:not(.own) .reaction', { hasText: '👏' }).waitFor();
+  await ben.locator('.tile.own .reaction', { hasText: '👏' }).waitFor();
+  assert.equal(await ada.locator('#said').innerText(), 'Ben: Applause');
+  assert.equal(await ben.locator('#reactions').isVisible(), false, 'the choice stays open');
+  await until(async () => await ada.locator('.reaction').count() === 0, 'the reaction stays');
+}
