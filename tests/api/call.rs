@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Request, TestApp};
 
 /// The languages of the page; the first has all texts.
-const LANGUAGES: [&str; 3] = ["en", "fr", "sw"];
+const LANGUAGES: [&str; 7] = ["en", "ar", "de", "es", "fr", "pt", "sw"];
 
 fn start() -> TestApp {
     TestApp::start()
@@ -156,6 +156,15 @@ fn every_text_of_the_page_is_there_in_every_language() {
             serde_json::from_str(&found[&format!("{language}.json")]).unwrap();
         texts
     });
+    // The page offers exactly these.
+    let offered = found["texts.js"].split("LANGUAGES = {").nth(1).unwrap();
+    let offered = offered.split('}').next().unwrap();
+    let offered: BTreeSet<_> = offered
+        .split(',')
+        .filter_map(|one| one.split_once(':'))
+        .map(|(language, _)| language.trim())
+        .collect();
+    assert_eq!(offered, BTreeSet::from(LANGUAGES));
     for other in &texts[1..] {
         assert_eq!(
             texts[0].keys().collect::<Vec<_>>(),

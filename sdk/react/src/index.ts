@@ -60,7 +60,7 @@ export interface ConclaveCallProps {
   maxTiles?: number;
   /** Which controls there are; all by default. */
   controls?: Control[];
-  language?: "en" | "fr" | "sw";
+  language?: "ar" | "de" | "en" | "es" | "fr" | "pt" | "sw";
   /** What the call is called, also for screen readers. */
   title?: string;
   /** Joins without the form, with a token or with a code and a name. */

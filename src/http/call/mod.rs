@@ -131,7 +131,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 42] = [
+const FILES: [(&str, &str); 46] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -171,8 +171,12 @@ const FILES: [(&str, &str); 42] = [
     file!("page", "tile.js"),
     file!("page", "timer.js"),
     file!("vendor", "livekit-client.umd.js"),
+    file!("page", "ar.json"),
+    file!("page", "de.json"),
     file!("page", "en.json"),
+    file!("page", "es.json"),
     file!("page", "fr.json"),
+    file!("page", "pt.json"),
     file!("page", "sw.json"),
 ];
 

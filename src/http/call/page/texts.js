@@ -1,7 +1,11 @@
 // The texts of the page, in a file for each language. Elements name theirs by `data-text`, `data-label` (also their tooltip) and
 // `data-placeholder`.
 
-export const LANGUAGES = { en: 'English', fr: 'Français', sw: 'Kiswahili' };
+export const LANGUAGES = {
+  ar: 'العربية', de: 'Deutsch', en: 'English', es: 'Español', fr: 'Français', pt: 'Português', sw: 'Kiswahili',
+};
+// Those that are written from right to left.
+const RIGHT_TO_LEFT = ['ar'];
 
 const listeners = [];
 let texts = {};
@@ -25,6 +29,7 @@ export async function speak(wanted) {
   if (change !== changes) return;
   texts = found;
   document.documentElement.lang = language;
+  document.documentElement.dir = RIGHT_TO_LEFT.includes(language) ? 'rtl' : 'ltr';
   fill(document);
   for (const listener of listeners) listener(language);
 }
