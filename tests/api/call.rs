@@ -400,6 +400,52 @@ fn a_participant_is_told_what_its_role_may_do_and_nothing_of_other_rooms() {
 }
 
 #[test]
+fn everyone_learns_what_is_recorded_or_broadcast_and_who_may_stop_it_how() {
+    let app = start();
+    let roles = json!({"lead": {"permissions": {"record": true}}, "guest": {}});
+    let template = app
+        .post("/v1/templates")
+        .json(json!({"name": "lesson", "roles": roles}))
+        .send()
+        .expect(201);
+    for name in ["algebra", "geometry"] {
+        let room = json!({"name": name, "template_id": template["id"]});
+        app.post("/v1/rooms").json(room).send().expect(201);
+    }
+    let running = |room: &str, role: &str| {
+        let body = json!({"room": room, "identity": role, "role": role});
+        let token = app.post("/v1/tokens").json(body).send().expect(201);
+        app.get("/call/role")
+            .anonymous()
+            .header("x-svc-room-token", token["token"].as_str().unwrap())
+            .send()
+            .expect(200)["running"]
+            .clone()
+    };
+    assert_eq!(running("algebra", "lead"), json!([]));
+    let begun = |kind: &str, body: Value| {
+        let path = format!("/v1/rooms/algebra/{kind}");
+        app.post(&path).json(body).send().expect(201)["egress_id"].clone()
+    };
+    let recording = begun("recordings", json!({"type": "room_composite"}));
+    let broadcast = begun("broadcasts", json!({"urls": ["rtmp://live.example/app/key"]}));
+    // The role of a lead may stop recordings, and no broadcasts.
+    let expected = json!([{"kind": "recording", "egress_id": recording}, {"kind": "broadcast"}]);
+    assert_eq!(running("algebra", "lead"), expected);
+    let expected = json!([{"kind": "recording"}, {"kind": "broadcast"}]);
+    assert_eq!(running("algebra", "guest"), expected);
+    assert_eq!(running("geometry", "lead"), json!([]));
+    let stop = |kind: &str, id: &Value| {
+        let path = format!("/v1/{kind}/{}/stop", id.as_str().unwrap());
+        app.post(&path).send().expect(200);
+    };
+    stop("recordings", &recording);
+    assert_eq!(running("algebra", "guest"), json!([{"kind": "broadcast"}]));
+    stop("broadcasts", &broadcast);
+    assert_eq!(running("algebra", "guest"), json!([]));
+}
+
+#[test]
 fn in_dev_the_page_opens_a_room_and_exchanges_its_code() {
     let app = start();
     assert!(

@@ -75,6 +75,8 @@ pub(super) enum ClientNotice {
     DataTrackUnpublished(DataTrackInfo),
     /// The client receives other data tracks than before.
     DataHandlesChanged,
+    /// What clients are told of the room itself has changed.
+    RoomChanged,
     /// The server changed the participant's role.
     RoleChanged(RoleName),
     /// What the client says of its own participant has been changed, as the update before says.

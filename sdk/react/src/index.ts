@@ -22,6 +22,7 @@ export interface ConclaveCallEvents {
   left: { room: string; reason: "left" | "removed" | "ended" | "elsewhere" | "stopped" | "lost" };
   "participant-joined": Participant;
   "role-changed": Participant;
+  "recording-changed": { recording: boolean; broadcast: boolean };
   ended: { room: string };
   error: { code: string; message: string };
 }
@@ -38,6 +39,8 @@ export type Control =
   | "layout"
   | "full-screen"
   | "picture-in-picture"
+  | "record"
+  | "broadcast"
   | "settings"
   | "invite"
   | "leave";
@@ -75,6 +78,7 @@ export interface ConclaveCallProps {
   onLeft?: Handler<"left">;
   onParticipantJoined?: Handler<"participant-joined">;
   onRoleChanged?: Handler<"role-changed">;
+  onRecordingChanged?: Handler<"recording-changed">;
   onEnded?: Handler<"ended">;
   onError?: Handler<"error">;
 }
@@ -106,6 +110,7 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
     listen("left", ({ onLeft }) => onLeft);
     listen("participant-joined", ({ onParticipantJoined }) => onParticipantJoined);
     listen("role-changed", ({ onRoleChanged }) => onRoleChanged);
+    listen("recording-changed", ({ onRecordingChanged }) => onRecordingChanged);
     listen("ended", ({ onEnded }) => onEnded);
     listen("error", ({ onError }) => onError);
     return () => ended.abort();

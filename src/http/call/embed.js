@@ -11,7 +11,7 @@
   // Those that are on where they are, whatever their value.
   const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
   const COLORS = ['accent', 'background', 'panel', 'text'];
-  const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'ended', 'error'];
+  const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ended', 'error'];
   // For what the frame itself may use; other frames in it get nothing.
   const ALLOWED = ['camera', 'microphone', 'display-capture', 'speaker-selection', 'autoplay', 'fullscreen', 'clipboard-write'];
   // A page that has loaded says so at once. One that may not be shown says nothing.

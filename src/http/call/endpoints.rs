@@ -1,7 +1,7 @@
 //! What the call page asks this server for, beside operations.
 //!
-//! `GET /call/role`: what the holder of a room token may do to others now, so that the page offers nothing that would be refused, and
-//! what the call is called. The operations check the permissions themselves.
+//! `GET /call/role`: what the holder of a room token may do to others now, so that the page offers nothing that would be refused, what
+//! the call is called, and which recordings and broadcasts run, before the user joins, too. The operations check the permissions themselves.
 //!
 //! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
 //! the page exchanges like any other. Windows that name no room meet in one. It takes no credential, so it answers only a page of this
@@ -16,10 +16,11 @@ use conclave_actors::TreeError;
 use conclave_db::{NewCode, NewRoom};
 use conclave_media::token::Claims;
 use conclave_model::code::DEFAULT_LIFE;
+use conclave_model::egress::{Egress, EgressKind, EgressStatus};
 use conclave_model::page::PageRequest;
 use conclave_model::role::RolePermissions;
 use conclave_model::room::DEFAULT_EMPTY_TIMEOUT_SECONDS;
-use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, RoomName};
+use conclave_model::{EgressId, ErrorCode, Problem, ProjectId, RoleName, RoomName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -148,6 +149,17 @@ struct Abilities {
     roles: Vec<RoleName>,
     /// The `title` in the room's metadata, if that is an object with a text of this name.
     title: Option<String>,
+    /// The recordings and broadcasts that take the room's media, oldest first.
+    running: Vec<RunningEgress>,
+}
+
+/// A recording or a broadcast of the room.
+#[derive(Serialize)]
+struct RunningEgress {
+    kind: EgressKind,
+    /// Absent if the participant may not stop it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress_id: Option<EgressId>,
 }
 
 /// Routes the endpoint.
@@ -186,7 +198,7 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         state
             .store
             .rooms()
-            .roles(project, room.template_id)
+            .roles(project.clone(), room.template_id)
             .await?
             .into_keys()
             .collect()
@@ -194,11 +206,29 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         Vec::new()
     };
     let title = room.metadata.as_deref().and_then(title_in);
+    let running = state.store.egresses().running_in(project, room.name).await?;
     Ok(Abilities {
         permissions,
         roles,
         title,
+        running: running
+            .into_iter()
+            .filter(|egress| egress.status != EgressStatus::Ending)
+            .map(|egress| running_egress(egress, permissions))
+            .collect(),
     })
+}
+
+fn running_egress(egress: Egress, permissions: RolePermissions) -> RunningEgress {
+    let kind = egress.kind();
+    let may_stop = match kind {
+        EgressKind::Recording => permissions.record,
+        EgressKind::Broadcast => permissions.broadcast,
+    };
+    RunningEgress {
+        kind,
+        egress_id: may_stop.then_some(egress.egress_id),
+    }
 }
 
 fn title_in(metadata: &str) -> Option<String> {

@@ -131,7 +131,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 46] = [
+const FILES: [(&str, &str); 47] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -163,6 +163,7 @@ const FILES: [(&str, &str); 46] = [
     file!("page", "parent.js"),
     file!("page", "people.js"),
     file!("page", "reactions.js"),
+    file!("page", "recording.js"),
     file!("page", "refused.js"),
     file!("page", "screen.js"),
     file!("page", "server.js"),

@@ -25,6 +25,7 @@ import * as languages from './languages.mjs';
 import * as large from './large.mjs';
 import * as people from './people.mjs';
 import { shoot } from './picture.mjs';
+import * as recording from './recording.mjs';
 import { Site } from './sites.mjs';
 import * as tiles from './tiles.mjs';
 import { SCREENS, Walk, withoutDevices } from './walk.mjs';
@@ -84,6 +85,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
+    await part(`${name}: recordings and broadcasts are known to everybody`, () => recording.known(server, site, browser, folder));
     await part(`${name}: a language from right to left`, () => languages.rightToLeft(server, browser, folder));
     await part(`${name}: full screen and a small window`, () => large.screens(server, browser));
     await part(`${name}: a call of 25 has pages`, () => large.pages(server, site, browser, folder));

@@ -257,6 +257,20 @@ impl Egresses {
             .await
     }
 
+    /// Reads a room's egresses that are not final, of both kinds, oldest first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn running_in(
+        &self,
+        project: ProjectId,
+        room: RoomName,
+    ) -> Result<Vec<Egress>, StoreError> {
+        self.0
+            .read(move |sql| sql.many(SELECT_RUNNING_IN_ROOM, args![&project, &room], egress))
+            .await
+    }
+
     /// Reads an egress that is final; `None` when the project has none by that id.
     ///
     /// # Errors
@@ -312,6 +326,11 @@ macro_rules! select_running {
 pub(crate) const SELECT: &str = select!(" FROM egresses e");
 const SELECT_ONE: &str = select!(" FROM egresses e WHERE e.project_id = ?1 AND e.egress_id = ?2");
 pub(crate) const SELECT_RUNNING: &str = select_running!("e.ended_at IS NULL");
+const SELECT_RUNNING_IN_ROOM: &str = select!(
+    " FROM egresses e
+     WHERE e.project_id = ?1 AND e.ended_at IS NULL AND e.room = ?2
+     ORDER BY e.started_at, e.id"
+);
 pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str = select_running!(
     "e.ended_at IS NOT NULL AND e.egress_id IN (SELECT egress_id FROM uploads WHERE project_id = ?1)"
 );

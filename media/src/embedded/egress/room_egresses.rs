@@ -26,6 +26,8 @@ pub(in crate::embedded) struct RoomEgresses {
     running: HashMap<EgressId, Egress>,
     /// Whether they have to follow a change.
     is_changed: bool,
+    /// Whether clients have to learn that other egresses take the room's media than before.
+    is_capture_changed: bool,
 }
 
 impl RoomEgresses {
@@ -36,12 +38,25 @@ impl RoomEgresses {
             common,
             running: HashMap::new(),
             is_changed: false,
+            is_capture_changed: false,
         }
     }
 
     /// Returns whether no egress is running.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
+    }
+
+    /// Returns whether an egress takes the room's media, or is about to. One that was stopped takes no more of it.
+    pub fn is_recorded(&self) -> bool {
+        self.running
+            .values()
+            .any(|egress| is_capturing(egress.state().status))
+    }
+
+    /// Returns whether an egress has begun or ceased to take the room's media since the last call.
+    pub fn take_capture_change(&mut self) -> bool {
+        std::mem::take(&mut self.is_capture_changed)
     }
 
     /// Returns an id for a new egress.
@@ -71,6 +86,7 @@ impl RoomEgresses {
         let id = state.egress_id.clone();
         self.common.insert(Owned::Egress(id.clone()), &self.room);
         self.running.insert(id, egress);
+        self.is_capture_changed = true;
         state
     }
 
@@ -199,9 +215,11 @@ impl RoomEgresses {
         let Some(egress) = self.running.get_mut(id) else {
             return false;
         };
+        let before = egress.state().status;
         if !egress.advance(status, error, now, deadlines.reading()) {
             return false;
         }
+        self.is_capture_changed |= is_capturing(before) != is_capturing(status);
         deadlines.set(Deadline::Egress(id.clone()), egress.deadline());
         outbox.report(now, MediaEvent::Egress(egress.state().clone()));
         if status.is_final()
@@ -233,6 +251,11 @@ impl RoomEgresses {
     pub fn egress_mut(&mut self, id: &EgressId) -> Option<&mut Egress> {
         self.running.get_mut(id)
     }
+}
+
+/// Whether an egress with this status takes media. It may do so before it is known to be active.
+fn is_capturing(status: EgressStatus) -> bool {
+    matches!(status, EgressStatus::Starting | EgressStatus::Active)
 }
 
 #[cfg(test)]

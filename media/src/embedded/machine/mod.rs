@@ -165,6 +165,11 @@ impl Machine {
     /// Returns what the driver has to do besides, in order, since the last call.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         self.egresses.follow_changes(&self.roster, &mut self.outbox);
+        if self.egresses.take_capture_change() {
+            for client in self.roster.present_clients() {
+                self.outbox.notify(client, ClientNotice::RoomChanged);
+            }
+        }
         self.outbox.take_effects()
     }
 }
@@ -389,6 +394,11 @@ impl Machine {
     /// Returns the egresses that have not ended, with the name of the room.
     pub fn running_egresses(&self) -> impl Iterator<Item = (NamespacedRoom, EgressState)> {
         self.egresses.running()
+    }
+
+    /// Returns whether an egress takes the room's media, or is about to.
+    pub fn is_recorded(&self) -> bool {
+        self.egresses.is_recorded()
     }
 
     /// The server tells an egress to finish. Returns its state afterwards.

@@ -49,6 +49,7 @@ pub fn room_info(machine: &Machine) -> proto::Room {
         creation_time: opened_at / 1_000,
         creation_time_ms: opened_at,
         num_participants: u32::try_from(members.iter().count()).unwrap_or(u32::MAX),
+        active_recording: machine.is_recorded(),
         ..proto::Room::default()
     }
 }

@@ -13,6 +13,7 @@ import { clearAll, notice, problem } from './notices.js';
 import { Panels } from './panels.js';
 import { People } from './people.js';
 import { Reactions } from './reactions.js';
+import { Recording } from './recording.js';
 import { FullScreen } from './screen.js';
 import { Moderator } from './server.js';
 import { Stage } from './stage.js';
@@ -32,7 +33,7 @@ export class Call {
   // `granted` is a room token with its url; `wishes` are the devices, the layout, a title, and whether there is a chat. `emit` tells an embedding
   // page what happens, and `onEnd` gets the reason of the end, with what is needed to come back.
   constructor(granted, wishes, { emit, onEnd }) {
-    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout });
+    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout, offered: wishes.controls });
     const device = (id) => (id ? { deviceId: id } : undefined);
     this.room = new Room({
       adaptiveStream: true, dynacast: true,
@@ -71,12 +72,14 @@ export class Call {
     this.people = new People(room, { hands: this.hands, moderation: this.moderation, panels: this.panels });
     this.chat = new Chat(room, { isOffered: this.wishes.chat, panels: this.panels });
     this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
+    this.recording = new Recording(room, { moderation: this.moderation, layout: () => this.layout, emit: this.emit });
     this.reactions = new Reactions(room, (participant) => this.stage.tileOf(participant)?.root);
     this.arrivals = new Arrivals(room);
     this.fullScreen = new FullScreen();
     this.timer = new Timer();
     this.start();
     await this.moderation.refresh();
+    if (room.isRecording) this.recording.learn();
     await this.controls.useSpeaker(this.wishes.speakerId);
     await this.controls.startDevices(this.wishes);
   }
@@ -105,7 +108,6 @@ export class Call {
     this.setTitle(this.wishes.title);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
-    this.controls.offer(this.wishes.controls);
     this.timer.start();
     this.allowData();
     this.liveness.start();
@@ -121,7 +123,14 @@ export class Call {
     this.stage.view = this.view();
     this.stage.show();
     this.people.show();
+    this.recording.show();
     this.controls.show();
+    this.controls.offer(this.offered);
+  }
+
+  offer(controls) {
+    this.offered = controls;
+    this.controls?.offer(controls);
   }
 
   // What the call is called: by the embedding page, or else by the room's metadata, or else by its name.

@@ -12,7 +12,7 @@ const DEVICES = ['microphone', 'camera'];
 const WRONG_CODES = ['invalid_code', 'code_not_found'];
 
 export class Lobby {
-  // `join` gets what the form says, and ends when the call has begun, or with an error.
+  // `join` gets what the form says, and ends when the call has begun, with whether the user wanted it to, or with an error.
   constructor({ isDev, join }) {
     Object.assign(this, { isDev, join, form: element('join'), given: {}, problems: {}, notChosen: new Set() });
     this.preview = new Preview(element('preview'), element('level'));
@@ -101,8 +101,9 @@ export class Lobby {
     this.preview.end();
     const code = form.code.value.trim().toLowerCase();
     try {
-      await this.join({ token, url, code, room: form.room.value, role: form.role.value, name }, devices);
+      const hasJoined = await this.join({ token, url, code, room: form.room.value, role: form.role.value, name }, devices);
       this.setJoining(false);
+      if (!hasJoined) await this.show();
     } catch (error) {
       this.setJoining(false);
       this.fail(error);

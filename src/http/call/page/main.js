@@ -8,6 +8,7 @@
 // liveness             whether the server still answers
 // end                  after the call
 // chat, links, hands, reactions   data messages
+// recording            whether the call is recorded or broadcast
 // moderation, dialogs  what a role may do to others
 // server, errors       requests to this server, and why they fail
 // parent, colors       the page that shows this one in a frame
@@ -15,7 +16,7 @@
 
 import { Call } from './call.js';
 import { useColors } from './colors.js';
-import { bindDialogs } from './dialogs.js';
+import { ask, bindDialogs } from './dialogs.js';
 import { element, make } from './dom.js';
 import { End } from './end.js';
 import { CallError } from './errors.js';
@@ -25,7 +26,8 @@ import { remember, remembered } from './memory.js';
 import { cleanName, identityOf, isSpent } from './names.js';
 import { notice } from './notices.js';
 import { Parent } from './parent.js';
-import { exchange, openRoom } from './server.js';
+import { kindsOf, startedText } from './recording.js';
+import { abilities, exchange, openRoom } from './server.js';
 import { LANGUAGES, onLanguage, speak, text } from './texts.js';
 
 const LAYOUTS = ['grid', 'speaker'];
@@ -57,21 +59,31 @@ function running() {
   return call;
 }
 
-// Joins what an entry of the form says, with some devices. `granted` is a token that an earlier exchange gave for it.
+// Joins what an entry of the form says, with some devices. `granted` is a token that an earlier exchange gave for it. Returns whether the
+// user still wants to, having learned that the call is recorded.
 async function join(entry, devices, granted = null) {
   try {
     const known = granted ?? await admit(entry);
+    if (!granted && !await consents(known.token)) return false;
     call = new Call(known, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
     element('invite').hidden = !known.code || parent.decides;
     element('invite').onclick = () => copyLink(known.code);
     last = { entry, devices, granted: known };
     await call.join();
+    return true;
   } catch (error) {
     call = null;
     const shown = CallError.ofConnection(error);
     parent.emit('error', { code: shown.code, message: shown.message });
     throw shown;
   }
+}
+
+// Whether the user joins a call that is recorded or broadcast. Of others, and those of another server, nothing is asked.
+async function consents(token) {
+  const { running = [] } = await abilities(token).catch(() => ({}));
+  if (running.length === 0) return true;
+  return await ask(startedText(kindsOf(running)), { join: { key: 'join-anyway' } }) !== '';
 }
 
 // A room token with its url, and the code that it is for.
@@ -141,7 +153,7 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   wishes.mostTiles = /^[1-9]\d*$/.test(tiles) ? Math.min(Number(tiles), TILES.most) : TILES.usual;
   call?.stage?.setMost(wishes.mostTiles);
   wishes.controls = controls.split(/[\s,]+/).filter(Boolean);
-  call?.controls?.offer(wishes.controls);
+  call?.offer(wishes.controls);
   const isFirst = !isSetUp;
   isSetUp = true;
   // Without what the form asks for, it is shown all the same.

@@ -8,7 +8,7 @@ import { text } from './texts.js';
 
 const { RoomEvent, Track } = LivekitClient;
 const SOURCES = { microphone: Track.Source.Microphone, camera: Track.Source.Camera, screen: Track.Source.ScreenShare };
-const NOTHING = { permissions: {}, roles: [], title: null };
+const NOTHING = { permissions: {}, roles: [], title: null, running: [] };
 
 export class Moderation {
   constructor(room, moderator, onChange) {

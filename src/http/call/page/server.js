@@ -39,6 +39,11 @@ export function openRoom(room, role, onWait) {
   return request('POST', '/call/rooms', { body: { room: room || undefined, role }, onWait });
 }
 
+// What the holder of a token may do in its room, what that is called, and what is recorded or broadcast there.
+export function abilities(token) {
+  return request('GET', '/call/role', { token });
+}
+
 // What a participant may do to others. The token is the newest one at each call.
 export class Moderator {
   constructor(room, newestToken) {
@@ -52,7 +57,7 @@ export class Moderator {
 
   // The permissions of the role that the participant has now, and the roles that it may give others.
   abilities() {
-    return this.send('GET', '/call/role');
+    return abilities(this.newestToken());
   }
 
   participant(identity) {
@@ -69,6 +74,18 @@ export class Moderator {
 
   async changeRole(identity, role) {
     return this.send('POST', `${this.participant(identity)}/role`, { role });
+  }
+
+  record(layout) {
+    return this.send('POST', `${this.path}/recordings`, { type: 'room_composite', layout });
+  }
+
+  broadcast(url, layout) {
+    return this.send('POST', `${this.path}/broadcasts`, { urls: [url], layout });
+  }
+
+  stopEgress(kind, id) {
+    return this.send('POST', `/v1/${kind}s/${segment(id, `${kind}_not_found`)}/stop`);
   }
 
   endRoom() {

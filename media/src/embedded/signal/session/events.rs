@@ -238,6 +238,7 @@ impl Session {
             }
             ClientNotice::DataTrackUnpublished(info) => self.data_track_unpublished(info),
             ClientNotice::DataHandlesChanged => self.send_data_handles(context),
+            ClientNotice::RoomChanged => self.send_room(context),
             ClientNotice::RoleChanged(_) => self.refresh_token(context),
             ClientNotice::SubscriptionPermission {
                 publisher,
@@ -253,6 +254,12 @@ impl Session {
             }
             ClientNotice::Disconnected(cause) => self.disconnected(cause),
         }
+    }
+
+    fn send_room(&mut self, context: &Context<'_>) {
+        self.send(Message::RoomUpdate(proto::RoomUpdate {
+            room: Some(messages::room_info(context.machine)),
+        }));
     }
 
     fn participants_changed(&mut self, infos: &[Arc<proto::ParticipantInfo>]) {
@@ -356,9 +363,7 @@ impl Session {
             .map(participant_info)
             .collect();
         self.send(messages::update(present));
-        self.send(Message::RoomUpdate(proto::RoomUpdate {
-            room: Some(messages::room_info(context.machine)),
-        }));
+        self.send_room(context);
         if context.machine.uses_data_handles(&self.sid) {
             self.send_data_handles(context);
         }

@@ -7,6 +7,7 @@ mod leaving;
 mod messages;
 mod metadata;
 mod permissions;
+mod recording;
 mod simulate;
 mod tracks;
 mod updates;
