@@ -8,7 +8,12 @@ export interface ConclaveCallElement extends HTMLElement {
   muteCamera(isMuted?: boolean): Promise<void>;
   share(isShared?: boolean): Promise<void>;
   leave(): Promise<void>;
+  /** Makes a link that invites others, for a button of the call that copies it. */
+  inviteLink: InviteLink | null;
 }
+
+/** Returns a link that invites others to the call; gets who wants it. */
+export type InviteLink = (user: Participant & { room: string }) => string | Promise<string>;
 
 export interface Participant {
   identity: string;
@@ -42,10 +47,23 @@ export type Control =
   | "record"
   | "broadcast"
   | "settings"
+  | "details"
+  | "shortcuts"
   | "invite"
   | "leave";
 
-type Color = "accent" | "background" | "panel" | "text";
+type Variable =
+  | "accent"
+  | "background"
+  | "panel"
+  | "tile"
+  | "border"
+  | "text"
+  | "quiet"
+  | "live"
+  | "danger"
+  | "radius"
+  | "font";
 type Handler<Name extends keyof ConclaveCallEvents> = (detail: ConclaveCallEvents[Name]) => void;
 
 export interface ConclaveCallProps {
@@ -73,7 +91,9 @@ export interface ConclaveCallProps {
   /** The camera is off until the user turns it on. */
   startCameraOff?: boolean;
   className?: string;
-  style?: CSSProperties & { [Name in `--conclave-${Color}`]?: string };
+  style?: CSSProperties & { [Name in `--conclave-${Variable}`]?: string };
+  /** Makes a link that invites others; with it, the call has a button that copies the link. */
+  inviteLink?: InviteLink;
   onJoined?: Handler<"joined">;
   onLeft?: Handler<"left">;
   onParticipantJoined?: Handler<"participant-joined">;
@@ -115,6 +135,11 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
     listen("error", ({ onError }) => onError);
     return () => ended.abort();
   }, []);
+  const makesLinks = props.inviteLink !== undefined;
+  useEffect(() => {
+    const make: InviteLink = (user) => newest.current.inviteLink?.(user) ?? "";
+    if (element.current) element.current.inviteLink = makesLinks ? make : null;
+  }, [makesLinks]);
   const { code, token, url, name, layout, chat, language, className, style } = props;
   const attributes = { code, token, url, name, layout, chat: chat === false ? "off" : undefined, language };
   const others = {

@@ -10,7 +10,7 @@
   const ATTRIBUTES = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language', 'max-tiles', 'controls'];
   // Those that are on where they are, whatever their value.
   const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
-  const COLORS = ['accent', 'background', 'panel', 'text'];
+  const VARIABLES = ['accent', 'background', 'panel', 'tile', 'text', 'quiet', 'border', 'live', 'danger', 'radius', 'font'];
   const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ended', 'error'];
   // For what the frame itself may use; other frames in it get nothing.
   const ALLOWED = ['camera', 'microphone', 'display-capture', 'speaker-selection', 'autoplay', 'fullscreen', 'clipboard-write'];
@@ -34,6 +34,7 @@
     #isReady = false;
     #isRefused = false;
     #calls = new Map();
+    #inviteLink = null;
     #lastCall = 0;
     #timer;
     #listener = (event) => this.#receive(event);
@@ -44,11 +45,18 @@
     }
 
     connectedCallback() {
+      // Set before the script was there.
+      if (Object.hasOwn(this, 'inviteLink')) {
+        const { inviteLink } = this;
+        delete this.inviteLink;
+        this.inviteLink = inviteLink;
+      }
       const frame = document.createElement('iframe');
       frame.allow = ALLOWED.join('; ');
       frame.src = `${SERVER}/call?parent=${encodeURIComponent(location.origin)}`;
       frame.addEventListener('load', () => this.#expect(), { once: true });
       addEventListener('message', this.#listener);
+      frame.part = 'frame';
       this.#frame = frame;
       this.#nameFrame();
       this.#root.append(frame);
@@ -67,6 +75,16 @@
 
     attributeChangedCallback() {
       this.#nameFrame();
+      if (this.#isReady) this.#setUp();
+    }
+
+    // A function that returns a link which invites others, or a promise of one. With it, the call has a button that copies the link.
+    get inviteLink() {
+      return this.#inviteLink;
+    }
+
+    set inviteLink(make) {
+      this.#inviteLink = typeof make === 'function' ? make : null;
       if (this.#isReady) this.#setUp();
     }
 
@@ -106,8 +124,8 @@
     #setUp() {
       const given = [...ATTRIBUTES, ...SWITCHES].filter((name) => this.hasAttribute(name)).map((name) => [name, this.getAttribute(name)]);
       const style = getComputedStyle(this);
-      const colors = COLORS.map((name) => [name, style.getPropertyValue(`--conclave-${name}`).trim()]).filter(([, color]) => color);
-      this.#post({ type: 'setup', ...Object.fromEntries(given), colors: Object.fromEntries(colors) });
+      const styles = VARIABLES.map((name) => [name, style.getPropertyValue(`--conclave-${name}`).trim()]).filter(([, value]) => value);
+      this.#post({ type: 'setup', ...Object.fromEntries(given), styles: Object.fromEntries(styles), invites: this.#inviteLink !== null });
     }
 
     // A click in this page lets the frame share the screen, where the browser can delegate that.
@@ -126,6 +144,15 @@
       if (data.type === 'refused') this.#refuse();
       if (data.type === 'event' && EVENTS.includes(data.name)) this.#dispatch(data.name, data.detail);
       if (data.type === 'result') this.#finish(data);
+      if (data.type === 'ask' && data.name === 'invite-link') this.#invite(data);
+    }
+
+    async #invite({ id, detail }) {
+      try {
+        this.#post({ type: 'answer', id, value: String(await this.#inviteLink(detail)) });
+      } catch (error) {
+        this.#post({ type: 'answer', id, error: String(error?.message ?? error) });
+      }
     }
 
     #finish({ id, error }) {

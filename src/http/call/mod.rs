@@ -131,7 +131,7 @@ macro_rules! file {
 }
 
 /// The files that the page loads: name, content.
-const FILES: [(&str, &str); 47] = [
+const FILES: [(&str, &str); 51] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -140,8 +140,8 @@ const FILES: [(&str, &str); 47] = [
     file!("page", "arrivals.js"),
     file!("page", "call.js"),
     file!("page", "chat.js"),
-    file!("page", "colors.js"),
     file!("page", "controls.js"),
+    file!("page", "details.js"),
     file!("page", "devices.js"),
     file!("page", "dialogs.js"),
     file!("page", "dom.js"),
@@ -167,7 +167,11 @@ const FILES: [(&str, &str); 47] = [
     file!("page", "refused.js"),
     file!("page", "screen.js"),
     file!("page", "server.js"),
+    file!("page", "shortcuts.js"),
+    file!("page", "sound.js"),
     file!("page", "stage.js"),
+    file!("page", "styles.js"),
+    file!("page", "talking.js"),
     file!("page", "texts.js"),
     file!("page", "tile.js"),
     file!("page", "timer.js"),

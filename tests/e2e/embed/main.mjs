@@ -16,6 +16,7 @@ import { mkdirSync } from 'node:fs';
 import { Conclave } from '../support/server.mjs';
 import { launchChromium, launchFirefox } from '../support/browsers.mjs';
 import * as chat from './chat.mjs';
+import * as comfort from './comfort.mjs';
 import { Embedding } from './embedding.mjs';
 import * as endings from './endings.mjs';
 import * as examples from './examples.mjs';
@@ -85,6 +86,8 @@ async function ways(browser, name, folder) {
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
+    await part(`${name}: shortcuts, hints and details`, () => comfort.helps(server, browser, folder));
+    await part(`${name}: links that invite, and styles of the page around it`, () => comfort.embedded(server, site, browser));
     await part(`${name}: recordings and broadcasts are known to everybody`, () => recording.known(server, site, browser, folder));
     await part(`${name}: a language from right to left`, () => languages.rightToLeft(server, browser, folder));
     await part(`${name}: full screen and a small window`, () => large.screens(server, browser));
@@ -94,6 +97,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: an upright camera has an upright tile`, () => tiles.portrait(server, browser));
     await part(`${name}: a token that has expired`, () => joining.expired(server, site, browser));
     await part(`${name}: after too many requests the page waits`, () => joining.tooMany(browser));
+    await part(`${name}: a network that blocks media`, () => comfort.blocked(server, browser));
     await part(`${name}: a server that stands still`, () => endings.standstill(browser));
   } finally {
     await server.stop();
@@ -137,6 +141,7 @@ async function main() {
       await ways(browser, name, folder);
       await walks(server, browser, folder);
       if (IS_CORE) return;
+      await part('pages of tiles spare the processor', () => large.processor(server, listed, launchChromium));
       await part('the example of docs/embedding.md', () => examples.document(server, listed, browser));
       await part('the React component and its example', () => examples.react(server, listed, browser));
     });

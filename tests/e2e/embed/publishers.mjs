@@ -2,8 +2,8 @@
 import { openWindow } from '../support/browsers.mjs';
 
 export class Publishers {
-  // Joins as `count` guests, whose names are `P01` and so on, in this order.
-  static async join(server, browser, room, count) {
+  // Joins as `count` guests, whose names are `P01` and so on, in this order, with pictures of a size.
+  static async join(server, browser, room, count, [width, height] = [160, 90]) {
     const tokens = [];
     for (let number = 1; number <= count; number += 1) {
       const identity = `P${String(number).padStart(2, '0')}`;
@@ -11,7 +11,7 @@ export class Publishers {
     }
     const window = await openWindow(browser);
     await window.goto(`${server.api}/call`);
-    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens });
+    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, width, height });
     return Object.assign(new Publishers(), { window });
   }
 
@@ -25,18 +25,18 @@ export class Publishers {
   }
 }
 
-async function publish({ url, tokens }) {
+async function publish({ url, tokens, width, height }) {
   const { Room, Track } = LivekitClient;
   const sound = new AudioContext();
   globalThis.voices = [];
   for (const [index, token] of tokens.entries()) {
     const room = new Room();
     await room.connect(url, token, { autoSubscribe: false });
-    const canvas = Object.assign(document.createElement('canvas'), { width: 160, height: 90 });
+    const canvas = Object.assign(document.createElement('canvas'), { width, height });
     const context = canvas.getContext('2d');
     setInterval(() => {
       context.fillStyle = `hsl(${index * 37} 50% ${40 + Math.random() * 20}%)`;
-      context.fillRect(0, 0, 160, 90);
+      context.fillRect(0, 0, width, height);
     }, 200);
     const options = { simulcast: false, videoCodec: 'vp8', videoEncoding: { maxBitrate: 60_000, maxFramerate: 5 } };
     await room.localParticipant.publishTrack(canvas.captureStream(5).getVideoTracks()[0], { source: Track.Source.Camera, ...options });

@@ -2,7 +2,8 @@
 
 import { Arrivals } from './arrivals.js';
 import { Chat } from './chat.js';
-import { Controls } from './controls.js';
+import { Controls, processing } from './controls.js';
+import { Details } from './details.js';
 import { ask, closeAll } from './dialogs.js';
 import { element } from './dom.js';
 import { Hands } from './hands.js';
@@ -17,6 +18,7 @@ import { Recording } from './recording.js';
 import { FullScreen } from './screen.js';
 import { Moderator } from './server.js';
 import { Stage } from './stage.js';
+import { Talking } from './talking.js';
 import { text } from './texts.js';
 import { Timer } from './timer.js';
 
@@ -37,7 +39,7 @@ export class Call {
     const device = (id) => (id ? { deviceId: id } : undefined);
     this.room = new Room({
       adaptiveStream: true, dynacast: true,
-      audioCaptureDefaults: device(wishes.microphoneId), videoCaptureDefaults: device(wishes.cameraId),
+      audioCaptureDefaults: { ...device(wishes.microphoneId), ...processing() }, videoCaptureDefaults: device(wishes.cameraId),
     });
     this.liveness = new Liveness(this.room, () => this.showConnection());
     this.hands = new Hands(this.room, (participant, isRaised) => this.showHand(participant, isRaised));
@@ -61,6 +63,11 @@ export class Call {
     return { identity: participant.identity, name: nameOf(participant), role: roleOf(participant) || null };
   }
 
+  // The own participant, for the embedding page.
+  self() {
+    return { room: this.roomName, ...this.describe(this.room.localParticipant) };
+  }
+
   // Connects. What it refuses is an error, after which nothing is left of the call.
   async join() {
     const { room, granted } = this;
@@ -75,6 +82,8 @@ export class Call {
     this.recording = new Recording(room, { moderation: this.moderation, layout: () => this.layout, emit: this.emit });
     this.reactions = new Reactions(room, (participant) => this.stage.tileOf(participant)?.root);
     this.arrivals = new Arrivals(room);
+    this.details = new Details(room);
+    this.talking = new Talking(room);
     this.fullScreen = new FullScreen();
     this.timer = new Timer();
     this.start();
@@ -108,6 +117,7 @@ export class Call {
     this.setTitle(this.wishes.title);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
+    this.panels.show('');
     this.timer.start();
     this.allowData();
     this.liveness.start();
@@ -115,7 +125,7 @@ export class Call {
     this.show();
     // Where the form was, the focus would be lost.
     element('microphone').focus({ preventScroll: true });
-    this.emit('joined', { room: this.roomName, ...this.describe(me) });
+    this.emit('joined', this.self());
   }
 
   show() {
@@ -197,6 +207,7 @@ export class Call {
     closeAll();
     clearAll();
     this.stage.clear();
+    this.fullScreen.close();
     element('call').hidden = true;
     element('connection').dataset.state = '';
     if (reason === 'ended') this.emit('ended', { room: this.roomName });

@@ -4,8 +4,9 @@ import { canChooseSpeaker, explain, explainAll, fillDevices } from './devices.js
 import { open } from './dialogs.js';
 import { element } from './dom.js';
 import { setIcon } from './icons.js';
-import { remember } from './memory.js';
+import { remember, remembered } from './memory.js';
 import { clear, problem } from './notices.js';
+import { playTestSound } from './sound.js';
 import { label } from './texts.js';
 
 const { RoomEvent, Track } = LivekitClient;
@@ -14,7 +15,13 @@ const EVENTS = [
   RoomEvent.ParticipantPermissionsChanged,
 ];
 const SOURCES = { microphone: Track.Source.Microphone, camera: Track.Source.Camera, screen: Track.Source.ScreenShare };
+// What the browser may do to the sound of the microphone, each on unless the user has turned it off.
+const PROCESSING = { 'echo-cancellation': 'echoCancellation', 'noise-suppression': 'noiseSuppression' };
 const DEVICES = { microphone: 'audioinput', camera: 'videoinput', speaker: 'audiooutput' };
+
+export function processing() {
+  return Object.fromEntries(Object.values(PROCESSING).map((name) => [name, remembered()[name] !== false]));
+}
 
 export class Controls {
   constructor(room, { hands, leave, setLayout }) {
@@ -31,6 +38,8 @@ export class Controls {
     for (const device of Object.keys(DEVICES)) {
       element(`${device}-now`).onchange = ({ target }) => this.switchTo(device, target.value);
     }
+    element('test-sound').onclick = () => playTestSound(element('speaker-now').value).catch((error) => problem(error.message));
+    for (const [id, name] of Object.entries(PROCESSING)) element(id).onchange = ({ target }) => this.process(name, target.checked);
   }
 
   isOn(source) {
@@ -121,7 +130,21 @@ export class Controls {
     for (const [device, kind] of Object.entries(DEVICES)) {
       await fillDevices(element(`${device}-now`), device, this.room.getActiveDevice(kind));
     }
+    for (const [id, name] of Object.entries(PROCESSING)) element(id).checked = processing()[name];
     await open(element('settings'));
+  }
+
+  // Browsers change the processing of a microphone only when they open it.
+  async process(name, isOn) {
+    remember({ [name]: isOn });
+    const { audioCaptureDefaults: before } = this.room.options;
+    this.room.options.audioCaptureDefaults = { ...before, ...processing() };
+    const { track } = this.room.localParticipant.getTrackPublication(Track.Source.Microphone) ?? {};
+    try {
+      await track?.restartTrack({ ...this.room.options.audioCaptureDefaults, deviceId: this.room.getActiveDevice('audioinput') });
+    } catch (error) {
+      problem(explain('microphone', error));
+    }
   }
 
   async switchTo(device, deviceId) {

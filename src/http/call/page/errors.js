@@ -29,6 +29,8 @@ export class CallError extends Error {
   // An error of the client SDK while it connects. What has another cause than the token and the room is the network's.
   static ofConnection(error) {
     if (error instanceof CallError) return error;
+    // Signalling works, and no way for media was found.
+    if (/pc connection/.test(error.message)) return new CallError('media_blocked');
     if (![401, 403, 404].includes(error.status)) return new CallError('connection_failed');
     const [, code = 'token_invalid'] = REFUSALS.find(([pattern]) => pattern.test(error.message)) ?? [];
     return new CallError(code);

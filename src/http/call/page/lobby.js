@@ -5,6 +5,7 @@ import { element } from './dom.js';
 import { setIcon } from './icons.js';
 import { remember, remembered } from './memory.js';
 import { cleanName, initialsOf, nameInToken } from './names.js';
+import { playTestSound } from './sound.js';
 import { onLanguage, text } from './texts.js';
 
 const DEVICES = ['microphone', 'camera'];
@@ -27,6 +28,7 @@ export class Lobby {
       element(`${device}-before`).onclick = () => this.turn(device, !this.isOn[device]);
       element(`${device}-list`).onchange = () => this.turn(device, true);
     }
+    element('test-sound-before').onclick = () => playTestSound(element('speaker-list').value).catch((error) => this.say({ error: error.message }));
     navigator.mediaDevices?.addEventListener('devicechange', () => {
       if (!element('lobby').hidden) this.listDevices();
     });

@@ -9,13 +9,14 @@
 // end                  after the call
 // chat, links, hands, reactions   data messages
 // recording            whether the call is recorded or broadcast
+// details, talking      how good the connection is; whether a muted user talks
+// shortcuts, sound      keys; a test of the loudspeaker
 // moderation, dialogs  what a role may do to others
 // server, errors       requests to this server, and why they fail
-// parent, colors       the page that shows this one in a frame
+// parent, styles       the page that shows this one in a frame
 // texts, names, icons, notices, arrivals, memory, dom
 
 import { Call } from './call.js';
-import { useColors } from './colors.js';
 import { ask, bindDialogs } from './dialogs.js';
 import { element, make } from './dom.js';
 import { End } from './end.js';
@@ -24,10 +25,12 @@ import { fillIcons } from './icons.js';
 import { Lobby } from './lobby.js';
 import { remember, remembered } from './memory.js';
 import { cleanName, identityOf, isSpent } from './names.js';
-import { notice } from './notices.js';
+import { notice, problem } from './notices.js';
 import { Parent } from './parent.js';
 import { kindsOf, startedText } from './recording.js';
 import { abilities, exchange, openRoom } from './server.js';
+import { bindShortcuts } from './shortcuts.js';
+import { useStyles } from './styles.js';
 import { LANGUAGES, onLanguage, speak, text } from './texts.js';
 
 const LAYOUTS = ['grid', 'speaker'];
@@ -63,11 +66,11 @@ function running() {
 // user still wants to, having learned that the call is recorded.
 async function join(entry, devices, granted = null) {
   try {
+    if (!LivekitClient.isBrowserSupported()) throw new CallError('browser_unsupported');
     const known = granted ?? await admit(entry);
     if (!granted && !await consents(known.token)) return false;
     call = new Call(known, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
-    element('invite').hidden = !known.code || parent.decides;
-    element('invite').onclick = () => copyLink(known.code);
+    offerInvite(known.code);
     last = { entry, devices, granted: known };
     await call.join();
     return true;
@@ -77,6 +80,20 @@ async function join(entry, devices, granted = null) {
     parent.emit('error', { code: shown.code, message: shown.message });
     throw shown;
   }
+}
+
+// A link with the code, or the one that the embedding page makes, is copied.
+function offerInvite(code) {
+  element('invite').hidden = parent.decides ? !parent.invites : !code;
+  element('invite').onclick = async () => {
+    try {
+      const link = parent.decides ? await parent.ask('invite-link', call.self()) : `${location.origin}/call#code=${code}`;
+      await navigator.clipboard.writeText(link);
+      notice(text('link-copied'));
+    } catch (error) {
+      problem(text('link-failed', { reason: error.message }));
+    }
+  };
 }
 
 // Whether the user joins a call that is recorded or broadcast. Of others, and those of another server, nothing is asked.
@@ -136,9 +153,9 @@ function toLobby() {
 }
 
 // What the embedding page wants. It says so again when an attribute changes.
-async function setUp({ code, token, url, name, title = '', layout, chat, language, colors, 'max-tiles': tiles = '', controls = '', ...switches }) {
+async function setUp({ code, token, url, name, title = '', layout, chat, language, styles, 'max-tiles': tiles = '', controls = '', ...switches }) {
   await started;
-  useColors(colors);
+  useStyles(styles);
   if (language) speak([language]);
   if (LAYOUTS.includes(layout) && layout !== wishes.layout) {
     wishes.layout = layout;
@@ -154,6 +171,7 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   call?.stage?.setMost(wishes.mostTiles);
   wishes.controls = controls.split(/[\s,]+/).filter(Boolean);
   call?.offer(wishes.controls);
+  offerInvite('');
   const isFirst = !isSetUp;
   isSetUp = true;
   // Without what the form asks for, it is shown all the same.
@@ -197,6 +215,7 @@ addEventListener('hashchange', () => { if (!parent.decides && !call) expectFragm
 addEventListener('pagehide', () => call?.room.disconnect());
 fillIcons(document);
 bindDialogs();
+bindShortcuts();
 offerLanguages();
 const started = speak([remembered().language, ...navigator.languages]).then(() => {
   // Otherwise the page around this one decides.

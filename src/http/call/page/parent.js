@@ -6,7 +6,7 @@ const ALLOWED = document.body.dataset.parents.split(' ').filter(Boolean);
 const MOST_CHARACTERS = 10_000;
 const TEXTS = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language', 'max-tiles', 'controls'];
 const SWITCHES = { 'skip-lobby': 'skipsLobby', 'start-muted': 'startsMuted', 'start-camera-off': 'startsWithoutCamera' };
-const COLORS = ['accent', 'background', 'panel', 'text'];
+const STYLES = ['accent', 'background', 'panel', 'tile', 'text', 'quiet', 'border', 'live', 'danger', 'radius', 'font'];
 
 function texts(source, names) {
   const given = names.filter((name) => typeof source?.[name] === 'string' && source[name].length <= MOST_CHARACTERS);
@@ -32,10 +32,16 @@ export class Parent {
     const origin = new URLSearchParams(location.search).get('parent');
     this.isFramed = window.parent !== window;
     this.origin = this.isFramed && isAllowed(origin) ? origin : null;
+    // Whether the page makes links that invite others.
+    this.invites = false;
+    this.asked = new Map();
+    this.lastAsked = 0;
     if (!this.origin) return;
     addEventListener('message', ({ source, origin: sender, data }) => {
       if (source !== window.parent || sender !== this.origin || data?.conclave !== 1) return;
-      if (data.type === 'setup') setUp({ ...texts(data, TEXTS), ...switches(data), colors: texts(data.colors, COLORS) });
+      if (data.type === 'setup') this.invites = data.invites === true;
+      if (data.type === 'answer') this.answer(data);
+      if (data.type === 'setup') setUp({ ...texts(data, TEXTS), ...switches(data), styles: texts(data.styles, STYLES) });
       if (data.type === 'call') this.call(methods, data);
     });
   }
@@ -62,6 +68,23 @@ export class Parent {
     } catch (error) {
       this.post({ type: 'result', id, error: { code: error.code ?? 'failed', message: String(error.message) } });
     }
+  }
+
+  // Asks the page for something, which comes as a text.
+  ask(name, detail) {
+    this.lastAsked += 1;
+    const id = this.lastAsked;
+    return new Promise((resolve, reject) => {
+      this.asked.set(id, { resolve, reject });
+      this.post({ type: 'ask', id, name, detail });
+    });
+  }
+
+  answer({ id, value, error }) {
+    const { resolve, reject } = this.asked.get(id) ?? {};
+    this.asked.delete(id);
+    if (typeof value === 'string' && value.length <= MOST_CHARACTERS) resolve?.(value);
+    else reject?.(new Error(typeof error === 'string' ? error : 'no text'));
   }
 
   post(message) {

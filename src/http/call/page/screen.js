@@ -30,6 +30,10 @@ export class FullScreen {
     }
   }
 
+  close() {
+    if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
+  }
+
   show() {
     const key = document.fullscreenElement ? 'full-screen-end' : 'full-screen';
     setIcon(this.button, key);

@@ -1,4 +1,4 @@
-// The texts of the page, in a file for each language. Elements name theirs by `data-text`, `data-label` (also their tooltip) and
+// The texts of the page, in a file for each language. Elements name theirs by `data-text`, `data-label` (of buttons also the tooltip) and
 // `data-placeholder`.
 
 export const LANGUAGES = {
@@ -54,9 +54,9 @@ export function fill(root) {
   for (const one of root.querySelectorAll('[data-placeholder]')) one.placeholder = text(one.dataset.placeholder);
 }
 
-// Names an element for screen readers, and in its tooltip.
+// Names an element for screen readers, and what is only an icon also in its tooltip.
 export function label(element, key) {
   element.dataset.label = key;
   element.setAttribute('aria-label', text(key));
-  element.title = text(key);
+  if (element.matches('button, [role="img"]')) element.title = text(key);
 }

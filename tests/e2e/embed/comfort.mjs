@@ -1,0 +1,170 @@
+// What makes calls comfortable: keys, hints, details on demand, links that invite; and the styles of the page around the call.
+import assert from 'node:assert/strict';
+
+import { openWindow } from '../support/browsers.mjs';
+import { until } from '../support/server.mjs';
+import { embed, enter, eventOf, fillIn, linkTo } from './sites.mjs';
+
+// A microphone that hears a voice, and a clipboard and loudspeakers that can be looked at.
+const OBSERVE = () => {
+  globalThis.copied = [];
+  globalThis.played = [];
+  Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { globalThis.copied.push(text); } } });
+  const { play } = HTMLMediaElement.prototype;
+  HTMLMediaElement.prototype.play = function observed() {
+    if (this instanceof Audio || this.tagName === 'AUDIO') globalThis.played.push(this);
+    return play.call(this);
+  };
+  const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+  navigator.mediaDevices.getUserMedia = async (wanted) => {
+    if (!wanted.audio) return real(wanted);
+    const sound = new AudioContext();
+    const end = sound.createMediaStreamDestination();
+    const tone = new OscillatorNode(sound, { frequency: 220 });
+    tone.connect(new GainNode(sound, { gain: 0.4 })).connect(end);
+    tone.start();
+    const stream = new MediaStream(end.stream.getAudioTracks());
+    if (wanted.video) for (const track of (await real({ video: wanted.video })).getTracks()) stream.addTrack(track);
+    return stream;
+  };
+};
+
+const pressed = (page, id) => page.locator(`#${id}`).getAttribute('aria-pressed');
+
+export async function helps(server, browser, folder) {
+  await server.call('POST', '/v1/rooms', { name: 'helps' });
+  const page = await openWindow(browser);
+  await page.addInitScript(OBSERVE);
+  const link = await linkTo(server, 'helps', 'host');
+  await page.goto(link);
+  await page.locator('#test-sound-before').click();
+  await until(() => page.evaluate(() => globalThis.played.length === 1), 'no sound is played before the call');
+  await fillIn(page, 'Ada');
+  await page.locator('#microphone[aria-pressed="true"]').waitFor();
+  await shortcuts(page, folder);
+  await muted(page);
+  await details(server, browser, page, folder);
+  await sounds(page, folder);
+  await page.locator('#invite').click();
+  await page.locator('#notice p', { hasText: 'The link is copied.' }).waitFor();
+  assert.deepEqual(await page.evaluate(() => globalThis.copied), [link]);
+  await page.context().close();
+}
+
+async function shortcuts(page, folder) {
+  await page.keyboard.press('h');
+  await page.locator('#hand[aria-pressed="true"]').waitFor();
+  await page.keyboard.press('Control+h');
+  assert.equal(await pressed(page, 'hand'), 'true', 'a key of the browser is taken');
+  await page.keyboard.press('h');
+  await page.locator('#hand[aria-pressed="false"]').waitFor();
+  await page.keyboard.press('c');
+  await page.locator('#chat').waitFor();
+  await page.locator('#send [name=text]').pressSequentially('hmv');
+  assert.equal(await pressed(page, 'hand'), 'false', 'what is typed is a shortcut');
+  await page.locator('#send [name=text]').fill('');
+  await page.locator('#chat-close').click();
+  await page.keyboard.press('?');
+  await page.locator('dialog#shortcuts[open]').waitFor();
+  const keys = await page.locator('#shortcut-list kbd').allInnerTexts();
+  for (const key of ['M', 'V', 'H', 'P', 'C', '?']) assert.ok(keys.includes(key), `${key} is not in ${keys}`);
+  if (folder) await page.screenshot({ path: `${folder}/shortcuts.png` });
+  await page.locator('#use-shortcuts').uncheck();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog#shortcuts[open]').waitFor({ state: 'detached' });
+  await page.locator('#stage').click();
+  await page.keyboard.press('h');
+  assert.equal(await pressed(page, 'hand'), 'false', 'shortcuts cannot be switched off');
+  await page.locator('#menu-button').click();
+  await page.locator('#shortcuts-button').click();
+  await page.locator('#use-shortcuts').check();
+  await page.keyboard.press('Escape');
+}
+
+async function muted(page) {
+  await page.keyboard.press('m');
+  await page.locator('#microphone[aria-pressed="false"]').waitFor();
+  await page.locator('#notice p', { hasText: 'your microphone is off' }).waitFor();
+}
+
+// What comes and goes, once there is another participant.
+async function details(server, browser, page, folder) {
+  const other = await openWindow(browser);
+  await enter(other, await linkTo(server, 'helps', 'guest'), 'Ben');
+  await page.locator('.tile:not(.own).has-picture').waitFor();
+  await page.locator('#menu-button').click();
+  await page.locator('#details-button').click();
+  const list = page.locator('#details-list');
+  await until(async () => /Received\s+[1-9]\d* kbit\/s\s+Sent\s+[1-9]\d* kbit\/s/.test(await list.innerText()), 'no rates are shown');
+  const found = await list.innerText();
+  assert.match(found, /Round trip\s+\d+ ms/);
+  assert.match(found, /Way\s+(UDP|TCP)/);
+  assert.match(found, /Ben: \d+ × \d+, \d+\/s/);
+  if (folder) await page.screenshot({ path: `${folder}/details.png` });
+  await page.keyboard.press('Escape');
+  await other.context().close();
+}
+
+// The processing of the microphone is chosen in the call, and kept.
+async function sounds(page, folder) {
+  await page.keyboard.press('m');
+  await page.locator('#microphone[aria-pressed="true"]').waitFor();
+  await page.locator('#menu-button').click();
+  await page.locator('#settings-button').click();
+  await page.locator('#noise-suppression').uncheck();
+  if (folder) await page.screenshot({ path: `${folder}/settings.png` });
+  assert.deepEqual(await page.evaluate(() => { const { noiseSuppression, echoCancellation } = JSON.parse(localStorage.getItem('conclave-call')); return [noiseSuppression, echoCancellation]; }), [false, undefined]);
+  const before = await page.evaluate(() => globalThis.played.length);
+  await page.locator('#test-sound').click();
+  await until(() => page.evaluate((count) => globalThis.played.length > count, before), 'no sound is played in the call');
+  await page.locator('#settings [data-close]').click();
+  assert.equal(await pressed(page, 'microphone'), 'true');
+}
+
+// The page around the call makes the links, and has its own fonts and shapes.
+export async function embedded(server, site, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'invites' });
+  const { code } = await server.call('POST', '/v1/rooms/invites/codes', { role: 'host' });
+  const window = await openWindow(browser);
+  await window.addInitScript(OBSERVE);
+  await window.goto(`${site.origin}/`);
+  const styles = '--conclave-radius: 3px; --conclave-font: Georgia, serif; --conclave-tile: #123456; --conclave-danger: rgb(1 2 3)';
+  await embed(window, { code, name: 'Ada', 'skip-lobby': '' }, styles);
+  await eventOf(window, 'joined');
+  const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  assert.equal(await frame.locator('#invite').isVisible(), false, 'a link is offered that nobody makes');
+  await window.evaluate(() => { globalThis.call.inviteLink = async ({ room, role, name }) => `https://school.example/${room}?${role}-${name}`; });
+  await frame.locator('#invite').waitFor();
+  const copy = () => frame.locator('#invite').evaluate((button) => button.click());
+  await copy();
+  await until(async () => (await frame.evaluate(() => globalThis.copied)).join() === 'https://school.example/invites?host-Ada', 'the link is not copied');
+  await window.evaluate(() => { globalThis.call.inviteLink = () => { throw new Error('ask your teacher'); }; });
+  await copy();
+  await frame.locator('#problem', { hasText: 'ask your teacher' }).waitFor();
+  const found = await frame.evaluate(() => {
+    const { borderRadius, backgroundColor } = getComputedStyle(document.querySelector('.tile'));
+    return [borderRadius, backgroundColor, getComputedStyle(document.querySelector('#leave')).backgroundColor, getComputedStyle(document.body).fontFamily];
+  });
+  assert.deepEqual(found, ['3px', 'rgb(18, 52, 86)', 'rgb(1, 2, 3)', 'Georgia, serif']);
+  await window.evaluate(() => { globalThis.call.style.cssText = 'height: 600px; --conclave-radius: 100vw; --conclave-font: url(x); --conclave-tile: red; }'; });
+  await until(() => frame.evaluate(() => getComputedStyle(document.querySelector('.tile')).borderRadius === '12px'), 'a radius that is none is used');
+  assert.doesNotMatch(await frame.evaluate(() => document.documentElement.style.cssText), /url|vw/);
+  await window.context().close();
+}
+
+// Signalling passes, and media does not: the page says which of the two it is.
+export async function blocked(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'blocked' });
+  const window = await openWindow(browser);
+  await window.addInitScript(() => {
+    globalThis.RTCPeerConnection = class extends RTCPeerConnection {
+      constructor(settings) { super({ ...settings, iceTransportPolicy: 'relay', iceServers: [] }); }
+      setConfiguration(settings) { super.setConfiguration({ ...settings, iceTransportPolicy: 'relay', iceServers: [] }); }
+    };
+  });
+  await window.goto(await linkTo(server, 'blocked', 'guest'));
+  await fillIn(window, 'Ada');
+  await window.locator('#join-error', { hasText: /network blocks them/ }).waitFor();
+  assert.equal(await window.locator('#join .main').isEnabled(), true);
+  await window.context().close();
+}
