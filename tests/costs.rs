@@ -111,11 +111,11 @@ const EXPECTED: [Expected; 5] = [
 /// The same with PostgreSQL: nothing is remembered between reads, each read is handed to a thread, a job has two statements of its
 /// own, which check the epoch and mark the lane, and the protocol allocates.
 const EXPECTED_OF_POSTGRES: [Expected; 5] = [
-    costs("get_room", [2, 2, 0, 0], [130, 0, 0, 0]),
-    costs("create_token", [5, 2, 0, 0], [215, 0, 0, 0]),
-    costs("create_room", [6, 2, 2, 1], [215, 0, 0, 0]),
-    costs("join", [15, 4, 3, 1], [540, 0, 0, 0]),
-    costs("leave", [9, 1, 2, 1], [285, 0, 0, 0]),
+    costs("get_room", [2, 2, 0, 0], [124, 15_300, 11_936, 12]),
+    costs("create_token", [5, 2, 0, 0], [196, 29_600, 12_616, 15]),
+    costs("create_room", [6, 2, 2, 1], [215, 32_000, 13_688, 15]),
+    costs("join", [15, 4, 3, 1], [520, 74_000, 16, 6]),
+    costs("leave", [9, 1, 2, 1], [272, 36_500, 16, 6]),
 ];
 
 /// Counts the lines of the trace log.
