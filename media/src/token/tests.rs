@@ -48,6 +48,17 @@ fn signed(payload: &Value) -> String {
     .unwrap()
 }
 
+#[test]
+fn a_token_is_signed_as_the_jwt_library_signs_it() {
+    for size in [1, 700, 10_000] {
+        let payload = json!({"name": "n".repeat(size)});
+        assert_eq!(
+            signer().encode(&payload).unwrap().reveal(),
+            signed(&payload)
+        );
+    }
+}
+
 fn minimal_payload() -> Value {
     json!({"iss": "APIkey", "sub": "alice", "exp": 1_700_000_600,
            "video": {"room": "prj_0123456789ab.r", "roomJoin": true}})
