@@ -158,6 +158,7 @@ impl RequestBoundary {
                     });
                     taken
                 }
+                Part::Head { is_empty_line } => self.advance_line(is_empty_line, &bytes[at..]),
                 part => {
                     self.0 = after(part, bytes[at]);
                     1
@@ -166,33 +167,33 @@ impl RequestBoundary {
         }
         at
     }
+
+    /// Reads on in a line of a head, which most bytes of a request are in, and returns how many bytes of it there are.
+    fn advance_line(&mut self, is_empty_line: bool, bytes: &[u8]) -> usize {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let content = &bytes[..end.unwrap_or(bytes.len())];
+        // A line feed alone ends a line, too, so a carriage return is no content.
+        let is_empty_line = is_empty_line && content.iter().all(|byte| *byte == b'\r');
+        self.0 = match end {
+            Some(_) if is_empty_line => Part::Unknown,
+            Some(_) => Part::Head {
+                is_empty_line: true,
+            },
+            None => Part::Head { is_empty_line },
+        };
+        content.len() + usize::from(end.is_some())
+    }
 }
 
 fn at_most(available: usize, left: u64) -> usize {
     usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
-/// Returns the part that follows a byte of a head, or of what frames chunks.
+/// Returns the part that follows the first byte of a head, or a byte of what frames chunks.
 fn after(part: Part, byte: u8) -> Part {
     match (part, byte) {
         (Part::Start, b'\r' | b'\n') => Part::Start,
-        (
-            Part::Head {
-                is_empty_line: true,
-            },
-            b'\n',
-        ) => Part::Unknown,
-        (Part::Head { .. }, b'\n') => Part::Head {
-            is_empty_line: true,
-        },
-        // A line feed alone ends a line, too, so a carriage return is no content.
-        (
-            Part::Head {
-                is_empty_line: true,
-            },
-            b'\r',
-        ) => part,
-        (Part::Start | Part::Head { .. }, _) => Part::Head {
+        (Part::Start, _) => Part::Head {
             is_empty_line: false,
         },
         (Part::Chunked(chunked), byte) => after_chunked(chunked, byte),
