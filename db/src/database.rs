@@ -9,7 +9,7 @@ use conclave_model::{Clock, ProjectId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::engine::snapshot::{Memory, Snapshot};
+use crate::engine::snapshot::Snapshot;
 use crate::engine::sqlite::{self, Damage, DamageCheck};
 use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
 use crate::engine::{Readers, postgres};
@@ -230,7 +230,7 @@ impl Database {
             // Nothing is remembered: what another program has committed, such as a revoked key, is seen by the next read.
             Readers::Sessions(readers) => {
                 readers
-                    .point(|sql| run(&mut Snapshot::new(sql, &mut Memory::default())))
+                    .point(|sql| run(&mut Snapshot::new(sql, None)))
                     .await
             }
         }

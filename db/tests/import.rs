@@ -248,7 +248,7 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
         assert_eq!(
             store
                 .api_keys()
-                .authenticate(key.key.clone())
+                .authenticate(key.key.lookup())
                 .await
                 .unwrap()
                 .unwrap()

@@ -12,12 +12,18 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{CommittedEvent, CreatedApiKey, NewIngress, SNAPSHOT_AGE, Store, StoreError};
+use conclave_db::{
+    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, SNAPSHOT_AGE, Store,
+    StoreError,
+};
 use conclave_model::event::Departure;
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus};
+use conclave_model::key::ApiKeyLookup;
 use conclave_model::page::PageRequest;
+use conclave_model::role::RoleInput;
 use conclave_model::room::{Room, RoomStatus};
+use conclave_model::template::Region;
 use conclave_model::usage::Day;
 use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus};
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret};
@@ -691,7 +697,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
         assert!(
             !store
                 .api_keys()
-                .authenticate(key.clone())
+                .authenticate(key.lookup())
                 .await
                 .unwrap()
                 .unwrap()
@@ -702,7 +708,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     let text = key.reveal();
     let last = if text.ends_with('a') { "b" } else { "a" };
     let similar = format!("{}{last}", &text[..text.len() - 1])
-        .parse()
+        .parse::<ApiKeyLookup>()
         .unwrap();
     assert!(
         store
@@ -718,12 +724,91 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     assert!(
         store
             .api_keys()
-            .authenticate(key)
+            .authenticate(key.lookup())
             .await
             .unwrap()
             .unwrap()
             .revoked
     );
+}
+
+/// What a token is minted from, and what of it other commits change.
+#[derive(Debug, PartialEq)]
+struct SeenByToken {
+    status: RoomStatus,
+    is_hidden: bool,
+    count: u32,
+}
+
+#[actix::test]
+async fn a_remembered_room_and_its_role_are_forgotten_with_any_commit_also_of_another_process() {
+    let home = Home::new();
+    let ((store, _), (other, _)) = (open(&home, &clock()), open(&home, &clock()));
+    let project = create_project(&store).await;
+    let role = |is_hidden| {
+        let input = RoleInput {
+            hidden: Some(is_hidden),
+            ..RoleInput::default()
+        };
+        input.with_defaults("host".parse().unwrap()).unwrap()
+    };
+    let template = NewTemplate {
+        project_id: project.clone(),
+        name: "t".parse().unwrap(),
+        region: Region::Auto,
+        roles: [("host".parse().unwrap(), role(false))].into(),
+    };
+    let template = store.templates().create(template, None).await.unwrap().id;
+    let new = NewRoom {
+        template_id: Some(template.clone()),
+        ..new_room(&project, "r")
+    };
+    let room = create_room(&store, new, None).await.unwrap();
+    let seen = async || {
+        let [role, identity] = ["host", "alice"];
+        let (name, role) = (room.name.clone(), Some(role.parse().unwrap()));
+        let context =
+            store
+                .rooms()
+                .token_context(project.clone(), name, role, identity.parse().unwrap());
+        let context = context.await.unwrap();
+        SeenByToken {
+            status: context.room.status,
+            is_hidden: context.role.unwrap().hidden,
+            count: context.participant_count,
+        }
+    };
+    let expected = |status, is_hidden, count| SeenByToken {
+        status,
+        is_hidden,
+        count,
+    };
+    let put = async |store: &Store, is_hidden| {
+        let (project, template) = (project.clone(), template.clone());
+        let put = store
+            .templates()
+            .put_role(project, template, role(is_hidden));
+        assert!(!put.await.unwrap().is_new);
+    };
+    for _ in 0..3 {
+        assert_eq!(seen().await, expected(RoomStatus::Open, false, 0));
+    }
+    put(&store, true).await;
+    assert_eq!(seen().await, expected(RoomStatus::Open, true, 0));
+    let (joined, now) = (participant("bob", "PA_1"), clock().now());
+    let join = store
+        .sessions()
+        .record_join(project.clone(), room.id, joined, now);
+    join.await.unwrap();
+    assert_eq!(seen().await, expected(RoomStatus::Open, true, 1));
+    put(&other, false).await;
+    // As a command does before it ends.
+    tokio::time::sleep(2 * SNAPSHOT_AGE).await;
+    assert_eq!(seen().await, expected(RoomStatus::Open, false, 1));
+    store.rooms().end(project.clone(), room.id).await.unwrap();
+    assert_eq!(seen().await, expected(RoomStatus::Ended, false, 0));
+    let get = store.rooms().get(project.clone(), room.name.clone());
+    assert_eq!(get.await.unwrap().status, RoomStatus::Ended);
 }
 
 #[actix::test]

@@ -18,11 +18,20 @@ pub struct ApiKey(Secret);
 
 /// The first twelve characters of a key, by which it is listed, revoked and named in audit trails.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ApiKeyPrefix(Box<str>);
+pub struct ApiKeyPrefix([u8; Self::LEN]);
 
 /// SHA-256 of a whole key. Compared in constant time.
 #[derive(Clone, Copy)]
 pub struct ApiKeyHash(pub [u8; 32]);
+
+/// An API key as it is looked up: its prefix finds the record, its hash decides.
+#[derive(Clone)]
+pub struct ApiKeyLookup {
+    /// The first twelve characters.
+    pub prefix: ApiKeyPrefix,
+    /// The hash of the whole key.
+    pub hash: ApiKeyHash,
+}
 
 /// A text without the form of an API key. No details, because a response must not give any either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,12 +49,20 @@ impl ApiKey {
 
     /// Returns the first twelve characters.
     pub fn prefix(&self) -> ApiKeyPrefix {
-        ApiKeyPrefix(self.0.reveal()[..ApiKeyPrefix::LEN].into())
+        ApiKeyPrefix::of_key(self.reveal())
     }
 
     /// Returns the hash that is stored.
     pub fn hash(&self) -> ApiKeyHash {
-        ApiKeyHash(Sha256::digest(self.0.reveal()).into())
+        ApiKeyHash::of_key(self.reveal())
+    }
+
+    /// Returns what finds the key's record.
+    pub fn lookup(&self) -> ApiKeyLookup {
+        ApiKeyLookup {
+            prefix: self.prefix(),
+            hash: self.hash(),
+        }
     }
 
     /// Returns the complete key, which is shown once.
@@ -58,17 +75,35 @@ impl FromStr for ApiKey {
     type Err = ParseApiKeyError;
 
     fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
-        let random = text
-            .strip_prefix("vk_live_")
-            .or_else(|| text.strip_prefix("vk_test_"))
-            .ok_or(ParseApiKeyError)?;
-        let shaped =
-            random.len() == RANDOM_CHARACTERS && random.bytes().all(|b| b.is_ascii_alphanumeric());
-        if shaped {
-            Ok(Self(Secret::new(text)))
-        } else {
-            Err(ParseApiKeyError)
-        }
+        check_shape(text)?;
+        Ok(Self(Secret::new(text)))
+    }
+}
+
+/// Reads a key that a client has sent, of which no copy is made.
+impl FromStr for ApiKeyLookup {
+    type Err = ParseApiKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
+        check_shape(text)?;
+        Ok(Self {
+            prefix: ApiKeyPrefix::of_key(text),
+            hash: ApiKeyHash::of_key(text),
+        })
+    }
+}
+
+fn check_shape(text: &str) -> Result<(), ParseApiKeyError> {
+    let random = text
+        .strip_prefix("vk_live_")
+        .or_else(|| text.strip_prefix("vk_test_"))
+        .ok_or(ParseApiKeyError)?;
+    let shaped =
+        random.len() == RANDOM_CHARACTERS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+    if shaped {
+        Ok(())
+    } else {
+        Err(ParseApiKeyError)
     }
 }
 
@@ -82,9 +117,17 @@ impl ApiKeyPrefix {
     /// The length of a prefix, in characters.
     pub const LEN: usize = 12;
 
+    /// Returns the prefix of a text with the shape of a key.
+    fn of_key(text: &str) -> Self {
+        let mut prefix = [0; Self::LEN];
+        prefix.copy_from_slice(&text.as_bytes()[..Self::LEN]);
+        Self(prefix)
+    }
+
     /// Returns the prefix as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        // It is ASCII.
+        str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
@@ -92,31 +135,36 @@ impl FromStr for ApiKeyPrefix {
     type Err = ParseApiKeyError;
 
     fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
-        let shaped = text.len() == Self::LEN
-            && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
-        if shaped && text.is_ascii() {
-            Ok(Self(text.into()))
-        } else {
-            Err(ParseApiKeyError)
+        let shaped =
+            text.is_ascii() && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
+        match text.as_bytes().try_into() {
+            Ok(prefix) if shaped => Ok(Self(prefix)),
+            _ => Err(ParseApiKeyError),
         }
     }
 }
 
 impl From<ApiKeyPrefix> for String {
     fn from(prefix: ApiKeyPrefix) -> Self {
-        prefix.0.into()
+        prefix.as_str().into()
     }
 }
 
 impl fmt::Display for ApiKeyPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for ApiKeyPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
+    }
+}
+
+impl ApiKeyHash {
+    fn of_key(text: &str) -> Self {
+        Self(Sha256::digest(text).into())
     }
 }
 
@@ -152,6 +200,8 @@ mod tests {
         assert!(key.reveal().starts_with("vk_live_") && key.reveal().len() == 8 + 43);
         let parsed: ApiKey = key.reveal().parse().unwrap();
         assert!(parsed.hash() == key.hash());
+        let sent: ApiKeyLookup = key.reveal().parse().unwrap();
+        assert!(sent.hash == key.hash() && sent.prefix == key.prefix());
         assert_eq!(parsed.prefix().as_str(), &key.reveal()[..12]);
         assert!(!format!("{key:?}").contains(&key.reveal()[12..]));
         assert!(key.hash() != ApiKey::generate(Environment::Live).hash());
@@ -196,7 +246,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_parser_panic(text in "\\PC{0,60}|vk_test_\\PC{0,50}") {
-            let _ = text.parse::<ApiKey>().map(|key| key.prefix());
+            let parsed = text.parse::<ApiKey>().map(|key| key.prefix());
+            prop_assert_eq!(text.parse::<ApiKeyLookup>().map(|key| key.prefix), parsed);
             let _ = text.parse::<ApiKeyPrefix>();
         }
     }

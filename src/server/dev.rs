@@ -63,7 +63,7 @@ async fn valid_key(
     let Some(key) = read_key(path) else {
         return Ok(None);
     };
-    let credential = api_keys.authenticate(key.clone()).await?;
+    let credential = api_keys.authenticate(key.lookup()).await?;
     let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
     if !is_valid {
         log::warn!(

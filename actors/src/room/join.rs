@@ -57,7 +57,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use conclave_db::{RoomSnapshot, StoreError};
+use conclave_db::{JoinRecords, RoomSnapshot, StoreError};
 use conclave_media::{MediaError, ReportError, RoleGrant};
 use conclave_model::event::ParticipantRef;
 use conclave_model::participant::Participant;
@@ -150,21 +150,18 @@ impl LiveRoom {
     /// template has no such role any more: the token's must not come back by that.
     async fn join_terms(&self, participant: &mut Participant) -> Result<JoinTerms, ReportError> {
         let (store, room) = (&self.context.store, self.roster.room());
-        let roles = store
+        let terms = store
             .rooms()
-            .roles(room.project_id.clone(), room.template_id.clone())
-            .await;
-        let roles = roles.map_err(|error| self.report_error(&error))?;
-        let last = store
-            .role_changes()
-            .last(
+            .join_records(
                 room.project_id.clone(),
                 room.id,
+                room.template_id.clone(),
                 participant.identity.clone(),
             )
             .await;
-        let last = last.map_err(|error| self.report_error(&error))?;
-        let changed = last.and_then(|last| last.role_for(participant.known_role_change()));
+        let JoinRecords { roles, role_change } =
+            terms.map_err(|error| self.report_error(&error))?;
+        let changed = role_change.and_then(|last| last.role_for(participant.known_role_change()));
         let grant = last_role(participant, changed, &roles)?;
         if let Some(grant) = &grant {
             participant.set_role(&grant.role, grant.max_kbps);

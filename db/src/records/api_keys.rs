@@ -1,6 +1,8 @@
 //! API keys: creating, revoking and authenticating them.
 
-use conclave_model::key::{ApiKey, ApiKeyPrefix, ApiKeyRecord};
+use std::sync::Arc;
+
+use conclave_model::key::{ApiKey, ApiKeyLookup, ApiKeyPrefix, ApiKeyRecord};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
 use crate::database::Database;
@@ -67,13 +69,16 @@ impl ApiKeys {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn authenticate(&self, key: ApiKey) -> Result<Option<Credential>, StoreError> {
+    pub async fn authenticate(
+        &self,
+        key: ApiKeyLookup,
+    ) -> Result<Option<Arc<Credential>>, StoreError> {
         self.0
             .read_snapshot(move |snapshot| {
-                let found = snapshot.key(&key.prefix())?;
+                let found = snapshot.key(&key.prefix)?;
                 // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
                 Ok(found
-                    .filter(|found| found.hash == key.hash())
+                    .filter(|found| found.hash == key.hash)
                     .map(|found| found.credential))
             })
             .await

@@ -1,6 +1,8 @@
 //! Room codes. Only the SHA-256 of a code and its first four characters are stored. A code is long and random, so its hash tells
 //! nothing about other codes and can be looked up by an index.
 
+use std::sync::Arc;
+
 use conclave_model::code::{RoomCode, RoomCodeHash, RoomCodeRecord};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
@@ -12,6 +14,7 @@ use conclave_model::{
 };
 
 use crate::database::Database;
+use crate::engine::snapshot::Snapshot;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::role_changes::last_role_change;
@@ -194,7 +197,7 @@ fn exchange(
     let month = month_use(sql, project, tx.now)?;
     let room = by_id(sql, project, found.room)?;
     let role = match &room.template_id {
-        Some(template) => templates::find_role(sql, project, template, &code.role)?,
+        Some(template) => templates::find_role(sql, project, template, &code.role)?.map(Arc::new),
         None => None,
     };
     let identity = code.identity.as_ref().or(requested);
@@ -249,7 +252,7 @@ impl Codes {
         self.0
             .write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
                 let room = open_room(tx.sql, &new.project_id, &new.room)?;
-                room_role(tx.sql, &room, &new.role)?;
+                room_role(&mut Snapshot::new(tx.sql, None), &room, &new.role)?;
                 let code = generate(tx.sql)?;
                 let record = RoomCodeRecord {
                     id: CodeId::new(),

@@ -198,21 +198,6 @@ impl RoleChanges {
             .await
     }
 
-    /// Reads the last change of an identity's role in a room, which holds for its next joins.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn last(
-        &self,
-        project: ProjectId,
-        room: RoomId,
-        identity: Identity,
-    ) -> Result<Option<LastRoleChange>, StoreError> {
-        self.0
-            .read(move |sql| last_role_change(sql, &project, room, &identity))
-            .await
-    }
-
     /// Lists a room's role changes, newest first; with `identity` only those of its participants.
     ///
     /// # Errors

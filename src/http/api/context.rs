@@ -29,7 +29,7 @@ use crate::http::state::AppState;
 /// The authenticated caller.
 pub enum Caller {
     /// A server, by its project's API key.
-    Key(Credential),
+    Key(Arc<Credential>),
     /// A participant, by a room token.
     RoomToken(Box<Claims>),
     /// The operator, by the console, who acts for a project.

@@ -131,7 +131,7 @@ async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId,
     let credential = credential::require_key(state, request).await?;
     state.checks.origins.check(request)?;
     state.checks.limits.check_key(&credential.prefix)?;
-    Ok(credential.project_id)
+    Ok(credential.project_id.clone())
 }
 
 /// Finds the file of a recording when it is the project's turn.

@@ -1,10 +1,12 @@
 //! Authentication: a project API key, or on moderation calls a room token.
 
+use std::sync::Arc;
+
 use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
 use conclave_db::Credential;
 use conclave_media::token::Claims;
-use conclave_model::key::ApiKey;
+use conclave_model::key::ApiKeyLookup;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem};
 
 use crate::http::api::context::Caller;
@@ -44,7 +46,7 @@ pub async fn identify(
             };
             token
                 .map(Caller::RoomToken)
-                .ok_or_else(|| refusal(found.as_ref()).into())
+                .ok_or_else(|| refusal(found.as_deref()).into())
         }
     }
 }
@@ -53,18 +55,23 @@ pub async fn identify(
 ///
 /// # Errors
 /// Those of [`identify`].
-pub async fn require_key(state: &AppState, request: &HttpRequest) -> Result<Credential, ApiError> {
-    let found = sent_key(state, request).await?;
-    if let Some(credential) = found.as_ref().filter(|credential| !credential.revoked) {
-        return Ok(credential.clone());
+pub async fn require_key(
+    state: &AppState,
+    request: &HttpRequest,
+) -> Result<Arc<Credential>, ApiError> {
+    match sent_key(state, request).await? {
+        Some(credential) if !credential.revoked => Ok(credential),
+        found => Err(refusal(found.as_deref()).into()),
     }
-    Err(refusal(found.as_ref()).into())
 }
 
 /// Looks up the API key of a request, if it has one that could be one.
-async fn sent_key(state: &AppState, request: &HttpRequest) -> Result<Option<Credential>, ApiError> {
-    match bearer(request).and_then(|text| text.parse::<ApiKey>().ok()) {
-        Some(key) => look_up(state, request, &key).await,
+async fn sent_key(
+    state: &AppState,
+    request: &HttpRequest,
+) -> Result<Option<Arc<Credential>>, ApiError> {
+    match bearer(request).and_then(|text| text.parse().ok()) {
+        Some(key) => look_up(state, request, key).await,
         None => {
             state.checks.limits.check_address(request)?;
             Ok(None)
@@ -76,14 +83,16 @@ async fn sent_key(state: &AppState, request: &HttpRequest) -> Result<Option<Cred
 async fn look_up(
     state: &AppState,
     request: &HttpRequest,
-    key: &ApiKey,
-) -> Result<Option<Credential>, ApiError> {
-    state.checks.limits.check_lookup(key, request)?;
-    let found = state.store.api_keys().authenticate(key.clone()).await?;
+    key: ApiKeyLookup,
+) -> Result<Option<Arc<Credential>>, ApiError> {
+    let limits = &state.checks.limits;
+    let hash = key.hash;
+    limits.check_lookup(&hash, request)?;
+    let found = state.store.api_keys().authenticate(key).await?;
     if found.as_ref().is_some_and(|credential| !credential.revoked) {
-        state.checks.limits.note_valid(key);
+        limits.note_valid(&hash);
     } else {
-        state.checks.limits.check_invalid_key(key, request)?;
+        limits.check_invalid_key(&hash, request)?;
     }
     Ok(found)
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
-use conclave_model::key::{ApiKey, ApiKeyPrefix};
+use conclave_model::key::{ApiKeyHash, ApiKeyPrefix};
 use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Rate, RateLimits};
 use parking_lot::RwLock;
 
@@ -13,7 +13,7 @@ use crate::http::api::error::ApiError;
 use crate::http::api::spec::OpenRates;
 use crate::http::listener::client_address::TrustedProxies;
 
-/// BLAKE3 of an API key, or of a secret in a path.
+/// SHA-256 of an API key, or BLAKE3 of a secret in a path.
 type SecretHash = [u8; 32];
 
 /// The limiters of the open operations with one of [`OpenRates`].
@@ -90,9 +90,9 @@ impl Limits {
     ///
     /// # Errors
     /// 429 `rate_limited`.
-    pub fn check_lookup(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
+    pub fn check_lookup(&self, key: &ApiKeyHash, request: &HttpRequest) -> Result<(), Problem> {
         let lookups = self.lookups.read();
-        if lookups.refused.is_empty() || lookups.valid.contains(&hash(key.reveal())) {
+        if lookups.refused.is_empty() || lookups.valid.contains(&key.0) {
             return Ok(());
         }
         let until = self
@@ -106,10 +106,9 @@ impl Limits {
     }
 
     /// Notes that a key was valid when it was looked up.
-    pub fn note_valid(&self, key: &ApiKey) {
-        let hash = hash(key.reveal());
-        if !self.lookups.read().valid.contains(&hash) {
-            self.lookups.write().valid.insert(hash);
+    pub fn note_valid(&self, key: &ApiKeyHash) {
+        if !self.lookups.read().valid.contains(&key.0) {
+            self.lookups.write().valid.insert(key.0);
         }
     }
 
@@ -117,10 +116,14 @@ impl Limits {
     ///
     /// # Errors
     /// 429 `rate_limited`. Until the client may send again, its keys are not looked up.
-    pub fn check_invalid_key(&self, key: &ApiKey, request: &HttpRequest) -> Result<(), Problem> {
+    pub fn check_invalid_key(
+        &self,
+        key: &ApiKeyHash,
+        request: &HttpRequest,
+    ) -> Result<(), Problem> {
         let checked = self.check_address(request);
         let mut lookups = self.lookups.write();
-        lookups.valid.remove(&hash(key.reveal()));
+        lookups.valid.remove(&key.0);
         let wait = checked
             .as_ref()
             .err()
@@ -252,6 +255,7 @@ fn rate_limited(wait: Duration) -> Problem {
 mod tests {
     use actix_web::test::TestRequest;
     use conclave_model::Timestamp;
+    use conclave_model::key::ApiKey;
     use conclave_model::project::Environment;
 
     use super::*;
@@ -268,7 +272,7 @@ mod tests {
         let request = TestRequest::default()
             .peer_addr("203.0.113.1:1".parse().unwrap())
             .to_http_request();
-        let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test));
+        let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test).hash());
         limits.note_valid(&valid);
         assert!(
             limits.check_invalid_key(&guessed, &request).is_ok(),

@@ -4,6 +4,7 @@
 pub(crate) mod rows;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use conclave_model::event::{Departure, Event};
 use conclave_model::idempotency::ResponseRecorder;
@@ -16,10 +17,11 @@ use conclave_model::{
 };
 
 use crate::database::Database;
+use crate::engine::snapshot::Snapshot;
 use crate::engine::writer::{Isolation, Queue};
 use crate::error::StoreError;
 use crate::records::ingresses::complete_ingresses_of_room;
-use crate::records::role_changes::last_role_change;
+use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
     ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_ROOMS, SELECT_ROOMS,
     all_connected_participants, by_id, by_name, connected_participants, room,
@@ -28,7 +30,7 @@ use crate::records::sessions::rows::{close_sessions, event_context};
 use crate::records::templates::{self, exists};
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
-use crate::sql::{Sql, no_row};
+use crate::sql::{Row, Sql, no_row};
 use crate::tx::Tx;
 
 /// A room to be created.
@@ -171,7 +173,7 @@ pub struct TokenContext {
     /// The room's record.
     pub room: Room,
     /// The requested role; `None` when none was requested, or the room's template has lost it since a code was created.
-    pub role: Option<Role>,
+    pub role: Option<Arc<Role>>,
     /// The number of connected participants with another identity that hold the role; 0 for a role without a limit.
     pub holders: u32,
     /// The number of connected participants with another identity.
@@ -180,24 +182,28 @@ pub struct TokenContext {
     pub role_change: Option<RoleChangeId>,
 }
 
-/// Counts connected participants without the one that has the identity `?3`. The whole count reads an index only, so the one is
-/// subtracted instead of left out.
+/// Counts connected participants without the one that has the identity `?3`, and finds the last change of this identity's role. The whole
+/// count reads an index only, so the one is subtracted instead of left out.
 const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
          SELECT count(*) FROM sessions
          WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
              AND participant_identity = ?3
-     ) FROM sessions WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
+     ) AS participants, (
+         SELECT id FROM role_changes WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
+         ORDER BY created_at DESC, id DESC LIMIT 1
+     ) AS role_change
+     FROM sessions WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
 /// The same for those with the role `?4`.
 const COUNT_HOLDERS: &str = "SELECT count(*) FROM sessions
      WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
          AND participant_identity <> ?3 AND role || '' = ?4";
 
-/// Reads the numbers of participants for minting a token. The participant that is connected with the token's own identity does not
-/// count: the next join replaces it. `identity` is absent if it is random.
+/// Reads the numbers of participants for minting a token, and the last change of the identity's role. The participant that is connected
+/// with the token's own identity does not count: the next join replaces it. `identity` is absent if it is random.
 pub(crate) fn token_context(
     sql: Sql<'_>,
     room: Room,
-    role: Option<Role>,
+    role: Option<Arc<Role>>,
     identity: Option<&Identity>,
 ) -> Result<TokenContext, StoreError> {
     // No identity is empty.
@@ -209,23 +215,42 @@ pub(crate) fn token_context(
         )?,
         None => 0,
     };
-    let participant_count = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id, own])?;
+    let counted = |row: &Row<'_>| Ok((row.get("participants")?, row.get("role_change")?));
+    let row = args![room.id, &room.project_id, own];
+    let counted = sql.one(COUNT_PARTICIPANTS, row, counted)?;
+    let (participant_count, role_change) = counted.ok_or_else(no_row)?;
     Ok(TokenContext {
         room,
         role,
         holders,
         participant_count,
-        role_change: None,
+        role_change,
     })
 }
 
+/// Reads a project's room; refused when the project has no room by that name.
+fn existing(
+    snapshot: &mut Snapshot<'_>,
+    project: &ProjectId,
+    name: &RoomName,
+) -> Result<Room, StoreError> {
+    let room = snapshot.room(project, name, by_name)?;
+    Ok(room.ok_or_else(Problem::room_not_found)?)
+}
+
 /// Reads a role of the room's template; refused when the room has no template or the template no such role.
-pub(crate) fn room_role(sql: Sql<'_>, room: &Room, name: &RoleName) -> Result<Role, StoreError> {
+pub(crate) fn room_role(
+    snapshot: &mut Snapshot<'_>,
+    room: &Room,
+    name: &RoleName,
+) -> Result<Arc<Role>, StoreError> {
     let Some(template) = &room.template_id else {
         let message = "the room resolves to no template, so it has no roles";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateNotFound, message));
     };
-    let found = templates::find_role(sql, &room.project_id, template, name)?;
+    let project = &room.project_id;
+    let find = |sql: Sql<'_>| templates::find_role(sql, project, template, name);
+    let found = snapshot.role(project, template, name, find)?;
     found.ok_or_else(|| Problem::role_not_found().at("role").into())
 }
 
@@ -285,6 +310,15 @@ fn effective_permissions(
     Ok(acting.map(|role| role.permissions).unwrap_or_default())
 }
 
+/// What decides about a join, at one moment.
+#[derive(Debug, Clone)]
+pub struct JoinRecords {
+    /// The roles of the room's template; empty for a room without one.
+    pub roles: BTreeMap<RoleName, Role>,
+    /// The last change of the identity's role in the room, which holds for its next joins.
+    pub role_change: Option<LastRoleChange>,
+}
+
 /// The records of rooms.
 #[derive(Debug, Clone)]
 pub struct Rooms(pub(crate) Database);
@@ -333,9 +367,7 @@ impl Rooms {
     /// Refused when the project has no room by that name.
     pub async fn get(&self, project: ProjectId, name: RoomName) -> Result<Room, StoreError> {
         self.0
-            .read(
-                move |sql| Ok(by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?),
-            )
+            .read_snapshot(move |snapshot| existing(snapshot, &project, &name))
             .await
     }
 
@@ -460,15 +492,11 @@ impl Rooms {
         identity: Identity,
     ) -> Result<TokenContext, StoreError> {
         self.0
-            .read(move |sql| {
-                let room = by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?;
-                let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
-                let changed = last_role_change(sql, &project, room.id, &identity)?;
-                let context = token_context(sql, room, role, Some(&identity))?;
-                Ok(TokenContext {
-                    role_change: changed.map(|changed| changed.id),
-                    ..context
-                })
+            .read_snapshot(move |snapshot| {
+                let room = existing(snapshot, &project, &name)?;
+                let role = role.map(|role| room_role(snapshot, &room, &role));
+                let (role, sql) = (role.transpose()?, snapshot.sql);
+                token_context(sql, room, role, Some(&identity))
             })
             .await
     }
@@ -490,6 +518,28 @@ impl Rooms {
             }
             None => Ok(BTreeMap::new()),
         }
+    }
+
+    /// Reads what decides about the join of an identity, by the records.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn join_records(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        template: Option<TemplateId>,
+        identity: Identity,
+    ) -> Result<JoinRecords, StoreError> {
+        self.0
+            .read(move |sql| {
+                let roles = template.map(|id| templates::roles(sql, &project, &id));
+                Ok(JoinRecords {
+                    roles: roles.transpose()?.unwrap_or_default(),
+                    role_change: last_role_change(sql, &project, room, &identity)?,
+                })
+            })
+            .await
     }
 
     /// Reads what a participant may do to others: the permissions of the role that it holds in the room now, or else of the

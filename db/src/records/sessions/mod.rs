@@ -28,8 +28,8 @@ use crate::tx::Tx;
 
 const SET_DEADLINE: &str =
     "UPDATE rooms SET empty_deadline = ?3 WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
-const SET_STARTED: &str =
-    "UPDATE rooms SET started_at = ?3 WHERE id = ?1 AND project_id = ?2 AND started_at IS NULL";
+const OCCUPY: &str = "UPDATE rooms SET started_at = coalesce(started_at, ?3), empty_deadline = NULL
+     WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
 const INSERT_SESSION: &str =
     "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role, joined_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -52,28 +52,25 @@ fn start_timer_if_empty(
     if occupied || room.empty_deadline.is_some() {
         return Ok(());
     }
-    let deadline = left_deadline(at, room.empty_timeout_seconds);
-    set_deadline(tx, room, Some(deadline))
-}
-
-fn set_deadline(
-    tx: &Tx<'_>,
-    room: &mut Room,
-    deadline: Option<Timestamp>,
-) -> Result<(), StoreError> {
+    let deadline = Some(left_deadline(at, room.empty_timeout_seconds));
     tx.sql
         .put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
     room.empty_deadline = deadline;
     Ok(())
 }
 
-/// Sets `started_at` and emits `room.started` at the first join; later joins change nothing.
-fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), StoreError> {
-    if room.started_at.is_some() {
+/// Stops the empty timer of an open room, and sets `started_at` and emits `room.started` at the first join. For a room that others keep
+/// open, nothing is written.
+fn occupy_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), StoreError> {
+    let is_first = room.started_at.is_none();
+    if !is_first && room.empty_deadline.is_none() {
         return Ok(());
     }
-    tx.sql
-        .put(SET_STARTED, args![room.id, &room.project_id, at])?;
+    tx.sql.put(OCCUPY, args![room.id, &room.project_id, at])?;
+    room.empty_deadline = None;
+    if !is_first {
+        return Ok(());
+    }
     room.started_at = Some(at);
     let context = event_context(room, at);
     tx.emit(&Event::RoomStarted { context })
@@ -181,8 +178,7 @@ fn joined(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     if participant.kind.keeps_room() {
-        start_room(tx, room, at)?;
-        set_deadline(tx, room, None)?;
+        occupy_room(tx, room, at)?;
     }
     tx.emit(&Event::ParticipantJoined {
         context: event_context(room, at),

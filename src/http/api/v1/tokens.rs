@@ -230,7 +230,7 @@ pub(super) fn mint(
     plan: &Plan,
     holder: TokenHolder,
 ) -> Result<Created<Token>> {
-    let (max_kbps, mut grants) = match context.role.as_ref().map(RoleGrant::from) {
+    let (max_kbps, mut grants) = match context.role.as_deref().map(RoleGrant::from) {
         Some(grant) => (grant.max_kbps, grant.grants),
         None => (None, holder.grants),
     };
@@ -260,7 +260,7 @@ pub(super) fn mint(
         url: holder.url,
         expires_at: minted.expires_at,
         role: request.role,
-        publish_profile: context.role.map(|role| role.publish),
+        publish_profile: context.role.map(|role| role.publish.clone()),
     }))
 }
 

@@ -154,7 +154,8 @@ impl SnapshotConnection {
             self.begin()?;
             self.held = Some(held);
         }
-        Ok(Snapshot::new(Sql::Sqlite(&self.sqlite), &mut self.memory))
+        let memory = Some(&mut self.memory);
+        Ok(Snapshot::new(Sql::Sqlite(&self.sqlite), memory))
     }
 
     /// Begins a transaction. What was found in an older snapshot is forgotten.
