@@ -101,21 +101,21 @@ const fn costs(operation: &'static str, counts: [usize; 4], most: [usize; 4]) ->
 /// Rooms and roles are remembered until something is written, so a room is read by no statement. A token and a join read the last change
 /// of the identity's role. A join and a leave come by the admin listener, whose handlers are not operations.
 const EXPECTED: [Expected; 5] = [
-    costs("get_room", [0, 0, 0, 0], [36, 9_500, 11_936, 4]),
-    costs("create_token", [1, 0, 0, 0], [69, 20_700, 12_616, 10]),
-    costs("create_room", [6, 1, 2, 1], [74, 19_500, 13_688, 14]),
-    costs("join", [16, 1, 3, 1], [173, 38_200, 16, 5]),
-    costs("leave", [11, 1, 2, 1], [102, 15_700, 16, 5]),
+    costs("get_room", [0, 0, 0, 0], [23, 4_300, 2_464, 4]),
+    costs("create_token", [1, 0, 0, 0], [37, 7_100, 2_672, 8]),
+    costs("create_room", [6, 1, 2, 1], [58, 9_600, 3_824, 14]),
+    costs("join", [16, 1, 3, 1], [167, 37_600, 16, 5]),
+    costs("leave", [11, 1, 2, 1], [98, 15_600, 16, 5]),
 ];
 
 /// The same with PostgreSQL: nothing is remembered between reads, each read is handed to a thread, a job has two statements of its
 /// own, which check the epoch and mark the lane, and the protocol allocates.
 const EXPECTED_OF_POSTGRES: [Expected; 5] = [
-    costs("get_room", [2, 2, 0, 0], [124, 15_300, 11_936, 12]),
-    costs("create_token", [4, 2, 0, 0], [196, 29_600, 12_616, 15]),
-    costs("create_room", [6, 2, 2, 1], [215, 32_000, 13_688, 15]),
-    costs("join", [14, 3, 3, 1], [520, 74_000, 16, 6]),
-    costs("leave", [9, 1, 2, 1], [272, 36_500, 16, 6]),
+    costs("get_room", [2, 2, 0, 0], [114, 10_000, 2_464, 12]),
+    costs("create_token", [4, 2, 0, 0], [155, 14_800, 2_672, 15]),
+    costs("create_room", [6, 2, 2, 1], [200, 22_000, 3_824, 15]),
+    costs("join", [14, 3, 3, 1], [463, 67_500, 16, 6]),
+    costs("leave", [9, 1, 2, 1], [268, 36_400, 16, 6]),
 ];
 
 /// Counts the lines of the trace log.

@@ -98,15 +98,13 @@ fn takes_key(method: &Method, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use actix_web::http::header::HeaderName;
-
     use super::*;
     use crate::http::api::v1;
 
     fn repeated(method: &str, path: &str, key: Option<&'static str>) -> Repeat {
         let mut headers = HeaderMap::new();
         key.iter().for_each(|key| {
-            headers.insert(HeaderName::from_static(KEY), HeaderValue::from_static(key));
+            headers.insert(KEY, HeaderValue::from_static(key));
         });
         repeat(
             &Method::from_bytes(method.as_bytes()).unwrap(),

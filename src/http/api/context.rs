@@ -5,6 +5,7 @@
 //! chooses the identity, so a token from such a code gives the live role only to the very participant that joined with it; otherwise it
 //! gives no more than its own role.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
@@ -50,8 +51,11 @@ impl Caller {
     }
 }
 
-/// One request that passed the frame's checks of credential, rate and payload.
-pub struct RequestContext {
+/// One request that passed the frame's checks of credential, rate and payload. It is moved through several futures, so it is boxed.
+pub struct RequestContext(Box<RequestParts>);
+
+/// The parts of a [`RequestContext`].
+pub struct RequestParts {
     /// The declaration of the operation that is called.
     pub spec: &'static OperationSpec,
     /// The shared parts of the server.
@@ -68,7 +72,26 @@ pub struct RequestContext {
     pub(in crate::http) owner: Option<Owner>,
 }
 
+impl Deref for RequestContext {
+    type Target = RequestParts;
+
+    fn deref(&self) -> &RequestParts {
+        &self.0
+    }
+}
+
+impl DerefMut for RequestContext {
+    fn deref_mut(&mut self) -> &mut RequestParts {
+        &mut self.0
+    }
+}
+
 impl RequestContext {
+    /// Returns the context of a request with these parts.
+    pub(in crate::http) fn new(parts: RequestParts) -> Self {
+        Self(Box::new(parts))
+    }
+
     /// The caller as logs of changes name it.
     ///
     /// # Errors

@@ -126,6 +126,7 @@ pub fn operation<H: Handler<I>, I: FromRequest>(
             idempotent: false,
             secret_response: false,
             secret_path: None,
+            only_reads: method == Method::Get,
             starts_work: false,
             feature: None,
             success: H::Success::STATUSES,
@@ -242,6 +243,13 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     ) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permissions);
         self.permission = Some(choose);
+        self
+    }
+
+    /// It changes nothing, although its method is not `GET`.
+    #[must_use]
+    pub fn only_reads(mut self) -> Self {
+        self.spec.only_reads = true;
         self
     }
 

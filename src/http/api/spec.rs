@@ -87,6 +87,8 @@ pub struct OperationSpec {
     pub secret_response: bool,
     /// The path parameter that is a secret although the operation takes a credential.
     pub secret_path: Option<&'static str>,
+    /// Whether it changes nothing, as each with the method `GET`.
+    pub only_reads: bool,
     /// Whether it starts work that the project's plan and wallet must cover.
     pub starts_work: bool,
     /// The feature that the plan must include.

@@ -20,7 +20,7 @@ use url::form_urlencoded::{self, Serializer};
 
 use super::POLICY;
 use crate::http::admin::access::Operator;
-use crate::http::api::context::{Caller, RequestContext};
+use crate::http::api::context::{Caller, RequestContext, RequestParts};
 use crate::http::api::error::ApiError;
 use crate::http::api::input::FromRequest;
 use crate::http::api::input::parameters::{RequestSource, segment};
@@ -294,7 +294,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
         let unknown = || ApiError::internal("the console calls a handler without an operation");
         let operation = self.operation.ok_or_else(unknown)?;
         let spec = operation.spec();
-        let context = RequestContext {
+        let context = RequestContext::new(RequestParts {
             spec,
             state: self.state,
             caller: Caller::Operator(self.project.clone()),
@@ -308,7 +308,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
                 .map_or_else(Bytes::new, |body| body.to_string().into()),
             record: None,
             owner: None,
-        };
+        });
         if spec.method == Method::Get {
             return Box::pin(operation.call(context)).await;
         }

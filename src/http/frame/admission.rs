@@ -266,7 +266,7 @@ impl Admitted {
             return Ok(Turn::new(Some(permit)));
         }
         // The semaphore is never closed.
-        match timeout(LONGEST_WAIT, turns.acquire_many(self.weight)).await {
+        match Box::pin(timeout(LONGEST_WAIT, turns.acquire_many(self.weight))).await {
             Ok(permit) => Ok(Turn::new(permit.ok())),
             Err(_) => Err(self.admission.refuse(AdmissionLimit::Wait)),
         }
@@ -348,7 +348,7 @@ impl<'a> Turn<'a> {
             .as_ref()
             .is_some_and(|permit| permit.num_permits() > 1)
         {
-            if let Ok(output) = timeout(SLOW, request.as_mut()).await {
+            if let Ok(output) = Box::pin(timeout(SLOW, request.as_mut())).await {
                 return output;
             }
             self.lighten();

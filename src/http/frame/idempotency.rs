@@ -56,7 +56,7 @@ use crate::http::api::response::Response;
 use crate::http::state::AppState;
 
 /// The request header with the key.
-pub const KEY: &str = "idempotency-key";
+pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The response header of a replay.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
@@ -95,11 +95,20 @@ impl Answer {
 /// The operation's own, and 409 `idempotency_key_reuse`.
 pub async fn run_idempotent(
     operation: &'static dyn Operation,
-    mut context: RequestContext,
+    context: RequestContext,
 ) -> Result<Answer, ApiError> {
-    let Some(slot) = slot(&context)? else {
-        return operation.run(context).await.map(Answer::new);
-    };
+    match slot(&context)? {
+        Some(slot) => Box::pin(run_once(operation, context, slot)).await,
+        None => operation.run(context).await.map(Answer::new),
+    }
+}
+
+/// Runs a request with an `Idempotency-Key`, or replays its stored response.
+async fn run_once(
+    operation: &'static dyn Operation,
+    mut context: RequestContext,
+    slot: IdempotencySlot,
+) -> Result<Answer, ApiError> {
     let state = Arc::clone(&context.state);
     let fingerprint = fingerprint(&context);
     let _held = state.checks.key_locks.lock(slot.clone()).await;

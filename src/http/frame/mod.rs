@@ -31,16 +31,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::AUTHORIZATION;
-use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
-use super::api::context::{Caller, RequestContext};
+use super::api::context::{Caller, RequestContext, RequestParts};
 use super::api::error::ApiError;
 use super::api::input::parameters::{RequestSource, decode_segment, parameter};
 use super::api::operation::Operation;
 use super::api::response;
-use super::api::spec::{Access, Method, OperationSpec};
-use super::listener::trace::RequestId;
+use super::api::spec::{Access, OperationSpec};
+use super::listener::connections::request_id;
 use super::measured::Measured;
 use super::state::AppState;
 use admission::Admitted;
@@ -105,7 +105,7 @@ async fn run_checks(
     }
     let admitted = state.checks.admission.admit(caller.project())?;
     let body = state.checks.bodies.collect(request, payload).await?;
-    let context = RequestContext {
+    let context = RequestContext::new(RequestParts {
         spec,
         state: Arc::clone(state),
         caller,
@@ -116,12 +116,15 @@ async fn run_checks(
         body,
         record: None,
         owner: None,
-    };
-    if spec.method == Method::Get {
+    });
+    // To store a response is a change.
+    let only_reads = spec.only_reads && !request.headers().contains_key(idempotency::KEY);
+    if only_reads {
         return Measured::new(run_in_turn(admitted, operation, context)).await;
     }
     // A task of its own: a change that has begun runs to its end, also when the client hangs up.
-    actix_web::rt::spawn(Measured::new(run_in_turn(admitted, operation, context))).await?
+    let run = Measured::new(run_in_turn(admitted, operation, context));
+    actix_web::rt::spawn(run).await?
 }
 
 /// Runs the operation when it is the request's turn.
@@ -158,10 +161,7 @@ fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
     if error.status() < 500 || error.problem.is_logged {
         return;
     }
-    let id = request
-        .extensions()
-        .get::<RequestId>()
-        .map_or_else(String::new, |id| id.0.to_string());
+    let id = request_id(request).map_or_else(String::new, |id| id.to_string());
     match &error.problem.cause {
         Some(cause) => {
             log::error!(request_id = id.as_str(), operation = spec.id; "{error}; cause: {cause}");

@@ -1,5 +1,6 @@
 //! Payloads: at most 65536 bytes, JSON or nothing, and sent in time.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,13 +70,23 @@ impl From<BodyError> for Problem {
 
 /// A body with the memory that it holds.
 struct Held {
-    body: BytesMut,
+    body: HeldBytes,
     memory: OwnedSemaphorePermit,
+}
+
+enum HeldBytes {
+    /// One chunk, not copied. It keeps the buffer that it was read into, as the headers of its request do.
+    Received(Bytes),
+    /// Several chunks.
+    Joined(BytesMut),
 }
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
-        &self.body
+        match &self.body {
+            HeldBytes::Received(chunk) => chunk,
+            HeldBytes::Joined(body) => body,
+        }
     }
 }
 
@@ -137,7 +148,7 @@ impl BodyReader {
         let mut held: Option<Held> = None;
         while let Some(chunk) = payload.next().await {
             let chunk = chunk.map_err(|_| BodyError::Incomplete)?;
-            if held.as_ref().map_or(0, |held| held.body.len()) + chunk.len() > limit {
+            if held.as_ref().map_or(0, Held::len) + chunk.len() > limit {
                 return Err(BodyError::TooLarge(limit));
             }
             let memory = self.reserve(chunk.len())?;
@@ -145,7 +156,7 @@ impl BodyReader {
                 Some(held) => held.append(&chunk, memory),
                 None => {
                     held = Some(Held {
-                        body: chunk.into(),
+                        body: HeldBytes::Received(chunk),
                         memory,
                     });
                 }
@@ -163,8 +174,19 @@ impl BodyReader {
 }
 
 impl Held {
+    fn len(&self) -> usize {
+        self.as_ref().len()
+    }
+
     fn append(&mut self, chunk: &[u8], memory: OwnedSemaphorePermit) {
-        self.body.extend_from_slice(chunk);
+        match &mut self.body {
+            HeldBytes::Received(first) => {
+                let mut body = BytesMut::from(mem::take(first));
+                body.extend_from_slice(chunk);
+                self.body = HeldBytes::Joined(body);
+            }
+            HeldBytes::Joined(body) => body.extend_from_slice(chunk),
+        }
         self.memory.merge(memory);
     }
 }

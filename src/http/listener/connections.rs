@@ -24,6 +24,7 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::client_address::TrustedProxies;
 use super::request_boundary::{Body, RequestBoundary};
@@ -175,6 +176,8 @@ pub struct Activity {
     is_idle: Cell<bool>,
     /// Which bytes belong to the request that is read.
     boundary: Cell<RequestBoundary>,
+    /// The id of the last request.
+    request_id: Cell<Uuid>,
     /// The number of exchanges whose response has not been taken to be sent.
     unanswered: Cell<usize>,
     /// Whether the response to the last request is being sent.
@@ -197,8 +200,9 @@ pub struct Exchange(Rc<Activity>);
 
 /// Begins the exchange of a request that was just parsed, whose body may be read then, and its handling. `None` for one without a
 /// connection.
-pub fn begin(request: &HttpRequest) -> Option<(Exchange, Handling)> {
+pub fn begin(request: &HttpRequest, id: Uuid) -> Option<(Exchange, Handling)> {
     let activity = request.conn_data::<Rc<Activity>>()?;
+    activity.request_id.set(id);
     let body = Body::of(request);
     Some((
         Exchange::begin(activity, body),
@@ -257,6 +261,12 @@ impl Drop for Exchange {
     }
 }
 
+/// Returns the id of a request that is being handled; `None` for one without a connection. A connection handles one at a time.
+pub fn request_id(request: &HttpRequest) -> Option<Uuid> {
+    let activity = request.conn_data::<Rc<Activity>>()?;
+    Some(activity.request_id.get())
+}
+
 /// Notes that the body of a request was read to its end, so that the connection is idle once the request was handled.
 pub fn note_body_read(request: &HttpRequest) {
     if let Some(activity) = request.conn_data::<Rc<Activity>>() {
@@ -274,6 +284,7 @@ impl Activity {
             ignored: Cell::new(0),
             is_idle: Cell::new(false),
             boundary: Cell::default(),
+            request_id: Cell::default(),
             unanswered: Cell::new(0),
             is_responding: Cell::new(false),
             is_unflushed: Cell::new(false),

@@ -37,10 +37,6 @@ const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 /// The path of a request that no route takes, in the log.
 const NO_ROUTE: &str = "(no such route)";
 
-/// A request's id.
-#[derive(Clone, Copy)]
-pub struct RequestId(pub Uuid);
-
 /// Marks the response of another node, in its extensions. That node has given it an id, and has delayed it if it refuses.
 #[derive(Debug, Clone, Copy)]
 pub struct PassedOn;
@@ -54,9 +50,8 @@ pub async fn trace(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
-    let (exchange, _handling) = connections::begin(request.request()).unzip();
+    let (exchange, _handling) = connections::begin(request.request(), id).unzip();
     let asks_for_head = handle_as_get(&mut request);
-    request.extensions_mut().insert(RequestId(id));
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
     let Ok(result) = AssertUnwindSafe(Measured::new(next.call(request)))
         .catch_unwind()
@@ -70,7 +65,7 @@ pub async fn trace(
     let mut response = result?;
     let is_passed_on = response.response().extensions().get::<PassedOn>().is_some();
     if must_wait(&response) && !is_passed_on {
-        sleep(REFUSAL_DELAY).await;
+        Box::pin(sleep(REFUSAL_DELAY)).await;
     }
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());

@@ -134,6 +134,15 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             "a JSON object is required as the body",
         ));
     }
+    // Where a mistake is costs several allocations for each field, so only what is refused is read again for that.
+    match serde_json::from_slice(bytes) {
+        Ok(Object(body)) => Ok(body),
+        Err(_) => read_with_path(bytes),
+    }
+}
+
+/// Reads a JSON object, and keeps the path to what is read.
+fn read_with_path<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(body) =
         serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;

@@ -89,6 +89,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .responds(Token::example())
             .idempotent()
             .secret_response()
+            .only_reads()
             .starts_work()
             .errors(&[
                 ErrorCode::RoomNotFound,
