@@ -206,7 +206,11 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         Vec::new()
     };
     let title = room.metadata.as_deref().and_then(title_in);
-    let running = state.store.egresses().running_in(project, room.name).await?;
+    let running = state
+        .store
+        .egresses()
+        .running_in(project, room.name)
+        .await?;
     Ok(Abilities {
         permissions,
         roles,
