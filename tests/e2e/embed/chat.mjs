@@ -33,6 +33,7 @@ export async function chat(server, browser) {
   await write(ben, 'Shall we begin?');
   // On a wide screen it opens; on a phone it would cover the pictures.
   await ada.locator('#chat').waitFor();
+  await ada.locator('#messages p', { hasText: 'Shall we begin?' }).waitFor();
   assert.deepEqual(await messages(ada), [['Ben', 'Good morning'], ['', 'Shall we begin?']]);
   assert.match(await ada.locator('#messages time').innerText(), /^\d{1,2}:\d\d/);
   assert.ok(Math.abs(Date.now() - Date.parse(await ada.locator('#messages time').getAttribute('datetime'))) < 60_000);

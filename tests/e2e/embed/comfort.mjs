@@ -146,7 +146,7 @@ export async function embedded(server, site, browser) {
     return [borderRadius, backgroundColor, getComputedStyle(document.querySelector('#leave')).backgroundColor, getComputedStyle(document.body).fontFamily];
   });
   assert.deepEqual(found, ['3px', 'rgb(18, 52, 86)', 'rgb(1, 2, 3)', 'Georgia, serif']);
-  await window.evaluate(() => { globalThis.call.style.cssText = 'height: 600px; --conclave-radius: 100vw; --conclave-font: url(x); --conclave-tile: red; }'; });
+  await window.evaluate(() => { globalThis.call.setAttribute('style', 'height: 600px; --conclave-radius: 100vw; --conclave-font: url(x); --conclave-tile: 3px'); });
   await until(() => frame.evaluate(() => getComputedStyle(document.querySelector('.tile')).borderRadius === '12px'), 'a radius that is none is used');
   assert.doesNotMatch(await frame.evaluate(() => document.documentElement.style.cssText), /url|vw/);
   await window.context().close();

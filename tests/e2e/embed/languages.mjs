@@ -47,7 +47,7 @@ export async function rightToLeft(server, browser, folder) {
     await page.locator('.tile.large').waitFor();
     await check(page, `large-arabic-${size}`, folder);
     await page.locator('#people-button').click();
-    await page.locator('.person').nth(3).waitFor();
+    await page.locator('.attendee').nth(3).waitFor();
     if (size === 'wide') assert.ok((await box(page, '#people')).right <= (await box(page, '#stage')).left + 1, 'the panel is not on the left');
     await check(page, `people-arabic-${size}`, folder);
     await page.context().close();

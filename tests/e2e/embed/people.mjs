@@ -6,7 +6,7 @@ import { until } from '../support/server.mjs';
 import { enter, linkTo } from './sites.mjs';
 
 // What the panel lists, in its order: name, role, whether the hand is raised, and whether the microphone is on.
-const listed = (page) => page.evaluate(() => [...document.querySelectorAll('.person')].map((row) => [
+const listed = (page) => page.evaluate(() => [...document.querySelectorAll('.attendee')].map((row) => [
   row.querySelector('.name').textContent, row.querySelector('.role').textContent,
   !row.querySelector('.hand').hidden, !row.querySelector('.muted'),
 ]));
@@ -73,7 +73,7 @@ async function moderation(server, { ada, ben }) {
     return participants.filter(({ tracks }) => tracks.some(({ source, muted: isMuted }) => source === 'microphone' && isMuted)).map(({ name }) => name).sort();
   };
   assert.deepEqual(await muted(), []);
-  const dora = ada.locator('.person', { hasText: 'Dora' });
+  const dora = ada.locator('.attendee', { hasText: 'Dora' });
   await dora.locator('button').first().click();
   await until(async () => (await muted()).join() === 'Dora Adeyemi', 'one microphone is not muted');
   await until(() => dora.locator('.muted').isVisible(), 'the panel does not show it');
@@ -82,7 +82,7 @@ async function moderation(server, { ada, ben }) {
   await until(async () => (await muted()).join() === 'Ben,Cléo,Dora Adeyemi,Emil Adeyemi', 'not all others are muted');
   await ben.locator('#microphone[aria-pressed="false"]').waitFor();
   await ada.locator('#mute-all:disabled').waitFor();
-  await ada.locator('.person', { hasText: 'Emil' }).locator('button').last().click();
+  await ada.locator('.attendee', { hasText: 'Emil' }).locator('button').last().click();
   await ada.locator('dialog#participant[open] #remove').click();
   await ada.locator('#question-actions button').first().click();
   await become(ada, ['Ada (you)', 'Ben', 'Cléo', 'Dora Adeyemi']);
@@ -90,5 +90,5 @@ async function moderation(server, { ada, ben }) {
   await open(ben);
   await become(ben, ['Ben (you)', 'Ada', 'Cléo', 'Dora Adeyemi']);
   assert.equal(await ben.locator('#mute-all').isVisible(), false);
-  assert.equal(await ben.locator('.person button:enabled:visible').count(), 0);
+  assert.equal(await ben.locator('.attendee button:enabled:visible').count(), 0);
 }

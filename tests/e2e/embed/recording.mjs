@@ -90,6 +90,6 @@ async function byRole(server, browser) {
   await host.locator('#new-broadcast button').click();
   assert.equal(await host.locator('dialog#broadcast-dialog[open]').isVisible(), true, 'an address that is none is taken');
   await host.locator('#broadcast-dialog [data-close]').click();
-  assert.equal((await server.call('GET', '/v1/rooms/by-role/broadcasts')).broadcasts.length, 0);
+  assert.equal((await server.call('GET', '/v1/broadcasts?room=by-role')).broadcasts.length, 0);
   for (const window of [host, guest]) await window.context().close();
 }

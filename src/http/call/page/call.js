@@ -187,7 +187,7 @@ export class Call {
   // Who may end the call for everyone is asked what is meant.
   async askToLeave() {
     if (!this.moderation.canEnd) return this.leave();
-    const answer = await ask(text('leave-question'), { leave: { key: 'leave' }, end: { key: 'end-call', isDangerous: true } });
+    const answer = await ask(text('leave-question'), { leave: { key: 'leave' }, end: { key: 'end-call', kind: 'dangerous' } });
     if (answer === 'leave') await this.leave();
     if (answer === 'end') await this.moderation.moderator.endRoom().catch((error) => problem(error.message));
     return undefined;

@@ -57,6 +57,7 @@ export class Chat {
     this.unread = unread;
     element('unread').textContent = unread ? String(Math.min(unread, 99)) : '';
     label(this.button, unread ? 'chat-unread' : 'chat');
+    if (unread) this.button.setAttribute('aria-label', `${this.button.title} (${element('unread').textContent})`);
   }
 
   async send(message) {

@@ -12,11 +12,11 @@ export function open(dialog) {
   });
 }
 
-// Asks which of some actions to take: the value of each, with its text. Resolves with the value, or empty for none.
+// Asks which of some actions to take: the value of each, with its text, and whether it is the `main` one or a `dangerous` one. Resolves with the value, or empty for none.
 export function ask(question, actions) {
   const dialog = element('question');
-  const buttons = Object.entries(actions).map(([value, { key, isDangerous = false }]) => make('button', {
-    type: 'button', textContent: text(key), className: isDangerous ? 'dangerous' : '', onclick: () => dialog.close(value),
+  const buttons = Object.entries(actions).map(([value, { key, kind = '' }]) => make('button', {
+    type: 'button', textContent: text(key), className: kind, onclick: () => dialog.close(value),
   }));
   element('question-text').textContent = question;
   element('question-actions').replaceChildren(...buttons, make('button', {

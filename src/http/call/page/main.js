@@ -100,7 +100,7 @@ function offerInvite(code) {
 async function consents(token) {
   const { running = [] } = await abilities(token).catch(() => ({}));
   if (running.length === 0) return true;
-  return await ask(startedText(kindsOf(running)), { join: { key: 'join-anyway' } }) !== '';
+  return await ask(startedText(kindsOf(running)), { join: { key: 'join-anyway', kind: 'main' } }) !== '';
 }
 
 // A room token with its url, and the code that it is for.

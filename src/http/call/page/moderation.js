@@ -92,7 +92,7 @@ export class Moderation {
   async remove() {
     this.dialog.close('');
     const question = text('remove-question', { name: nameOf(this.participant) });
-    const answer = await ask(question, { remove: { key: 'remove', isDangerous: true } });
+    const answer = await ask(question, { remove: { key: 'remove', kind: 'dangerous' } });
     if (answer) await this.act((identity) => this.moderator.remove(identity));
   }
 }

@@ -22,7 +22,7 @@ class Row {
     this.hand = make('span', { className: 'hand', attributes: { role: 'img' }, dataset: { icon: 'hand' } });
     this.mute = make('button', { type: 'button', className: 'small quiet', dataset: { icon: 'microphone' }, onclick: () => mute(participant) });
     this.more = make('button', { type: 'button', className: 'small quiet', dataset: { icon: 'more' }, onclick: () => more(participant) });
-    this.root = make('li', { className: 'person' }, this.initials, make('span', { className: 'who' }, this.name, this.role), this.hand, this.mute, this.more);
+    this.root = make('li', { className: 'attendee' }, this.initials, make('span', { className: 'who' }, this.name, this.role), this.hand, this.mute, this.more);
     fillIcons(this.root);
   }
 
@@ -80,6 +80,8 @@ export class People {
     const count = this.room.remoteParticipants.size + 1;
     element('people-count').textContent = String(count);
     element('people-total').textContent = String(Math.min(count, 999));
+    // The name of a button has the text that is seen on it.
+    element('people-button').setAttribute('aria-label', `${text('participants')} (${count})`);
     if (!this.isShown) return;
     const { permissions, canModerate } = this.moderation;
     const canMute = permissions.mute_others === true;
