@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use conclave_media::embedded::EmbeddedPlane;
-use conclave_media::embedded::egress_engine::{Dialler, Engine, Priority, Settings};
+use conclave_media::embedded::egress_engine::{
+    EgressService, EgressSettings, Priority, RtmpDialler,
+};
 use conclave_model::address::AddressFilter;
 
 use crate::config::{Config, EgressConfig};
@@ -16,9 +18,9 @@ use super::roots;
 ///
 /// # Errors
 /// A file of root certificates cannot be used.
-pub(super) fn engine(config: &Config, data: &Path) -> Result<Engine, CliError> {
-    Ok(Engine::new(
-        Settings {
+pub(super) fn engine(config: &Config, data: &Path) -> Result<EgressService, CliError> {
+    Ok(EgressService::new(
+        EgressSettings {
             egress: config.egress.clone(),
             recordings: config.recordings.path(data),
         },
@@ -50,7 +52,7 @@ pub(super) const fn priority(config: &Config) -> Priority {
 ///
 /// # Errors
 /// A file of root certificates cannot be used.
-pub(crate) fn dialler(config: &EgressConfig) -> Result<Dialler, CliError> {
+pub(crate) fn dialler(config: &EgressConfig) -> Result<RtmpDialler, CliError> {
     let mut found = roots::read("egress.root_certs", config.root_certs.as_deref())?;
     found.extend(roots::read(
         "egress.rtmps_root",
@@ -58,5 +60,5 @@ pub(crate) fn dialler(config: &EgressConfig) -> Result<Dialler, CliError> {
     )?);
     found.extend_from_slice(conclave_outbound::roots::environment().unwrap_or_default());
     let filter = AddressFilter::new(config.allow_networks.clone());
-    Dialler::new(filter, &found).map_err(CliError::failed)
+    RtmpDialler::new(filter, &found).map_err(CliError::failed)
 }

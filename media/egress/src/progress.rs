@@ -1,4 +1,4 @@
-//! What an egress has done, and what it had to leave out: numbers for inspection, and warnings in the log.
+//! Egress counters for inspection, and rate-limited warnings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,70 +7,71 @@ use std::time::{Duration, Instant};
 use conclave_model::{EgressId, Throttle, TrackSid};
 use parking_lot::Mutex;
 
-/// The least time between two lines in the log about the same.
+/// Minimum time between two warnings about the same problem.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// How often it is looked anew which tracks are left out. Until then, a track does not ask for a decoder again.
-const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(1);
-/// The most tracks that are named.
-const NAMED: usize = 20;
+/// Interval between checks for tracks left out, which then ask for a decoder again.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum left-out tracks listed by sid.
+const MAX_NAMED_TRACKS: usize = 20;
 
-/// What a receiver is doing.
+/// Receiver's connection state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetState {
-    /// It has accepted the stream.
+    /// The receiver accepted the stream.
     Connected,
-    /// A connection is being made.
+    /// A connection is being established.
     Connecting,
-    /// The connection was lost or refused, and is tried again later.
+    /// The connection was lost or refused, and the next attempt is scheduled.
     Waiting,
 }
 
-/// Video frames of all egresses since the server was started, also of those that have ended.
+/// Video frame totals since the server started, including finished egresses.
 #[derive(Debug, Default)]
-pub struct Totals {
-    /// Frames that were written or sent.
+pub struct EgressTotals {
+    /// Frames written or sent.
     pub frames: AtomicU64,
-    /// Frames that were left out because this machine was too slow.
+    /// Frames dropped because this machine was too slow.
     pub dropped_frames: AtomicU64,
 }
 
-/// What an egress has done. Read at any time.
+/// One egress's counters, readable at any time.
 #[derive(Debug)]
-pub struct Progress {
+pub struct EgressProgress {
     start: Instant,
-    totals: Arc<Totals>,
-    /// Media that was written or sent, in milliseconds.
+    totals: Arc<EgressTotals>,
+    /// Media written or sent, in milliseconds.
     pub media_millis: AtomicU64,
-    /// Bytes that were written or sent.
+    /// Bytes written or sent.
     pub bytes: AtomicU64,
-    /// Frames of video.
+    /// Video frames written or sent.
     pub frames: AtomicU64,
-    /// Frames of video that were left out because this server or the encoder was too slow.
+    /// Video frames dropped because this server or the encoder was too slow.
     pub dropped_frames: AtomicU64,
-    /// Frames of video that were lost on the way to this server.
+    /// Video frames lost on the way to this server.
     pub lost_frames: AtomicU64,
-    /// Packets that were lost because the egress was too slow.
+    /// Packets dropped because the egress was too slow.
     pub dropped_packets: AtomicU64,
-    /// Bytes on disk that the encoder has not read yet.
+    /// Bytes on disk not yet read by the encoder.
     pub buffered_bytes: AtomicU64,
-    /// How far the composition is behind its usual delay, in milliseconds.
+    /// Composition delay beyond its usual 800 ms, in milliseconds.
     pub late_millis: AtomicU64,
-    /// The receivers of a broadcast, in the order of its urls.
+    /// Receivers, ordered as the broadcast's URLs.
     targets: Mutex<Vec<TargetState>>,
     left_out: Mutex<LeftOutTracks>,
 }
 
-/// The tracks that are left out because too many are decoded or their pictures are too large: their number, and the first of them.
+/// Count of tracks left out, because too many are decoded or their frames are too large, and the
+/// first 20 by sid.
 pub type LeftOutTracks = (usize, Vec<TrackSid>);
 
-impl Default for Progress {
+impl Default for EgressProgress {
     fn default() -> Self {
         Self::new(Arc::default())
     }
 }
 
-impl Progress {
-    pub(crate) fn new(totals: Arc<Totals>) -> Self {
+impl EgressProgress {
+    pub(crate) fn new(totals: Arc<EgressTotals>) -> Self {
         Self {
             start: Instant::now(),
             totals,
@@ -87,12 +88,12 @@ impl Progress {
         }
     }
 
-    /// Returns how long the egress has run.
+    /// Returns the time since the egress was created.
     pub fn runs_for(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Returns the states of the receivers of a broadcast, in the order of its urls.
+    /// Returns the receivers' states, ordered as the broadcast's URLs.
     pub fn targets(&self) -> Vec<TargetState> {
         self.targets.lock().clone()
     }
@@ -101,7 +102,7 @@ impl Progress {
         *self.targets.lock() = states;
     }
 
-    /// Returns the tracks that are left out.
+    /// Returns the tracks that are currently left out.
     pub fn left_out(&self) -> LeftOutTracks {
         self.left_out.lock().clone()
     }
@@ -111,6 +112,7 @@ impl Progress {
     }
 
     pub(crate) fn add_frames(&self, count: u64) {
+        // The totals outlive the egress: metrics must never decrease.
         self.frames.fetch_add(count, Ordering::Relaxed);
         self.totals.frames.fetch_add(count, Ordering::Relaxed);
     }
@@ -127,15 +129,15 @@ impl Progress {
     }
 }
 
-/// The warnings about video frames that an egress drops because the machine is too slow.
+/// Warnings about video frames dropped because the machine is too slow.
 #[derive(Debug)]
-pub struct DroppedFrames {
+pub struct DroppedFramesLog {
     log_lines: Throttle,
-    /// How many the log has.
+    /// Counter value at the last warning.
     logged: u64,
 }
 
-impl Default for DroppedFrames {
+impl Default for DroppedFramesLog {
     fn default() -> Self {
         Self {
             log_lines: Throttle::new(LOG_INTERVAL),
@@ -144,72 +146,74 @@ impl Default for DroppedFrames {
     }
 }
 
-impl DroppedFrames {
-    /// Warns of frames that were dropped since the last warning, unless that was a moment ago.
-    pub fn warn(&mut self, egress: &EgressId, progress: &Progress, now: Instant) {
+impl DroppedFramesLog {
+    /// Logs the frames dropped since the last warning, at most once a minute.
+    pub fn warn(&mut self, egress: &EgressId, progress: &EgressProgress, now: Instant) {
         let dropped = progress.dropped_frames.load(Ordering::Relaxed);
+        // `allow` comes second: it would start an interval although nothing is logged.
         if dropped > self.logged && self.log_lines.allow(now) {
             self.logged = dropped;
             log::warn!(
                 egress = egress.as_str(), dropped_frames = dropped;
-                "the machine is too busy for a recording or broadcast: video frames are dropped. Lower egress.max_composites or \
+                "video frames dropped: the machine is too busy for this recording or broadcast. Lower egress.max_composites or \
                  egress.frame_rate, or use more cores"
             );
         }
     }
 
-    /// Warns of the dropped frames of an egress that has ended, if there are any.
-    pub fn warn_at_end(&self, egress: &EgressId, progress: &Progress) {
+    /// Logs a finished egress's total if it dropped frames.
+    pub fn warn_at_end(&self, egress: &EgressId, progress: &EgressProgress) {
         let [dropped, frames] =
             [&progress.dropped_frames, &progress.frames].map(|count| count.load(Ordering::Relaxed));
         if dropped > 0 {
             log::warn!(
                 egress = egress.as_str(), dropped_frames = dropped, frames = frames;
-                "a recording or broadcast has ended with dropped video frames, as the machine was too busy"
+                "recording or broadcast ended with dropped video frames: the machine was too busy"
             );
         }
     }
 }
 
-/// The tracks that an egress leaves out, because too many are decoded at once or their pictures are too large: when they are looked at, and
-/// named in the log.
+/// Schedule and warnings for tracks that an egress leaves out.
 #[derive(Debug)]
-pub struct LeftOut {
-    looks: Throttle,
+pub struct LeftOutLog {
+    checks: Throttle,
     log_lines: Throttle,
 }
 
-impl Default for LeftOut {
+impl Default for LeftOutLog {
     fn default() -> Self {
         Self {
-            looks: Throttle::new(LEFT_OUT_INTERVAL),
+            checks: Throttle::new(CHECK_INTERVAL),
             log_lines: Throttle::new(LOG_INTERVAL),
         }
     }
 }
 
-impl LeftOut {
-    /// Returns whether it has to be looked which tracks are left out.
+impl LeftOutLog {
+    /// Returns whether the next check is due.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.looks.allow(now)
+        self.checks.allow(now)
     }
 
-    /// Takes the tracks that are left out now.
-    pub fn note(
+    /// Records the tracks that are left out now, and logs them at most once a minute.
+    pub fn record(
         &self,
         egress: &EgressId,
         mut tracks: Vec<TrackSid>,
-        progress: &Progress,
+        progress: &EgressProgress,
         now: Instant,
     ) {
+        // Counted before the list is cut.
         let count = tracks.len();
+        // The caller's map has a random order; sorted, the same tracks are named each time.
         tracks.sort_unstable();
-        tracks.truncate(NAMED);
+        tracks.truncate(MAX_NAMED_TRACKS);
         if count > 0 && self.log_lines.allow(now) {
             let names: Vec<_> = tracks.iter().map(TrackSid::as_str).collect();
             log::warn!(
                 egress = egress.as_str(), tracks = count;
-                "tracks are left out, as too many are decoded or their pictures are too large: {}", names.join(", ")
+                "tracks left out of a recording or broadcast, because too many are decoded or their frames are too large: {}", names.join(", ")
             );
         }
         progress.set_left_out(count, tracks);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use conclave_egress::Attendee;
+use conclave_egress::InputParticipant;
 use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_sfu::Command;
 use livekit_protocol::{DataTrackInfo, ParticipantInfo};
@@ -39,7 +39,7 @@ pub(super) enum JobEffect {
     /// The participants and tracks that it contains from now on.
     Attend {
         /// Those of the room that it may contain.
-        attendees: Vec<Attendee>,
+        attendees: Vec<InputParticipant>,
         /// Whether the room has no participants at all.
         is_room_empty: bool,
     },

@@ -7,7 +7,10 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use conclave_egress::machine::{FILE_HEADER_BYTES, Reader, Splitter, Track, TrackKind, Writer};
+use conclave_egress::fuzzing::{
+    FILE_HEADER_BYTES, FlvSplitter, MatroskaReader, MatroskaTrack, MatroskaTrackKind,
+    MatroskaWriter,
+};
 use conclave_fuzz::seeds;
 use conclave_media::embedded::encoders::rtmp::{
     FileReader, Medium, OggPackets, Timeline, VideoTag, file_header, file_tag, packets, read_video,
@@ -19,11 +22,11 @@ fuzz_target!(init: write_seeds(), |data: &[u8]| {
     let piece = usize::from(*piece) + 1;
     match format % 4 {
         0 => {
-            let blocks = same(stream, piece, Reader::default, Reader::push);
+            let blocks = same(stream, piece, MatroskaReader::default, MatroskaReader::push);
             assert!(blocks.iter().map(|block| block.data.len()).sum::<usize>() <= stream.len());
         }
         1 => {
-            let tags = same(stream, piece, Splitter::default, Splitter::push);
+            let tags = same(stream, piece, FlvSplitter::default, FlvSplitter::push);
             let tags: Vec<_> = tags.into_iter().flat_map(|tag| tag.bytes).collect();
             assert!(stream.get(FILE_HEADER_BYTES..).unwrap_or_default().starts_with(&tags));
         }
@@ -75,18 +78,18 @@ fn forward(messages: &[(u32, Vec<u8>)]) {
 
 fn write_seeds() {
     let kinds = [
-        TrackKind::Samples,
-        TrackKind::Pictures {
+        MatroskaTrackKind::Pcm,
+        MatroskaTrackKind::RawVideo {
             width: 4,
             height: 2,
             rate: 30,
         },
     ];
     let matroska = kinds.map(|kind| {
-        let frame = Writer::frame(1, Duration::from_millis(40), true, &[7; 12]);
+        let frame = MatroskaWriter::frame(1, Duration::from_millis(40), true, &[7; 12]);
         [
             &[0, 16][..],
-            &Writer::header(&[Track {
+            &MatroskaWriter::header(&[MatroskaTrack {
                 kind,
                 private: Vec::new(),
             }]),

@@ -7,8 +7,9 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use conclave_egress::machine::{
-    Frame, PublisherClock, Reader, TrackReader, Writer, header, opus_duration,
+use conclave_egress::fuzzing::{
+    EncodedFrame, MatroskaReader, MatroskaWriter, PublisherClock, TrackReader, header,
+    opus_duration,
 };
 use conclave_fuzz::{records, seeds};
 use conclave_sfu::{Codec, RecordedPacket, SenderReport};
@@ -84,7 +85,7 @@ impl Track {
     }
 }
 
-fn check(codec: Codec, frames: &[Frame]) {
+fn check(codec: Codec, frames: &[EncodedFrame]) {
     assert!(frames.iter().all(|frame| !frame.data.is_empty()));
     assert!(frames.is_sorted_by_key(|frame| frame.at));
     for frame in frames {
@@ -95,12 +96,12 @@ fn check(codec: Codec, frames: &[Frame]) {
     };
     let written = frames
         .iter()
-        .flat_map(|frame| Writer::frame(1, frame.at, frame.is_key, &frame.data));
-    let stream: Vec<u8> = Writer::header(&[track])
+        .flat_map(|frame| MatroskaWriter::frame(1, frame.at, frame.is_key, &frame.data));
+    let stream: Vec<u8> = MatroskaWriter::header(&[track])
         .into_iter()
         .chain(written)
         .collect();
-    let read = Reader::default().push(&stream);
+    let read = MatroskaReader::default().push(&stream);
     let read: Vec<_> = read
         .iter()
         .map(|block| (block.at, block.data.as_slice()))

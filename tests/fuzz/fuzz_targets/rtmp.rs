@@ -10,7 +10,7 @@ use std::panic;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use conclave_egress::machine::{PublisherClock, TrackReader};
+use conclave_egress::fuzzing::{PublisherClock, TrackReader};
 use conclave_fuzz::rtmp_client::{self, Stage};
 use conclave_fuzz::{records, seeds};
 use conclave_media::embedded::encoders::rtmp::{

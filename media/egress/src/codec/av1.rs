@@ -1,24 +1,25 @@
-//! Pictures of AV1 out of RTP payloads (its RTP payload format), and what their headers say.
+//! AV1 frames from RTP payloads (AV1 RTP specification, version 1.0), and OBU headers (AV1
+//! specification, section 5).
 
 use conclave_sfu::Bits;
 
-use super::{Announced, Container, EncodedPicture, VideoFormat};
+use super::{AnnouncedSize, Container, FrameAssembler, VideoFormat};
 
 const SEQUENCE_HEADER: u8 = 1;
 const TEMPORAL_DELIMITER: u8 = 2;
-/// In the header of a unit (OBU): a second byte follows, and the size.
+/// OBU header flags: a second byte follows; a size follows.
 const HAS_EXTENSION: u8 = 0x04;
 const HAS_SIZE: u8 = 0x02;
 
-/// Collects the units of a picture.
+/// Collects a frame's OBUs.
 #[derive(Debug, Default)]
-pub struct Av1Picture {
+pub struct Av1Assembler {
     units: Vec<Vec<u8>>,
-    /// Whether the last unit goes on in the next packet.
+    /// Whether the last OBU continues in the next packet.
     is_open: bool,
 }
 
-impl EncodedPicture for Av1Picture {
+impl FrameAssembler for Av1Assembler {
     const FORMAT: VideoFormat = VideoFormat {
         matroska_id: "V_AV1",
         has_size: true,
@@ -31,13 +32,15 @@ impl EncodedPicture for Av1Picture {
             return false;
         };
         let (continues, goes_on, count) = (header & 0x80 != 0, header & 0x40 != 0, header >> 4 & 3);
+        // `Z` must match the previous packet's `Y`, or a packet in between was lost.
         if continues != self.is_open {
             return false;
         }
         let mut number = 0;
         while !rest.is_empty() {
             number += 1;
-            // Of so many units as are counted, the last one has no size.
+            // `W` in the aggregation header counts the OBUs, and the last one has no size.
+            // Otherwise, all have one.
             let size = if number == count {
                 Some((rest.len(), rest))
             } else {
@@ -61,10 +64,10 @@ impl EncodedPicture for Av1Picture {
         self.units.iter().map(Vec::len).sum()
     }
 
-    /// Each unit gets its size.
+    /// Returns the OBUs, each with its size, as containers need them.
     fn take(&mut self) -> Vec<u8> {
         self.is_open = false;
-        let mut picture = Vec::new();
+        let mut frame = Vec::new();
         for unit in std::mem::take(&mut self.units) {
             if let Some((
                 Unit {
@@ -74,35 +77,37 @@ impl EncodedPicture for Av1Picture {
                 },
                 _,
             )) = split(&unit)
+                // Containers delimit frames themselves and should not have them (AV1 in Matroska, AV1
+                // in ISOBMFF).
                 && kind != TEMPORAL_DELIMITER
             {
-                picture.push(header[0] | HAS_SIZE);
-                picture.extend_from_slice(&header[1..]);
-                put_size(&mut picture, content.len());
-                picture.extend_from_slice(content);
+                frame.push(header[0] | HAS_SIZE);
+                frame.extend_from_slice(&header[1..]);
+                put_size(&mut frame, content.len());
+                frame.extend_from_slice(content);
             }
         }
-        picture
+        frame
     }
 
-    fn announced(picture: &[u8]) -> Announced {
-        Announced::largest(sequence_headers(picture).filter_map(size))
+    fn announced(frame: &[u8]) -> AnnouncedSize {
+        AnnouncedSize::largest(sequence_headers(frame).filter_map(size))
     }
 
-    fn configuration(picture: &[u8]) -> Option<Vec<u8>> {
-        decoder_configuration(picture)
+    fn configuration(frame: &[u8]) -> Option<Vec<u8>> {
+        decoder_configuration(frame)
     }
 }
 
-/// A unit of a picture.
+/// Open bitstream unit.
 struct Unit<'a> {
     kind: u8,
-    /// The header without the size.
+    /// Header without the size.
     header: &'a [u8],
     content: &'a [u8],
 }
 
-/// Reads the first one of some units. Returns it with what is behind it, which is nothing if it has no size.
+/// Splits off the first OBU. An OBU without a size takes all that is left.
 fn split(units: &[u8]) -> Option<(Unit<'_>, &[u8])> {
     let first = units.first()?;
     let (header, rest) = units.split_at_checked(if first & HAS_EXTENSION == 0 { 1 } else { 2 })?;
@@ -122,9 +127,10 @@ fn split(units: &[u8]) -> Option<(Unit<'_>, &[u8])> {
     ))
 }
 
-/// Reads a size in bytes of seven bits, the lowest first. Returns it with what is behind it.
+/// Reads a LEB128 number of up to four bytes. Returns it with the rest.
 fn read_size(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut size = 0;
+    // Four bytes hold 28 bits, more than any packet.
     for (index, byte) in bytes.iter().take(4).enumerate() {
         size |= usize::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
@@ -145,12 +151,12 @@ fn put_size(out: &mut Vec<u8>, mut size: usize) {
     }
 }
 
-/// Iterates over the sequence headers of a picture, with their headers as units.
-fn sequence_headers(mut picture: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Iterates over a frame's sequence headers, including their OBU headers.
+fn sequence_headers(mut frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     let units = std::iter::from_fn(move || {
-        let (Unit { kind, .. }, after) = split(picture)?;
-        let unit = &picture[..picture.len() - after.len()];
-        picture = after;
+        let (Unit { kind, .. }, after) = split(frame)?;
+        let unit = &frame[..frame.len() - after.len()];
+        frame = after;
         Some((kind, unit))
     });
     units
@@ -158,7 +164,7 @@ fn sequence_headers(mut picture: &[u8]) -> impl Iterator<Item = &[u8]> {
         .map(|(_, unit)| unit)
 }
 
-/// What a sequence header says of the video.
+/// Sequence header fields.
 struct Sequence {
     profile: u32,
     level: u32,
@@ -166,14 +172,15 @@ struct Sequence {
     size: (u32, u32),
 }
 
-/// Returns the largest size of the pictures behind a sequence header.
+/// Returns the maximum frame size that a sequence header announces.
 fn size(unit: &[u8]) -> Option<(u32, u32)> {
     read_sequence(unit).map(|sequence| sequence.size)
 }
 
-/// Returns the configuration record that containers need, from the sequence header of a picture; `None` if it has none.
-fn decoder_configuration(picture: &[u8]) -> Option<Vec<u8>> {
-    let unit = sequence_headers(picture).next()?;
+/// Returns the decoder configuration record for a frame's sequence header (AV1 in ISOBMFF, section
+/// 2.3); `None` without one.
+fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
+    let unit = sequence_headers(frame).next()?;
     let Sequence {
         profile,
         level,
@@ -181,13 +188,13 @@ fn decoder_configuration(picture: &[u8]) -> Option<Vec<u8>> {
         ..
     } = read_sequence(unit)?;
     let [profile, level, tier] = [profile, level, tier].map(|number| number.to_le_bytes()[0]);
-    // Version 1; colours of 8 bits, at half the width and height.
+    // Marker and version 1; 8 bits per sample and 4:2:0, as WebRTC senders use.
     let mut record = vec![0x81, profile << 5 | level, tier << 7 | 0x0c, 0];
     record.extend_from_slice(unit);
     Some(record)
 }
 
-/// Reads a sequence header (section 5.5 of the specification of AV1) up to the size.
+/// Reads a sequence header (section 5.5.1) up to the frame size.
 fn read_sequence(unit: &[u8]) -> Option<Sequence> {
     let (Unit { content, .. }, _) = split(unit)?;
     let mut bits = Bits::new(content);
@@ -209,7 +216,7 @@ fn read_sequence(unit: &[u8]) -> Option<Sequence> {
     })
 }
 
-/// Reads the timing and the operating points; returns the level and the tier of the first one.
+/// Reads timing info and operating points. Returns the first point's level and tier.
 fn read_operating_points(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
     let mut delay_bits = None;
     if bits.flag()? {
@@ -230,6 +237,7 @@ fn read_operating_points(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
     for _ in 0..count {
         bits.skip(12)?;
         let level = bits.number(5)?;
+        // Levels up to 3.3 have no tiers.
         let tier = if level > 7 { bits.number(1)? } else { 0 };
         if let Some(delay_bits) = delay_bits
             && bits.flag()?
@@ -248,37 +256,39 @@ fn read_operating_points(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// The sequence header of a video of 320x180 that libaom has written, with its size.
+    /// Sequence header that libaom writes for 320x180, with its size.
     const SEQUENCE: [u8; 13] = [
         0x0a, 0x0b, 0x00, 0x00, 0x00, 0x04, 0x3c, 0xfe, 0xcc, 0xda, 0xf9, 0x00, 0x40,
     ];
 
     #[test]
     fn units_are_put_together_from_packets_and_get_sizes() {
-        let mut picture = Av1Picture::default();
+        let mut assembler = Av1Assembler::default();
         let long = vec![7; 300];
-        // A delimiter, a unit with its size before it, and the begin of another one.
-        assert!(picture.push(&[&[0x78, 1, 0x10, 3, 0x08, 1, 2, 0x30][..], &long[..100]].concat()));
-        assert!(picture.push(&[&[0xd0][..], &long[..100]].concat()));
-        assert!(!picture.push(&[0x10, 0x30, 1]), "the unit goes on");
-        assert!(picture.push(&[&[0x90][..], &long[..100]].concat()));
+        // A temporal delimiter, a small OBU, and a large one's first part.
+        assert!(
+            assembler.push(&[&[0x78, 1, 0x10, 3, 0x08, 1, 2, 0x30][..], &long[..100]].concat())
+        );
+        assert!(assembler.push(&[&[0xd0][..], &long[..100]].concat()));
+        assert!(!assembler.push(&[0x10, 0x30, 1]), "the unit goes on");
+        assert!(assembler.push(&[&[0x90][..], &long[..100]].concat()));
         let mut expected = vec![0x0a, 2, 1, 2, 0x32, 0xac, 0x02];
         expected.extend(long);
-        assert_eq!(picture.take(), expected);
+        assert_eq!(assembler.take(), expected);
         for malformed in [&[][..], &[0x10], &[0x90, 1], &[0x20, 9, 1], &[0x00, 0x80]] {
-            assert!(!Av1Picture::default().push(malformed), "{malformed:?}");
+            assert!(!Av1Assembler::default().push(malformed), "{malformed:?}");
         }
     }
 
     #[test]
     fn a_sequence_header_says_the_size_and_makes_the_configuration() {
-        let picture = [&SEQUENCE[..], &[0x32, 1, 0]].concat();
+        let frame = [&SEQUENCE[..], &[0x32, 1, 0]].concat();
         assert_eq!(
-            sequence_headers(&picture).collect::<Vec<_>>(),
+            sequence_headers(&frame).collect::<Vec<_>>(),
             [&SEQUENCE[..]]
         );
         assert_eq!(size(&SEQUENCE), Some((320, 180)));
-        let record = decoder_configuration(&picture).unwrap();
+        let record = decoder_configuration(&frame).unwrap();
         assert_eq!(
             (&record[..4], &record[4..]),
             (&[0x81, 0, 0x0c, 0][..], &SEQUENCE[..])
@@ -288,17 +298,17 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_payloads_and_pictures_are_read(
+        fn any_payloads_and_frames_are_read(
             payloads in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..30), 0..12),
         ) {
-            let mut picture = Av1Picture::default();
+            let mut assembler = Av1Assembler::default();
             for payload in &payloads {
-                picture.push(payload);
+                assembler.push(payload);
                 decoder_configuration(payload);
                 size(payload);
             }
-            let picture = picture.take();
-            sequence_headers(&picture).filter_map(size).for_each(drop);
+            let frame = assembler.take();
+            sequence_headers(&frame).filter_map(size).for_each(drop);
         }
     }
 }

@@ -1,35 +1,35 @@
-//! The formats of files, and what each can have.
+//! Containers for recordings, and their possible content.
 
 use conclave_sfu::Codec;
 
 use super::containers;
 
-/// The format of a file.
+/// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
-    /// MPEG-4: H.264 and AAC.
+    /// MP4, for H.264 and AAC.
     Mp4,
-    /// WebM: VP8 and Opus.
+    /// WebM, for VP8 and Opus.
     Webm,
-    /// Ogg: Opus alone.
+    /// Ogg, for Opus without video.
     Ogg,
-    /// Matroska, which takes every codec.
+    /// Matroska, for any codec.
     Matroska,
 }
 
-/// What a file contains.
+/// Media in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// A track as it is.
+    /// One track, not transcoded.
     Track(Codec),
     /// Composed video, with or without audio.
     Video,
-    /// Mixed audio alone.
+    /// Mixed audio without video.
     Audio,
 }
 
 impl Container {
-    /// Returns the name by which ffmpeg knows the format.
+    /// Returns ffmpeg's name for the container.
     pub const fn format(self) -> &'static str {
         match self {
             Self::Mp4 => "mp4",
@@ -39,7 +39,6 @@ impl Container {
         }
     }
 
-    /// Returns the usual extension of a file.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Mp4 => "mp4",
@@ -49,9 +48,10 @@ impl Container {
         }
     }
 
-    /// Returns the format that an extension in any case stands for.
+    /// Returns the container for a file extension in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
         match extension.to_ascii_lowercase().as_str() {
+            // Includes the usual extensions for files with audio or video only.
             "mp4" | "m4a" | "m4v" => Some(Self::Mp4),
             "webm" => Some(Self::Webm),
             "ogg" | "oga" | "opus" => Some(Self::Ogg),
@@ -60,7 +60,7 @@ impl Container {
         }
     }
 
-    /// Returns whether the format can have a content.
+    /// Returns whether the container can hold a content.
     pub fn can_have(self, content: Content) -> bool {
         match content {
             _ if self == Self::Matroska => true,
@@ -70,7 +70,7 @@ impl Container {
         }
     }
 
-    /// Returns the usual format of a content.
+    /// Returns the default container for a content.
     pub fn default_for(content: Content) -> Self {
         match content {
             Content::Track(codec) => containers(codec).first().copied().unwrap_or(Self::Matroska),

@@ -1,9 +1,10 @@
-//! Pictures of H.265 out of RTP payloads (RFC 7798), their parameter sets, and the configuration that containers need (ISO/IEC 14496-15).
+//! H.265 frames from RTP payloads (RFC 7798), parameter sets, and the decoder configuration for
+//! containers (ISO/IEC 14496-15).
 
 use conclave_sfu::Bits;
 
 use super::nal_units::{Units, read_cropping, unescaped, units};
-use super::{Announced, Container, EncodedPicture, VideoFormat};
+use super::{AnnouncedSize, Container, FrameAssembler, VideoFormat};
 
 const VIDEO_PARAMETERS: u8 = 32;
 const SEQUENCE_PARAMETERS: u8 = 33;
@@ -11,11 +12,10 @@ const PICTURE_PARAMETERS: u8 = 34;
 const AGGREGATION: u8 = 48;
 const FRAGMENT: u8 = 49;
 
-/// The units of a picture.
 #[derive(Debug, Default)]
-pub struct H265Picture(Units);
+pub struct H265Assembler(Units);
 
-impl EncodedPicture for H265Picture {
+impl FrameAssembler for H265Assembler {
     const FORMAT: VideoFormat = VideoFormat {
         matroska_id: "V_MPEGH/ISO/HEVC",
         has_size: false,
@@ -33,6 +33,8 @@ impl EncodedPicture for H265Picture {
                 let [header, data @ ..] = rest else {
                     return false;
                 };
+                // A fragment moves the NAL unit's type to its own header; layer and temporal id
+                // stay.
                 let unit_header = [(first & 0x81) | (header & 0x3f) << 1, *second];
                 self.0.push_fragment(*header, &unit_header, data)
             }
@@ -52,12 +54,12 @@ impl EncodedPicture for H265Picture {
         self.0.take()
     }
 
-    fn announced(picture: &[u8]) -> Announced {
-        Announced::largest(units(picture).filter_map(size))
+    fn announced(frame: &[u8]) -> AnnouncedSize {
+        AnnouncedSize::largest(units(frame).filter_map(size))
     }
 
-    fn configuration(picture: &[u8]) -> Option<Vec<u8>> {
-        decoder_configuration(picture)
+    fn configuration(frame: &[u8]) -> Option<Vec<u8>> {
+        decoder_configuration(frame)
     }
 }
 
@@ -65,10 +67,10 @@ const fn nal_type(header: u8) -> u8 {
     (header >> 1) & 0x3f
 }
 
-/// Profile, tier and level in a sequence parameter set, as the configuration repeats them.
+/// Bytes for profile, tier and level in a sequence parameter set; the configuration repeats them.
 const PROFILE_BYTES: usize = 12;
 
-/// What a sequence parameter set says of the video.
+/// Sequence parameter set fields.
 struct Sequence {
     profile: Vec<u8>,
     layers: u32,
@@ -77,7 +79,8 @@ struct Sequence {
     size: (u32, u32),
 }
 
-/// Returns the size of the pictures behind a unit, if that is a sequence parameter set; all sizes are too large for one that is malformed.
+/// Returns the frame size announced by a sequence parameter set; `None` for other units. A
+/// malformed set counts as too large.
 fn size(unit: &[u8]) -> Option<(u32, u32)> {
     let is_set = unit
         .first()
@@ -89,6 +92,7 @@ fn size(unit: &[u8]) -> Option<(u32, u32)> {
 fn read_set(unit: &[u8]) -> Option<Sequence> {
     let content = unescaped(unit.get(2..)?);
     let mut bits = Bits::new(&content);
+    // `sps_video_parameter_set_id`.
     bits.skip(4)?;
     let (sub_layers, is_nested) = (bits.number(3)?, bits.flag()?);
     let mut profile = Vec::with_capacity(PROFILE_BYTES);
@@ -121,14 +125,16 @@ fn skip_sub_layers(bits: &mut Bits<'_>, count: u32) -> Option<()> {
     }
     let mut present = 0;
     for _ in 0..count {
+        // A sub-layer's profile has 88 bits, its level 8.
         present += if bits.flag()? { 88 } else { 0 };
         present += if bits.flag()? { 8 } else { 0 };
     }
+    // `reserved_zero_2bits`, present up to 8 sub-layers.
     bits.skip((8 - usize::try_from(count).ok()?) * 2)?;
     bits.skip(present)
 }
 
-/// Returns the decoder configuration record that a frame's parameter sets make; `None` if it lacks one of them.
+/// Returns the decoder configuration record for a frame's parameter sets; `None` if it lacks one.
 fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
     const KINDS: [u8; 3] = [VIDEO_PARAMETERS, SEQUENCE_PARAMETERS, PICTURE_PARAMETERS];
     let set = |kind: u8| {
@@ -138,7 +144,8 @@ fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
     let mut record = vec![1];
     record.extend_from_slice(&sequence.profile);
     let low = |number: u32| number.to_le_bytes()[0];
-    // Nothing of parallelism, 8 bits, no mean frame rate; sizes of four bytes.
+    // No spatial segmentation or parallelism, 8 bits per sample, unknown frame rate, four-byte NAL
+    // unit sizes.
     let nested = u8::from(sequence.is_nested) << 2;
     record.extend_from_slice(&[
         0xf0,
@@ -165,7 +172,7 @@ fn decoder_configuration(frame: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// What x265 writes for 320x180.
+    /// As x265 writes it for 320x180.
     const VIDEO: [u8; 24] = [
         0x40, 0x01, 0x0c, 0x01, 0xff, 0xff, 0x01, 0x60, 0x00, 0x00, 0x03, 0x00, 0x90, 0x00, 0x00,
         0x03, 0x00, 0x00, 0x03, 0x00, 0x3c, 0x95, 0x98, 0x09,
@@ -178,14 +185,14 @@ mod tests {
 
     #[test]
     fn units_are_put_together_from_every_packetization() {
-        let mut picture = H265Picture::default();
+        let mut assembler = H265Assembler::default();
         let sized = |unit: &[u8]| [&[0, unit.len().to_le_bytes()[0]][..], unit].concat();
         let sets = [sized(&VIDEO), sized(&SEQUENCE), sized(&PICTURE)].concat();
-        let mut push = |payload: &[u8]| picture.push(payload);
+        let mut push = |payload: &[u8]| assembler.push(payload);
         assert!(push(&[&[48 << 1, 1][..], &sets].concat()));
         assert!(push(&[49 << 1, 1, 0x80 | 19, 1, 2]) && push(&[49 << 1, 1, 19, 3]));
         assert!(push(&[49 << 1, 1, 0x40 | 19, 4]) && push(&[1 << 1, 1, 5]));
-        let frame = picture.take();
+        let frame = assembler.take();
         let expected: [&[u8]; 5] = [
             &VIDEO,
             &SEQUENCE,
@@ -206,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_without_its_beginning_and_malformed_payloads_are_refused() {
+    fn a_fragment_without_its_start_and_malformed_payloads_are_refused() {
         for payload in [
             &[][..],
             &[1],
@@ -215,7 +222,7 @@ mod tests {
             &[48 << 1, 1, 0, 9, 1],
             &[50 << 1, 1],
         ] {
-            assert!(!H265Picture::default().push(payload), "{payload:?}");
+            assert!(!H265Assembler::default().push(payload), "{payload:?}");
         }
         assert_eq!(size(&SEQUENCE[..10]), Some((u32::MAX, u32::MAX)), "refused");
     }
@@ -225,13 +232,13 @@ mod tests {
         fn any_payloads_and_frames_are_read(
             payloads in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), 0..8),
         ) {
-            let mut picture = H265Picture::default();
+            let mut assembler = H265Assembler::default();
             for payload in &payloads {
-                picture.push(payload);
+                assembler.push(payload);
                 decoder_configuration(payload);
                 size(&[&[0x42][..], payload].concat());
             }
-            decoder_configuration(&picture.take());
+            decoder_configuration(&assembler.take());
         }
     }
 }

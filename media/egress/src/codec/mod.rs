@@ -1,14 +1,17 @@
-//! Codecs, one file each: from RTP payloads to frames as containers have them, and what a file and a decoder have to know of a codec.
+//! Codecs, one file each: from RTP payloads to frames, and the properties that files and decoders
+//! need.
 //!
-//! A frame of audio is one packet of [Opus](opus), the only audio codec. A picture of video comes in several packets, whose payloads its
-//! codec puts together ([`Assembly`]). Before a decoder sees the picture, the size that it announces is read ([`Announced`]): what a decoder
-//! of a stranger's stream takes of the memory depends on it. Then come the header of the track in Matroska ([`track_header`]), the files that
-//! can have the codec ([`Container`]), and ffmpeg's decoder of it ([`decoder`]).
+//! An audio frame is one [Opus](opus) packet; there is no other audio codec. A video frame spans
+//! packets, whose payloads its codec collects in a [`FrameAssembly`]. The frame's [`AnnouncedSize`]
+//! is read before a decoder gets it, because it determines the memory that untrusted media can make
+//! the decoder allocate. The remaining functions serve the recording: [`track_header`] for
+//! Matroska, [`Container`] for files, and [`decoder`] for ffmpeg.
 //!
-//! # A new codec of video
+//! # Adding a video codec
 //!
-//! Its file has a type that implements [`EncodedPicture`]: the state of a picture that is put together, and all that is said above. It has a line
-//! among the modules below, and one in the table [`video_codecs!`]. Codecs of NAL units share `nal_units`. Nothing else here changes.
+//! Add a file with a type that implements [`FrameAssembler`], and list it among the modules and in
+//! [`video_codecs!`]. Codecs based on NAL units share `nal_units`. Nothing else in this crate
+//! changes.
 
 mod av1;
 mod container;
@@ -24,197 +27,203 @@ use std::time::Duration;
 
 use conclave_sfu::Codec;
 
-use crate::matroska::{Track, TrackKind};
+use crate::matroska::{MatroskaTrack, MatroskaTrackKind};
 
 pub use container::{Container, Content};
-pub use h264::of_units;
+pub use h264::announced_by_nal_units;
 pub use opus::{SILENCE, duration as opus_duration};
 
-/// The most pixels of a picture: 4096x2304, as level 5.2 of H.264 allows.
+/// Maximum pixels per frame: 4096x2304, as H.264 allows at level 5.2.
 pub const MAX_PIXELS: u32 = 4_096 * 2_304;
 
-/// A frame of a track: of video all of one picture, of audio one packet.
+/// Encoded frame: one video frame, or one audio packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    /// When it was captured, since the start of the egress. It never goes back within a track.
+pub struct EncodedFrame {
+    /// Capture time since the start of the egress, never decreasing within a track.
     pub at: Duration,
-    /// Its RTP timestamp.
+    /// RTP timestamp.
     pub timestamp: u32,
-    /// Whether a decoder can start with it.
+    /// Whether a decoder can start with this frame.
     pub is_key: bool,
-    /// The frame as containers have it: of H.264 and H.265, NAL units behind their sizes in four bytes.
+    /// Data as containers store it. NAL units are preceded by their size in four bytes.
     pub data: Vec<u8>,
-    /// The size in pixels, if the frame announces it.
+    /// Width and height in pixels, if the frame announces them.
     pub dimensions: Option<(u32, u32)>,
 }
 
-/// What a frame says of the size of pictures.
+/// Frame size announced by an encoded frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Announced {
-    /// It says nothing of it.
-    Nothing,
-    /// The width and height in pixels.
+pub enum AnnouncedSize {
+    /// The frame announces no size.
+    Unspecified,
+    /// Width and height in pixels.
     Size(u32, u32),
-    /// More than is decoded, or what cannot be read.
+    /// The size exceeds the maximum, or cannot be read.
     Refused,
 }
 
-impl Announced {
-    /// Returns the largest one of some sizes.
+impl AnnouncedSize {
+    /// Returns the largest size.
     fn largest(sizes: impl Iterator<Item = (u32, u32)>) -> Self {
         let pixels = |(width, height): &(u32, u32)| u64::from(*width) * u64::from(*height);
+        // The largest size counts: the decoder allocates for it, whichever frame it shows.
         match sizes.max_by_key(pixels) {
             Some(size) if pixels(&size) > MAX_PIXELS.into() => Self::Refused,
             Some((width, height)) => Self::Size(width, height),
-            None => Self::Nothing,
+            None => Self::Unspecified,
         }
     }
 }
 
-/// What containers and ffmpeg have to know of a codec of video.
+/// Video codec properties for containers and ffmpeg.
 struct VideoFormat {
-    /// Its id in Matroska.
+    /// Codec id in Matroska.
     matroska_id: &'static str,
-    /// Whether the header of a track has the size of the video, because the configuration of the decoder does not say it.
+    /// Whether a track's header needs the size, because the decoder configuration lacks it.
     has_size: bool,
-    /// The files that it can be in, besides Matroska, which takes every codec. The first one is the usual one.
+    /// Containers besides Matroska, which takes any codec; the default one first.
     containers: &'static [Container],
-    /// The decoder of ffmpeg, unless it is the one that ffmpeg chooses.
+    /// ffmpeg's decoder; `None` for its default one.
     decoder: Option<&'static str>,
 }
 
-/// A codec of video: a picture that is put together from the payloads of its packets, and what is known of all its pictures.
-trait EncodedPicture: Debug + Default {
-    /// What containers and ffmpeg have to know.
+/// Video codec: frame assembly, and properties common to all frames.
+trait FrameAssembler: Debug + Default {
+    /// Properties for containers and ffmpeg.
     const FORMAT: VideoFormat;
 
-    /// Adds a payload. Returns whether it was understood and fits to what came before.
+    /// Adds a payload. Returns whether it is well-formed and continues the previous one.
     fn push(&mut self, payload: &[u8]) -> bool;
 
-    /// Returns the bytes until now.
+    /// Returns the bytes collected so far.
     fn bytes(&self) -> usize;
 
-    /// Returns the picture as containers have it; empty if there is none. The next one begins.
+    /// Returns the frame as containers store it, or nothing if it is empty, and starts the next
+    /// one.
     fn take(&mut self) -> Vec<u8>;
 
-    /// Reads what a picture announces.
-    fn announced(picture: &[u8]) -> Announced;
+    /// Reads the size that a frame announces.
+    fn announced(frame: &[u8]) -> AnnouncedSize;
 
-    /// Returns the configuration of the decoder of a video that begins with this picture, as containers have it, empty if the codec needs
-    /// none; `None` if the picture does not say it.
-    fn configuration(_picture: &[u8]) -> Option<Vec<u8>> {
+    /// Returns the decoder configuration for a video that starts with this frame, empty if the
+    /// codec has none; `None` if the frame lacks the information.
+    fn configuration(_frame: &[u8]) -> Option<Vec<u8>> {
         Some(Vec::new())
     }
 }
 
-/// Makes the table of the codecs of video: a variant of [`Assembly`] for each, and the functions that choose by the codec. A packet is
-/// pushed without an indirect call.
+/// Defines [`FrameAssembly`], with a variant per video codec, and the functions that dispatch on
+/// the codec. An enum avoids an indirect call per packet.
 macro_rules! video_codecs {
-    ($($codec:ident => $picture:ty),+ $(,)?) => {
-        /// Collects the parts of a picture.
+    ($($codec:ident => $assembler:ty),+ $(,)?) => {
+        /// Frame that is being assembled.
         #[derive(Debug)]
-        pub enum Assembly {
-            /// Audio is not collected.
+        pub enum FrameAssembly {
+            /// Audio needs no assembly.
             Audio,
             $(
                 #[doc = concat!("A picture of ", stringify!($codec), ".")]
-                $codec($picture),
+                $codec($assembler),
             )+
         }
 
-        impl Assembly {
-            /// Starts without a part.
+        impl FrameAssembly {
+            /// Creates an empty assembly.
             pub fn new(codec: Codec) -> Self {
                 match codec {
                     Codec::Opus => Self::Audio,
-                    $(Codec::$codec => Self::$codec(<$picture>::default()),)+
+                    $(Codec::$codec => Self::$codec(<$assembler>::default()),)+
                 }
             }
 
-            /// Adds a payload. Returns whether it was understood and fits to what came before.
+            /// Adds a payload. Returns whether it is well-formed and continues the previous one.
             pub fn push(&mut self, payload: &[u8]) -> bool {
                 match self {
                     Self::Audio => false,
-                    $(Self::$codec(picture) => picture.push(payload),)+
+                    $(Self::$codec(assembler) => assembler.push(payload),)+
                 }
             }
 
-            /// Returns the bytes until now.
+            /// Returns the bytes collected so far.
             pub fn bytes(&self) -> usize {
                 match self {
                     Self::Audio => 0,
-                    $(Self::$codec(picture) => picture.bytes(),)+
+                    $(Self::$codec(assembler) => assembler.bytes(),)+
                 }
             }
 
-            /// Returns the picture as containers have it; empty if there is none. The next one begins.
+            /// Returns the frame as containers store it, or nothing if it is empty, and starts the
+            /// next one.
             pub fn take(&mut self) -> Vec<u8> {
                 match self {
                     Self::Audio => Vec::new(),
-                    $(Self::$codec(picture) => picture.take(),)+
+                    $(Self::$codec(assembler) => assembler.take(),)+
                 }
             }
         }
 
-        /// Reads what a frame announces.
-        pub fn announced(codec: Codec, frame: &[u8]) -> Announced {
+        /// Reads the size that a frame announces.
+        pub fn announced(codec: Codec, frame: &[u8]) -> AnnouncedSize {
             match codec {
-                Codec::Opus => Announced::Nothing,
-                $(Codec::$codec => <$picture>::announced(frame),)+
+                Codec::Opus => AnnouncedSize::Unspecified,
+                $(Codec::$codec => <$assembler>::announced(frame),)+
             }
         }
 
-        /// Returns the configuration of the decoder of a track that begins with this frame; `None` if the frame does not say it.
+        /// Returns the decoder configuration for a track that starts with this frame; `None` if the
+        /// frame lacks the information.
         fn configuration(codec: Codec, frame: &[u8]) -> Option<Vec<u8>> {
             match codec {
                 Codec::Opus => Some(opus::head()),
-                $(Codec::$codec => <$picture>::configuration(frame),)+
+                $(Codec::$codec => <$assembler>::configuration(frame),)+
             }
         }
 
-        /// Returns what containers and ffmpeg have to know of a codec of video; `None` for audio.
+        /// Returns a video codec's properties; `None` for audio.
         const fn format(codec: Codec) -> Option<&'static VideoFormat> {
             match codec {
                 Codec::Opus => None,
-                $(Codec::$codec => Some(&<$picture>::FORMAT),)+
+                $(Codec::$codec => Some(&<$assembler>::FORMAT),)+
             }
         }
     };
 }
 
 video_codecs! {
-    Vp8 => vp8::Vp8Picture,
-    Vp9 => vp9::Vp9Picture,
-    Av1 => av1::Av1Picture,
-    H264 => h264::H264Picture,
-    H265 => h265::H265Picture,
+    Vp8 => vp8::Vp8Assembler,
+    Vp9 => vp9::Vp9Assembler,
+    Av1 => av1::Av1Assembler,
+    H264 => h264::H264Assembler,
+    H265 => h265::H265Assembler,
 }
 
-/// Returns the header in Matroska of a track that begins with this frame; `None` if the frame does not say what is in the header.
-pub fn track_header(codec: Codec, first: &Frame) -> Option<Track> {
+/// Returns the Matroska header for a track that starts with this frame; `None` if the frame lacks
+/// the information.
+pub fn track_header(codec: Codec, first: &EncodedFrame) -> Option<MatroskaTrack> {
     let kind = match format(codec) {
-        None => TrackKind::Opus,
-        Some(format) => TrackKind::Video {
+        None => MatroskaTrackKind::Opus,
+        Some(format) => MatroskaTrackKind::Video {
             codec: format.matroska_id,
             size: if format.has_size {
+                // Inter frames do not announce the size, so the track has to start at a key frame.
                 Some(first.dimensions?)
             } else {
                 None
             },
         },
     };
-    Some(Track {
+    Some(MatroskaTrack {
         kind,
         private: configuration(codec, &first.data)?,
     })
 }
 
-/// Returns the files that a codec can be in, besides Matroska. The first one is the usual one.
+/// Returns a codec's containers besides Matroska, the default one first.
 fn containers(codec: Codec) -> &'static [Container] {
     format(codec).map_or(&opus::CONTAINERS, |format| format.containers)
 }
 
-/// Returns the decoder of ffmpeg for a codec; `None` if it is the one that ffmpeg chooses.
+/// Returns ffmpeg's decoder for a codec; `None` for its default one.
 pub fn decoder(codec: Codec) -> Option<&'static str> {
     format(codec)?.decoder
 }

@@ -1,26 +1,26 @@
-//! NAL units of H.264 and H.265: those of a frame out of RTP payloads, and in the frames of containers.
+//! NAL units (H.264 and H.265) in RTP payloads and in containers.
 
 use conclave_sfu::Bits;
 
-/// In the header of a fragment: it is the first or the last one of its unit.
+/// Fragment header flags: first and last fragment.
 const STARTS: u8 = 0x80;
 const ENDS: u8 = 0x40;
 
-/// Collects the NAL units of a frame.
+/// Collects a frame's NAL units.
 #[derive(Debug, Default)]
 pub struct Units {
     units: Vec<Vec<u8>>,
-    /// Whether the last unit is a fragment that goes on.
+    /// Whether the last unit is an incomplete fragment.
     is_open: bool,
 }
 
 impl Units {
-    /// Adds a unit.
     pub fn push(&mut self, unit: &[u8]) {
         self.units.push(unit.to_vec());
     }
 
-    /// Adds units that are each behind its size in two bytes. Returns whether they are well-formed.
+    /// Adds units from an aggregation packet, where each is preceded by its size in two bytes.
+    /// Returns whether they are well-formed.
     pub fn push_aggregated(&mut self, mut units: &[u8]) -> bool {
         while let [high, low, rest @ ..] = units {
             let size = usize::from(u16::from_be_bytes([*high, *low]));
@@ -30,10 +30,11 @@ impl Units {
             self.push(unit);
             units = after;
         }
+        // A byte left over means that a size was wrong.
         units.is_empty()
     }
 
-    /// Adds a fragment of a unit, whose header is `unit_header`. Returns whether it fits to what came before.
+    /// Adds a fragment to the unit with this header. Returns whether it continues the previous one.
     pub fn push_fragment(&mut self, fragment_header: u8, unit_header: &[u8], data: &[u8]) -> bool {
         if fragment_header & STARTS != 0 {
             self.push(unit_header);
@@ -47,30 +48,29 @@ impl Units {
         })
     }
 
-    /// Returns the bytes of the units until now.
+    /// Returns the bytes collected so far.
     pub fn bytes(&self) -> usize {
         self.units.iter().map(Vec::len).sum()
     }
 
-    /// Returns the frame, each unit behind its size in four bytes; empty if there is none. The next frame begins.
+    /// Returns the frame, each unit preceded by its size in four bytes, and starts the next one.
     pub fn take(&mut self) -> Vec<u8> {
         self.is_open = false;
         joined(&std::mem::take(&mut self.units))
     }
 }
 
-/// Returns units as a frame, each behind its size in four bytes.
 fn joined(units: &[Vec<u8>]) -> Vec<u8> {
     let mut frame = Vec::new();
     for unit in units {
-        // A unit of a frame is far smaller.
+        // A unit is bounded by the frame's limit, so the cast never fails.
         frame.extend_from_slice(&u32::try_from(unit.len()).unwrap_or(u32::MAX).to_be_bytes());
         frame.extend_from_slice(unit);
     }
     frame
 }
 
-/// Iterates over the units of a frame.
+/// Iterates over a frame's units.
 pub fn units(mut frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (size, rest) = frame.split_first_chunk::<4>()?;
@@ -81,10 +81,11 @@ pub fn units(mut frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the content of a unit without the bytes that prevent it from looking like the beginning of another one.
+/// Removes the emulation prevention bytes from a unit (ITU-T H.264, section 7.4.1.1).
 pub fn unescaped(content: &[u8]) -> Vec<u8> {
     let (mut bytes, mut zeros) = (Vec::with_capacity(content.len()), 0);
     for byte in content {
+        // Two zero bytes and a 3: without the 3, they could look like a start code.
         if zeros >= 2 && *byte == 3 {
             zeros = 0;
             continue;
@@ -95,8 +96,9 @@ pub fn unescaped(content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads by how much the pictures of a sequence parameter set are less wide and high than their blocks. `format` is that of the colours
-/// (`chroma_format_idc`), and `fields` the number of rows that one row of the set stands for.
+/// Reads a sequence parameter set's cropping. Returns by how many pixels the frame is narrower and
+/// lower than its blocks. `format` is `chroma_format_idc`; `fields` is 2 for interlaced video, else
+/// 1.
 pub fn read_cropping(bits: &mut Bits<'_>, format: u32, fields: u32) -> Option<(u32, u32)> {
     let [left, right, top, bottom] = [
         bits.exp_golomb()?,
@@ -104,6 +106,7 @@ pub fn read_cropping(bits: &mut Bits<'_>, format: u32, fields: u32) -> Option<(u
         bits.exp_golomb()?,
         bits.exp_golomb()?,
     ];
+    // Offsets count chroma samples (ITU-T H.264, equations 7-19 to 7-22).
     let across = if matches!(format, 1 | 2) { 2 } else { 1 };
     let down = if format == 1 { 2 * fields } else { fields };
     Some((

@@ -1,20 +1,21 @@
-//! The lengths of Opus packets (RFC 6716, section 3.1), and Opus in files.
+//! Opus: packet durations (RFC 6716, section 3.1) and the header in files.
 
 use std::time::Duration;
 
 use super::Container;
 
-/// The files that Opus can be in, besides Matroska. The first one is the usual one.
+/// Containers for Opus besides Matroska, the default one first.
 pub const CONTAINERS: [Container; 3] = [Container::Ogg, Container::Mp4, Container::Webm];
 
-/// A packet of 20 ms of silence: one CELT frame of a full band in mono.
+/// Silent packet, 20 ms long: one fullband CELT frame in mono.
 pub const SILENCE: [u8; 3] = [0xf8, 0xff, 0xfe];
 
-/// Returns the duration of a packet; `None` if it is malformed.
+/// Returns a packet's duration; `None` if it is malformed.
 pub fn duration(packet: &[u8]) -> Option<Duration> {
     let toc = packet.first()?;
     let configuration = toc >> 3;
     let frame_micros: u64 = match configuration {
+        // RFC 6716, table 2: SILK, hybrid and CELT modes, four frame sizes each but for hybrid.
         0..=11 => [10_000, 20_000, 40_000, 60_000][usize::from(configuration & 3)],
         12..=15 => [10_000, 20_000][usize::from(configuration & 1)],
         _ => [2_500, 5_000, 10_000, 20_000][usize::from(configuration & 3)],
@@ -27,10 +28,11 @@ pub fn duration(packet: &[u8]) -> Option<Duration> {
     Some(Duration::from_micros(frame_micros * frames)).filter(|duration| !duration.is_zero())
 }
 
-/// Returns the identification header of a stream of two channels (RFC 7845, section 5.1).
+/// Returns a stereo stream's identification header (RFC 7845, section 5.1).
 pub fn head() -> Vec<u8> {
     let mut head = b"OpusHead\x01\x02".to_vec();
     head.extend_from_slice(&[0, 0]);
+    // After the pre-skip: input sample rate, then output gain and channel mapping family.
     head.extend_from_slice(&48_000_u32.to_le_bytes());
     head.extend_from_slice(&[0, 0, 0]);
     head

@@ -1,12 +1,13 @@
-//! Pictures of VP8 out of RTP payloads (RFC 7741, section 4.2), and the header of its frames (RFC 6386, section 9.1).
+//! VP8 frames from RTP payloads (RFC 7741, section 4.2), and the frame header (RFC 6386, section
+//! 9.1).
 
-use super::{Announced, Container, EncodedPicture, VideoFormat};
+use super::{AnnouncedSize, Container, FrameAssembler, VideoFormat};
 
-/// A picture of one frame, as it is decoded.
+/// Frame collected so far.
 #[derive(Debug, Default)]
-pub struct Vp8Picture(Vec<u8>);
+pub struct Vp8Assembler(Vec<u8>);
 
-impl EncodedPicture for Vp8Picture {
+impl FrameAssembler for Vp8Assembler {
     const FORMAT: VideoFormat = VideoFormat {
         matroska_id: "V_VP8",
         has_size: true,
@@ -15,6 +16,7 @@ impl EncodedPicture for Vp8Picture {
     };
 
     fn push(&mut self, payload: &[u8]) -> bool {
+        // Without its first packet, a frame cannot be decoded.
         let Some(part) = parse(payload).filter(|part| part.is_first || !self.0.is_empty()) else {
             return false;
         };
@@ -30,17 +32,17 @@ impl EncodedPicture for Vp8Picture {
         std::mem::take(&mut self.0)
     }
 
-    fn announced(picture: &[u8]) -> Announced {
-        Announced::largest(dimensions(picture).into_iter())
+    fn announced(frame: &[u8]) -> AnnouncedSize {
+        AnnouncedSize::largest(dimensions(frame).into_iter())
     }
 }
 
-/// A payload without its descriptor.
+/// Payload without its descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Payload<'a> {
-    /// Whether it begins a frame.
+    /// Whether it starts a frame.
     is_first: bool,
-    /// The part of the frame.
+    /// Payload data.
     data: &'a [u8],
 }
 
@@ -48,18 +50,18 @@ const EXTENDED: u8 = 0x80;
 const START_OF_PARTITION: u8 = 0x10;
 const PARTITION: u8 = 0x07;
 
-/// Returns a payload without its descriptor; `None` if it is malformed.
+/// Splits off the payload descriptor; `None` if it is malformed.
 fn parse(payload: &[u8]) -> Option<Payload<'_>> {
     let (first, mut rest) = payload.split_first()?;
     if first & EXTENDED != 0 {
         let (extensions, after) = rest.split_first()?;
         rest = after;
         if extensions & 0x80 != 0 {
-            // A picture id of one or two bytes.
+            // PictureID, one or two bytes long.
             let length = if rest.first()? & 0x80 != 0 { 2 } else { 1 };
             rest = rest.get(length..)?;
         }
-        // TL0PICIDX, and a byte that TID and KEYIDX share.
+        // TL0PICIDX, and one byte for TID and KEYIDX.
         let bytes = usize::from(extensions & 0x40 != 0) + usize::from(extensions & 0x30 != 0);
         rest = rest.get(bytes..)?;
     }
@@ -70,7 +72,7 @@ fn parse(payload: &[u8]) -> Option<Payload<'_>> {
     })
 }
 
-/// Returns the width and height that a key frame announces, in pixels; `None` for other frames.
+/// Returns the size in pixels that a key frame announces; `None` for other frames.
 fn dimensions(frame: &[u8]) -> Option<(u32, u32)> {
     let [
         tag,
@@ -88,6 +90,7 @@ fn dimensions(frame: &[u8]) -> Option<(u32, u32)> {
     else {
         return None;
     };
+    // 14 bits for the size, two for a scaling hint.
     let size = |low: &u8, high: &u8| u32::from(u16::from_le_bytes([*low, *high]) & 0x3fff);
     (tag & 1 == 0).then(|| (size(width_low, width_high), size(height_low, height_high)))
 }

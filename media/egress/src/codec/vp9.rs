@@ -1,27 +1,30 @@
-//! Pictures of VP9 out of RTP payloads (RFC 9628), and what their headers say.
+//! VP9 frames from RTP payloads (RFC 9628), and the frame header (VP9 specification, section 6.2).
+//!
+//! As in RFC 9628, a *picture* has one *frame* per spatial layer. Containers store it as a
+//! superframe.
 
 use conclave_sfu::{Bits, Vp9Descriptor};
 
-use super::{Announced, Container, EncodedPicture, VideoFormat};
+use super::{AnnouncedSize, Container, FrameAssembler, VideoFormat};
 
-/// The most frames of a picture: its index has three bits for their number.
+// The superframe index has three bits for the frame count.
 const MAX_LAYERS: usize = 8;
-/// The bits of the bytes around the index of a picture's frames.
+// Marker bits around the superframe index.
 const INDEX: u8 = 0xc0;
 const SYNC_CODE: u32 = 0x49_8342;
 
-/// Collects the frames of a picture, one for each spatial layer.
+/// Collects a picture's frames.
 #[derive(Debug, Default)]
-pub struct Vp9Picture {
+pub struct Vp9Assembler {
     frames: Vec<Vec<u8>>,
 }
 
-impl EncodedPicture for Vp9Picture {
+impl FrameAssembler for Vp9Assembler {
     const FORMAT: VideoFormat = VideoFormat {
         matroska_id: "V_VP9",
         has_size: true,
         containers: &[Container::Webm, Container::Mp4],
-        // ffmpeg's own decoder returns the frames of all spatial layers, this one only those of the best.
+        // ffmpeg's own decoder outputs every spatial layer's frames, libvpx only the best layer's.
         decoder: Some("libvpx-vp9"),
     };
 
@@ -44,7 +47,8 @@ impl EncodedPicture for Vp9Picture {
         self.frames.iter().map(Vec::len).sum()
     }
 
-    /// Several frames have an index behind them (annex B of the specification of VP9).
+    /// Returns the picture, with a superframe index if it has several frames (VP9 specification,
+    /// annex B).
     fn take(&mut self) -> Vec<u8> {
         let frames = std::mem::take(&mut self.frames);
         let mut picture = frames.concat();
@@ -55,12 +59,12 @@ impl EncodedPicture for Vp9Picture {
         let size_bytes = (1..4_usize)
             .find(|bytes| largest >> (bytes * 8) == 0)
             .unwrap_or(4);
-        // Both are small.
-        let (of_size, of_count) = (
+        // The fields have two and three bits; both values fit.
+        let (size_field, count_field) = (
             (size_bytes - 1).to_le_bytes()[0],
             (frames.len() - 1).to_le_bytes()[0],
         );
-        let marker = INDEX | of_size << 3 | of_count;
+        let marker = INDEX | size_field << 3 | count_field;
         picture.push(marker);
         frames
             .iter()
@@ -69,17 +73,17 @@ impl EncodedPicture for Vp9Picture {
         picture
     }
 
-    fn announced(picture: &[u8]) -> Announced {
-        Announced::largest(sizes(picture))
+    fn announced(picture: &[u8]) -> AnnouncedSize {
+        AnnouncedSize::largest(sizes(picture))
     }
 }
 
-/// Iterates over the sizes in pixels that the frames of a picture announce.
+/// Iterates over the frame sizes that a picture announces.
 fn sizes(picture: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     frames(picture).into_iter().filter_map(size)
 }
 
-/// Splits a picture into its frames by their index, if it has one.
+/// Splits a picture into frames by its superframe index, if it has one.
 fn frames(picture: &[u8]) -> Vec<&[u8]> {
     let whole = vec![picture];
     let Some(marker) = picture
@@ -97,6 +101,7 @@ fn frames(picture: &[u8]) -> Vec<&[u8]> {
         return whole;
     };
     let (mut rest, index) = picture.split_at(start);
+    // The marker stands at both ends. A frame may end with such a byte by chance.
     if index.first() != Some(&marker) {
         return whole;
     }
@@ -115,12 +120,13 @@ fn frames(picture: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-/// Returns the size that the header of a frame of profile 0 announces; `None` if it is that of the frames that it refers to.
+/// Returns the size that a profile 0 frame announces; `None` if it repeats a reference frame's
+/// size.
 fn size(frame: &[u8]) -> Option<(u32, u32)> {
     let mut bits = Bits::new(frame);
-    let is_of_profile_0 = bits.number(4)? == 0b1000;
+    let is_profile_0 = bits.number(4)? == 0b1000;
     let shows_existing = bits.flag()?;
-    if !is_of_profile_0 || shows_existing {
+    if !is_profile_0 || shows_existing {
         return None;
     }
     let (is_inter, is_shown, is_resilient) = (bits.flag()?, bits.flag()?, bits.flag()?);
@@ -135,7 +141,7 @@ fn size(frame: &[u8]) -> Option<(u32, u32)> {
         bits.skip(8)?;
         return read_size(&mut bits).filter(|_| has_sync_code);
     }
-    // Which frames it replaces, and the three that it refers to.
+    // `refresh_frame_flags`, and three references with their sign bias.
     bits.skip(8 + 3 * 4)?;
     for _ in 0..3 {
         let has_size_of_reference = bits.flag()?;
@@ -151,6 +157,7 @@ fn skip_colours(bits: &mut Bits<'_>) -> Option<()> {
     let has_sync_code = bits.number(24)? == SYNC_CODE;
     let space = bits.number(3)?;
     bits.skip(1)?;
+    // Profile 0 does not allow RGB.
     (has_sync_code && space != RGB).then_some(())
 }
 
@@ -162,19 +169,19 @@ fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// The begin of a key frame of 320x180 that libvpx has written.
+    /// First bytes that libvpx writes for a 320x180 key frame.
     const KEY: [u8; 10] = [0x82, 0x49, 0x83, 0x42, 0x00, 0x13, 0xf0, 0x0b, 0x36, 0x00];
 
     #[test]
-    fn the_frames_of_a_picture_have_an_index_and_the_largest_one_its_size() {
-        let mut picture = Vp9Picture::default();
+    fn a_superframe_has_an_index_and_announces_its_largest_frame() {
+        let mut assembler = Vp9Assembler::default();
         assert!(
-            !picture.push(&[0x20, 0x00, 0, 1]),
+            !assembler.push(&[0x20, 0x00, 0, 1]),
             "it does not begin a frame"
         );
-        assert!(picture.push(&[&[0x28, 0x00, 0][..], &KEY[..4]].concat()));
-        assert!(picture.push(&[&[0x24, 0x00, 0][..], &KEY[4..]].concat()));
-        // A frame of 640x360 that refers to that one.
+        assert!(assembler.push(&[&[0x28, 0x00, 0][..], &KEY[..4]].concat()));
+        assert!(assembler.push(&[&[0x24, 0x00, 0][..], &KEY[4..]].concat()));
+        // A 640x360 inter frame that refers to the key frame.
         let inter: Vec<u8> =
             "10000111 00000001 000000000000 000 0000001001111111 0000000101100111 0"
                 .bytes()
@@ -185,36 +192,36 @@ mod tests {
                     bits.iter().fold(0, |byte, bit| byte << 1 | (bit - b'0')) << (8 - bits.len())
                 })
                 .collect();
-        assert!(picture.push(&[&[0x6c, 0x02, 0][..], &inter].concat()));
-        let bytes = picture.bytes();
-        let whole = picture.take();
+        assert!(assembler.push(&[&[0x6c, 0x02, 0][..], &inter].concat()));
+        let bytes = assembler.bytes();
+        let whole = assembler.take();
         assert_eq!(
             (whole.len(), whole[bytes], whole[bytes + 1]),
             (bytes + 4, 0xc1, 10)
         );
         assert_eq!(sizes(&whole).collect::<Vec<_>>(), [(320, 180), (640, 360)]);
         assert_eq!(frames(&whole), [&KEY[..], &inter]);
-        assert!(picture.take().is_empty());
+        assert!(assembler.take().is_empty());
     }
 
     #[test]
-    fn a_picture_of_one_frame_has_no_index() {
-        let mut picture = Vp9Picture::default();
-        assert!(picture.push(&[&[0x0c][..], &KEY].concat()));
-        assert_eq!(picture.take(), KEY);
+    fn a_single_frame_has_no_superframe_index() {
+        let mut assembler = Vp9Assembler::default();
+        assert!(assembler.push(&[&[0x0c][..], &KEY].concat()));
+        assert_eq!(assembler.take(), KEY);
     }
 
     proptest::proptest! {
         #[test]
-        fn any_payloads_and_pictures_are_read(
+        fn any_payloads_and_frames_are_read(
             payloads in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..30), 0..12),
         ) {
-            let mut picture = Vp9Picture::default();
+            let mut assembler = Vp9Assembler::default();
             for payload in &payloads {
-                picture.push(payload);
+                assembler.push(payload);
                 sizes(payload).for_each(drop);
             }
-            sizes(&picture.take()).for_each(drop);
+            sizes(&assembler.take()).for_each(drop);
         }
     }
 }

@@ -1,6 +1,9 @@
-//! Where the tiles of a picture are. Tiles do not overlap and fill the picture; all numbers are even, as planes of colour need.
+//! Tile positions in a composed frame.
+//!
+//! Tiles fill the frame without overlaps. All coordinates are even, because 4:2:0 chroma planes
+//! have half the resolution.
 
-/// A part of a picture, in pixels.
+/// Rectangle in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rect {
     pub x: u32,
@@ -9,27 +12,33 @@ pub struct Rect {
     pub height: u32,
 }
 
-/// The most tiles beside the large one.
-const BESIDE: u32 = 6;
-/// The most tiles of a grid.
-const MOST: u32 = 36;
+/// Maximum tiles beside the speaker's.
+const MAX_SIDE_TILES: u32 = 6;
+/// Maximum tiles in a grid.
+const MAX_GRID_TILES: u32 = 36;
 
-/// Returns tiles of about the same size, row by row. Of more participants than fit, the last ones have none.
+/// Returns about equally large tiles, row by row. Participants beyond the maximum have none.
 pub fn grid(participants: usize, width: u32, height: u32) -> Vec<Rect> {
-    let tiles = u32::try_from(participants).unwrap_or(MOST).min(MOST);
+    let tiles = u32::try_from(participants)
+        .unwrap_or(MAX_GRID_TILES)
+        .min(MAX_GRID_TILES);
     let columns = (1..=tiles)
+        // The smallest square that holds all tiles.
         .find(|columns| columns * columns >= tiles)
         .unwrap_or(1);
     let rows = tiles.div_ceil(columns);
     let mut rects = Vec::new();
     for row in 0..rows {
-        // The last rows have one tile less, and wider ones.
-        let (begin, end) = (row * tiles / rows, (row + 1) * tiles / rows);
-        let (y, bottom) = (part(height, row, rows), part(height, row + 1, rows));
-        for column in 0..end - begin {
+        // If the tiles do not fill all rows, some rows have one tile less, and wider ones.
+        let (start, end) = (row * tiles / rows, (row + 1) * tiles / rows);
+        let (y, bottom) = (
+            even_part(height, row, rows),
+            even_part(height, row + 1, rows),
+        );
+        for column in 0..end - start {
             let (x, right) = (
-                part(width, column, end - begin),
-                part(width, column + 1, end - begin),
+                even_part(width, column, end - start),
+                even_part(width, column + 1, end - start),
             );
             rects.push(Rect {
                 x,
@@ -42,18 +51,19 @@ pub fn grid(participants: usize, width: u32, height: u32) -> Vec<Rect> {
     rects
 }
 
-/// Returns a large tile for the first participant, and small ones in a column at its right for the others.
+/// Returns a large tile for the first participant, and small ones in a column on its right for the
+/// others.
 pub fn speaker_and_others(participants: usize, width: u32, height: u32) -> Vec<Rect> {
     let others = u32::try_from(participants.saturating_sub(1))
-        .unwrap_or(BESIDE)
-        .min(BESIDE);
+        .unwrap_or(MAX_SIDE_TILES)
+        .min(MAX_SIDE_TILES);
     if participants == 0 {
         return Vec::new();
     }
     let main = if others == 0 {
         width
     } else {
-        part(width, 4, 5)
+        even_part(width, 4, 5)
     };
     let mut rects = vec![Rect {
         x: 0,
@@ -62,7 +72,10 @@ pub fn speaker_and_others(participants: usize, width: u32, height: u32) -> Vec<R
         height,
     }];
     for other in 0..others {
-        let (y, bottom) = (part(height, other, others), part(height, other + 1, others));
+        let (y, bottom) = (
+            even_part(height, other, others),
+            even_part(height, other + 1, others),
+        );
         rects.push(Rect {
             x: main,
             y,
@@ -73,15 +86,17 @@ pub fn speaker_and_others(participants: usize, width: u32, height: u32) -> Vec<R
     rects
 }
 
-/// Returns the part of a rect, at its center, that a picture of another shape fills with its own shape.
+/// Fits a frame of this size into a rectangle, centered and without distortion.
 pub fn fit((width, height): (u32, u32), rect: Rect) -> Rect {
     let (width, height) = (u64::from(width.max(1)), u64::from(height.max(1)));
     let (whole_width, whole_height) = (u64::from(rect.width), u64::from(rect.height));
+    // Multiplied crosswise, not divided: u64 holds the products, and there is no rounding.
     let (fitted_width, fitted_height) = if whole_width * height <= whole_height * width {
         (whole_width, whole_width * height / width)
     } else {
         (whole_height * width / height, whole_height)
     };
+    // At least two pixels, so that an extremely wide or high video does not vanish.
     let even = |pixels: u64, whole: u32| {
         u32::try_from(pixels / 2 * 2)
             .unwrap_or(whole)
@@ -100,12 +115,13 @@ pub fn fit((width, height): (u32, u32), rect: Rect) -> Rect {
     }
 }
 
-/// Returns the even number of pixels of the first `count` of `of` equal parts.
-fn part(pixels: u32, count: u32, of: u32) -> u32 {
-    if count == of {
+/// Returns the width that `count` out of `parts` equal parts take, rounded down to an even number.
+fn even_part(pixels: u32, count: u32, parts: u32) -> u32 {
+    // The last part ends at the edge, whatever rounding has left over.
+    if count == parts {
         pixels
     } else {
-        pixels * count / of / 2 * 2
+        pixels * count / parts / 2 * 2
     }
 }
 
@@ -147,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tiles_do_not_overlap_and_fill_the_picture(
+        fn tiles_do_not_overlap_and_fill_the_frame(
             participants in 1usize..60, half_width in 80u32..2_000, half_height in 80u32..2_000,
         ) {
             let (width, height) = (half_width * 2, half_height * 2);
@@ -161,23 +177,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_fits_is_inside_and_keeps_its_shape(
-            size in (1u32..5_000, 1u32..5_000), half in (1u32..1_000, 1u32..1_000), place in (0u32..500, 0u32..500),
+        fn a_fitted_rect_is_inside_and_keeps_its_shape(
+            size in (1u32..5_000, 1u32..5_000), half in (1u32..1_000, 1u32..1_000), offset in (0u32..500, 0u32..500),
         ) {
-            let rect = Rect { x: place.0 * 2, y: place.1 * 2, width: half.0 * 2, height: half.1 * 2 };
+            let rect = Rect { x: offset.0 * 2, y: offset.1 * 2, width: half.0 * 2, height: half.1 * 2 };
             let fitted = fit(size, rect);
             prop_assert!(fitted.x >= rect.x && fitted.x + fitted.width <= rect.x + rect.width, "{:?}", fitted);
             prop_assert!(fitted.y >= rect.y && fitted.y + fitted.height <= rect.y + rect.height, "{:?}", fitted);
             prop_assert!([fitted.x, fitted.y, fitted.width, fitted.height].iter().all(|number| number % 2 == 0));
             prop_assert!(fitted.width == rect.width || fitted.height == rect.height);
             let (is, was) = (fitted.width * size.1, fitted.height * size.0);
-            // Even numbers may be off by two.
+            // Rounding to even numbers may add an error: two pixels.
             prop_assert!(is.abs_diff(was) <= 2 * size.0.max(size.1) || fitted.width == 2 || fitted.height == 2);
         }
     }
 
     #[test]
-    fn nobody_has_no_tile_and_four_have_quarters() {
+    fn an_empty_room_has_no_tiles_and_four_participants_have_quarters() {
         assert!(grid(0, 1280, 720).is_empty() && speaker_and_others(0, 1280, 720).is_empty());
         let quarters: Vec<_> = grid(4, 1280, 720)
             .iter()

@@ -1,18 +1,18 @@
-//! Pictures and sounds of several participants in one, without I/O.
+//! Drawing and mixing for compositions, without I/O.
 //!
-//! - `layout`: where the tiles of a picture are.
-//! - `picture`: planes of pixels, and the picture of a video in its tile.
-//! - `text`: names and initials in pictures; `names` draws their letters.
-//! - `sound`: samples on one time line, their sum, and the speaker.
+//! - `layout`: tile positions.
+//! - `video_frame`: raw frames, and a video's frame in its tile.
+//! - `text`: names and initials on frames. `names` draws the letters.
+//! - `audio`: sample queues, mixing, and the active speaker.
 
+mod audio;
 mod layout;
-mod picture;
-mod sound;
 mod text;
+mod video_frame;
 
+pub use audio::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter, SampleQueue};
 #[cfg(test)]
 pub use layout::fit;
 pub use layout::{Rect, grid, speaker_and_others};
-pub use picture::{Picture, Shown};
-pub use sound::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter, SampleQueue};
 pub use text::{draw_initials, draw_tag, initials, initials_size, tag_size};
+pub use video_frame::{TileFrame, VideoFrame};

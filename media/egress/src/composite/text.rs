@@ -1,19 +1,19 @@
-//! Names in pictures.
+//! Name tags and initials on frames.
 
 use super::layout::Rect;
-use super::picture::Picture;
+use super::video_frame::VideoFrame;
 use crate::names::{Label, LineSize};
 
-/// The height of a name tag in pixels, and of the name in it.
 const TAG_HEIGHT: u32 = 24;
 const NAME_HEIGHT: u32 = 20;
-/// The distance of a name tag from the edges of its tile, and of the name from the edges of the tag.
+/// Distance between a tag and its tile's edges, and between the name and the tag's edges.
 const MARGIN: u32 = 8;
-/// Behind the letters of a name tag.
+/// Name tag background.
 const TAG_COLOR: [u8; 3] = [30, 128, 128];
 
-/// Returns the size of the name in the tag of a tile; `None` if the tile is too small for a tag.
+/// Returns the name's size in a tile's tag; `None` if the tile is too small for a tag.
 pub fn tag_size(tile: Rect) -> Option<LineSize> {
+    // In a smaller tile, the tag would cover a third.
     let has_room = tile.height >= 3 * TAG_HEIGHT && tile.width >= 4 * TAG_HEIGHT;
     has_room.then(|| LineSize {
         height: NAME_HEIGHT,
@@ -21,12 +21,14 @@ pub fn tag_size(tile: Rect) -> Option<LineSize> {
     })
 }
 
-/// Draws a name of that size at the bottom left of a tile.
-pub fn draw_tag(picture: &mut Picture, tile: Rect, name: &Label) {
+/// Draws a name at a tile's bottom left. `name` must have the size from [`tag_size`].
+pub fn draw_tag(frame: &mut VideoFrame, tile: Rect, name: &Label) {
+    // A name with invisible characters only would leave an empty tag.
     if name.width == 0 {
         return;
     }
     let width = name.width + 2 * MARGIN;
+    // Even, as chroma planes need.
     let y = (tile.y + tile.height - TAG_HEIGHT - MARGIN) / 2 * 2;
     let tag = Rect {
         x: tile.x + MARGIN,
@@ -34,19 +36,19 @@ pub fn draw_tag(picture: &mut Picture, tile: Rect, name: &Label) {
         width: (width / 2 * 2).min(tile.width - 2 * MARGIN),
         height: TAG_HEIGHT,
     };
-    picture.fill(tag, TAG_COLOR);
-    draw(picture, name, (tag.x + MARGIN, tag.y + 2));
+    frame.fill(tag, TAG_COLOR);
+    draw(frame, name, (tag.x + MARGIN, tag.y + 2));
 }
 
-/// Returns the size of the initials in a tile.
 pub fn initials_size(tile: Rect) -> LineSize {
     LineSize {
+        // Multiples of 32 pixels, the built-in letters' larger raster size.
         height: 32 * (tile.height / 3 / 32).clamp(1, 6),
         max_width: tile.width,
     }
 }
 
-/// Returns the initials of a name: the first letters of its first and last word, with their marks.
+/// Returns the first letters of a name's first and last word, in upper case and with their marks.
 pub fn initials(name: &str) -> String {
     let first = |word: &str| {
         let marks = word
@@ -60,7 +62,7 @@ pub fn initials(name: &str) -> String {
             .collect::<String>()
     };
     let mut words = name.split_whitespace().map(first);
-    // Two letters of Arabic would join to one word without what keeps them apart.
+    // A zero-width non-joiner: without it, two Arabic initials would join to one word.
     words
         .next()
         .into_iter()
@@ -75,20 +77,20 @@ fn is_mark(character: char) -> bool {
     character.general_category_group() == GeneralCategoryGroup::Mark
 }
 
-/// Draws initials in the middle of a tile.
-pub fn draw_initials(picture: &mut Picture, tile: Rect, initials: &Label) {
+/// Draws initials at a tile's center.
+pub fn draw_initials(frame: &mut VideoFrame, tile: Rect, initials: &Label) {
     let x = tile.x + tile.width.saturating_sub(initials.width) / 2;
     let y = tile.y + tile.height.saturating_sub(initials.height) / 2;
-    draw(picture, initials, (x, y));
+    draw(frame, initials, (x, y));
 }
 
-fn draw(picture: &mut Picture, label: &Label, (x, y): (u32, u32)) {
+fn draw(frame: &mut VideoFrame, label: &Label, (x, y): (u32, u32)) {
     let rows = label
         .coverage
         .chunks(usize::try_from(label.width).unwrap_or_default().max(1));
     for (row, y) in rows.zip(y..) {
         for (coverage, x) in row.iter().zip(x..).filter(|(coverage, _)| **coverage > 0) {
-            picture.brighten(x, y, *coverage);
+            frame.brighten(x, y, *coverage);
         }
     }
 }
@@ -107,15 +109,15 @@ mod tests {
             .map(|fonts| Labels::new(Arc::new(fonts)))
     }
 
-    fn tag(labels: &mut Labels, picture: &mut Picture, tile: Rect, name: &str) {
+    fn tag(labels: &mut Labels, frame: &mut VideoFrame, tile: Rect, name: &str) {
         if let Some(size) = tag_size(tile) {
-            draw_tag(picture, tile, &labels.get(name, size));
+            draw_tag(frame, tile, &labels.get(name, size));
         }
     }
 
-    fn middle(labels: &mut Labels, picture: &mut Picture, tile: Rect, name: &str) {
+    fn middle(labels: &mut Labels, frame: &mut VideoFrame, tile: Rect, name: &str) {
         draw_initials(
-            picture,
+            frame,
             tile,
             &labels.get(&initials(name), initials_size(tile)),
         );
@@ -135,18 +137,18 @@ mod tests {
                 "a b c d",
             ] {
                 for (width, height) in [(640, 360), (96, 54), (96, 72), (16, 16)] {
-                    let mut picture = Picture::new(1280, 720, BLACK);
+                    let mut frame = VideoFrame::new(1280, 720, BLACK);
                     let tile = Rect {
                         x: 320,
                         y: 180,
                         width,
                         height,
                     };
-                    tag(&mut labels, &mut picture, tile, name);
+                    tag(&mut labels, &mut frame, tile, name);
                     if width > 90 {
-                        middle(&mut labels, &mut picture, tile, name);
+                        middle(&mut labels, &mut frame, tile, name);
                     }
-                    let luma = picture.data[..1280 * 720].iter().enumerate();
+                    let luma = frame.data[..1280 * 720].iter().enumerate();
                     for (at, _) in luma.filter(|(_, luma)| **luma != BLACK[0]) {
                         let (x, y) = (at as u32 % 1280, at as u32 / 1280);
                         let is_inside =
@@ -168,9 +170,9 @@ mod tests {
         };
         for mut labels in labels() {
             for draw in [tag, middle] {
-                let mut picture = Picture::new(640, 360, BLACK);
-                draw(&mut labels, &mut picture, tile, "Ada Lovelace");
-                assert!(picture.data.iter().filter(|luma| **luma > 200).count() > 50);
+                let mut frame = VideoFrame::new(640, 360, BLACK);
+                draw(&mut labels, &mut frame, tile, "Ada Lovelace");
+                assert!(frame.data.iter().filter(|luma| **luma > 200).count() > 50);
             }
         }
     }

@@ -1,66 +1,70 @@
-//! The decoder of sound, in this process: a child for each track would be as many processes as a participant publishes tracks.
+//! Opus decoder, which runs in this process: participants may publish many audio tracks, and a
+//! child process for each would cost too much.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use opus_pure::{MAX_PACKET_SAMPLES, OpusDecoder};
 
-use super::Place;
-use crate::codec::{Frame, opus_duration};
+use super::Slot;
+use crate::codec::{EncodedFrame, opus_duration};
 use crate::composite::SampleQueue;
 
 const SAMPLES_PER_SECOND: i32 = 48_000;
 const CHANNELS: usize = 2;
-/// How much more sound than time there may be. A publisher that sends more is decoded only as fast as sound passes.
-const AHEAD: Duration = Duration::from_secs(2);
-/// How long a track may send nothing, until its decoder is given up. The next one begins with any packet.
-const IDLE: Duration = Duration::from_secs(5);
+// A publisher that sends audio faster than real time would otherwise have it all decoded. The lead tolerates bursts.
+const MAX_LEAD: Duration = Duration::from_secs(2);
+// An idle decoder returns its slot. The next one can start at any packet, so this loses nothing.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A decoder of Opus.
+/// Opus decoder for one track.
 pub struct AudioDecoder {
     decoder: OpusDecoder,
     samples: SampleQueue,
-    /// What a packet becomes, left and right in turn.
+    /// A packet's output: interleaved left and right samples.
     buffer: Vec<i16>,
-    /// When the first packet arrived, and the last one.
-    began: Instant,
+    /// Arrival times: first and last packet.
+    first: Instant,
     last: Instant,
-    /// The sound of the packets until now.
+    /// Total duration decoded so far.
     decoded: Duration,
-    _places: Vec<Place>,
+    _slots: Vec<Slot>,
 }
 
 impl AudioDecoder {
-    /// Starts with a packet that arrives now.
+    /// Starts a decoder with a packet that arrives now.
     ///
     /// # Errors
-    /// The decoder refuses the format, which it does not.
-    pub fn start(places: Vec<Place>, now: Instant) -> Result<Self, String> {
+    /// Fails if the decoder rejects 48 kHz stereo, which it never does.
+    pub fn start(slots: Vec<Slot>, now: Instant) -> Result<Self, String> {
         let decoder =
+            // Always stereo, whatever the packets have: Opus decoders convert, and the mixer needs
+            // one format.
             OpusDecoder::new(SAMPLES_PER_SECOND, CHANNELS).map_err(|error| error.to_string())?;
         Ok(Self {
             decoder,
             samples: SampleQueue::default(),
             buffer: vec![0; MAX_PACKET_SAMPLES * CHANNELS],
-            began: now,
+            first: now,
             last: now,
             decoded: Duration::ZERO,
-            _places: places,
+            _slots: slots,
         })
     }
 
-    /// Decodes a packet. One that is malformed is left out. Returns whether the decoder can go on.
-    pub fn push(&mut self, packet: &Frame, arrived: Instant) -> bool {
+    /// Decodes a packet. A malformed one is skipped. Returns whether the decoder can continue.
+    pub fn push(&mut self, packet: &EncodedFrame, arrived: Instant) -> bool {
         self.last = arrived;
         let Some(duration) = opus_duration(&packet.data) else {
             return true;
         };
-        if self.decoded + duration > arrived.saturating_duration_since(self.began) + AHEAD {
+        if self.decoded + duration > arrived.saturating_duration_since(self.first) + MAX_LEAD {
             return true;
         }
         self.decoded += duration;
         let (decoder, buffer) = (&mut self.decoder, &mut self.buffer);
-        // A packet is what a stranger's program has made: a panic costs its track a decoder, not the recording its thread.
+        // A packet is untrusted input. If it makes the decoder panic, its track loses a decoder,
+        // but the egress keeps its thread.
         match catch_unwind(AssertUnwindSafe(|| {
             decoder.decode_s16(&packet.data, MAX_PACKET_SAMPLES, buffer)
         })) {
@@ -76,14 +80,13 @@ impl AudioDecoder {
         }
     }
 
-    /// Adds the samples of a chunk to a sum; returns how loud they are.
+    /// Adds a chunk's samples to `sum`, and returns their mean square.
     pub fn mix(&mut self, chunk: u64, sum: &mut [i32]) -> u64 {
         self.samples.take(chunk, sum)
     }
 
-    /// Returns whether nothing has come for so long that the decoder can be given up.
     pub fn is_idle(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.last) > IDLE
+        now.saturating_duration_since(self.last) > IDLE_TIMEOUT
     }
 }
 
@@ -97,8 +100,8 @@ pub mod tests {
 
     const PACKET: Duration = Duration::from_millis(20);
 
-    /// Packets of a tone whose left channel is twice as loud as the right one.
-    pub fn tone(packets: u32, channels: usize) -> Vec<Frame> {
+    /// Encodes a tone whose left channel is twice as loud as the right one.
+    pub fn tone(packets: u32, channels: usize) -> Vec<EncodedFrame> {
         let mut encoder =
             OpusEncoder::new(SAMPLES_PER_SECOND, channels, Application::Audio).unwrap();
         let wave = |sample: u32| f64::from(sample) * 440.0 * std::f64::consts::TAU / 48_000.0;
@@ -113,7 +116,7 @@ pub mod tests {
                 .encode_s16(&samples.collect::<Vec<_>>(), 960, &mut data)
                 .unwrap();
             data.truncate(bytes);
-            Frame {
+            EncodedFrame {
                 at: PACKET * number,
                 timestamp: 0,
                 is_key: true,
@@ -128,7 +131,7 @@ pub mod tests {
         AudioDecoder::start(Vec::new(), now).unwrap()
     }
 
-    /// The mean squares of left and right in a chunk.
+    /// Returns a chunk's mean squares, left and right.
     fn loudness(decoder: &mut AudioDecoder, chunk: u64) -> [i64; 2] {
         let mut sum = vec![0; CHUNK_SAMPLES * 2];
         decoder.mix(chunk, &mut sum);
@@ -143,7 +146,7 @@ pub mod tests {
     }
 
     #[test]
-    fn tones_in_stereo_and_in_mono_are_heard_as_loud_as_they_were() {
+    fn stereo_and_mono_tones_keep_their_level() {
         let now = Instant::now();
         for (channels, right) in [(2, 8_000_000), (1, 32_000_000)] {
             let mut decoder = decoder(now);
@@ -154,12 +157,12 @@ pub mod tests {
                 loudness(&mut decoder, chunk);
             }
             for chunk in 5..50 {
-                let heard = loudness(&mut decoder, chunk);
-                // A sine of the amplitude 8,000 has the mean square 32,000,000.
+                let level = loudness(&mut decoder, chunk);
+                // A sine with amplitude 8,000 has the mean square 32,000,000.
                 let is_near = |one: i64, other: i64| (one - other).abs() < other / 4;
                 assert!(
-                    is_near(heard[0], 32_000_000) && is_near(heard[1], right),
-                    "{channels} {chunk}: {heard:?}"
+                    is_near(level[0], 32_000_000) && is_near(level[1], right),
+                    "{channels} {chunk}: {level:?}"
                 );
             }
         }
@@ -167,14 +170,16 @@ pub mod tests {
 
     /// Proves S-51.
     #[test]
-    fn more_sound_than_time_is_not_decoded_and_a_silent_track_gives_its_decoder_up() {
+    fn audio_faster_than_real_time_is_dropped_and_an_idle_decoder_is_released() {
         let now = Instant::now();
         let mut decoder = decoder(now);
         tone(500, 1)
             .iter()
             .for_each(|packet| assert!(decoder.push(packet, now)));
-        assert_eq!(decoder.decoded, AHEAD);
-        assert!(!decoder.is_idle(now + IDLE) && decoder.is_idle(now + IDLE + PACKET));
+        assert_eq!(decoder.decoded, MAX_LEAD);
+        assert!(
+            !decoder.is_idle(now + IDLE_TIMEOUT) && decoder.is_idle(now + IDLE_TIMEOUT + PACKET)
+        );
     }
 
     proptest! {
@@ -188,10 +193,10 @@ pub mod tests {
             let mut decoder = decoder(now);
             let mut tone = tone(20, 2);
             for (packet, (index, byte)) in tone.iter_mut().zip(flips) {
-                let place = index.index(packet.data.len());
-                packet.data[place] = byte;
+                let offset = index.index(packet.data.len());
+                packet.data[offset] = byte;
             }
-            let random = packets.into_iter().map(|data| Frame { at: PACKET, timestamp: 0, is_key: true, data, dimensions: None });
+            let random = packets.into_iter().map(|data| EncodedFrame { at: PACKET, timestamp: 0, is_key: true, data, dimensions: None });
             for packet in tone.into_iter().chain(random) {
                 prop_assert!(decoder.push(&packet, now));
             }

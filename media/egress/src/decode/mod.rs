@@ -1,7 +1,8 @@
-//! Decoders: of audio in this process, of video a child process for each track.
+//! Decoders: audio in this process, video in a child process per track.
 //!
-//! Decoders and transcoders cost memory and processor time, so only so many run at once: a decoder takes a [`Place`] of its
-//! participant, its egress and the server, and a transcoder of an encoder's stream a permit of its project ([`Transcoders`]).
+//! Decoders and transcoders cost memory and processor time, so their number is limited. A decoder
+//! takes a [`Slot`] from its participant (audio only), its egress and the server. A transcoder for
+//! an ingress stream takes a permit from its project ([`TranscoderPermits`]).
 
 mod audio;
 mod video;
@@ -17,22 +18,21 @@ pub use audio::AudioDecoder;
 pub use audio::tests::tone;
 pub use video::{VideoDecoder, VideoStream};
 
-/// Sounds that are transcoded, for each composition that may be encoded: they take a fraction of its processor time.
-const SOUNDS: usize = 16;
+// An audio transcoder takes little processor time beside a composition.
+const AUDIO_PER_COMPOSITE: usize = 16;
 
-/// A number of places. Clones share them.
+/// Shared counter for a limited resource. Clones count together.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct Slots {
     taken: Arc<AtomicUsize>,
     count: usize,
 }
 
-/// A place that is taken, until this is dropped.
+/// Taken slot, which is free again when this is dropped.
 #[derive(Debug)]
-pub struct Place(Arc<AtomicUsize>);
+pub struct Slot(Arc<AtomicUsize>);
 
-impl Places {
-    /// Creates places of which none is taken.
+impl Slots {
     pub fn new(count: usize) -> Self {
         Self {
             taken: Arc::default(),
@@ -40,88 +40,91 @@ impl Places {
         }
     }
 
-    /// Takes a place; `None` if all are taken.
-    pub fn take(&self) -> Option<Place> {
+    /// Takes a slot; `None` if all are taken.
+    pub fn take(&self) -> Option<Slot> {
+        // Relaxed suffices: the counter guards no other memory.
         let next = |taken: usize| (taken < self.count).then_some(taken + 1);
         self.taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .ok()?;
-        Some(Place(Arc::clone(&self.taken)))
+        Some(Slot(Arc::clone(&self.taken)))
     }
 
-    /// Returns how many places are taken.
     #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes a place of each; `None`, and none is taken, if one has no place.
-    pub fn take_all(each: &[&Self]) -> Option<Vec<Place>> {
-        each.iter().map(|places| places.take()).collect()
+    /// Takes one slot from each counter, or none at all.
+    pub fn take_all(each: &[&Self]) -> Option<Vec<Slot>> {
+        // If one has no free slot, collecting into `None` drops the others.
+        each.iter().map(|slots| slots.take()).collect()
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The places of decoders: of sound in this process, and of pictures, which are a child process each.
+/// Slots for decoders: audio in this process, video as child processes.
 #[derive(Debug, Clone)]
-pub struct DecoderPlaces {
-    pub sounds: Places,
-    pub pictures: Places,
+pub struct DecoderSlots {
+    pub audio: Slots,
+    pub video: Slots,
 }
 
-impl DecoderPlaces {
-    /// Returns the places of all egresses together.
-    pub fn of_server() -> Self {
+impl DecoderSlots {
+    /// Returns the slots that all egresses share.
+    pub fn for_server() -> Self {
         Self {
-            sounds: Places::new(1_000),
-            pictures: Places::new(100),
+            audio: Slots::new(1_000),
+            video: Slots::new(100),
         }
     }
 
-    /// Returns the places of one egress: the largest grid has 36 pictures, and one whose tile changes has two decoders for a moment.
-    pub fn of_egress() -> Self {
+    /// Returns one egress's slots. The largest grid has 36 videos, and a video whose tile changes
+    /// has two decoders for a moment.
+    pub fn for_egress() -> Self {
         Self {
-            sounds: Places::new(200),
-            pictures: Places::new(40),
+            audio: Slots::new(200),
+            video: Slots::new(40),
         }
     }
 }
 
-/// The permits of transcoders. One project has at most half of them.
+/// Permits for transcoding ingress streams. A project holds at most half.
 #[derive(Debug)]
-pub struct Transcoders {
-    sounds: ProjectPermits,
-    pictures: ProjectPermits,
+pub struct TranscoderPermits {
+    audio: ProjectPermits,
+    video: ProjectPermits,
 }
 
-impl Transcoders {
-    /// Creates the permits beside those of so many compositions: as many for pictures, and more for sounds.
-    pub fn beside(composites: usize) -> Self {
+impl TranscoderPermits {
+    /// Creates as many permits for video as compositions may run, and 16 times as many for audio.
+    pub fn new(composites: usize) -> Self {
         let permits = |total: usize| {
             ProjectPermits::new(PermitLimits {
                 total,
+                // Rounded up: with a single permit, a project must be able to get it.
                 of_project: total.div_ceil(2),
             })
         };
         Self {
-            sounds: permits(composites.saturating_mul(SOUNDS)),
-            pictures: permits(composites),
+            audio: permits(composites.saturating_mul(AUDIO_PER_COMPOSITE)),
+            video: permits(composites),
         }
     }
 
-    /// Takes the permit for a sound of a project; `None` if all are taken.
-    pub fn take_sound(&self, project: &ProjectId) -> Option<ProjectPermit> {
-        self.sounds.take_free(project)
+    /// Takes a project's permit for an audio transcoder; `None` if there is none left.
+    pub fn take_audio(&self, project: &ProjectId) -> Option<ProjectPermit> {
+        self.audio.take_free(project)
     }
 
-    /// Takes the permit for pictures of a project; `None` if all are taken.
-    pub fn take_pictures(&self, project: &ProjectId) -> Option<ProjectPermit> {
-        self.pictures.take_free(project)
+    /// Takes a project's permit for a video transcoder; `None` if there is none left.
+    pub fn take_video(&self, project: &ProjectId) -> Option<ProjectPermit> {
+        self.video.take_free(project)
     }
 }
 
@@ -130,10 +133,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_free_again_once_it_is_dropped_and_of_several_all_are_taken_or_none() {
-        let (few, many) = (Places::new(1), Places::new(2));
-        let both = Places::take_all(&[&few, &many]).unwrap();
-        assert!(few.take().is_none() && Places::take_all(&[&many, &few]).is_none());
+    fn a_dropped_slot_is_free_again_and_several_are_taken_all_or_none() {
+        let (few, many) = (Slots::new(1), Slots::new(2));
+        let both = Slots::take_all(&[&few, &many]).unwrap();
+        assert!(few.take().is_none() && Slots::take_all(&[&many, &few]).is_none());
         let _rest = many.take().unwrap();
         assert!(many.take().is_none());
         drop(both);
@@ -142,22 +145,22 @@ mod tests {
 
     /// Proves S-80.
     #[test]
-    fn a_project_transcodes_at_most_half_and_all_projects_no_more_than_there_are_places() {
-        let transcoders = Transcoders::beside(4);
+    fn a_project_has_at_most_half_of_the_transcoder_permits() {
+        let transcoders = TranscoderPermits::new(4);
         let projects = ["prj_0123456789ab", "prj_0123456789ac", "prj_0123456789ad"]
             .map(|id| id.parse::<ProjectId>().unwrap());
         let take = |project: &ProjectId| {
-            std::iter::from_fn(|| transcoders.take_pictures(project)).collect::<Vec<_>>()
+            std::iter::from_fn(|| transcoders.take_video(project)).collect::<Vec<_>>()
         };
         let [first, second, third] = projects.each_ref().map(take);
         assert_eq!((first.len(), second.len(), third.len()), (2, 2, 0));
         assert!(
-            transcoders.take_sound(&projects[2]).is_some(),
+            transcoders.take_audio(&projects[2]).is_some(),
             "sounds have places of their own"
         );
         drop((first, second));
         assert_eq!(take(&projects[2]).len(), 2);
-        let one = Transcoders::beside(1);
-        assert!(one.take_pictures(&projects[0]).is_some());
+        let one = TranscoderPermits::new(1);
+        assert!(one.take_video(&projects[0]).is_some());
     }
 }

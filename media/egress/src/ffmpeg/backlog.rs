@@ -1,11 +1,13 @@
-//! Queue of the chunks that a child process has yet to read: in memory, and then in a file of bounded size.
+//! Queue in front of a child process: in memory, then in a bounded file.
 //!
-//! An encoder on a busy machine falls behind the call for a while. What it has not read is kept until it catches up, also after the
-//! recording was stopped. Composed video has 40 MB a second, which memory holds for a moment only, so the rest goes to a file. The file
-//! has no name, so that a crash leaves nothing behind, and is used as a ring: its size never exceeds the bound.
+//! An encoder on a busy machine falls behind the call for a while. Unread chunks are kept until it
+//! catches up, even after the egress was stopped. Composed video takes 40 MB per second, which
+//! memory holds for a moment only, so the rest goes to a file. The file has no name, so a crash
+//! leaves nothing behind. It is used as a ring, so its size never exceeds the bound.
 //!
-//! Video frames are optional: they are refused when the queue is nearly full, and the frame before lasts longer. Audio is required: it
-//! has a reserve of the file and of memory, for about half an hour, in which an encoder that works reads something.
+//! Video frames are optional: when the queue is nearly full, they are refused, and the previous
+//! frame lasts longer. Audio is required: it has a reserve in the file and in memory, enough for
+//! about half an hour, in which a working encoder reads something.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -17,117 +19,117 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Memory for chunks before any goes to the file: a dozen composed pictures of 1280x720.
-const MEMORY: usize = 24 * 1024 * 1024;
-/// Memory for required chunks if the file takes none: audio of five minutes.
-const RESERVE: usize = 64 * 1024 * 1024;
-/// Mode of the file: nobody but the server reads it.
+// A dozen composed frames at 1280x720.
+const MEMORY_BYTES: usize = 24 * 1024 * 1024;
+// Holds five minutes' audio if the file is full or fails.
+const RESERVE_BYTES: usize = 64 * 1024 * 1024;
+// The buffer holds a call's raw media, so only the server may read it.
 const FILE_MODE: u32 = 0o600;
 
-/// Bounds of a queue.
+/// Backlog bounds.
 #[derive(Debug, Clone)]
-pub struct Capacity {
-    /// Chunks that wait, if there is no file.
+pub struct BacklogCapacity {
+    /// Maximum chunks, if there is no file.
     chunks: usize,
-    /// Bytes in memory before any goes to the file, and how many more for required chunks.
+    /// Bytes in memory before the file is used, and additional bytes for required chunks.
     memory: usize,
     reserve: usize,
     disk: Option<DiskBuffer>,
 }
 
-/// Directory and largest size in bytes of the file of a queue.
+/// File behind a backlog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskBuffer {
     /// Directory in which the file is created.
     pub directory: PathBuf,
-    /// Largest size of the file in bytes.
+    /// Maximum file size in bytes.
     pub bytes: u64,
 }
 
-impl From<usize> for Capacity {
-    /// Returns the bounds of a queue of this many chunks of any size, in memory.
+impl From<usize> for BacklogCapacity {
+    /// Bounds a queue to this many chunks, in memory only.
     fn from(chunks: usize) -> Self {
         Self {
             chunks,
-            memory: MEMORY,
-            reserve: RESERVE,
+            memory: MEMORY_BYTES,
+            reserve: RESERVE_BYTES,
             disk: None,
         }
     }
 }
 
-impl From<DiskBuffer> for Capacity {
-    /// Returns the bounds of a queue that continues in a file.
+impl From<DiskBuffer> for BacklogCapacity {
+    /// Bounds a queue that continues in a file.
     fn from(disk: DiskBuffer) -> Self {
         Self {
             chunks: usize::MAX,
-            memory: MEMORY,
-            reserve: RESERVE,
+            memory: MEMORY_BYTES,
+            reserve: RESERVE_BYTES,
             disk: Some(disk),
         }
     }
 }
 
-/// Whether a chunk may be refused while there is a little room.
+/// Whether a chunk may be refused while some capacity is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum Importance {
     Optional,
     Required,
 }
 
-/// Why a chunk was not put into the queue of a child.
+/// Error when a chunk is not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendError {
-    /// The child does not read fast enough.
+    /// The queue is full: the child reads too slowly.
     Full,
-    /// The child does not read any more.
+    /// The child no longer reads.
     Closed,
 }
 
-/// A queue with one sender and one receiver.
+/// Queue with one sender and one receiver.
 #[derive(Debug)]
 pub struct Backlog {
-    capacity: Capacity,
-    state: Mutex<State>,
-    /// Notified when a chunk was added or nothing follows.
+    capacity: BacklogCapacity,
+    state: Mutex<BacklogState>,
+    /// Notified when a chunk was added or the queue was closed.
     changed: Condvar,
     /// Created when memory is full for the first time; `None` if that failed.
     file: OnceLock<Option<File>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<(Chunk, Need)>,
-    /// Chunks that were not read, including the one on its way to the child.
+struct BacklogState {
+    waiting: VecDeque<(QueuedChunk, Importance)>,
+    /// Unread chunks, including the one being written to the child.
     unread: usize,
-    /// Bytes of the waiting chunks in memory.
+    /// Queued bytes in memory.
     memory: usize,
-    /// Positions in the file, counted without wrapping: from the first byte in use to behind the last one.
-    begin: u64,
+    /// File range in use, as positions that never wrap.
+    start: u64,
     end: u64,
     /// Whether optional chunks are skipped, because time is short.
-    is_hurried: bool,
-    /// Whether nothing follows.
+    skips_optional: bool,
+    /// Whether no more chunks will follow.
     is_closed: bool,
-    /// Whether the child does not read any more.
+    /// Whether the child no longer reads.
     is_broken: bool,
 }
 
 #[derive(Debug)]
-enum Chunk {
+enum QueuedChunk {
     Memory(Vec<u8>),
-    /// So many bytes of the file, at the first position in use.
+    /// Chunk length in the file, at the first position in use.
     Disk(usize),
 }
 
-/// Where a chunk goes.
-enum Room {
+/// Chunk destination.
+enum Reservation {
     Memory,
     Disk { at: u64 },
 }
 
 impl Backlog {
-    pub fn new(capacity: Capacity) -> Self {
+    pub fn new(capacity: BacklogCapacity) -> Self {
         Self {
             capacity,
             state: Mutex::default(),
@@ -136,28 +138,33 @@ impl Backlog {
         }
     }
 
-    /// Adds a chunk, without waiting for the child. May wait for the disk.
+    /// Queues a chunk without waiting for the child. May wait for the disk.
     ///
     /// # Errors
-    /// The queue is full, or the child does not read any more.
-    pub fn push(&self, chunk: Vec<u8>, need: Need) -> Result<(), SendError> {
-        let added = match self.reserve(chunk.len(), need)? {
-            Room::Memory => Chunk::Memory(chunk),
-            Room::Disk { at } => match self.write(at, &chunk) {
-                Ok(()) => Chunk::Disk(chunk.len()),
+    /// Fails if the queue is full, or the child no longer reads.
+    pub fn push(&self, chunk: Vec<u8>, importance: Importance) -> Result<(), SendError> {
+        // The chunk is written to disk without the lock, which the reader needs to keep the encoder
+        // busy.
+        let added = match self.reserve(chunk.len(), importance)? {
+            Reservation::Memory => QueuedChunk::Memory(chunk),
+            Reservation::Disk { at } => match self.write(at, &chunk) {
+                Ok(()) => QueuedChunk::Disk(chunk.len()),
                 Err(error) => {
-                    log::debug!("the buffer of a recording cannot be written: {error}");
+                    log::debug!("writing the buffer file of a recording failed: {error}");
                     let mut state = self.state.lock();
                     if state.is_broken {
                         return Err(SendError::Closed);
                     }
+                    // There is one sender, so the failed reservation is still the last one and can
+                    // be taken back.
                     state.end = at;
-                    if need == Need::Optional || !self.has_reserve(&state, chunk.len()) {
+                    if importance == Importance::Optional || !self.has_reserve(&state, chunk.len())
+                    {
                         return Err(SendError::Full);
                     }
                     state.memory += chunk.len();
                     drop(state);
-                    Chunk::Memory(chunk)
+                    QueuedChunk::Memory(chunk)
                 }
             },
         };
@@ -165,21 +172,22 @@ impl Backlog {
         if state.is_broken {
             return Err(SendError::Closed);
         }
-        state.waiting.push_back((added, need));
+        state.waiting.push_back((added, importance));
+        // Counted until the child has read it: the shutdown watches this number for progress.
         state.unread += 1;
         drop(state);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// Returns where a chunk goes, and takes the room.
-    fn reserve(&self, bytes: usize, need: Need) -> Result<Room, SendError> {
+    /// Reserves capacity for a chunk.
+    fn reserve(&self, bytes: usize, importance: Importance) -> Result<Reservation, SendError> {
         let mut state = self.state.lock();
         if state.is_broken || state.is_closed {
             return Err(SendError::Closed);
         }
         let Some(disk) = &self.capacity.disk else {
-            // Of a queue that is bounded by its chunks, as that of decoders.
+            // Queues for decoders are bounded by their chunk count.
             let is_full = state.waiting.len() >= self.capacity.chunks;
             return if is_full {
                 Err(SendError::Full)
@@ -190,29 +198,29 @@ impl Backlog {
         if state.memory + bytes <= self.capacity.memory {
             return Ok(state.take_memory(bytes));
         }
-        // Optional chunks leave a quarter of the file to the required ones.
-        let limit = if need == Need::Required {
+        // A quarter is reserved for required chunks.
+        let limit = if importance == Importance::Required {
             disk.bytes
         } else {
             disk.bytes / 4 * 3
         };
         let (at, length) = (state.end, u64::try_from(bytes).unwrap_or(u64::MAX));
-        if at - state.begin + length <= limit {
+        if at - state.start + length <= limit {
             state.end += length;
-            return Ok(Room::Disk { at });
+            return Ok(Reservation::Disk { at });
         }
-        if need == Need::Required && self.has_reserve(&state, bytes) {
+        if importance == Importance::Required && self.has_reserve(&state, bytes) {
             return Ok(state.take_memory(bytes));
         }
         Err(SendError::Full)
     }
 
-    /// Returns whether memory has room for a required chunk that the file does not take.
-    const fn has_reserve(&self, state: &State, bytes: usize) -> bool {
+    /// Returns whether memory has room for a required chunk that the file cannot take.
+    const fn has_reserve(&self, state: &BacklogState, bytes: usize) -> bool {
         state.memory + bytes <= self.capacity.memory + self.capacity.reserve
     }
 
-    /// Returns the file of the queue.
+    /// Returns the file, creating it on first use.
     fn file(&self) -> io::Result<&File> {
         let create = || {
             let created = self
@@ -221,11 +229,14 @@ impl Backlog {
                 .as_ref()
                 .map(|disk| create_unnamed(&disk.directory));
             let warn = |error: &io::Error| {
-                log::warn!("the buffer of a recording cannot be created: {error}");
+                log::warn!(
+                    "creating the buffer file of a recording failed: {error}. It continues in memory; check the recordings directory"
+                );
             };
             created.and_then(|file| file.inspect_err(warn).ok())
         };
         self.file
+            // Tried once: if the directory is not writable, each chunk would log the same error.
             .get_or_init(create)
             .as_ref()
             .ok_or_else(|| io::Error::other("the file could not be created"))
@@ -234,17 +245,17 @@ impl Backlog {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let file = self.file()?;
         self.pieces(at, bytes.len())
-            .try_for_each(|(place, range)| file.write_all_at(&bytes[range], place))
+            .try_for_each(|(offset, range)| file.write_all_at(&bytes[range], offset))
     }
 
     fn read(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let (file, mut chunk) = (self.file()?, vec![0; bytes]);
         self.pieces(at, bytes)
-            .try_for_each(|(place, range)| file.read_exact_at(&mut chunk[range], place))?;
+            .try_for_each(|(offset, range)| file.read_exact_at(&mut chunk[range], offset))?;
         Ok(chunk)
     }
 
-    /// Returns where the bytes of a chunk are in the file: in one piece, or in two if it wraps.
+    /// Returns a chunk's parts in the file: one, or two if it wraps.
     fn pieces(
         &self,
         at: u64,
@@ -255,110 +266,114 @@ impl Backlog {
             .disk
             .as_ref()
             .map_or(1, |disk| disk.bytes.max(1));
-        let place = at % size;
-        let first = usize::try_from(size - place)
+        let offset = at % size;
+        let first = usize::try_from(size - offset)
             .unwrap_or(usize::MAX)
             .min(bytes);
-        [(place, 0..first), (0, first..bytes)]
+        [(offset, 0..first), (0, first..bytes)]
             .into_iter()
             .filter(|(_, range)| !range.is_empty())
     }
 
-    /// Returns the next chunk, and waits for it; `None` if none follows.
+    /// Waits for the next chunk; `None` if no more will follow.
     pub fn pop(&self) -> Option<Vec<u8>> {
         loop {
             let mut state = self.state.lock();
             self.changed.wait_while(&mut state, |state| {
                 state.waiting.is_empty() && !state.is_closed
             });
-            let (chunk, need) = state.waiting.pop_front()?;
-            let is_skipped = state.is_hurried && need == Need::Optional;
+            let (chunk, importance) = state.waiting.pop_front()?;
+            let is_skipped = state.skips_optional && importance == Importance::Optional;
             let taken = match chunk {
-                Chunk::Memory(chunk) => {
+                QueuedChunk::Memory(chunk) => {
                     state.memory -= chunk.len();
                     drop(state);
                     Some(chunk)
                 }
-                Chunk::Disk(bytes) => {
-                    let at = state.begin;
+                QueuedChunk::Disk(bytes) => {
+                    let at = state.start;
                     drop(state);
+                    // A skipped chunk is not read from disk: time is short.
                     let chunk = if is_skipped {
                         Ok(Vec::new())
                     } else {
                         self.read(at, bytes)
                     };
                     self.release(bytes);
-                    // A chunk is a whole cluster, so the child reads on behind the gap.
+                    // A chunk is a whole Matroska cluster, so the child resumes at the next one.
                     let warn = |error: &io::Error| {
-                        log::warn!("the buffer of a recording cannot be read: {error}");
+                        log::warn!(
+                            "reading the buffer file of a recording failed, and a part is lost: {error}"
+                        );
                     };
                     chunk.inspect_err(warn).ok()
                 }
             };
             match taken.filter(|_| !is_skipped) {
                 Some(chunk) => return Some(chunk),
-                None => self.note_read(),
+                None => self.record_read(),
             }
         }
     }
 
-    /// Gives the room of the chunk back that was first in the file.
+    /// Releases the file's first chunk.
     fn release(&self, bytes: usize) {
         let mut state = self.state.lock();
-        state.begin += u64::try_from(bytes).unwrap_or_default();
-        if state.begin == state.end
+        state.start += u64::try_from(bytes).unwrap_or_default();
+        if state.start == state.end
             && let Some(Some(file)) = self.file.get()
         {
-            // The encoder has caught up, so the disk is free again. Nothing is being written: its room would count.
+            // The encoder has caught up, so the disk space is returned. Nothing is being written
+            // meanwhile: its reservation would count as in use.
             let _ = file.set_len(0);
         }
     }
 
-    /// Records that the child has read the chunk that was taken last.
-    pub fn note_read(&self) {
+    /// Records that the child has read the last taken chunk.
+    pub fn record_read(&self) {
         let mut state = self.state.lock();
         state.unread = state.unread.saturating_sub(1);
     }
 
-    /// Records that the child does not read any more: nothing is kept for it.
+    /// Drops all chunks, because the child no longer reads.
     pub fn abandon(&self) {
         let mut state = self.state.lock();
         state.is_broken = true;
         state.waiting.clear();
-        (state.memory, state.begin) = (0, state.end);
+        // The file's content needs no cleanup: its space is freed with the file.
+        (state.memory, state.start) = (0, state.end);
     }
 
-    /// Skips optional chunks from now on, those that wait, too.
-    pub fn hurry(&self) {
-        self.state.lock().is_hurried = true;
+    /// Skips optional chunks from now on, including queued ones.
+    pub fn skip_optional(&self) {
+        self.state.lock().skips_optional = true;
     }
 
-    /// Ends the queue behind the chunks that wait.
+    /// Closes the queue; queued chunks can still be taken.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Returns the number of chunks that the child has not read.
     pub fn unread(&self) -> usize {
         self.state.lock().unread
     }
 
-    /// Returns the bytes of the file in use.
+    /// Returns the bytes in use in the file.
     pub fn disk_bytes(&self) -> u64 {
         let state = self.state.lock();
-        state.end - state.begin
+        state.end - state.start
     }
 }
 
-impl State {
-    const fn take_memory(&mut self, bytes: usize) -> Room {
+impl BacklogState {
+    const fn take_memory(&mut self, bytes: usize) -> Reservation {
         self.memory += bytes;
-        Room::Memory
+        Reservation::Memory
     }
 }
 
-/// Creates a file without a name: the disk is free again however this process ends.
+/// Creates a file and removes its name, so that the space is freed however this process ends.
 fn create_unnamed(directory: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(directory)?;
@@ -370,7 +385,8 @@ fn create_unnamed(directory: &Path) -> io::Result<File> {
         .write(true)
         .create_new(true)
         .mode(FILE_MODE);
-    // A crash between the two calls leaves an empty file, whose name a later process may need.
+    // A crash between `open` and `remove_file` leaves an empty file, whose name a later process
+    // with this id may need.
     let file = options
         .open(&path)
         .or_else(|_| fs::remove_file(&path).and_then(|()| options.open(&path)))?;
@@ -389,13 +405,13 @@ mod tests {
 
     const DISK: u64 = 1_000;
 
-    /// A queue with memory for 100 bytes, 50 more in need, and a file of 1,000.
+    /// Queue with 100 bytes in memory, 50 more in reserve, and 1,000 bytes in a file.
     fn small(folder: &TempDir) -> Backlog {
         let disk = DiskBuffer {
             directory: folder.path().join("recordings"),
             bytes: DISK,
         };
-        Backlog::new(Capacity {
+        Backlog::new(BacklogCapacity {
             chunks: usize::MAX,
             memory: 100,
             reserve: 50,
@@ -408,23 +424,26 @@ mod tests {
     fn optional_chunks_leave_room_for_required_ones_and_the_file_leaves_no_name() {
         let folder = tempfile::tempdir().unwrap();
         let backlog = small(&folder);
-        let fill = |need| {
+        let fill = |importance| {
             (0..)
-                .take_while(|_| backlog.push(vec![1; 10], need).is_ok())
+                .take_while(|_| backlog.push(vec![1; 10], importance).is_ok())
                 .count()
         };
         assert_eq!(
-            fill(Need::Optional),
+            fill(Importance::Optional),
             10 + 75,
             "memory, and three quarters of the file"
         );
         assert_eq!(backlog.disk_bytes(), 750);
         assert_eq!(
-            fill(Need::Required),
+            fill(Importance::Required),
             25 + 5,
             "the rest of the file, and the reserve of memory"
         );
-        assert_eq!(backlog.push(vec![1], Need::Required), Err(SendError::Full));
+        assert_eq!(
+            backlog.push(vec![1], Importance::Required),
+            Err(SendError::Full)
+        );
         assert_eq!(
             fs::read_dir(folder.path().join("recordings"))
                 .unwrap()
@@ -437,7 +456,7 @@ mod tests {
         let file = backlog.file().unwrap().metadata().unwrap();
         assert_eq!(file.len(), 0, "the disk is free again");
         assert_eq!(
-            backlog.push(vec![1], Need::Required),
+            backlog.push(vec![1], Importance::Required),
             Err(SendError::Closed)
         );
     }
@@ -447,47 +466,50 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("recordings"), "a file").unwrap();
         let backlog = small(&folder);
-        let fill = |need| {
+        let fill = |importance| {
             (0..)
-                .take_while(|_| backlog.push(vec![1; 10], need).is_ok())
+                .take_while(|_| backlog.push(vec![1; 10], importance).is_ok())
                 .count()
         };
-        assert_eq!((fill(Need::Optional), fill(Need::Required)), (10, 5));
+        assert_eq!(
+            (fill(Importance::Optional), fill(Importance::Required)),
+            (10, 5)
+        );
         backlog.close();
         assert_eq!(std::iter::from_fn(|| backlog.pop()).count(), 15);
     }
 
     #[test]
-    fn what_a_child_does_not_read_any_more_is_not_kept() {
+    fn the_queue_of_a_child_that_stopped_reading_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let backlog = small(&folder);
-        (0..50).for_each(|_| backlog.push(vec![1; 10], Need::Optional).unwrap());
+        (0..50).for_each(|_| backlog.push(vec![1; 10], Importance::Optional).unwrap());
         backlog.abandon();
         assert_eq!(
-            backlog.push(vec![1; 10], Need::Required),
+            backlog.push(vec![1; 10], Importance::Required),
             Err(SendError::Closed)
         );
         assert_eq!(backlog.disk_bytes(), 0);
     }
 
     #[test]
-    fn in_a_hurry_optional_chunks_are_skipped() {
+    fn optional_chunks_can_be_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let backlog = small(&folder);
         for number in 0..60 {
-            let need = if number % 3 == 0 {
-                Need::Required
+            let importance = if number % 3 == 0 {
+                Importance::Required
             } else {
-                Need::Optional
+                Importance::Optional
             };
-            backlog.push(vec![number; 10], need).unwrap();
+            backlog.push(vec![number; 10], importance).unwrap();
         }
         assert_eq!(backlog.pop(), Some(vec![0; 10]));
-        backlog.note_read();
-        backlog.hurry();
+        backlog.record_read();
+        backlog.skip_optional();
         backlog.close();
         let rest: Vec<_> =
-            std::iter::from_fn(|| backlog.pop().inspect(|_| backlog.note_read())).collect();
+            std::iter::from_fn(|| backlog.pop().inspect(|_| backlog.record_read())).collect();
         assert_eq!(
             rest,
             (1..20)
@@ -508,13 +530,13 @@ mod tests {
             for (number, (is_push, is_required, bytes)) in steps.into_iter().enumerate() {
                 if is_push {
                     let chunk: Vec<u8> = (0..bytes).map(|at| u8::try_from((number * 7 + at) % 256).unwrap()).collect();
-                    let need = if is_required { Need::Required } else { Need::Optional };
-                    if backlog.push(chunk.clone(), need).is_ok() {
+                    let importance = if is_required { Importance::Required } else { Importance::Optional };
+                    if backlog.push(chunk.clone(), importance).is_ok() {
                         expected.push_back(chunk);
                     }
                 } else if let Some(chunk) = expected.pop_front() {
                     prop_assert_eq!(backlog.pop(), Some(chunk));
-                    backlog.note_read();
+                    backlog.record_read();
                 }
                 prop_assert_eq!(backlog.unread(), expected.len());
                 prop_assert!(backlog.disk_bytes() <= DISK);

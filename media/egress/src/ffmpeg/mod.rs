@@ -1,8 +1,8 @@
-//! ffmpeg, as child processes.
+//! ffmpeg as child processes.
 //!
-//! [`Ffmpeg`] is the one of this machine: whether it is there, its version, and what it can encode. A [`Process`] is a child that reads what
-//! it is sent. What it has not read yet waits in a queue (`backlog`), in memory and then on disk, so that nobody waits for it. Children and
-//! the threads around them give way to the forwarding of packets ([`Priority`]).
+//! [`Ffmpeg`] is this machine's program: its version and encoders. A [`Process`] is a running
+//! child. Unread input is queued in memory and then on disk (`backlog`), so that no sender waits
+//! for it. Children and the threads around them yield to packet forwarding ([`Priority`]).
 
 mod backlog;
 mod priority;
@@ -18,11 +18,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use backlog::{Capacity, DiskBuffer, Need};
+pub use backlog::{BacklogCapacity, DiskBuffer, Importance};
 pub use priority::Priority;
 pub use process::{OnOutput, Process, SendError, StopDeadline};
 
-/// The encoders that are used, in the order of preference for each codec.
+/// Encoders in use, preferred ones first.
 pub const ENCODERS: [&str; 6] = [
     "libx264",
     "h264_v4l2m2m",
@@ -31,46 +31,46 @@ pub const ENCODERS: [&str; 6] = [
     "libopus",
     "opus",
 ];
-/// What of the environment a child gets: where programs and libraries are. The rest may have secrets of the server.
+// The search paths for programs and libraries. Other variables may hold the server's secrets, and a
+// child that reads untrusted media must not have them.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
-/// How long ffmpeg may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An ffmpeg that can be run.
+/// ffmpeg program that works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ffmpeg {
     program: OsString,
-    /// The version as it calls itself, such as `5.1.6-0+deb12u1`.
+    /// Version as the program prints it, such as `5.1.6-0+deb12u1`.
     pub version: String,
-    /// Those of [`ENCODERS`] that it has.
+    /// Available encoders out of [`ENCODERS`].
     pub encoders: BTreeSet<&'static str>,
 }
 
-/// Why ffmpeg cannot be used.
+/// Error when ffmpeg cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FfmpegError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("ffmpeg is not installed: install the package ffmpeg, or set egress.ffmpeg")]
     NotFound,
-    /// It cannot be run.
+    /// The program cannot be run, or is not ffmpeg.
     #[error("ffmpeg cannot be run: {0}")]
     Unusable(String),
 }
 
 impl Ffmpeg {
-    /// Asks a program what it is. Blocks until it has answered, for seconds at most.
+    /// Runs a program to find out its version and encoders. Blocks for up to 20 s.
     ///
     /// # Errors
-    /// It does not exist, or does not answer as ffmpeg does.
+    /// Fails if the program does not exist, or its output is not ffmpeg's.
     pub fn detect(program: &str) -> Result<Self, FfmpegError> {
-        let version = ask(program, "-version")?;
+        let version = run_query(program, "-version")?;
         let version = version
             .strip_prefix("ffmpeg version ")
             .and_then(|rest| rest.split_whitespace().next());
         let version = version
             .ok_or_else(|| FfmpegError::Unusable(format!("{program} is not ffmpeg")))?
             .to_owned();
-        let listed = ask(program, "-encoders")?;
+        let listed = run_query(program, "-encoders")?;
         let names: BTreeSet<_> = listed
             .lines()
             .filter_map(|line| line.split_whitespace().nth(1))
@@ -86,7 +86,7 @@ impl Ffmpeg {
         })
     }
 
-    /// Returns the first of some encoders that this ffmpeg has.
+    /// Returns the first available encoder.
     pub fn encoder(&self, wanted: &[&'static str]) -> Option<&'static str> {
         wanted
             .iter()
@@ -94,17 +94,19 @@ impl Ffmpeg {
             .find(|name| self.encoders.contains(name))
     }
 
-    /// Returns a command that says nothing but errors. A signal to the process group of the server, such as that of Ctrl-C, does not
-    /// reach it: it ends when its input does.
+    /// Returns a command that prints errors only. A signal to the server's process group, such as
+    /// Ctrl-C, does not reach the child; it exits when its input ends.
     pub fn command(&self) -> Command {
         let mut command = without_secrets(&self.program);
+        // On Ctrl-C, the server finishes its files first; ffmpeg must not exit before it.
         command.process_group(0);
         command.args(["-hide_banner", "-nostdin", "-nostats", "-loglevel", "error"]);
         command
     }
 
-    /// Returns the arguments that keep the timestamps of pictures as they are.
+    /// Returns the options that keep video timestamps unchanged.
     pub fn keep_timestamps(&self) -> [&'static str; 2] {
+        // `-fps_mode` replaces `-vsync`, which newer versions deprecate. Nightly builds count as new.
         let is_old = self.release().is_some_and(|release| release < (6, 0));
         if is_old {
             ["-vsync", "passthrough"]
@@ -113,15 +115,18 @@ impl Ffmpeg {
         }
     }
 
-    /// Returns whether it reads video of FLV with the extended header of Enhanced RTMP, such as HEVC: from version 6.1 on.
+    /// Returns whether FLV may have Enhanced RTMP's extended video header, as HEVC needs (ffmpeg
+    /// 6.1).
     pub fn reads_enhanced_flv(&self) -> bool {
         self.release().is_none_or(|release| release >= (6, 1))
     }
 
-    /// Returns the major and the minor version; `None` for a build that is named otherwise.
+    /// Returns the major and minor version; `None` for builds named otherwise, such as nightly
+    /// ones.
     fn release(&self) -> Option<(u32, u32)> {
         let mut numbers = self
             .version
+            // Builds from git tags are named like `n7.1`.
             .trim_start_matches('n')
             .split(|c: char| !c.is_ascii_digit());
         let major = numbers.next()?.parse().ok()?;
@@ -137,7 +142,7 @@ impl Ffmpeg {
 
 #[cfg(test)]
 impl Ffmpeg {
-    /// Returns a program that is run as if it were ffmpeg.
+    /// Wraps a program that replaces ffmpeg.
     pub fn fake(program: &std::path::Path) -> Self {
         Self {
             program: program.into(),
@@ -157,7 +162,7 @@ impl fmt::Display for Ffmpeg {
     }
 }
 
-/// Returns a command that inherits nothing of the environment that it does not need.
+/// Returns a command with a minimal environment.
 fn without_secrets(program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.env_clear().envs(
@@ -165,13 +170,14 @@ fn without_secrets(program: &OsStr) -> Command {
             .into_iter()
             .filter_map(|name| Some((name, env::var_os(name)?))),
     );
-    // Each thread of glibc would reserve address space for memory of its own.
+    // By default, glibc reserves 64 MiB address space per thread for its heaps, which counts
+    // against the decoders' limit.
     command.env("MALLOC_ARENA_MAX", "2");
     command
 }
 
-/// Returns what the program prints.
-fn ask(program: &str, question: &str) -> Result<String, FfmpegError> {
+/// Runs the program with one argument and returns its output.
+fn run_query(program: &str, question: &str) -> Result<String, FfmpegError> {
     let unusable = |error: io::Error| FfmpegError::Unusable(error.to_string());
     let mut command = without_secrets(program.as_ref());
     command
@@ -186,23 +192,25 @@ fn ask(program: &str, question: &str) -> Result<String, FfmpegError> {
     let Some(mut stdout) = child.stdout.take() else {
         return Err(FfmpegError::NotFound);
     };
-    let answer = thread::spawn(move || {
+    // Read on a thread: if the pipe is full, the program does not exit; if it hangs, it is killed
+    // below.
+    let output = thread::spawn(move || {
         let mut text = Vec::new();
         stdout
             .read_to_end(&mut text)
             .map(|_| String::from_utf8_lossy(&text).into_owned())
     });
-    let deadline = Instant::now() + PATIENCE;
-    while !answer.is_finished() && Instant::now() < deadline {
+    let deadline = Instant::now() + DETECT_TIMEOUT;
+    while !output.is_finished() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(5));
     }
-    // It has ended, or takes too long.
+    // The program has exited or takes too long.
     let _ = child.kill();
     child.wait().map_err(unusable)?;
-    let answer = answer
+    let output = output
         .join()
         .map_err(|_| FfmpegError::Unusable(format!("{program} could not be read")))?;
-    answer.map_err(unusable)
+    output.map_err(unusable)
 }
 
 #[cfg(test)]
@@ -210,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_does_not_exist_and_one_that_is_not_ffmpeg_are_told_apart() {
+    fn a_missing_program_is_distinguished_from_one_that_is_not_ffmpeg() {
         assert_eq!(
             Ffmpeg::detect("/nowhere/ffmpeg"),
             Err(FfmpegError::NotFound)
@@ -222,23 +230,23 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_told_apart_by_what_they_read() {
-        let of = |version: &str| Ffmpeg {
+    fn features_depend_on_the_version() {
+        let ffmpeg_of = |version: &str| Ffmpeg {
             program: "ffmpeg".into(),
             version: version.into(),
             encoders: BTreeSet::new(),
         };
-        for (version, reads, keeps) in [
+        for (version, reads, option) in [
             ("5.1.6-0+deb12u1", false, "-vsync"),
             ("6.0", false, "-fps_mode"),
             ("6.1.1-3ubuntu5", true, "-fps_mode"),
             ("n7.1", true, "-fps_mode"),
             ("N-112233-gabcdef", true, "-fps_mode"),
         ] {
-            let ffmpeg = of(version);
+            let ffmpeg = ffmpeg_of(version);
             assert_eq!(
                 (ffmpeg.reads_enhanced_flv(), ffmpeg.keep_timestamps()[0]),
-                (reads, keeps),
+                (reads, option),
                 "{version}"
             );
         }

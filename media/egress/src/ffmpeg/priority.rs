@@ -1,4 +1,4 @@
-//! Scheduling priority of threads and child processes that record, transcode and upload.
+//! Scheduling priority for threads and processes that record, transcode and upload.
 
 use std::io;
 use std::thread;
@@ -9,36 +9,36 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Largest nice value.
-const NICEST: i32 = 19;
+const MAX_NICE: i32 = 19;
 
-/// Scheduling priority of background work: the batch policy, and a nice value above the server's.
+/// Scheduling priority for background work: `SCHED_BATCH` and a nice value above the server's.
 ///
-/// A thread of this policy never takes a core from a thread that forwards packets, and its nice value leaves those threads the larger
-/// share of a core. Unlike with `SCHED_IDLE`, which the encoder had before, other programs on the machine get a fair share only: beside
-/// three busy loops an idle encoder got no processor time at all, so recordings lost their video.
+/// A batch thread never preempts a thread that forwards packets, and its nice value leaves those
+/// threads the larger share of a core. `SCHED_IDLE` would be too little: beside three busy loops,
+/// an encoder with that policy got no processor time at all, and recordings lost their video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
-    /// What is added to the nice value of the server.
+    /// Increment to the server's nice value.
     nice: u8,
 }
 
 impl Priority {
-    /// Creates a priority whose nice value is larger than the server's by `nice`.
+    /// Creates a priority that adds `nice` to the server's nice value.
     pub const fn new(nice: u8) -> Self {
         Self { nice }
     }
 
-    /// Sets the priority of this thread. Threads and processes that it starts later inherit it. If the operating system refuses, the
-    /// thread keeps its priority.
+    /// Applies the priority to the current thread, and to threads and processes that it starts
+    /// later. If the operating system refuses, the thread keeps its priority.
     pub fn apply(self) {
-        // On Linux, the nice value is one of the thread, not of the process.
+        // On Linux, the nice value belongs to the thread, not to the process.
         let present = rustix::process::getpriority_process(None).unwrap_or_default();
-        let nice = (present + i32::from(self.nice)).min(NICEST);
+        let nice = (present + i32::from(self.nice)).min(MAX_NICE);
         #[cfg(target_os = "linux")]
         {
             let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
-            // The crate has a scale of its own, of which the first value with this nice value is taken.
+            // The crate has its own scale from 0 to 99; the first value that maps to this nice
+            // value is used.
             let mut scale =
                 (0..=u8::MAX).map_while(|value| ThreadPriorityValue::try_from(value).ok());
             let value = scale.find_map(|value| {
@@ -53,19 +53,20 @@ impl Priority {
             {
                 Some(Ok(())) => return,
                 refused => log::debug!(
-                    "the scheduling policy of a background thread was not changed: {refused:?}"
+                    "changing a background thread's scheduling policy failed: {refused:?}"
                 ),
             }
         }
         if let Err(error) = rustix::process::setpriority_process(None, nice) {
-            log::debug!("the priority of a background thread was not lowered: {error}");
+            log::debug!("lowering a background thread's priority failed: {error}");
         }
     }
 
-    /// Runs a function on a thread with this priority, and waits for it: for callers on a thread that others use afterwards.
+    /// Runs a function on a thread with this priority and waits for it, for callers whose own
+    /// thread must keep its priority.
     ///
     /// # Errors
-    /// The error of the function, or the operating system refuses a thread.
+    /// Fails if the function fails, or the operating system refuses a thread.
     pub fn run<T: Send>(self, run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         thread::scope(|scope| {
             let started = thread::Builder::new()
@@ -90,15 +91,16 @@ mod tests {
     use super::*;
     use crate::ffmpeg::Process;
 
-    /// Returns the nice value and the policy of a process, of its `/proc/self/stat`.
+    /// Parses nice value and policy from `/proc/self/stat`.
     fn scheduling(stat: &str) -> Option<(i32, i32)> {
-        // The name, which may have spaces, ends with a parenthesis; the state behind it is the third field.
+        // The name may contain spaces and ends with a parenthesis; the state after it is the third
+        // field.
         let fields: Vec<_> = stat.rsplit(") ").next()?.split(' ').collect();
         Some((fields[19 - 3].parse().ok()?, fields[41 - 3].parse().ok()?))
     }
 
     #[test]
-    fn children_have_the_batch_policy_and_the_nice_value_of_the_setting_above_the_servers() {
+    fn children_have_the_batch_policy_and_the_configured_nice_value() {
         let present = rustix::process::getpriority_process(None).unwrap();
         for nice in [0, 3, 19] {
             let (sender, output) = channel();
@@ -108,7 +110,7 @@ mod tests {
             let started = Priority::new(nice).run(|| Process::start(command, 1, Some(on_output)));
             started.unwrap().finish(Duration::from_secs(60)).unwrap();
             let stat = String::from_utf8(output.into_iter().flatten().collect()).unwrap();
-            let expected = (present + i32::from(nice)).min(NICEST);
+            let expected = (present + i32::from(nice)).min(MAX_NICE);
             assert_eq!(
                 scheduling(&stat),
                 Some((expected, 3)),

@@ -1,6 +1,7 @@
-//! A child process that reads from a queue, and whose output is read by a function.
+//! Child process with a queue for its standard input.
 //!
-//! A child gets everything through its standard input, so it ends by itself when this process does, however that ends.
+//! A child gets all its input through a pipe, so it exits by itself when this process does, even
+//! after a crash.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,63 +13,62 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 pub use super::backlog::SendError;
-use super::backlog::{Backlog, Capacity, Need};
+use super::backlog::{Backlog, BacklogCapacity, Importance};
 
-/// Lines of errors that are kept.
-const KEPT_LINES: usize = 5;
-/// How long the last lines of a child that has ended are waited for. They are there once its errors are closed, which is at once, unless
-/// a process that it started keeps them open.
-const LAST_LINES: Duration = Duration::from_secs(2);
-/// How often a child is looked at that is to end.
+const TAIL_LINES: usize = 5;
+/// Maximum wait for an exited child's last lines. They are complete once its stderr is closed,
+/// which is at once, unless a grandchild keeps it open.
+const TAIL_TIMEOUT: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// A running child process. Dropping it kills it.
+/// Running child process. Dropping it kills the child.
 pub struct Process {
     child: Child,
     /// Chunks that the child has not read yet.
     input: Arc<Backlog>,
-    errors: Arc<Errors>,
+    errors: Arc<StderrLog>,
 }
 
-/// What a child says of errors.
+/// Collected stderr.
 #[derive(Default)]
-struct Errors {
-    said: Mutex<Said>,
-    /// Notified when nothing more follows.
+struct StderrLog {
+    tail: Mutex<StderrTail>,
+    /// Notified when stderr was closed.
     complete: Condvar,
 }
 
 #[derive(Default)]
-struct Said {
+struct StderrTail {
     last_lines: VecDeque<String>,
     is_complete: bool,
 }
 
-/// Takes what a child writes.
+/// Callback for a child's standard output.
 pub type OnOutput = Box<dyn FnMut(&[u8]) + Send>;
 
 impl Process {
-    /// Starts a child with a queue of this capacity, such as a number of chunks. `on_output` is called, on a thread of its own, with
-    /// what the child writes. The child has the priority of this thread.
+    /// Starts a child with a queue of this capacity. `on_output` is called with the child's output,
+    /// on a separate thread. The child inherits the current thread's priority.
     ///
     /// # Errors
-    /// The process or one of its threads cannot be started.
+    /// Fails if the process or a thread cannot be started.
     pub fn start(
         command: Command,
-        queue: impl Into<Capacity>,
+        queue: impl Into<BacklogCapacity>,
         on_output: Option<OnOutput>,
     ) -> io::Result<Self> {
-        Self::start_within(command, None, queue, on_output)
+        Self::start_with_memory_limit(command, None, queue, on_output)
     }
 
-    /// Starts a child like [`Self::start`], with at most so many bytes of address space: one that reads what strangers sent.
+    /// Starts a child like [`Self::start`], limited to `memory` bytes in address space, for
+    /// children that read untrusted media.
     ///
     /// # Errors
-    /// The process or one of its threads cannot be started.
-    pub fn start_within(
+    /// Fails if the process or a thread cannot be started.
+    pub fn start_with_memory_limit(
         mut command: Command,
         memory: Option<u64>,
-        queue: impl Into<Capacity>,
+        queue: impl Into<BacklogCapacity>,
         on_output: Option<OnOutput>,
     ) -> io::Result<Self> {
         let stdout = if on_output.is_some() {
@@ -81,18 +81,18 @@ impl Process {
             .stdout(stdout)
             .stderr(Stdio::piped())
             .spawn()?;
-        // Before it gets anything to read.
+        // Before the child gets anything to read.
         memory
             .into_iter()
             .for_each(|bytes| limit_memory(&child, bytes));
         let (input, errors) = (
             Arc::new(Backlog::new(queue.into())),
-            Arc::new(Errors::default()),
+            Arc::new(StderrLog::default()),
         );
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // If a thread cannot be started, dropping this kills the child.
-        let (unread, said) = (Arc::clone(&input), Arc::clone(&errors));
+        // If a thread cannot be started, dropping the process kills the child.
+        let (unread, tail) = (Arc::clone(&input), Arc::clone(&errors));
         let process = Self {
             child,
             input,
@@ -105,29 +105,29 @@ impl Process {
             spawn("egress-read", move || read(stdout, on_output))?;
         }
         if let Some(stderr) = stderr {
-            spawn("egress-errors", move || said.collect(stderr))?;
+            spawn("egress-errors", move || tail.collect(stderr))?;
         }
         Ok(process)
     }
 
-    /// Puts a chunk into the queue without waiting for the child.
+    /// Queues a chunk without waiting for the child.
     ///
     /// # Errors
-    /// The queue is full, or the child has ended.
+    /// Fails if the queue is full, or the child has exited.
     pub fn try_send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
-        self.input.push(chunk, Need::Required)
+        self.input.push(chunk, Importance::Required)
     }
 
-    /// Puts a chunk into the queue unless it is nearly full.
+    /// Queues a chunk that may be dropped.
     ///
     /// # Errors
-    /// The queue has no room for what can be left out, or the child has ended.
-    pub(crate) fn offer(&self, chunk: Vec<u8>) -> Result<(), SendError> {
-        self.input.push(chunk, Need::Optional)
+    /// Fails if the queue has no capacity left for optional chunks, or the child has exited.
+    pub(crate) fn try_send_optional(&self, chunk: Vec<u8>) -> Result<(), SendError> {
+        self.input.push(chunk, Importance::Optional)
     }
 
     /// Returns how many chunks the child has not read yet.
-    pub fn backlog(&self) -> usize {
+    pub fn unread_chunks(&self) -> usize {
         self.input.unread()
     }
 
@@ -136,36 +136,36 @@ impl Process {
         self.input.disk_bytes()
     }
 
-    /// Skips what can be left out of what the child has not read yet.
-    pub(crate) fn hurry(&self) {
-        self.input.hurry();
+    /// Skips optional chunks from now on, including queued ones.
+    pub(crate) fn skip_optional(&self) {
+        self.input.skip_optional();
     }
 
-    /// Lets the child know that nothing follows.
+    /// Closes the child's input once the queued chunks are read.
     pub fn close_input(&self) {
         self.input.close();
     }
 
-    /// Returns how the child ended; `None` while it runs.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    /// Returns the exit status; `None` while the child runs.
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Lets the child end by itself, and kills it if that takes too long.
+    /// Waits for the child to exit, and kills it after `timeout`.
     ///
     /// # Errors
-    /// Why the child failed, as it says.
-    pub fn finish(mut self, patience: Duration) -> Result<(), String> {
+    /// Fails with the child's last stderr lines if it failed, or if it was killed.
+    pub fn finish(mut self, timeout: Duration) -> Result<(), String> {
         self.close_input();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
-            match self.ended() {
+            match self.exit_status() {
                 Some(status) => {
                     let lines = self.errors.last_lines();
-                    return if status.success() && !has_lost_its_end(&lines) {
+                    return if status.success() && !is_trailer_lost(&lines) {
                         Ok(())
                     } else {
-                        Err(quote(status, &lines))
+                        Err(failure_message(status, &lines))
                     };
                 }
                 None if Instant::now() >= deadline => {
@@ -176,41 +176,42 @@ impl Process {
         }
     }
 
-    /// Returns why a child that has ended did so, as it says itself.
+    /// Returns why an exited child failed, from its stderr.
     pub fn failure(&self, status: ExitStatus) -> String {
-        quote(status, &self.errors.last_lines())
+        failure_message(status, &self.errors.last_lines())
     }
 }
 
-/// The instant by which all files have to be final, once the server stops. Clones share it.
+/// Deadline for finishing all files at a shutdown. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct StopDeadline(Arc<OnceLock<Instant>>);
 
 impl StopDeadline {
-    /// Sets the deadline. Only the first call has an effect.
+    /// Sets the deadline. Later calls have no effect.
     pub fn set(&self, at: Instant) {
         self.0.get_or_init(|| at);
     }
 
-    /// Returns whether the server stops.
+    /// Returns whether the server is shutting down.
     pub fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// Waits for a child to end by itself, and kills it if it has read nothing for its usual time, or at the deadline. One that is late
-    /// because the machine is busy catches up meanwhile.
+    /// Waits for a child to exit. It is killed if it has read nothing for `usual`, or at the
+    /// deadline. A child that is slow because the machine is busy can catch up meanwhile.
     ///
     /// # Errors
-    /// Why the child failed, as it says.
+    /// Fails with the reason, as [`Process::finish`] does.
     pub fn finish(&self, mut process: Process, usual: Duration) -> Result<(), String> {
         process.close_input();
-        let (mut unread, mut last_read) = (process.backlog(), Instant::now());
-        while process.ended().is_none() {
+        let (mut unread, mut last_read) = (process.unread_chunks(), Instant::now());
+        while process.exit_status().is_none() {
             if self.is_set() {
-                // The rest of the audio is worth more than the video that waits.
-                process.hurry();
+                // Complete audio is worth more than the queued video.
+                process.skip_optional();
             }
-            let (left, now) = (process.backlog(), Instant::now());
+            let (left, now) = (process.unread_chunks(), Instant::now());
+            // Progress counts, not time: a disk buffer of minutes may take minutes to encode.
             if left < unread {
                 (unread, last_read) = (left, now);
             }
@@ -219,18 +220,19 @@ impl StopDeadline {
             }
             thread::sleep(INTERVAL);
         }
+        // Returns the result, or kills the child if it still runs.
         process.finish(Duration::ZERO)
     }
 }
 
-/// Returns whether ffmpeg says that the end of its file is not there, which it does not count as a failure.
-fn has_lost_its_end(lines: &[String]) -> bool {
+/// Returns whether ffmpeg could not finish its file, which it does not count as a failure.
+fn is_trailer_lost(lines: &[String]) -> bool {
     lines
         .iter()
         .any(|line| line.contains("Error writing trailer"))
 }
 
-fn quote(status: ExitStatus, lines: &[String]) -> String {
+fn failure_message(status: ExitStatus, lines: &[String]) -> String {
     if lines.is_empty() {
         format!("ffmpeg ended with {status}")
     } else {
@@ -238,47 +240,49 @@ fn quote(status: ExitStatus, lines: &[String]) -> String {
     }
 }
 
-impl Errors {
-    /// Keeps the last lines, until no process has the pipe open for writing.
+impl StderrLog {
+    /// Collects the last lines until the pipe is closed by all processes that have it.
     fn collect(&self, stderr: impl Read) {
+        // Split as bytes: paths in messages need not be UTF-8.
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-            let lines = &mut self.said.lock().last_lines;
-            if lines.len() == KEPT_LINES {
+            let lines = &mut self.tail.lock().last_lines;
+            // The last lines explain a failure; a broken stream may cause thousands before them.
+            if lines.len() == TAIL_LINES {
                 lines.pop_front();
             }
             lines.push_back(String::from_utf8_lossy(&line).trim().to_owned());
         }
-        self.said.lock().is_complete = true;
+        self.tail.lock().is_complete = true;
         self.complete.notify_all();
     }
 
-    /// Returns the last lines of a child that has ended.
+    /// Returns an exited child's last lines.
     fn last_lines(&self) -> Vec<String> {
-        let mut said = self.said.lock();
+        let mut tail = self.tail.lock();
         self.complete
-            .wait_while_for(&mut said, |said| !said.is_complete, LAST_LINES);
-        said.last_lines.iter().cloned().collect()
+            .wait_while_for(&mut tail, |tail| !tail.is_complete, TAIL_TIMEOUT);
+        tail.last_lines.iter().cloned().collect()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.input.close();
-        if self.ended().is_none() {
-            // It ended in the meantime, or is ended now.
+        if self.exit_status().is_none() {
+            // Errors are ignored: the child may have exited in between.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// Limits the address space of a child. It has no limit if the system refuses.
+/// Limits a child's address space. If the operating system refuses, the child has no limit.
 fn limit_memory(child: &Child, bytes: u64) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-        // Without a pid, the limit would be that of this process.
+        // Without a pid, `prlimit` would limit this process.
         let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
             return;
         };
@@ -287,7 +291,7 @@ fn limit_memory(child: &Child, bytes: u64) {
             maximum: Some(bytes),
         };
         if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
-            log::debug!("the memory of ffmpeg was not limited: {error}");
+            log::debug!("limiting ffmpeg's memory failed: {error}");
         }
     }
 }
@@ -299,18 +303,19 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         .map(drop)
 }
 
-/// Writes what comes, until nothing more does or the child does not read any more.
+/// Writes chunks until the queue is closed or the child no longer reads.
 fn write(mut stdin: ChildStdin, backlog: &Backlog) {
     while let Some(chunk) = backlog.pop() {
         if stdin.write_all(&chunk).is_err() {
             backlog.abandon();
             return;
         }
-        backlog.note_read();
+        backlog.record_read();
     }
 }
 
 fn read(mut stdout: impl Read, mut on_output: impl FnMut(&[u8])) {
+    // Four times a Linux pipe's default capacity, so a raw frame takes few calls.
     let mut buffer = vec![0; 256 * 1024];
     while let Ok(bytes @ 1..) = stdout.read(&mut buffer) {
         on_output(&buffer[..bytes]);
@@ -345,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_shortly_after_the_end_of_a_child_is_quoted() {
+    fn stderr_that_arrives_shortly_after_the_exit_is_quoted() {
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -358,7 +363,7 @@ mod tests {
     #[test]
     fn a_grandchild_that_keeps_the_errors_open_holds_the_end_up_only_for_a_moment() {
         let folder = tempfile::tempdir().unwrap();
-        // It ends with the test, or after a minute, which it notes.
+        // The grandchild exits with the test, or after a minute, which it records.
         let grandchild =
             "for _ in $(seq 600); do [ -e \"$0\" ] || exit; sleep 0.1; done; touch \"$0/ended\"";
         let script = format!("({grandchild}) & echo No space left on device >&2; exit 1");
@@ -392,12 +397,13 @@ mod tests {
     /// Proves S-80.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_child_that_reads_what_strangers_sent_has_a_limit_of_memory_before_it_reads() {
+    fn a_child_that_reads_untrusted_media_has_a_memory_limit_before_it_reads() {
         let (sender, output) = channel();
         let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
         let mut command = Command::new("sh");
         command.args(["-c", "read line; ulimit -v; ulimit -H -v"]);
-        let process = Process::start_within(command, Some(1 << 30), 4, Some(on_output)).unwrap();
+        let process =
+            Process::start_with_memory_limit(command, Some(1 << 30), 4, Some(on_output)).unwrap();
         process.try_send(b"go\n".to_vec()).unwrap();
         process.finish(PATIENCE).unwrap();
         assert_eq!(
@@ -415,7 +421,7 @@ mod tests {
             .map(|_| process.try_send(vec![0; 1 << 20]))
             .collect::<Vec<_>>();
         assert!(sent.contains(&Err(SendError::Full)), "{sent:?}");
-        assert!(process.ended().is_none());
+        assert!(process.exit_status().is_none());
         assert!(process.finish(Duration::ZERO).is_err());
     }
 

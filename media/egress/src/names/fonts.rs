@@ -1,4 +1,4 @@
-//! The fonts of the system, and which characters each of them has.
+//! System fonts and their characters.
 
 use std::panic::catch_unwind;
 use std::sync::{Arc, Once, OnceLock};
@@ -8,40 +8,45 @@ use fontdb::{Database, FaceInfo, ID, Style};
 use rustybuzz::ttf_parser::Face;
 use rustybuzz::ttf_parser::cmap::Subtable;
 
-/// Fonts that are used, at most: a system with all of Noto has some 300 of regular weight.
+// A system with the complete Noto family has some 300 regular fonts.
 const MAX_FONTS: usize = 1_000;
 
-/// The families that come first, in this order: they are complete and fit together.
-const FAVOURITES: [&str; 4] = ["Noto Sans", "DejaVu Sans", "Liberation Sans", "Roboto"];
+// Families with many scripts in matching shapes.
+const PREFERRED_FAMILIES: [&str; 4] = ["Noto Sans", "DejaVu Sans", "Liberation Sans", "Roboto"];
 
-/// Fonts in the order of preference.
+/// Fonts, preferred ones first.
 #[derive(Default)]
 pub struct Fonts {
     database: Database,
     fonts: Vec<Font>,
 }
 
-/// A font, and the characters that it has as ranges, in order.
+/// Font with its characters, as sorted ranges.
 struct Font {
     id: ID,
     ranges: Vec<(u32, u32)>,
 }
 
 impl Fonts {
-    /// Returns the fonts of the system, once they are loaded. The first call starts a thread that loads them, with the priority of its
-    /// caller. That takes some milliseconds, or a minute with all fonts for Chinese, Japanese and Korean on a busy machine: a composition
-    /// must not wait for it, since the sound of the call would be lost meanwhile. Fonts that are installed later are found after a
-    /// restart of the server.
-    pub fn of_system() -> Option<Arc<Self>> {
+    /// Returns the system's fonts once they are loaded; `None` until then. The first call starts to
+    /// load them, on a thread with its caller's priority. Fonts installed later require a server
+    /// restart.
+    pub fn from_system() -> Option<Arc<Self>> {
         static SYSTEM: OnceLock<Arc<Fonts>> = OnceLock::new();
         static LOADING: Once = Once::new();
         LOADING.call_once(|| {
+            // On a separate thread: with all CJK fonts, loading takes 10 s in a development build
+            // and 50 s on a busy machine. A composition that waited would lose audio meanwhile.
             let load = || {
+                // Font files are parsed, so a damaged one may cause a panic; compositions then use
+                // the built-in letters.
                 let fonts = catch_unwind(Self::load).unwrap_or_default();
                 SYSTEM.get_or_init(|| Arc::new(fonts));
             };
             if let Err(error) = thread::Builder::new().name("fonts".into()).spawn(load) {
-                log::error!("no thread can load the fonts for names in recordings: {error}");
+                log::error!(
+                    "starting the thread that loads fonts for names in recordings failed: {error}"
+                );
                 SYSTEM.get_or_init(Arc::default);
             }
         });
@@ -57,12 +62,12 @@ impl Fonts {
                 "no font is installed: names in recordings have Latin letters only (docs/recordings.md, Names)"
             );
         } else {
-            log::info!(count = fonts.fonts.len(); "fonts for names in recordings are loaded");
+            log::info!(count = fonts.fonts.len(); "loaded fonts for names in recordings");
         }
         fonts
     }
 
-    /// Takes the fonts of a database that have outlines and a regular shape.
+    /// Selects regular outline fonts from a database.
     pub fn new(database: Database) -> Self {
         let mut faces: Vec<_> = database
             .faces()
@@ -90,26 +95,25 @@ impl Fonts {
         Self { database, fonts }
     }
 
-    /// Returns whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.fonts.is_empty()
     }
 
-    /// Returns the number of the first font that has all of these characters.
-    pub fn having(&self, characters: impl Iterator<Item = char> + Clone) -> Option<usize> {
+    /// Returns the first font that has all characters.
+    pub fn find(&self, characters: impl Iterator<Item = char> + Clone) -> Option<usize> {
         self.fonts
             .iter()
             .position(|font| characters.clone().all(|character| font.has(character)))
     }
 
-    /// Returns whether a font has all of these characters.
+    /// Returns whether a font has all characters.
     pub fn has(&self, font: usize, mut characters: impl Iterator<Item = char>) -> bool {
         self.fonts
             .get(font)
             .is_some_and(|font| characters.all(|character| font.has(character)))
     }
 
-    /// Calls a function with the data of a font, and its index in them.
+    /// Calls a function with a font's data and its index in a collection.
     pub fn with<T>(&self, font: usize, run: impl FnOnce(&[u8], u32) -> T) -> Option<T> {
         self.database.with_face_data(self.fonts.get(font)?.id, run)
     }
@@ -126,7 +130,8 @@ impl Font {
     }
 }
 
-/// Returns how much a font is preferred, the least first; `None` if it is not for names: bold, slanted, or of symbols.
+/// Returns a font's rank, lowest first; `None` if it is unsuitable for names: bold, slanted,
+/// condensed, or emoji.
 fn rank(face: &FaceInfo) -> Option<usize> {
     let family = face
         .families
@@ -136,7 +141,9 @@ fn rank(face: &FaceInfo) -> Option<usize> {
     if !is_regular || family.contains("Emoji") || face.stretch != fontdb::Stretch::Normal {
         return None;
     }
-    let favourite = FAVOURITES.iter().position(|favourite| *favourite == family);
+    let preferred = PREFERRED_FAMILIES
+        .iter()
+        .position(|preferred| *preferred == family);
     let kind = match family {
         _ if face.monospaced && !family.contains("CJK") => 30,
         family if family.starts_with("Noto Sans") => 10,
@@ -147,14 +154,14 @@ fn rank(face: &FaceInfo) -> Option<usize> {
         }
         _ => 11,
     };
-    Some(favourite.unwrap_or(kind))
+    Some(preferred.unwrap_or(kind))
 }
 
-/// Returns the characters of a font with outlines.
+/// Returns an outline font's characters.
 fn read_ranges(data: &[u8], index: u32) -> Option<Vec<(u32, u32)>> {
     let face = Face::parse(data, index).ok()?;
     let tables = face.tables();
-    // Fonts of coloured pictures have none, or only parts of them.
+    // Color fonts have no outlines, or not for all glyphs.
     if (tables.glyf.is_none() && tables.cff.is_none()) || tables.colr.is_some() {
         return None;
     }
@@ -185,7 +192,8 @@ fn read_ranges(data: &[u8], index: u32) -> Option<Vec<(u32, u32)>> {
 
 #[cfg(test)]
 impl Fonts {
-    /// Returns a font with Latin, Greek, Cyrillic and Hebrew letters, and another one with Arabic ones: parts of DejaVu Sans.
+    /// Returns two fonts cut from DejaVu Sans: Latin, Greek, Cyrillic and Hebrew in the first,
+    /// Arabic in the second.
     pub fn for_tests() -> Self {
         let mut database = Database::new();
         for name in ["letters", "arabic"] {

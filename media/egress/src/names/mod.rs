@@ -1,16 +1,18 @@
-//! Names as pictures: for name tags and initials in compositions.
+//! Name drawing, for tags and initials in compositions.
 //!
-//! The fonts are those of the system. They are loaded once, beside the first composition with pictures (`fonts`): of each font with outlines,
-//! which characters it has. A name then goes through these steps (`text`):
+//! The system's fonts are loaded once, when the first composition with video starts (`fonts`). A
+//! name is then drawn in four steps (`text`):
 //!
-//! 1. It is split into runs of one direction, in the order in which they are seen (Unicode's bidirectional algorithm), and those into
-//!    clusters of a character with its combining marks.
-//! 2. Each cluster gets the first font that has all of it. Neighbours with the same font and script are a segment.
-//! 3. A segment is shaped: Arabic letters join, marks are put on their letters, Indic syllables are ordered.
-//! 4. Outlines become one picture of coverage, from 0 to 255 for each pixel.
+//! 1. It is split into runs by direction, in visual order (Unicode Bidirectional Algorithm), and
+//!    the runs into clusters: a character with its combining marks.
+//! 2. Each cluster gets the first font that has all its characters. Neighbors with the same font
+//!    and script form a segment.
+//! 3. Each segment is shaped: Arabic letters join, marks are placed, Indic syllables are reordered.
+//! 4. The outlines are filled into a coverage map, from 0 to 255 per pixel.
 //!
-//! A character that no font has is a question mark. Without any font, there are built-in bitmaps: the letters of Latin-1 and Extended-A.
-//! Names are what strangers typed, so they are limited in length, and a panic in the shaping of a name costs its picture only.
+//! A character without a font becomes a question mark. Without any font, built-in bitmaps are used,
+//! which have Latin-1 and Latin Extended-A. Names are untrusted text, so their length is limited,
+//! and if shaping panics, only that name is lost.
 
 mod fonts;
 mod text;
@@ -23,24 +25,23 @@ use noto_sans_mono_bitmap::{FontWeight, RasterHeight, RasterizedChar, get_raster
 
 pub use fonts::Fonts;
 
-/// The longest name in characters; the rest is cut.
+/// Maximum name length in characters; the rest is cut.
 const MAX_CHARS: usize = 256;
-/// Names that are kept as pictures.
+/// Maximum cached names.
 const CAPACITY: usize = 200;
 
-/// A line of text as a picture.
+/// Drawn text line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// The width in pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// The height in pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// How much of each pixel is covered, row by row.
+    /// Pixel coverage, row by row.
     pub coverage: Vec<u8>,
 }
 
 impl Label {
-    /// Returns a picture of nothing.
     fn empty(width: u32, height: u32) -> Self {
         let pixels = u64::from(width) * u64::from(height);
         Self {
@@ -50,7 +51,7 @@ impl Label {
         }
     }
 
-    /// Sets how much of a pixel is covered, if it is in the picture.
+    /// Sets a pixel's coverage, if it is inside.
     fn cover(&mut self, x: u32, y: u32, coverage: u8) {
         let at = u64::from(y) * u64::from(self.width) + u64::from(x);
         if x < self.width
@@ -64,23 +65,23 @@ impl Label {
     }
 }
 
-/// The size of a line of text.
+/// Text line size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LineSize {
-    /// The height of the picture in pixels; that of the font is three quarters of it.
+    /// Line height in pixels. The font takes three quarters.
     pub height: u32,
-    /// The most width in pixels. Longer text ends with an ellipsis.
+    /// Maximum width in pixels; longer text ends with an ellipsis.
     pub max_width: u32,
 }
 
-/// Makes pictures of names, and keeps them.
+/// Cache for drawn names.
 pub struct Labels {
     fonts: Arc<Fonts>,
     known: HashMap<(String, LineSize), Arc<Label>>,
 }
 
 impl Labels {
-    /// Creates pictures with these fonts.
+    /// Creates a cache for names in these fonts.
     pub fn new(fonts: Arc<Fonts>) -> Self {
         Self {
             fonts,
@@ -88,13 +89,16 @@ impl Labels {
         }
     }
 
-    /// Returns the picture of a text.
+    /// Returns the drawn text.
     pub fn get(&mut self, text: &str, size: LineSize) -> Arc<Label> {
+        // Before the lookup, so that names that look the same share an entry.
         let text = one_line(text);
         if let Some(label) = self.known.get(&(text.clone(), size)) {
             return Arc::clone(label);
         }
+        // Participants choose their names, so the cache needs a bound.
         if self.known.len() >= CAPACITY {
+            // Cleared as a whole: names change rarely, and redrawing the few in use is cheap.
             self.known.clear();
         }
         let label = Arc::new(self.draw(&text, size));
@@ -106,18 +110,20 @@ impl Labels {
         if self.fonts.is_empty() {
             return draw_built_in(text, size);
         }
+        // Fonts are files and names come from clients; neither may end the egress.
         let drawn = catch_unwind(AssertUnwindSafe(|| text::draw(&self.fonts, text, size)));
         drawn.unwrap_or_else(|_| {
-            log::warn!("a name could not be drawn");
+            log::warn!("drawing a participant's name failed; the recording shows a question mark");
             draw_built_in("?", size)
         })
     }
 }
 
-/// Returns a text without what has no place in a line: control characters, and characters that turn the direction of what follows.
+/// Replaces control characters with spaces and removes characters that change the text direction.
 fn one_line(text: &str) -> String {
     let is_shown = |c: &char| !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let spaced = text.chars().filter(is_shown).map(|c| {
+        // A line break or tab has no glyph.
         if c.is_control() || c.is_whitespace() {
             ' '
         } else {
@@ -128,7 +134,7 @@ fn one_line(text: &str) -> String {
     line.trim().to_owned()
 }
 
-/// The raster heights of the letters, with the scale at which they are used.
+/// Returns the built-in letters' raster height for a line, and their magnification.
 fn letter_height(height: u32) -> (RasterHeight, u32) {
     if height < 32 {
         (RasterHeight::Size20, 1)
@@ -137,18 +143,20 @@ fn letter_height(height: u32) -> (RasterHeight, u32) {
     }
 }
 
-/// Draws a text with the built-in letters. One that is not built in is a question mark.
+/// Draws text with the built-in letters. Other characters become question marks.
 fn draw_built_in(text: &str, size: LineSize) -> Label {
     let (raster_height, scale) = letter_height(size.height);
     let raster = |letter| get_raster(letter, FontWeight::Regular, raster_height);
     let glyphs: Vec<RasterizedChar> = text
         .chars()
+        // The fonts have only Latin letters.
         .filter_map(|c| raster(c).or_else(|| raster('?')))
         .collect();
     let advance = glyphs
         .first()
         .map_or(1, |glyph| to_u32(glyph.width()).max(1))
         * scale;
+    // All letters have the same width.
     let count = to_u32(glyphs.len()).min(size.max_width / advance);
     let mut label = Label::empty(advance * count, size.height);
     for (glyph, left) in glyphs
@@ -161,7 +169,7 @@ fn draw_built_in(text: &str, size: LineSize) -> Label {
                 .iter()
                 .zip((0..).map(|column: u32| left + column * scale))
             {
-                // Each of its pixels is a square.
+                // A raster pixel becomes a square.
                 (0..scale * scale)
                     .for_each(|at| label.cover(x + at % scale, top + at / scale, *intensity));
             }
@@ -190,7 +198,7 @@ mod tests {
         Labels::new(Arc::new(Fonts::for_tests()))
     }
 
-    /// Large letters: those of tags differ by single pixels.
+    /// Tag-sized letters differ by a few pixels only; these are large.
     const LARGE: LineSize = LineSize {
         height: 100,
         max_width: 2_000,
@@ -200,7 +208,7 @@ mod tests {
         labels().get(text, LARGE)
     }
 
-    /// How much of the columns from one part of the width to another is covered.
+    /// Returns the coverage in a range of columns.
     fn ink(label: &Label, columns: std::ops::Range<u32>) -> u64 {
         let is_inside = |at: &usize| columns.contains(&(u32::try_from(*at).unwrap() % label.width));
         label
@@ -238,7 +246,7 @@ mod tests {
         );
     }
 
-    /// The columns inside a picture in which there is nothing.
+    /// Counts the empty columns.
     fn gaps(label: &Label) -> usize {
         (0..label.width)
             .filter(|column| ink(label, *column..column + 1) < 50)
@@ -258,7 +266,7 @@ mod tests {
             gaps(&joined),
             gaps(&apart)
         );
-        // Lam is high, and the first letter; beh is flat.
+        // Lam is high and comes first; beh is flat.
         let word = draw("لبب");
         let high: Vec<_> = (0..word.width * 50)
             .filter(|at| word.coverage[*at as usize] > 0)
@@ -274,7 +282,7 @@ mod tests {
     /// Proves S-57.
     #[test]
     fn names_with_both_directions_have_each_part_in_its_own() {
-        // Yod is small, and after shin.
+        // Yod is small and follows shin.
         let (shin, yod, hebrew, latin) = (draw("ש"), draw("י"), draw("שי"), draw("Wi"));
         let all = |label: &Label| ink(label, 0..label.width);
         assert!(
@@ -324,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn without_fonts_there_are_the_letters_that_are_built_in() {
+    fn without_fonts_the_built_in_letters_are_used() {
         let mut labels = Labels::new(Arc::new(Fonts::new(Database::new())));
         let drawn = labels.get("Zoë", TAG);
         assert!(ink(&drawn, 0..drawn.width) > 1_000);
@@ -335,7 +343,7 @@ mod tests {
     proptest! {
         /// Proves S-57.
         #[test]
-        fn any_text_has_a_picture_within_its_bounds(text in "\\PC{0,40}", height in 8_u32..200, max_width in 0_u32..500) {
+        fn any_text_is_drawn_within_its_bounds(text in "\\PC{0,40}", height in 8_u32..200, max_width in 0_u32..500) {
             let label = labels().get(&text, LineSize { height, max_width });
             prop_assert!(label.width <= max_width && label.height == height);
             prop_assert_eq!(label.coverage.len(), usize::try_from(label.width * label.height).unwrap());

@@ -1,4 +1,4 @@
-//! From a text to its picture.
+//! Drawing a text line.
 
 use ab_glyph_rasterizer::{Point, Rasterizer, point};
 use rustybuzz::ttf_parser::{GlyphId, OutlineBuilder};
@@ -10,20 +10,20 @@ use unicode_script::{Script, UnicodeScript as _};
 use super::fonts::Fonts;
 use super::{Label, LineSize};
 
-/// The size of the font, and the distance of the base line from the top, in parts of the height of the line. There is room for letters with two
-/// marks above each other, as those of Vietnamese.
+/// Font size and baseline, relative to the line's height. They leave room for letters with two
+/// stacked marks, as in Vietnamese.
 const FONT_SIZE: f32 = 0.75;
 const BASE_LINE: f32 = 0.8;
 const ELLIPSIS: char = '…';
 
-/// A character with its marks: a part of the text.
+/// Character with its marks.
 struct Cluster<'a> {
     text: &'a str,
     script: Script,
     font: usize,
 }
 
-/// Neighbours in the order in which they are read, of one direction, font and script.
+/// Consecutive clusters with the same direction, font and script, in logical order.
 struct Segment {
     text: String,
     script: Script,
@@ -31,10 +31,10 @@ struct Segment {
     direction: Direction,
 }
 
-/// An outline of a line of text.
+/// Text line outline.
 #[derive(Default)]
 struct Line {
-    /// In pixels, with the base line at 0 and upwards.
+    /// In pixels, upwards from the baseline.
     strokes: Vec<Stroke>,
     width: f32,
 }
@@ -45,23 +45,24 @@ enum Stroke {
     Cubic([Point; 4]),
 }
 
-/// Draws a text. If it is too long, as much of its beginning as has room, and an ellipsis.
+/// Draws a text. A text that is too long is cut and ends with an ellipsis.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a picture has a few thousand pixels"
 )]
 pub fn draw(fonts: &Fonts, text: &str, size: LineSize) -> Label {
     let pixels = size.height as f32 * FONT_SIZE;
-    let mut line = set(fonts, text, pixels);
+    let mut line = shape_line(fonts, text, pixels);
     if line.width > size.max_width as f32 {
-        let ends: Vec<_> = clusters(text).into_iter().map(|(begin, _)| begin).collect();
-        // The longest beginning with room: between one that fits and one that does not.
+        let ends: Vec<_> = clusters(text).into_iter().map(|(start, _)| start).collect();
+        // Binary search for the longest prefix that fits. Widths cannot be added up, since letters
+        // change their shape at a cut.
         let (mut fits, mut is_too_long) = (0, ends.len());
         line = Line::default();
         while fits + 1 < is_too_long {
             let middle = usize::midpoint(fits, is_too_long);
-            let beginning = text.get(..ends[middle]).unwrap_or_default().trim_end();
-            let cut = set(fonts, &format!("{beginning}{ELLIPSIS}"), pixels);
+            let prefix = text.get(..ends[middle]).unwrap_or_default().trim_end();
+            let cut = shape_line(fonts, &format!("{prefix}{ELLIPSIS}"), pixels);
             if cut.width <= size.max_width as f32 {
                 (fits, line) = (middle, cut);
             } else {
@@ -72,37 +73,37 @@ pub fn draw(fonts: &Fonts, text: &str, size: LineSize) -> Label {
     line.draw(size)
 }
 
-/// Returns the clusters of a text, with where they begin.
+/// Returns a text's clusters with their offsets.
 fn clusters(text: &str) -> Vec<(usize, &str)> {
-    let mut begins = Vec::new();
+    let mut starts = Vec::new();
     let mut before = None;
     for (at, character) in text.char_indices() {
         if before.is_none() || !(is_extension(character) || before == Some('\u{200d}')) {
-            begins.push(at);
+            starts.push(at);
         }
         before = Some(character);
     }
-    let ends = begins.iter().skip(1).copied().chain([text.len()]);
-    begins
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts
         .iter()
         .zip(ends)
-        .filter_map(|(begin, end)| Some((*begin, text.get(*begin..end)?)))
+        .filter_map(|(start, end)| Some((*start, text.get(*start..end)?)))
         .collect()
 }
 
-/// Returns whether a character belongs to the one before: marks, joiners, and selectors of variants.
+/// Returns whether a character extends the previous one: marks, joiners, and variation selectors.
 fn is_extension(character: char) -> bool {
     character.general_category_group() == GeneralCategoryGroup::Mark
         || matches!(character, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Returns whether a font need not have a character, because nothing is seen of it.
+/// Returns whether a character is invisible, so that no font needs to have it.
 fn is_invisible(character: char) -> bool {
     matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Sets a line of text.
-fn set(fonts: &Fonts, text: &str, pixels: f32) -> Line {
+/// Shapes a text line.
+fn shape_line(fonts: &Fonts, text: &str, pixels: f32) -> Line {
     let mut line = Line::default();
     let info = BidiInfo::new(text, None);
     for paragraph in &info.paragraphs {
@@ -116,6 +117,7 @@ fn set(fonts: &Fonts, text: &str, pixels: f32) -> Line {
             };
             let mut segments = segments(fonts, text.get(run).unwrap_or_default(), direction);
             if is_rtl {
+                // Segments are appended from left to right.
                 segments.reverse();
             }
             segments
@@ -126,16 +128,16 @@ fn set(fonts: &Fonts, text: &str, pixels: f32) -> Line {
     line
 }
 
-/// Splits a run of one direction.
+/// Splits a run into segments.
 fn segments(fonts: &Fonts, run: &str, direction: Direction) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     for (_, text) in clusters(run) {
-        let Cluster { text, script, font } = choose(fonts, text, segments.last());
+        let Cluster { text, script, font } = choose_font(fonts, text, segments.last());
         match segments.last_mut() {
             Some(last) if last.font == font && (last.script == script || is_neutral(script)) => {
                 last.text.push_str(text);
             }
-            // What is neutral at the beginning takes the script of what follows.
+            // Neutral characters at the start take the next ones' script.
             Some(last) if last.font == font && is_neutral(last.script) => {
                 last.text.push_str(text);
                 last.script = script;
@@ -151,14 +153,14 @@ fn segments(fonts: &Fonts, run: &str, direction: Direction) -> Vec<Segment> {
     segments
 }
 
-/// Chooses the font of a cluster.
-fn choose<'a>(fonts: &Fonts, text: &'a str, before: Option<&Segment>) -> Cluster<'a> {
+/// Chooses a cluster's font.
+fn choose_font<'a>(fonts: &Fonts, text: &'a str, before: Option<&Segment>) -> Cluster<'a> {
     let script = text
         .chars()
         .next()
         .map_or(Script::Common, |first| first.script());
     let visible = || text.chars().filter(|character| !is_invisible(*character));
-    // A space or full stop has the font of what is before it, so that words are not torn apart.
+    // Spaces and punctuation take the preceding font, so that words are not torn apart.
     let is_neutral_ascii = text
         .chars()
         .all(|character| character.is_ascii() && !character.is_ascii_alphanumeric());
@@ -171,16 +173,17 @@ fn choose<'a>(fonts: &Fonts, text: &'a str, before: Option<&Segment>) -> Cluster
             font: before.font,
         };
     }
-    // Marks that no font has together with their letter are left to the shaping.
+    // If no font has a letter together with its marks, the shaper combines them.
     let font = fonts
-        .having(visible())
-        .or_else(|| fonts.having(visible().take(1)));
+        .find(visible())
+        .or_else(|| fonts.find(visible().take(1)));
     match font {
         Some(font) => Cluster { text, script, font },
         None => Cluster {
+            // The question mark has a font, the character itself none.
             text: "?",
             script: Script::Common,
-            font: fonts.having(std::iter::once('?')).unwrap_or(0),
+            font: fonts.find(std::iter::once('?')).unwrap_or(0),
         },
     }
 }
@@ -190,7 +193,7 @@ fn is_neutral(script: Script) -> bool {
 }
 
 impl Line {
-    /// Appends a segment, as it is shaped.
+    /// Appends a shaped segment.
     #[expect(
         clippy::cast_precision_loss,
         reason = "units of fonts are a few thousand"
@@ -207,6 +210,7 @@ impl Line {
             if let Ok(script) = segment.script.short_name().parse() {
                 buffer.set_script(script);
             }
+            // Fills in the language, which is unknown; direction and script are set.
             buffer.guess_segment_properties();
             let shaped = rustybuzz::shape(&face, &[], buffer);
             for (glyph, position) in shaped.glyph_infos().iter().zip(shaped.glyph_positions()) {
@@ -218,7 +222,7 @@ impl Line {
                     strokes: &mut self.strokes,
                     origin,
                     scale,
-                    begin: origin,
+                    start: origin,
                     at: origin,
                 };
                 if let Ok(id) = u16::try_from(glyph.glyph_id) {
@@ -240,12 +244,12 @@ impl Line {
         let width = (self.width.max(0.).ceil() as u32).min(size.max_width);
         let mut label = Label::empty(width, size.height);
         let base = size.height as f32 * BASE_LINE;
-        let place = |at: &Point| point(at.x, base - at.y);
-        // Outlines may go over the edges, which the rasterizer does not expect at the left and above.
+        let to_pixels = |at: &Point| point(at.x, base - at.y);
+        // Outlines may exceed the edges, which the rasterizer does not support at the left and top.
         let (margin, whole) = (size.height as f32, |pixels: u32| {
             (pixels + 2 * size.height) as usize
         });
-        let shift = |at: &Point| point(place(at).x + margin, place(at).y + margin);
+        let shift = |at: &Point| point(to_pixels(at).x + margin, to_pixels(at).y + margin);
         let mut rasterizer = Rasterizer::new(whole(width), whole(size.height));
         let is_inside = |at: &Point| {
             let at = shift(at);
@@ -268,7 +272,7 @@ impl Line {
                     let [a, b, c, d] = points.each_ref().map(shift);
                     rasterizer.draw_cubic(a, b, c, d);
                 }
-                // Letters as large as that are of no name.
+                // No real name has strokes that far outside.
                 _ => {}
             }
         }
@@ -281,18 +285,18 @@ impl Line {
     }
 }
 
-/// Takes the outline of a glyph.
+/// Receives a glyph's outline.
 struct Pen<'a> {
     strokes: &'a mut Vec<Stroke>,
     origin: Point,
     scale: f32,
-    /// Where the contour begins, and where the pen is.
-    begin: Point,
+    /// Contour start, and current position.
+    start: Point,
     at: Point,
 }
 
 impl Pen<'_> {
-    fn place(&self, x: f32, y: f32) -> Point {
+    fn to_pixels(&self, x: f32, y: f32) -> Point {
         point(
             self.origin.x + x * self.scale,
             self.origin.y + y * self.scale,
@@ -302,30 +306,34 @@ impl Pen<'_> {
 
 impl OutlineBuilder for Pen<'_> {
     fn move_to(&mut self, x: f32, y: f32) {
-        (self.begin, self.at) = (self.place(x, y), self.place(x, y));
+        (self.start, self.at) = (self.to_pixels(x, y), self.to_pixels(x, y));
     }
 
     fn line_to(&mut self, x: f32, y: f32) {
-        let end = self.place(x, y);
+        let end = self.to_pixels(x, y);
         self.strokes.push(Stroke::Line([self.at, end]));
         self.at = end;
     }
 
     fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        let (control, end) = (self.place(x1, y1), self.place(x, y));
+        let (control, end) = (self.to_pixels(x1, y1), self.to_pixels(x, y));
         self.strokes.push(Stroke::Quad([self.at, control, end]));
         self.at = end;
     }
 
     fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        let (first, second, end) = (self.place(x1, y1), self.place(x2, y2), self.place(x, y));
+        let (first, second, end) = (
+            self.to_pixels(x1, y1),
+            self.to_pixels(x2, y2),
+            self.to_pixels(x, y),
+        );
         self.strokes
             .push(Stroke::Cubic([self.at, first, second, end]));
         self.at = end;
     }
 
     fn close(&mut self) {
-        self.strokes.push(Stroke::Line([self.at, self.begin]));
-        self.at = self.begin;
+        self.strokes.push(Stroke::Line([self.at, self.start]));
+        self.at = self.start;
     }
 }

@@ -1,4 +1,4 @@
-//! A broadcast: one encoder, and a connection for each receiver.
+//! Broadcast: one encoder, and one connection per receiver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,40 +7,38 @@ use conclave_model::rtmp::RtmpUrl;
 use conclave_model::settings::EgressConfig;
 use parking_lot::Mutex;
 
-use super::target::Target;
-use super::{BROADCAST, Encoder, Media, Sink, arguments};
-use crate::ffmpeg::{Capacity, Ffmpeg, Need, Process};
-use crate::progress::{Progress, TargetState};
-use crate::rtmp::{Dialler, Splitter, Tag, TagKind};
+use super::target::BroadcastTarget;
+use super::{BROADCAST_CONTAINER, Encoder, Media, Sink, arguments};
+use crate::ffmpeg::{BacklogCapacity, Ffmpeg, Importance, Process};
+use crate::progress::{EgressProgress, TargetState};
+use crate::rtmp::{FlvSplitter, FlvTag, FlvTagKind, RtmpDialler};
 
-/// How long no receiver may have the stream before the broadcast has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long receivers may take to take the end of the stream.
-const CLOSING: Duration = Duration::from_secs(5);
-/// How often it is looked whether they have.
+/// Time without any receiver after which the broadcast fails.
+const NO_RECEIVER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time for the receivers to read the rest.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(10);
-/// How long the encoder may take to end.
-const ENDING: Duration = Duration::from_secs(10);
+const ENCODER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the encoder has written.
+/// Tags that the encoder wrote and that were not forwarded yet.
 #[derive(Default)]
-struct Encoded {
-    splitter: Splitter,
-    tags: Vec<Tag>,
+struct EncoderOutput {
+    splitter: FlvSplitter,
+    tags: Vec<FlvTag>,
 }
 
-/// A broadcast to some receivers.
+/// Broadcast to 1 to 8 receivers.
 pub struct StreamSink {
-    dialler: Dialler,
+    dialler: RtmpDialler,
     media: Media,
     encoder: Encoder,
-    encoded: Arc<Mutex<Encoded>>,
-    /// What each connection begins with.
-    headers: Vec<Arc<Tag>>,
+    encoded: Arc<Mutex<EncoderOutput>>,
+    /// Tags with which each connection starts.
+    headers: Vec<Arc<FlvTag>>,
     /// Whether media has followed, so that the headers are complete.
     has_media: bool,
-    targets: Vec<Target>,
-    progress: Arc<Progress>,
+    targets: Vec<BroadcastTarget>,
+    progress: Arc<EgressProgress>,
     bytes: u64,
     was_connected: bool,
     last_connected: Instant,
@@ -50,15 +48,15 @@ impl StreamSink {
     /// Starts the encoder.
     ///
     /// # Errors
-    /// It cannot be started, or an encoder is missing.
+    /// Fails if the encoder cannot be started, or ffmpeg lacks it.
     pub fn start(
         ffmpeg: &Ffmpeg,
-        (urls, dialler): (&[RtmpUrl], Dialler),
+        (urls, dialler): (&[RtmpUrl], RtmpDialler),
         (media, encoding): (Media, &EgressConfig),
-        backlog: Capacity,
-        progress: Arc<Progress>,
+        backlog: BacklogCapacity,
+        progress: Arc<EgressProgress>,
     ) -> Result<Self, String> {
-        let arguments = arguments(ffmpeg, BROADCAST, media, encoding)
+        let arguments = arguments(ffmpeg, BROADCAST_CONTAINER, media, encoding)
             .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
         let mut command = ffmpeg.command();
         command
@@ -68,18 +66,22 @@ impl StreamSink {
             "-flush_packets",
             "1",
             "-flvflags",
+            // Duration and size are unknown in a live stream; ffmpeg would seek back to fill them
+            // in.
             "no_duration_filesize",
             "-f",
             "flv",
             "pipe:1",
         ]);
-        let encoded = Arc::new(Mutex::new(Encoded::default()));
+        let encoded = Arc::new(Mutex::new(EncoderOutput::default()));
         let written = Arc::clone(&encoded);
         let on_output = Box::new(move |bytes: &[u8]| {
             let mut encoded = written.lock();
             let tags = encoded.splitter.push(bytes);
             encoded.tags.extend(tags);
         });
+        // No URL is among the arguments: the machine's other users can read them, and URLs contain
+        // stream keys.
         let process = Process::start(command, backlog, Some(on_output))
             .map_err(|error| format!("ffmpeg cannot be started: {error}"))?;
         let now = Instant::now();
@@ -90,7 +92,10 @@ impl StreamSink {
             encoded,
             headers: Vec::new(),
             has_media: false,
-            targets: urls.iter().map(|url| Target::new(url, now)).collect(),
+            targets: urls
+                .iter()
+                .map(|url| BroadcastTarget::new(url, now))
+                .collect(),
             progress,
             bytes: 0,
             was_connected: false,
@@ -98,12 +103,14 @@ impl StreamSink {
         })
     }
 
-    /// Passes on what the encoder has written.
-    fn pass_on(&mut self, now: Instant) {
+    /// Forwards the encoder's tags to all receivers.
+    fn forward(&mut self, now: Instant) {
         let tags = std::mem::take(&mut self.encoded.lock().tags);
         for tag in tags.into_iter().map(Arc::new) {
             self.bytes += u64::try_from(tag.bytes.len()).unwrap_or_default();
-            if tag.kind == TagKind::Header {
+            if tag.kind == FlvTagKind::Header {
+                // Kept for receivers that connect later. ffmpeg writes headers once, before the
+                // media.
                 self.headers.push(Arc::clone(&tag));
             } else {
                 self.has_media = true;
@@ -114,16 +121,19 @@ impl StreamSink {
         }
     }
 
-    /// Looks after the receivers, once there is something for them.
-    fn look_after_targets(&mut self, now: Instant) {
+    /// Polls the receivers, once there is media for them.
+    fn poll_targets(&mut self, now: Instant) {
+        // Not earlier: a receiver may close a connection without a stream.
         if self.has_media {
             for target in &mut self.targets {
-                target.look_after(&self.dialler, self.media.has_video, now);
+                target.poll(&self.dialler, self.media.has_video, now);
             }
         }
-        let states: Vec<_> = self.targets.iter().map(Target::state).collect();
+        let states: Vec<_> = self.targets.iter().map(BroadcastTarget::state).collect();
         self.was_connected |= states.contains(&TargetState::Connected);
-        if self.targets.iter().any(Target::has_stream) {
+        // Not merely connected: a receiver that accepts and never reads would keep a broadcast
+        // running for ever.
+        if self.targets.iter().any(BroadcastTarget::has_stream) {
             self.last_connected = now;
         }
         self.progress.set_targets(states);
@@ -131,21 +141,26 @@ impl StreamSink {
 }
 
 impl Sink for StreamSink {
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
-        Ok(self.encoder.write_picture(at, &planes, need))
+    fn write_frame(
+        &mut self,
+        at: Duration,
+        planes: Vec<u8>,
+        importance: Importance,
+    ) -> Result<bool, String> {
+        Ok(self.encoder.write_frame(at, &planes, importance))
     }
 
     fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String> {
         self.encoder.write_samples(at, &samples)
     }
 
-    fn look_after(&mut self, now: Instant) -> Result<(), String> {
+    fn poll(&mut self, now: Instant) -> Result<(), String> {
         if let Some(failure) = self.encoder.failure() {
             return Err(failure);
         }
-        self.look_after_targets(now);
-        self.pass_on(now);
-        if now < self.last_connected + PATIENCE {
+        self.poll_targets(now);
+        self.forward(now);
+        if now < self.last_connected + NO_RECEIVER_TIMEOUT {
             return Ok(());
         }
         let failures: Vec<_> = self
@@ -172,10 +187,10 @@ impl Sink for StreamSink {
     }
 
     fn finish(mut self: Box<Self>) -> Result<bool, String> {
-        // What the encoder still has is passed on once it has ended.
+        // The encoder's last tags are forwarded once it has exited.
         let (encoded, encoder) = (
             Arc::clone(&self.encoded),
-            self.encoder.into_process().finish(ENDING),
+            self.encoder.into_process().finish(ENCODER_TIMEOUT),
         );
         let rest = std::mem::take(&mut encoded.lock().tags);
         let now = Instant::now();
@@ -184,9 +199,10 @@ impl Sink for StreamSink {
                 .iter_mut()
                 .for_each(|target| target.send(&tag, &self.headers, now));
         }
-        self.targets.iter_mut().for_each(Target::close);
-        // The broadcast is over, whatever the receivers make of it.
-        while !self.targets.iter().all(Target::has_ended) && now.elapsed() < CLOSING {
+        self.targets.iter_mut().for_each(BroadcastTarget::close);
+        // The broadcast is over, whether the receivers acknowledge it or not.
+        while !self.targets.iter().all(BroadcastTarget::has_ended) && now.elapsed() < CLOSE_TIMEOUT
+        {
             std::thread::sleep(INTERVAL);
         }
         encoder.map(|()| self.was_connected)
@@ -205,21 +221,21 @@ mod tests {
     use super::*;
     use crate::rtmp::double::{Behaviour, KEY, Receiver, tag};
 
-    /// How long something may take that comes at once.
+    /// Bound for events that happen at once.
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// A broadcast whose encoder is a script, which writes some tags and then reads.
+    /// Broadcast whose encoder is a script, which writes some tags and then reads its input.
     struct Broadcast {
         sink: Box<StreamSink>,
-        progress: Arc<Progress>,
+        progress: Arc<EgressProgress>,
         _folder: TempDir,
     }
 
     fn write_ffmpeg(folder: &TempDir) -> Ffmpeg {
         let tags = [
-            tag(TagKind::Header, (9, 0), &[0x17, 0, 1]),
-            tag(TagKind::KeyFrame, (9, 0), &[0x17, 1, 1]),
-            tag(TagKind::Audio, (8, 0), &[0xaf, 1, 1]),
+            tag(FlvTagKind::Header, (9, 0), &[0x17, 0, 1]),
+            tag(FlvTagKind::KeyFrame, (9, 0), &[0x17, 1, 1]),
+            tag(FlvTagKind::Audio, (8, 0), &[0xaf, 1, 1]),
         ];
         let stream = [
             b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec(),
@@ -264,14 +280,14 @@ mod tests {
                     has_video: true,
                     has_audio: true,
                 },
-                Arc::<Progress>::default(),
+                Arc::<EgressProgress>::default(),
             );
-            let receivers = (&urls[..], Dialler::new(filter, &[]).unwrap());
+            let receivers = (&urls[..], RtmpDialler::new(filter, &[]).unwrap());
             let sink = StreamSink::start(
                 &ffmpeg,
                 receivers,
                 (media, &encoding),
-                Capacity::from(512),
+                BacklogCapacity::from(512),
                 Arc::clone(&progress),
             )
             .unwrap();
@@ -282,21 +298,21 @@ mod tests {
             }
         }
 
-        /// Looks after it now, until the receivers are so.
+        /// Polls the broadcast until the receivers have these states.
         #[track_caller]
         fn wait_until(&mut self, expected: &[TargetState]) {
             let end = Instant::now() + LIMIT;
             while self.progress.targets() != expected {
                 assert!(Instant::now() < end, "{:?}", self.progress.targets());
                 thread::sleep(Duration::from_millis(5));
-                self.sink.look_after(Instant::now()).unwrap();
+                self.sink.poll(Instant::now()).unwrap();
             }
         }
 
-        /// Looks after it as if it were so much later.
-        fn look_after_in(&mut self, seconds: u64) -> Result<(), String> {
+        /// Polls the broadcast as if this much time had passed.
+        fn poll_in(&mut self, seconds: u64) -> Result<(), String> {
             self.sink
-                .look_after(Instant::now() + Duration::from_secs(seconds))
+                .poll(Instant::now() + Duration::from_secs(seconds))
         }
     }
 
@@ -307,8 +323,8 @@ mod tests {
     #[test]
     fn a_broadcast_is_active_once_the_first_receiver_has_accepted_the_stream() {
         let (silent, taking) = (
-            Receiver::start(Behaviour::IsSilent, None),
-            Receiver::start(Behaviour::Takes, None),
+            Receiver::start(Behaviour::Silent, None),
+            Receiver::start(Behaviour::Accepts, None),
         );
         let mut broadcast = Broadcast::start(&[url(&silent)]);
         broadcast.wait_until(&[TargetState::Connecting]);
@@ -317,7 +333,7 @@ mod tests {
         broadcast.wait_until(&[TargetState::Connecting, TargetState::Connected]);
         assert!(broadcast.sink.is_active());
         assert_eq!(
-            broadcast.look_after_in(600),
+            broadcast.poll_in(600),
             Ok(()),
             "the other one has the stream"
         );
@@ -328,7 +344,7 @@ mod tests {
     #[test]
     fn a_broadcast_whose_receivers_never_accept_it_has_failed_after_a_minute() {
         let (silent, refusing) = (
-            Receiver::start(Behaviour::IsSilent, None),
+            Receiver::start(Behaviour::Silent, None),
             Receiver::start(Behaviour::Refuses, None),
         );
         let nobody = format!("rtmp://127.0.0.1:1/live/{KEY}");
@@ -339,7 +355,7 @@ mod tests {
         ] {
             let mut broadcast = Broadcast::start(&[url]);
             let end = Instant::now() + LIMIT;
-            // The reason is known soon, unless the receiver is silent.
+            // A silent receiver gives no reason.
             while !expected.is_empty()
                 && broadcast
                     .sink
@@ -348,11 +364,11 @@ mod tests {
                     .all(|target| target.failure.is_none())
             {
                 assert!(Instant::now() < end);
-                broadcast.sink.look_after(Instant::now()).unwrap();
+                broadcast.sink.poll(Instant::now()).unwrap();
                 thread::sleep(Duration::from_millis(5));
             }
-            assert_eq!(broadcast.look_after_in(30), Ok(()));
-            let failure = broadcast.look_after_in(61).unwrap_err();
+            assert_eq!(broadcast.poll_in(30), Ok(()));
+            let failure = broadcast.poll_in(61).unwrap_err();
             assert!(
                 failure.contains("for a minute") && failure.contains(expected),
                 "{failure}"
@@ -371,27 +387,22 @@ mod tests {
         let mut broadcast = Broadcast::start(&[url(&closing)]);
         broadcast.wait_until(&[TargetState::Connected]);
         assert!(broadcast.sink.is_active());
-        let frame = Arc::new(tag(TagKind::KeyFrame, (9, 0), &[0x17]));
+        let frame = Arc::new(tag(FlvTagKind::KeyFrame, (9, 0), &[0x17]));
         let end = Instant::now() + LIMIT;
         while broadcast.sink.targets[0].failure.is_none() {
             assert!(Instant::now() < end);
             broadcast.sink.targets[0].send(&frame, &[], Instant::now());
-            broadcast.sink.look_after(Instant::now()).unwrap();
+            broadcast.sink.poll(Instant::now()).unwrap();
             thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(broadcast.look_after_in(30), Ok(()));
-        // It has been connected again by then.
+        assert_eq!(broadcast.poll_in(30), Ok(()));
+        // By then, the target has connected again.
         let end = Instant::now() + LIMIT;
         while broadcast.sink.targets[0].state() != TargetState::Connected {
             assert!(Instant::now() < end);
-            broadcast.look_after_in(31).unwrap();
+            broadcast.poll_in(31).unwrap();
             thread::sleep(Duration::from_millis(5));
         }
-        assert!(
-            broadcast
-                .look_after_in(61)
-                .unwrap_err()
-                .contains("for a minute")
-        );
+        assert!(broadcast.poll_in(61).unwrap_err().contains("for a minute"));
     }
 }

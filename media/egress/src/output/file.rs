@@ -1,4 +1,4 @@
-//! The file that an egress writes, through ffmpeg: a track as it is, or composed pictures and mixed sound.
+//! Recorded file, written through ffmpeg: a copied track or an encoded composition.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,18 +10,20 @@ use conclave_model::settings::EgressConfig;
 use super::reserve::{ReservedFile, create_new, unfinished};
 use super::{Encoder, Media, Sink, arguments};
 use crate::codec::Container;
-use crate::ffmpeg::{Capacity, Ffmpeg, Need, Process, StopDeadline};
+use crate::ffmpeg::{BacklogCapacity, Ffmpeg, Importance, Process, StopDeadline};
 
-/// How long ffmpeg may take to end a file, from when it has read anything last.
-const ENDING: Duration = Duration::from_secs(60);
-/// How long a file may take to be made seekable.
-const REWRITING: Duration = Duration::from_secs(600);
-/// The most of an MP4 file that a crash loses: a publisher may send a single key frame.
+// Counted from when ffmpeg last read anything, so a slow machine has as much time as it needs.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time for making a file seekable.
+const REWRITE_TIMEOUT: Duration = Duration::from_secs(600);
+// A crash loses one fragment at most. Key frames do not bound that: a publisher may send a single
+// one.
 const FRAGMENT_MICROS: &str = "2000000";
-/// Lets a video that begins later than its file begin later there, too. In MP4, only a delayed header can say so.
+// A video that starts later than its file keeps its offset. MP4 can express that only in a delayed
+// header (`delay_moov`).
 const KEEP_START: [&str; 1] = ["-copyts"];
 
-/// A recorded file.
+/// Recorded file.
 #[derive(Debug)]
 pub struct OutputFile {
     ffmpeg: Ffmpeg,
@@ -38,28 +40,26 @@ impl OutputFile {
         self.file.container
     }
 
-    /// Returns the path of the file.
     #[cfg(test)]
     pub fn path(&self) -> &std::path::Path {
         &self.file.path
     }
 
-    /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         fs::metadata(&self.file.path)
             .map(|metadata| metadata.len())
             .unwrap_or_default()
     }
 
-    /// Starts ffmpeg, which writes what it is sent in Matroska, encoded by these arguments. What has been written plays at
-    /// any moment.
+    /// Starts ffmpeg with these encoding options. It reads Matroska, and its output plays at any
+    /// moment.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// Fails if ffmpeg cannot be started.
     pub fn start(
         &self,
         encoding: &[String],
-        queue: impl Into<Capacity>,
+        queue: impl Into<BacklogCapacity>,
     ) -> Result<Process, String> {
         let mut command = self.ffmpeg.command();
         command
@@ -69,11 +69,15 @@ impl OutputFile {
         if self.file.container == Container::Mp4 {
             command.args([
                 "-movflags",
+                // Fragmented: a plain MP4 file does not play until its index is written at the end,
+                // so a crash would lose everything.
                 "+frag_keyframe+delay_moov+default_base_moof",
                 "-frag_duration",
                 FRAGMENT_MICROS,
             ]);
         }
+        // For ffmpeg's own Opus encoder, and Opus in MP4 with older versions; both are
+        // experimental.
         command.args(["-strict", "experimental", "-flush_packets", "1"]);
         command
             .args(["-f", self.file.container.format(), "-y"])
@@ -81,16 +85,17 @@ impl OutputFile {
         start(command, queue)
     }
 
-    /// Ends the file once nothing more is sent: waits for ffmpeg, and makes an MP4 file seekable. Returns whether anything is in
-    /// it.
+    /// Finishes the file: waits for ffmpeg, and makes an MP4 file seekable. Returns whether the
+    /// file has any content.
     ///
     /// # Errors
-    /// Why ffmpeg failed. What was written plays.
+    /// Fails with the reason if ffmpeg failed. The part written so far plays.
     pub fn finish(self, process: Option<Process>) -> Result<bool, String> {
         let finished = process
-            .map(|process| self.stop.finish(process, ENDING))
+            .map(|process| self.stop.finish(process, FINISH_TIMEOUT))
             .transpose();
         let finished = finished.map_err(|error| self.hide_path(&error));
+        // Before the error is returned: a failed egress without content must free its name, too.
         if self.bytes() == 0 {
             return finished.map(|_| false);
         }
@@ -98,22 +103,23 @@ impl OutputFile {
             && let Err(error) = self.make_seekable()
         {
             log::warn!(
-                "a recording plays, and was not made seekable: {}",
+                "making a recording seekable failed; it plays, but seeking is slow: {}",
                 self.hide_path(&error)
             );
         }
         finished.map(|_| true)
     }
 
-    /// Replaces the file by a copy whose index is at its beginning.
+    /// Replaces the file with a copy whose index comes first.
     fn make_seekable(&self) -> Result<(), String> {
         let copy = unfinished(&self.file.path);
-        // Of an attempt that a crash has interrupted.
+        // A crash may have left an earlier attempt's copy.
         let _ = fs::remove_file(&copy);
-        // ffmpeg keeps the mode of a file that it writes.
+        // ffmpeg keeps an existing file's mode.
         create_new(&copy).map_err(|error| error.to_string())?;
         let mut command = self.ffmpeg.command();
-        // Without the option, ffmpeg succeeds with a copy that does not play if the disk is full at its end.
+        // Without `-xerror`, ffmpeg reports success for a copy that does not play if the disk is
+        // full at its end.
         command
             .arg("-xerror")
             .arg("-i")
@@ -130,16 +136,17 @@ impl OutputFile {
         ]);
         command.arg(protocol(copy.as_os_str()));
         let rewritten = start(command, 1)
-            .and_then(|process| self.stop.finish(process, REWRITING))
+            .and_then(|process| self.stop.finish(process, REWRITE_TIMEOUT))
+            // A rename is atomic: at any moment, the name belongs to a file that plays.
             .and_then(|()| fs::rename(&copy, &self.file.path).map_err(|error| error.to_string()));
         if rewritten.is_err() {
-            // The disk may be full, or the server stops.
+            // The disk may be full, or the server is shutting down. The original still plays.
             let _ = fs::remove_file(&copy);
         }
         rewritten
     }
 
-    /// Takes the directories of the server out of an error.
+    /// Replaces absolute paths in an error, which the API shows, with the requested one.
     pub fn hide_path(&self, error: &str) -> String {
         let path = self.file.path.to_string_lossy();
         error
@@ -151,29 +158,29 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.bytes() == 0 {
-            // Nothing was recorded, and the name is free again.
+            // Nothing was recorded, so the name becomes free again.
             let _ = fs::remove_file(&self.file.path);
         }
     }
 }
 
-/// A file of composed pictures and mixed sound.
+/// Composition encoded into a file.
 pub struct FileSink {
     file: OutputFile,
     encoder: Encoder,
 }
 
 impl FileSink {
-    /// Starts the encoder, with a queue of this capacity.
+    /// Starts the encoder with a queue of this capacity.
     ///
     /// # Errors
-    /// It cannot be started, or an encoder is missing.
+    /// Fails if the encoder cannot be started, or ffmpeg lacks it.
     pub fn start(
         ffmpeg: &Ffmpeg,
         file: OutputFile,
         media: Media,
         encoding: &EgressConfig,
-        backlog: Capacity,
+        backlog: BacklogCapacity,
     ) -> Result<Self, String> {
         let arguments = arguments(ffmpeg, file.container(), media, encoding)
             .map_err(|codec| format!("this ffmpeg has no encoder for {codec}"))?;
@@ -186,15 +193,20 @@ impl FileSink {
 }
 
 impl Sink for FileSink {
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
-        Ok(self.encoder.write_picture(at, &planes, need))
+    fn write_frame(
+        &mut self,
+        at: Duration,
+        planes: Vec<u8>,
+        importance: Importance,
+    ) -> Result<bool, String> {
+        Ok(self.encoder.write_frame(at, &planes, importance))
     }
 
     fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String> {
         self.encoder.write_samples(at, &samples)
     }
 
-    fn look_after(&mut self, _now: Instant) -> Result<(), String> {
+    fn poll(&mut self, _now: Instant) -> Result<(), String> {
         match self.encoder.failure() {
             Some(failure) => Err(self.file.hide_path(&failure)),
             None => Ok(()),
@@ -218,21 +230,21 @@ impl Sink for FileSink {
     }
 }
 
-/// Lets ffmpeg take a path for a file, whatever is in its name.
+/// Prefixes a path with a protocol: ffmpeg would take a name with a colon for a URL.
 fn protocol(path: &OsStr) -> std::ffi::OsString {
     let mut with_protocol = std::ffi::OsString::from("file:");
     with_protocol.push(path);
     with_protocol
 }
 
-fn start(command: Command, queue: impl Into<Capacity>) -> Result<Process, String> {
+fn start(command: Command, queue: impl Into<BacklogCapacity>) -> Result<Process, String> {
     Process::start(command, queue, None)
         .map_err(|error| format!("ffmpeg cannot be started: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    //! Recordings whose encoder is a script that does not read before it is told to.
+    //! Recordings whose encoder, a script, does not read before a signal file exists.
 
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
@@ -243,17 +255,17 @@ mod tests {
     use super::*;
     use crate::codec::Content;
     use crate::ffmpeg::DiskBuffer;
-    use crate::matroska::Reader;
+    use crate::matroska::MatroskaReader;
     use crate::output::reserve;
 
-    /// A second of audio.
+    /// Audio chunks per second.
     const SECOND: u32 = 50;
     const CHUNK: Duration = Duration::from_millis(20);
 
-    /// Bytes on disk for what waits.
+    /// Bytes on disk for unread chunks.
     const BUFFER: u64 = 64 * 1024 * 1024;
 
-    /// An encoder that copies what it reads into the file, once it may.
+    /// Encoder that copies its input into the file once it is released.
     struct Starved {
         sink: Box<FileSink>,
         folder: TempDir,
@@ -305,7 +317,6 @@ mod tests {
             }
         }
 
-        /// Lets the encoder read.
         fn release(&self) {
             fs::write(self.folder.path().join("go"), "").unwrap();
         }
@@ -314,11 +325,11 @@ mod tests {
     #[test]
     fn an_encoder_that_does_not_read_for_a_minute_gets_all_audio_when_it_does() {
         let mut starved = Starved::start();
-        let picture = vec![0; 320 * 180 * 3 / 2];
-        // As many pictures as there is room for, in the first second.
+        let frame = vec![0; 320 * 180 * 3 / 2];
+        // Fills the queue with frames in the first second.
         while starved
             .sink
-            .write_picture(Duration::ZERO, picture.clone(), Need::Optional)
+            .write_frame(Duration::ZERO, frame.clone(), Importance::Optional)
             .unwrap()
         {}
         assert!(starved.sink.buffered_bytes() > BUFFER / 2);
@@ -331,7 +342,7 @@ mod tests {
         starved.release();
         let path = starved.sink.file.path().to_owned();
         assert_eq!(starved.sink.finish(), Ok(true));
-        let mut reader = Reader::default();
+        let mut reader = MatroskaReader::default();
         let blocks = reader.push(&fs::read(path).unwrap());
         let audio = blocks.iter().filter(|block| block.data.len() == 3_840);
         let times: Vec<_> = audio.map(|block| block.at).collect();

@@ -1,8 +1,11 @@
-//! Where recordings and broadcasts go.
+//! Egress outputs.
 //!
-//! A file has a name and a format before anything is recorded (`reserve`); ffmpeg writes it (`file`). Composed pictures and mixed sound go
-//! to a [`Sink`]: a file, or the receivers of a broadcast (`broadcast`), each of which has a connection that is made again when it is lost
-//! (`target`). Both have an [`Encoder`] before them.
+//! - `reserve` chooses a file's name and container before anything is recorded.
+//! - `file` writes a file through ffmpeg, for a track or for a composition.
+//! - `broadcast` and `target` encode once and send to several receivers, each with a connection
+//!   that is re-established when it is lost.
+//!
+//! A composition writes to a [`Sink`], which has an [`Encoder`].
 
 mod broadcast;
 mod file;
@@ -18,37 +21,42 @@ pub use file::{FileSink, OutputFile};
 pub use reserve::{ReserveError, container, reserve};
 
 use crate::codec::Container;
-use crate::ffmpeg::{Ffmpeg, Need, Process, SendError};
-use crate::matroska::{Track, TrackKind, Writer};
+use crate::ffmpeg::{Ffmpeg, Importance, Process, SendError};
+use crate::matroska::{MatroskaTrack, MatroskaTrackKind, MatroskaWriter};
 
-/// Chunks behind which no further picture of a broadcast waits: it is live, and its receivers are not to fall behind.
-const LIVE_CHUNKS: usize = 12;
+// A broadcast is live: a longer backlog would only reach its receivers late. 12 chunks are 150 ms at 30 frames per second, with audio.
+const MAX_LIVE_CHUNKS: usize = 12;
 
-/// Takes pictures and samples. An `Err` has the reason of a failure.
+/// Composition output. An `Err` holds the failure's reason.
 pub trait Sink: Send {
-    /// Takes the planes of a picture. Returns whether there was room for it.
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String>;
+    /// Writes a raw frame. Returns whether it was accepted.
+    fn write_frame(
+        &mut self,
+        at: Duration,
+        planes: Vec<u8>,
+        importance: Importance,
+    ) -> Result<bool, String>;
 
-    /// Takes the samples of a chunk.
+    /// Writes an audio chunk.
     fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String>;
 
-    /// Looks after processes.
-    fn look_after(&mut self, now: Instant) -> Result<(), String>;
+    /// Checks processes and connections.
+    fn poll(&mut self, now: Instant) -> Result<(), String>;
 
-    /// Returns whether media is written or sent.
+    /// Returns whether media is being written or sent.
     fn is_active(&self) -> bool;
 
-    /// Returns how many bytes were written or sent.
+    /// Returns the bytes written or sent.
     fn bytes(&self) -> u64;
 
-    /// Returns the bytes on disk that wait for the encoder.
+    /// Returns the bytes on disk that the encoder has not read yet.
     fn buffered_bytes(&self) -> u64;
 
-    /// Ends the output; returns whether anything is in it.
+    /// Finishes the output. Returns whether it has any content.
     fn finish(self: Box<Self>) -> Result<bool, String>;
 }
 
-/// An encoder that reads pictures and samples.
+/// ffmpeg process that encodes raw frames and samples.
 pub struct Encoder {
     process: Process,
     media: Media,
@@ -57,17 +65,17 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Wraps the process, and sends it the header of the stream.
+    /// Wraps a process and sends it the stream's header.
     ///
     /// # Errors
-    /// The process does not read.
+    /// Fails if the process does not read.
     pub fn new(
         process: Process,
         media: Media,
         encoding: &EgressConfig,
         is_live: bool,
     ) -> Result<Self, String> {
-        let header = Writer::header(&media.tracks(encoding));
+        let header = MatroskaWriter::header(&media.tracks(encoding));
         process
             .try_send(header)
             .map_err(|_| "the encoder does not read".to_owned())?;
@@ -78,53 +86,58 @@ impl Encoder {
         })
     }
 
-    /// Takes the planes of a picture. Returns whether there was room for it.
-    pub fn write_picture(&self, at: Duration, planes: &[u8], need: Need) -> bool {
-        let frame = || Writer::frame(self.media.numbers().0, at, true, planes);
-        match need {
-            Need::Required => self.process.try_send(frame()).is_ok(),
-            Need::Optional if self.is_live && self.process.backlog() >= LIVE_CHUNKS => false,
-            Need::Optional => self.process.offer(frame()).is_ok(),
+    /// Writes a raw frame. Returns whether it was accepted.
+    pub fn write_frame(&self, at: Duration, planes: &[u8], importance: Importance) -> bool {
+        let frame = || MatroskaWriter::frame(self.media.track_numbers().0, at, true, planes);
+        match importance {
+            Importance::Required => self.process.try_send(frame()).is_ok(),
+            Importance::Optional
+                if self.is_live && self.process.unread_chunks() >= MAX_LIVE_CHUNKS =>
+            {
+                false
+            }
+            Importance::Optional => self.process.try_send_optional(frame()).is_ok(),
         }
     }
 
-    /// Takes the samples of a chunk.
+    /// Writes an audio chunk.
     ///
     /// # Errors
-    /// The encoder does not read.
+    /// Fails if the encoder has stopped reading.
     pub fn write_samples(&self, at: Duration, samples: &[u8]) -> Result<(), String> {
-        match self
-            .process
-            .try_send(Writer::frame(self.media.numbers().1, at, true, samples))
-        {
-            // It has read nothing for as long as its buffer on disk has audio for.
-            Err(SendError::Full) => Err("the encoder has stopped to read".into()),
-            // One that has ended is quoted when it is looked after.
+        match self.process.try_send(MatroskaWriter::frame(
+            self.media.track_numbers().1,
+            at,
+            true,
+            samples,
+        )) {
+            // The encoder has read nothing for as long as the disk buffer holds audio.
+            Err(SendError::Full) => Err("the encoder stopped reading".into()),
+            // If the encoder has exited, the next check reports the reason.
             Ok(()) | Err(SendError::Closed) => Ok(()),
         }
     }
 
-    /// Returns why the encoder has ended by itself; `None` while it runs.
+    /// Returns the reason if the encoder has exited by itself; `None` while it runs.
     pub fn failure(&mut self) -> Option<String> {
-        let status = self.process.ended()?;
+        let status = self.process.exit_status()?;
         Some(self.process.failure(status))
     }
 
-    /// Returns the bytes on disk that wait for the encoder.
+    /// Returns the bytes on disk that the encoder has not read yet.
     pub fn buffered_bytes(&self) -> u64 {
         self.process.buffered_bytes()
     }
 
-    /// Returns the process.
     pub fn into_process(self) -> Process {
         self.process
     }
 }
 
-/// The format whose codecs a broadcast has: FLV has those of MP4.
-pub const BROADCAST: Container = Container::Mp4;
+/// Container whose codecs a broadcast uses: FLV takes the same ones as MP4.
+pub const BROADCAST_CONTAINER: Container = Container::Mp4;
 
-/// What an egress contains.
+/// Composition media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Media {
     pub has_video: bool,
@@ -132,32 +145,32 @@ pub struct Media {
 }
 
 impl Media {
-    /// Returns the number of the track of the pictures, and that of the samples, in the stream to the encoder.
-    pub const fn numbers(self) -> (u8, u8) {
+    /// Returns the video's and the audio's track number in the stream to the encoder.
+    pub const fn track_numbers(self) -> (u8, u8) {
         (1, if self.has_video { 2 } else { 1 })
     }
 
-    /// Returns the tracks of the stream to the encoder.
-    pub fn tracks(self, encoding: &EgressConfig) -> Vec<Track> {
+    /// Returns the tracks for the stream to the encoder.
+    pub fn tracks(self, encoding: &EgressConfig) -> Vec<MatroskaTrack> {
         let EgressConfig {
             width,
             height,
             frame_rate,
             ..
         } = *encoding;
-        let pictures = TrackKind::Pictures {
+        let video = MatroskaTrackKind::RawVideo {
             width,
             height,
             rate: frame_rate,
         };
         let kinds = [
-            (self.has_video, pictures),
-            (self.has_audio, TrackKind::Samples),
+            (self.has_video, video),
+            (self.has_audio, MatroskaTrackKind::Pcm),
         ];
         kinds
             .into_iter()
             .filter(|(is_there, _)| *is_there)
-            .map(|(_, kind)| Track {
+            .map(|(_, kind)| MatroskaTrack {
                 kind,
                 private: vec![],
             })
@@ -165,10 +178,10 @@ impl Media {
     }
 }
 
-/// Returns the arguments for ffmpeg.
+/// Returns ffmpeg's options for encoding.
 ///
 /// # Errors
-/// The codec for which this ffmpeg has no encoder.
+/// Returns the codec for which this ffmpeg has no encoder.
 pub fn arguments(
     ffmpeg: &Ffmpeg,
     container: Container,
@@ -197,7 +210,9 @@ fn video(
     let encoder = ffmpeg.encoder(wanted.0).ok_or(wanted.1)?;
     let mut arguments = vec!["-c:v", encoder, "-pix_fmt", "yuv420p"];
     match encoder {
+        // B-frames would delay a broadcast.
         "libx264" => arguments.extend(["-preset", &encoding.preset, "-bf", "0"]),
+        // libvpx's default deadline is far slower than real time.
         "libvpx" => arguments.extend(["-deadline", "realtime", "-cpu-used", "8"]),
         _ => {}
     }
@@ -210,9 +225,11 @@ fn video(
         "-maxrate".into(),
         kbps(rate),
         "-bufsize".into(),
+        // Two seconds for the rate control's buffer.
         kbps(rate * 2),
     ]);
-    // A key frame each two seconds: so much a crash loses at most.
+    // A key frame every two seconds: an MP4 file is written in fragments that start at key frames,
+    // so a crash loses no more.
     arguments.extend(["-g".into(), (encoding.frame_rate * 2).to_string()]);
     Ok(arguments)
 }

@@ -1,4 +1,4 @@
-//! Recorded files: their names, which no other file has, and their modes.
+//! Names, containers and modes for recorded files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,40 +11,41 @@ use conclave_model::filepath::{FilePath, LONGEST_NAME};
 
 use crate::codec::{Container, Content};
 
-/// How many names are tried for a file that exists.
-const NAMES: u32 = 10_000;
+/// Maximum names tried for a file.
+const MAX_NAMES: u32 = 10_000;
 
-/// The modes of recorded files and of their directories: others than the server's user and group do not read them.
+// Recordings are readable by the server's user and group only.
 const FILE_MODE: u32 = 0o640;
 const DIRECTORY_MODE: u32 = 0o750;
-/// The end of the name of a copy that is being made.
+/// Suffix for the copy made when a recording ends.
 const UNFINISHED: &str = ".unfinished";
 
-/// Why no file was created.
+/// Error when no file was created.
 #[derive(Debug, thiserror::Error)]
 pub enum ReserveError {
-    /// No file can have the path: a component of it is a file, or it is too long.
+    /// The path is not usable: a component is a file, or a name is too long.
     #[error("no file can have this path: a component of it is a file, or a name in it is too long")]
     Path,
-    /// The directory of recordings cannot be used.
+    /// The recordings directory is not usable.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// A file that was created empty for a recording.
+/// Empty file created for a recording.
 #[derive(Debug)]
 pub struct ReservedFile {
-    /// Where it is.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Its path within the directory of the project.
+    /// Path within the project's directory.
     pub filepath: FilePath,
-    /// The container that the file is written in.
+    /// File format.
     pub container: Container,
 }
 
-/// Returns the format that the extension names, if it can have the content, and otherwise the usual one with its extension in
-/// place of a known one that does not fit, or behind the name.
-fn choose(path: &FilePath, content: Content) -> (String, String, Container) {
+/// Returns a file's stem, extension and container. The extension in the path decides if its
+/// container can hold the content. A known extension that does not fit is replaced; an unknown one
+/// is kept and followed by the default one.
+fn choose_container(path: &FilePath, content: Content) -> (String, String, Container) {
     let (stem, extension) = path.split_extension();
     let named = extension.and_then(Container::from_extension);
     match (named, extension) {
@@ -53,32 +54,33 @@ fn choose(path: &FilePath, content: Content) -> (String, String, Container) {
         }
         _ => {
             let container = Container::default_for(content);
+            // Unknown extensions belong to the name: `2.November` becomes `2.November.mp4`.
             let stem = if named.is_some() { stem } else { path.as_str() };
             (stem.to_owned(), container.extension().to_owned(), container)
         }
     }
 }
 
-/// Returns the format of a recording with this path.
+/// Returns the container for a recording with this path.
 pub fn container(filepath: &FilePath, content: Content) -> Container {
-    choose(filepath, content).2
+    choose_container(filepath, content).2
 }
 
-/// Creates an empty file for a recording. The name of a file that exists, or one that is taken, is never used: `-2`, `-3` and so on are
-/// put before the extension.
+/// Creates an empty file for a recording. Names of existing files and those in `taken` are never
+/// used: `-2`, `-3` and so on are inserted before the extension.
 ///
 /// # Errors
-/// The directory or the file cannot be created.
+/// Fails if the directory or the file cannot be created.
 pub fn reserve(
     recordings: &Path,
     project: &ProjectId,
     (filepath, taken): (&FilePath, &[FilePath]),
     content: Content,
 ) -> Result<ReservedFile, ReserveError> {
-    let (stem, extension, container) = choose(filepath, content);
+    let (stem, extension, container) = choose_container(filepath, content);
     let root = recordings.join(project.as_str());
     create_directory(&root)?;
-    for number in 1..=NAMES {
+    for number in 1..=MAX_NAMES {
         let suffix = if number == 1 {
             String::new()
         } else {
@@ -88,14 +90,17 @@ pub fn reserve(
         let filepath: FilePath = format!("{}{end}", shortened(&stem, end.len()))
             .parse()
             .map_err(io::Error::other)?;
+        // Uploaded recordings are no longer in this directory, but their names are in use at the destination.
         if taken.contains(&filepath) {
             continue;
         }
         let path = root.join(filepath.as_str());
-        // The directory of the project exists, so what is wrong is what was asked for.
+        // The project's directory exists by now, so an error concerns the requested path.
         path.parent()
             .map_or(Ok(()), create_directory)
-            .map_err(of_path)?;
+            .map_err(path_error)?;
+        // Creating the file claims its name: if two egresses start together, one gets the next
+        // number.
         match create_new(&path) {
             Ok(_) => {
                 return Ok(ReservedFile {
@@ -105,7 +110,7 @@ pub fn reserve(
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(of_path(error)),
+            Err(error) => return Err(path_error(error)),
         }
     }
     Err(io::Error::new(
@@ -115,20 +120,21 @@ pub fn reserve(
     .into())
 }
 
-/// Cuts the name at the end of a path, so that there is room for an end of this length.
+/// Cuts a path's last name so that a suffix of this length fits.
 fn shortened(stem: &str, end: usize) -> &str {
     let name = stem.rfind('/').map_or(0, |slash| slash + 1);
     let mut length = stem.len().min(name + LONGEST_NAME.saturating_sub(end));
+    // The limit is in bytes, but a cut inside a character would not be UTF-8.
     while !stem.is_char_boundary(length) {
         length -= 1;
     }
     &stem[..length]
 }
 
-fn of_path(error: io::Error) -> ReserveError {
+fn path_error(error: io::Error) -> ReserveError {
     use io::ErrorKind::{AlreadyExists, InvalidFilename, NotADirectory};
     match error.kind() {
-        // Of a directory: a file has its name.
+        // A file has a directory's name.
         AlreadyExists | NotADirectory | InvalidFilename => ReserveError::Path,
         _ => error.into(),
     }
@@ -141,10 +147,10 @@ fn create_directory(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Creates an empty file, which ffmpeg writes.
+/// Creates an empty file for ffmpeg to write.
 ///
 /// # Errors
-/// It exists, or cannot be created.
+/// Fails if the file exists, or cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
@@ -153,12 +159,13 @@ pub fn create_new(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Returns the path of the copy that is made when a recording ends.
+/// Returns the path for the copy made when a recording ends.
 pub fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     if name.len() + UNFINISHED.len() > LONGEST_NAME {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
+        // A long name has no room for the suffix, so its hash stands for it.
         name = format!("{:016x}", hasher.finish()).into();
     }
     name.push(UNFINISHED);
@@ -250,7 +257,7 @@ mod tests {
             );
             assert!(matches!(refused, Err(ReserveError::Path)), "{refused:?}");
         }
-        // The directory of recordings is no matter of the client.
+        // An unusable recordings directory is not the client's fault.
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         let refused = reserve(

@@ -1,4 +1,4 @@
-//! A receiver of a broadcast: one connection, which is made again when it is lost.
+//! Broadcast receiver: one connection, which is re-established when it is lost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,50 +6,53 @@ use std::time::{Duration, Instant};
 use conclave_model::rtmp::RtmpUrl;
 
 use crate::progress::TargetState;
-use crate::rtmp::{Connection, ConnectionState, Dialler, Endpoint, Tag, TagKind};
+use crate::rtmp::{
+    FlvTag, FlvTagKind, RtmpConnection, RtmpConnectionState, RtmpDialler, RtmpEndpoint,
+};
 
-/// The delay before the second attempt; it doubles up to the longest.
+/// Delay before the second attempt, doubled for each further one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// A receiver of a broadcast.
-pub struct Target {
-    endpoint: Arc<Endpoint>,
-    connection: Option<Active>,
-    /// The delay before the next attempt, and when that is.
+/// Broadcast receiver.
+pub struct BroadcastTarget {
+    endpoint: Arc<RtmpEndpoint>,
+    connection: Option<TargetConnection>,
+    /// Delay before the attempt after the next one.
     delay: Duration,
     next_attempt: Instant,
-    /// Whether the last connection that it accepted was also read: one that is accepted again and again, and never read, is none.
-    is_trusted: bool,
-    /// Why the last connection ended.
+    /// Whether the receiver read the last connection that it accepted. A receiver that accepts
+    /// again and again and never reads counts as absent.
+    was_read: bool,
+    /// Reason why the last connection ended.
     pub failure: Option<String>,
 }
 
-struct Active {
-    connection: Connection,
-    state: ConnectionState,
-    /// Whether it waits for a key frame to begin with.
+struct TargetConnection {
+    connection: RtmpConnection,
+    state: RtmpConnectionState,
+    /// Whether tags are skipped until a key frame.
     awaits_key_frame: bool,
-    /// Whether it was sent the headers.
-    has_begun: bool,
+    /// Whether the headers were sent.
+    has_headers: bool,
 }
 
-impl Target {
+impl BroadcastTarget {
     pub fn new(url: &RtmpUrl, now: Instant) -> Self {
         Self {
-            endpoint: Arc::new(Endpoint::from_url(url)),
+            endpoint: Arc::new(RtmpEndpoint::from_url(url)),
             connection: None,
             delay: FIRST_DELAY,
             next_attempt: now,
-            is_trusted: true,
+            was_read: true,
             failure: None,
         }
     }
 
     pub fn state(&self) -> TargetState {
         match &self.connection {
-            Some(Active {
-                state: ConnectionState::Accepted { .. },
+            Some(TargetConnection {
+                state: RtmpConnectionState::Accepted { .. },
                 ..
             }) => TargetState::Connected,
             Some(_) => TargetState::Connecting,
@@ -57,14 +60,15 @@ impl Target {
         }
     }
 
-    /// Returns whether it has the stream, as far as is known.
+    /// Returns whether the receiver has the stream, as far as is known.
     pub fn has_stream(&self) -> bool {
         let state = self.connection.as_ref().map(|active| &active.state);
-        matches!(state, Some(ConnectionState::Accepted { is_read }) if *is_read || self.is_trusted)
+        // Until shown otherwise, a receiver that accepts the stream counts as reading.
+        matches!(state, Some(RtmpConnectionState::Accepted { is_read }) if *is_read || self.was_read)
     }
 
-    /// Connects if it is time, and notices what has become of the connection.
-    pub fn look_after(&mut self, dialler: &Dialler, has_video: bool, now: Instant) {
+    /// Connects if an attempt is due, and otherwise updates the connection's state.
+    pub fn poll(&mut self, dialler: &RtmpDialler, has_video: bool, now: Instant) {
         let Some(active) = &mut self.connection else {
             if now >= self.next_attempt {
                 self.connect(dialler, has_video, now);
@@ -72,10 +76,12 @@ impl Target {
             return;
         };
         match active.connection.state() {
-            ConnectionState::Ended(failure) => self.lose(failure, now),
+            RtmpConnectionState::Ended(failure) => self.disconnect(failure, now),
             state => {
-                if state == (ConnectionState::Accepted { is_read: true }) {
-                    self.is_trusted = true;
+                if state == (RtmpConnectionState::Accepted { is_read: true }) {
+                    // Only now: a receiver that accepts and closes at once must not be dialled each
+                    // second.
+                    self.was_read = true;
                     self.delay = FIRST_DELAY;
                 }
                 active.state = state;
@@ -83,47 +89,49 @@ impl Target {
         }
     }
 
-    fn connect(&mut self, dialler: &Dialler, awaits_key_frame: bool, now: Instant) {
-        match Connection::start(dialler.clone(), Arc::clone(&self.endpoint)) {
+    fn connect(&mut self, dialler: &RtmpDialler, awaits_key_frame: bool, now: Instant) {
+        match RtmpConnection::start(dialler.clone(), Arc::clone(&self.endpoint)) {
             Ok(connection) => {
-                let state = ConnectionState::Connecting;
-                self.connection = Some(Active {
+                let state = RtmpConnectionState::Connecting;
+                self.connection = Some(TargetConnection {
                     connection,
                     state,
                     awaits_key_frame,
-                    has_begun: false,
+                    has_headers: false,
                 });
             }
-            Err(error) => self.lose(format!("a thread cannot be started: {error}"), now),
+            Err(error) => self.disconnect(format!("a thread cannot be started: {error}"), now),
         }
     }
 
-    fn lose(&mut self, failure: String, now: Instant) {
+    fn disconnect(&mut self, failure: String, now: Instant) {
         let lost = self.connection.take().map(|active| active.state);
-        if let Some(ConnectionState::Accepted { is_read }) = lost {
-            self.is_trusted = is_read;
+        if let Some(RtmpConnectionState::Accepted { is_read }) = lost {
+            // Only an accepted connection shows whether the receiver reads.
+            self.was_read = is_read;
         }
         self.failure = Some(failure);
         self.next_attempt = now + self.delay;
-        self.delay = (self.delay * 2).min(LONGEST_DELAY);
+        self.delay = (self.delay * 2).min(MAX_DELAY);
     }
 
-    /// Sends a tag, the headers before the first one, unless there is no connection or it waits for a key frame. A connection that
-    /// does not keep up is lost.
-    pub fn send(&mut self, tag: &Arc<Tag>, headers: &[Arc<Tag>], now: Instant) {
+    /// Sends a tag, preceded by the headers on a new connection. Tags are skipped without a
+    /// connection or while it waits for a key frame. A connection whose queue is full is closed.
+    pub fn send(&mut self, tag: &Arc<FlvTag>, headers: &[Arc<FlvTag>], now: Instant) {
         let Some(active) = &mut self.connection else {
             return;
         };
-        if !matches!(active.state, ConnectionState::Accepted { .. })
-            || (tag.kind == TagKind::Header && !active.has_begun)
+        if !matches!(active.state, RtmpConnectionState::Accepted { .. })
+            // The first media tag brings all headers along, including this one.
+            || (tag.kind == FlvTagKind::Header && !active.has_headers)
         {
             return;
         }
-        active.awaits_key_frame &= tag.kind != TagKind::KeyFrame;
+        active.awaits_key_frame &= tag.kind != FlvTagKind::KeyFrame;
         if active.awaits_key_frame {
             return;
         }
-        let first = if std::mem::replace(&mut active.has_begun, true) {
+        let first = if std::mem::replace(&mut active.has_headers, true) {
             &[]
         } else {
             headers
@@ -132,17 +140,20 @@ impl Target {
         if !first
             .iter()
             .chain([tag])
+            // One tag that does not fit ends the connection: a stream must not have gaps.
             .all(|tag| connection.try_send(Arc::clone(tag)))
         {
             let failure = match connection.state() {
-                ConnectionState::Ended(failure) => failure,
+                RtmpConnectionState::Ended(failure) => failure,
+                // The queue is full. The tags in it are stale by then, so a new connection serves
+                // the viewers better.
                 _ => "the receiver does not keep up".into(),
             };
-            self.lose(failure, now);
+            self.disconnect(failure, now);
         }
     }
 
-    /// Lets the connection end once what waits has been sent.
+    /// Closes the connection once all queued tags are sent.
     pub fn close(&mut self) {
         self.connection
             .iter_mut()
@@ -155,7 +166,7 @@ impl Target {
             .connection
             .as_ref()
             .map(|active| active.connection.state());
-        !matches!(state, Some(ConnectionState::Accepted { .. }))
+        !matches!(state, Some(RtmpConnectionState::Accepted { .. }))
     }
 }
 
@@ -168,30 +179,30 @@ mod tests {
     use super::*;
     use crate::rtmp::double::{Behaviour, KEY, Receiver, tag};
 
-    /// How long something may take that comes at once.
+    /// Bound for events that happen at once.
     const LIMIT: Duration = Duration::from_secs(60);
 
-    fn loopback() -> Dialler {
-        Dialler::new(
+    fn loopback() -> RtmpDialler {
+        RtmpDialler::new(
             AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
             &[],
         )
         .unwrap()
     }
 
-    fn target(receiver: &Receiver, now: Instant) -> Target {
+    fn target(receiver: &Receiver, now: Instant) -> BroadcastTarget {
         let url = RtmpUrl::parse(&format!("rtmp://{}/live/{KEY}", receiver.address)).unwrap();
-        Target::new(&url, now)
+        BroadcastTarget::new(&url, now)
     }
 
-    /// Looks after a receiver at this time until it does something.
+    /// Polls the target at this time until it reaches a state.
     #[track_caller]
-    fn wait_until(target: &mut Target, now: Instant, expected: TargetState) {
+    fn wait_until(target: &mut BroadcastTarget, now: Instant, expected: TargetState) {
         let end = Instant::now() + LIMIT;
         while target.state() != expected {
             assert!(Instant::now() < end, "{:?}", target.failure);
             thread::sleep(Duration::from_millis(5));
-            target.look_after(&loopback(), true, now);
+            target.poll(&loopback(), true, now);
         }
     }
 
@@ -203,14 +214,14 @@ mod tests {
             wait_until(&mut target, now, TargetState::Connected);
             assert!(target.has_stream(), "as far as is known");
             for _ in 0..3 {
-                let frame = Arc::new(tag(TagKind::KeyFrame, (9, 0), &[0; 60_000]));
+                let frame = Arc::new(tag(FlvTagKind::KeyFrame, (9, 0), &[0; 60_000]));
                 let end = Instant::now() + LIMIT;
                 while target.state() == TargetState::Connected {
                     assert!(Instant::now() < end);
                     target.send(&frame, &[], now);
-                    target.look_after(&loopback(), true, now);
+                    target.poll(&loopback(), true, now);
                 }
-                now += LONGEST_DELAY;
+                now += MAX_DELAY;
                 wait_until(&mut target, now, TargetState::Connected);
                 assert!(!target.has_stream(), "{behaviour:?}");
             }
@@ -218,15 +229,15 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_begins_with_the_headers_and_a_key_frame() {
-        let (receiver, now) = (Receiver::start(Behaviour::Takes, None), Instant::now());
+    fn a_connection_starts_with_the_headers_and_a_key_frame() {
+        let (receiver, now) = (Receiver::start(Behaviour::Accepts, None), Instant::now());
         let mut target = target(&receiver, now);
-        let header = Arc::new(tag(TagKind::Header, (9, 0), &[0x17, 0]));
+        let header = Arc::new(tag(FlvTagKind::Header, (9, 0), &[0x17, 0]));
         let tags = [
-            (TagKind::Header, 0, 2),
-            (TagKind::Frame, 40, 3),
-            (TagKind::KeyFrame, 80, 4),
-            (TagKind::Frame, 120, 5),
+            (FlvTagKind::Header, 0, 2),
+            (FlvTagKind::InterFrame, 40, 3),
+            (FlvTagKind::KeyFrame, 80, 4),
+            (FlvTagKind::InterFrame, 120, 5),
         ];
         let tags = tags.map(|(kind, time, body)| Arc::new(tag(kind, (9, time), &[body])));
         target.send(&header, &[], now);
@@ -252,13 +263,13 @@ mod tests {
     fn attempts_have_growing_delays() {
         let url = RtmpUrl::parse(&format!("rtmp://127.0.0.1:1/live/{KEY}")).unwrap();
         let mut now = Instant::now();
-        let mut target = Target::new(&url, now);
+        let mut target = BroadcastTarget::new(&url, now);
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
-            target.look_after(&loopback(), true, now);
+            target.poll(&loopback(), true, now);
             assert_eq!(target.state(), TargetState::Connecting);
             wait_until(&mut target, now, TargetState::Waiting);
             now += Duration::from_secs(seconds);
-            target.look_after(&loopback(), true, now - Duration::from_millis(1));
+            target.poll(&loopback(), true, now - Duration::from_millis(1));
             assert_eq!(target.state(), TargetState::Waiting);
         }
     }

@@ -1,4 +1,5 @@
-//! The state machine of a connection to a receiver, without I/O: the handshake, the request to publish, and the stream.
+//! State machine for a connection to a receiver, without I/O: handshake, publish request, and
+//! stream.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,31 +8,31 @@ use rml_rtmp::chunk_io::ChunkDeserializer;
 use rml_rtmp::handshake::{Handshake, HandshakeProcessResult, PeerType};
 use rml_rtmp::messages::MessagePayload;
 
-use super::dialler::Endpoint;
-use super::flv::{Tag, TagKind};
-use super::messages::{ChunkWriter, Message, Reply, Values};
+use super::dialler::RtmpEndpoint;
+use super::flv::{FlvTag, FlvTagKind};
+use super::messages::{AmfValues, ChunkWriter, RtmpMessage, RtmpReply};
 
-/// Bytes of a message that a receiver may send. It has nothing large to say.
+// Receivers only send short commands.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// Bytes of the chunks that are sent.
+// Larger than the protocol's 128 bytes, so that a video frame has few chunk headers.
 const CHUNK_SIZE: u16 = 4_096;
-/// After how many bytes a receiver is asked to acknowledge what it has read.
-const ACKNOWLEDGED: u32 = 256 * 1024;
-/// The program as encoders call themselves.
+// At 1 Mbit/s, a receiver acknowledges every two seconds that it has read the stream.
+const ACKNOWLEDGEMENT_WINDOW: u32 = 256 * 1024;
+// Named like ffmpeg and OBS Studio, which are "compatible" with Flash Media Live Encoder.
 const ENCODER: &str = concat!(
     "FMLE/3.0 (compatible; Conclave/",
     env!("CARGO_PKG_VERSION"),
     ")"
 );
 
-/// Channels of messages about the connection, of commands, and of media by its type.
+/// Chunk streams for control messages, commands, and media by type.
 const CONTROL: u8 = 2;
 const COMMANDS: u8 = 3;
 const AUDIO: u8 = 4;
 const DATA: u8 = 5;
 const VIDEO: u8 = 6;
 
-/// Types of messages.
+/// Message types (RTMP 1.0, sections 5.4 and 7.1).
 const SET_CHUNK_SIZE: u8 = 1;
 const ACKNOWLEDGEMENT: u8 = 3;
 const USER_CONTROL: u8 = 4;
@@ -41,7 +42,7 @@ const AMF3_COMMAND: u8 = 17;
 const AMF0_DATA: u8 = 18;
 const AMF0_COMMAND: u8 = 20;
 
-/// Numbers of the commands that are answered.
+/// Transaction ids for commands with a reply.
 const CONNECT: f64 = 1.0;
 const RELEASE_STREAM: f64 = 2.0;
 const FC_PUBLISH: f64 = 3.0;
@@ -50,36 +51,36 @@ const PUBLISH: f64 = 5.0;
 
 enum Phase {
     Handshake(Box<Handshake>),
-    /// The connection to the application is requested.
+    /// `connect` was sent.
     Connecting,
-    /// The request to publish is prepared or sent.
+    /// The publish request is being prepared or was sent.
     Requesting,
-    /// The stream is taken.
+    /// The receiver accepted the stream.
     Accepted,
 }
 
-/// A connection to a receiver.
-pub struct Client {
-    endpoint: Arc<Endpoint>,
+/// Connection to a receiver.
+pub struct RtmpClient {
+    endpoint: Arc<RtmpEndpoint>,
     phase: Phase,
     reader: ChunkDeserializer,
     /// Bytes received since the last complete message.
     pending: usize,
     writer: ChunkWriter,
     output: Vec<u8>,
-    /// The number that the receiver gives to the stream.
+    /// Message stream id, assigned by the receiver.
     stream: u32,
     has_acknowledged: bool,
-    /// The time of the first frame, from which those of this connection are counted.
-    begin: Option<u32>,
+    /// First frame's time; times on this connection are relative to it.
+    first_time: Option<u32>,
 }
 
-impl Client {
-    /// Begins a connection.
+impl RtmpClient {
+    /// Creates a connection, and the handshake's first bytes.
     ///
     /// # Errors
-    /// The handshake cannot be made.
-    pub fn new(endpoint: Arc<Endpoint>) -> Result<Self, String> {
+    /// Fails if the handshake cannot be created.
+    pub fn new(endpoint: Arc<RtmpEndpoint>) -> Result<Self, String> {
         let mut handshake = Handshake::new(PeerType::Client);
         let output = handshake
             .generate_outbound_p0_and_p1()
@@ -93,32 +94,31 @@ impl Client {
             output,
             stream: 0,
             has_acknowledged: false,
-            begin: None,
+            first_time: None,
         })
     }
 
-    /// Returns whether the receiver takes the stream.
     pub const fn is_accepted(&self) -> bool {
         matches!(self.phase, Phase::Accepted)
     }
 
-    /// Returns whether the receiver has said that it has read something of the stream.
+    /// Returns whether the receiver acknowledged that it reads the stream.
     pub const fn has_acknowledged(&self) -> bool {
         self.has_acknowledged
     }
 
-    /// Returns the bytes for the receiver since the last call.
+    /// Returns the bytes to send since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Takes bytes of the receiver.
+    /// Processes bytes from the receiver.
     ///
     /// # Errors
-    /// Why the connection is of no use. It has nothing of the url.
+    /// Fails with the reason if the connection is unusable, without the URL.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {
         if let Phase::Handshake(handshake) = &mut self.phase {
-            return match handshake.process_bytes(bytes).map_err(|_| no_rtmp())? {
+            return match handshake.process_bytes(bytes).map_err(|_| not_rtmp())? {
                 HandshakeProcessResult::InProgress { response_bytes } => {
                     self.output.extend(response_bytes);
                     Ok(())
@@ -129,26 +129,32 @@ impl Client {
                 } => {
                     self.output.extend(response_bytes);
                     self.connect();
+                    // The receiver may have sent messages right after its handshake.
                     self.receive(&remaining_bytes)
                 }
             };
         }
         self.pending += bytes.len();
         let mut input = bytes;
-        while let Some(message) = self.reader.get_next_message(input).map_err(|_| no_rtmp())? {
+        while let Some(message) = self
+            .reader
+            .get_next_message(input)
+            .map_err(|_| not_rtmp())?
+        {
             input = &[];
             self.pending = 0;
             self.handle(&message)?;
         }
+        // The deserializer buffers incomplete messages without limit.
         if self.pending > MAX_MESSAGE {
-            Err(no_rtmp())
+            Err(not_rtmp())
         } else {
             Ok(())
         }
     }
 
-    /// Sends a tag of the stream.
-    pub fn send(&mut self, tag: &Tag) {
+    /// Sends a tag.
+    pub fn send(&mut self, tag: &FlvTag) {
         let [
             kind,
             _,
@@ -170,24 +176,26 @@ impl Client {
         else {
             return;
         };
+        // FLV stores a timestamp's upper eight bits after the lower 24.
         let time = u32::from_be_bytes([*top, *high, *middle, *low]);
-        let begin = if tag.kind == TagKind::Header {
-            self.begin.unwrap_or(time)
+        let first_time = if tag.kind == FlvTagKind::Header {
+            self.first_time.unwrap_or(time)
         } else {
-            *self.begin.get_or_insert(time)
+            *self.first_time.get_or_insert(time)
         };
         let (channel, body) = match *kind {
-            // The receiver is to keep it, for those that begin to watch later.
+            // `@setDataFrame` asks the receiver to keep the metadata for later viewers.
             AMF0_DATA => {
-                let mut kept = Values::default().string("@setDataFrame").into_bytes();
-                kept.extend(body);
-                (DATA, Cow::Owned(kept))
+                let mut data = AmfValues::default().string("@setDataFrame").into_bytes();
+                data.extend(body);
+                (DATA, Cow::Owned(data))
             }
             AUDIO_DATA => (AUDIO, Cow::Borrowed(body)),
             _ => (VIDEO, Cow::Borrowed(body)),
         };
-        let time = time.saturating_sub(begin);
-        let message = Message {
+        // Audio may be slightly older than the first video frame; its time is 0, not a wrapped one.
+        let time = time.saturating_sub(first_time);
+        let message = RtmpMessage {
             channel,
             kind: *kind,
             stream: self.stream,
@@ -197,16 +205,17 @@ impl Client {
         self.writer.write(&message, &mut self.output);
     }
 
-    /// Ends the stream.
+    /// Sends the end of the stream.
     pub fn finish(&mut self) {
         if self.is_accepted() {
-            let end = Values::command("FCUnpublish", 6.0)
+            // Replies to these commands are not awaited.
+            let end = AmfValues::command("FCUnpublish", 6.0)
                 .null()
                 .string(&self.endpoint.key);
             self.command(0, end);
             self.command(
                 0,
-                Values::command("deleteStream", 7.0)
+                AmfValues::command("deleteStream", 7.0)
                     .null()
                     .number(self.stream.into()),
             );
@@ -222,29 +231,34 @@ impl Client {
             ("flashVer", ENCODER),
             ("tcUrl", &*endpoint.tc_url),
         ];
-        self.command(0, Values::command("connect", CONNECT).object(&properties));
+        self.command(
+            0,
+            AmfValues::command("connect", CONNECT).object(&properties),
+        );
     }
 
-    /// Requests a stream, as encoders do: some servers know the key only from the first two commands, which others do not answer.
+    /// Requests a stream as encoders do: some servers learn the key only from the first two
+    /// commands, which others do not answer.
     fn create_stream(&mut self) {
         self.phase = Phase::Requesting;
         self.control(SET_CHUNK_SIZE, u32::from(CHUNK_SIZE));
+        // After the message that announces it, which still has the old chunk size.
         self.writer.set_size(CHUNK_SIZE.into());
-        self.control(WINDOW_SIZE, ACKNOWLEDGED);
+        self.control(WINDOW_SIZE, ACKNOWLEDGEMENT_WINDOW);
         let endpoint = Arc::clone(&self.endpoint);
         self.command(
             0,
-            Values::command("releaseStream", RELEASE_STREAM)
+            AmfValues::command("releaseStream", RELEASE_STREAM)
                 .null()
                 .string(&endpoint.key),
         );
         self.command(
             0,
-            Values::command("FCPublish", FC_PUBLISH)
+            AmfValues::command("FCPublish", FC_PUBLISH)
                 .null()
                 .string(&endpoint.key),
         );
-        self.command(0, Values::command("createStream", CREATE_STREAM).null());
+        self.command(0, AmfValues::command("createStream", CREATE_STREAM).null());
     }
 
     fn handle(&mut self, message: &MessagePayload) -> Result<(), String> {
@@ -254,35 +268,37 @@ impl Client {
                 let size = usize::try_from(size)
                     .ok()
                     .filter(|size| *size > 0)
-                    .ok_or_else(no_rtmp)?;
-                self.reader.set_max_chunk_size(size).map_err(|_| no_rtmp())
+                    .ok_or_else(not_rtmp)?;
+                self.reader.set_max_chunk_size(size).map_err(|_| not_rtmp())
             }
             (ACKNOWLEDGEMENT, _) => {
                 self.has_acknowledged |= self.is_accepted();
                 Ok(())
             }
-            // A ping, which is answered with what it has.
+            // Ping request, answered with its own timestamp.
             (USER_CONTROL, [0, 6, time @ ..]) => {
-                let answer: Vec<_> = [0, 7].iter().chain(time.iter().take(4)).copied().collect();
-                self.message((CONTROL, USER_CONTROL, 0), &answer);
+                let reply: Vec<_> = [0, 7].iter().chain(time.iter().take(4)).copied().collect();
+                self.message((CONTROL, USER_CONTROL, 0), &reply);
                 Ok(())
             }
+            // An AMF3 command has a zero byte before its AMF0 values.
             (AMF0_COMMAND, command) | (AMF3_COMMAND, [0, command @ ..]) => {
-                Reply::read(command).map_or(Ok(()), |reply| self.handle_reply(&reply))
+                RtmpReply::read(command).map_or(Ok(()), |reply| self.handle_reply(&reply))
             }
             _ => Ok(()),
         }
     }
 
-    fn handle_reply(&mut self, reply: &Reply) -> Result<(), String> {
-        let is_answer_to = |number: f64| (reply.transaction - number).abs() < 0.5;
+    fn handle_reply(&mut self, reply: &RtmpReply) -> Result<(), String> {
+        // AMF0 numbers are doubles, so ids are compared with a tolerance.
+        let is_reply_to = |number: f64| (reply.transaction - number).abs() < 0.5;
         match (&*reply.name, &self.phase) {
-            ("_result", Phase::Connecting) if is_answer_to(CONNECT) => self.create_stream(),
+            ("_result", Phase::Connecting) if is_reply_to(CONNECT) => self.create_stream(),
             ("_error", Phase::Connecting) => return Err(refused(reply)),
-            ("_result", Phase::Requesting) if is_answer_to(CREATE_STREAM) => self.publish(reply)?,
-            // Servers need not know the commands that some of them need.
+            ("_result", Phase::Requesting) if is_reply_to(CREATE_STREAM) => self.publish(reply)?,
+            // Servers need not know `releaseStream` and `FCPublish`.
             ("_error", Phase::Requesting)
-                if !is_answer_to(RELEASE_STREAM) && !is_answer_to(FC_PUBLISH) =>
+                if !is_reply_to(RELEASE_STREAM) && !is_reply_to(FC_PUBLISH) =>
             {
                 return Err(refused(reply));
             }
@@ -298,7 +314,7 @@ impl Client {
         Ok(())
     }
 
-    fn publish(&mut self, reply: &Reply) -> Result<(), String> {
+    fn publish(&mut self, reply: &RtmpReply) -> Result<(), String> {
         let number = reply
             .number()
             .filter(|number| (0.0..=f64::from(u32::MAX)).contains(number));
@@ -308,17 +324,18 @@ impl Client {
             reason = "it is in range"
         )]
         let number = number.map(|number| number as u32);
-        self.stream = number.ok_or_else(no_rtmp)?;
+        self.stream = number.ok_or_else(not_rtmp)?;
         let endpoint = Arc::clone(&self.endpoint);
-        let publish = Values::command("publish", PUBLISH)
+        let publish = AmfValues::command("publish", PUBLISH)
             .null()
             .string(&endpoint.key)
+            // Asks the receiver not to record the stream.
             .string("live");
         self.command(self.stream, publish);
         Ok(())
     }
 
-    fn command(&mut self, stream: u32, values: Values) {
+    fn command(&mut self, stream: u32, values: AmfValues) {
         self.message((COMMANDS, AMF0_COMMAND, stream), &values.into_bytes());
     }
 
@@ -328,7 +345,7 @@ impl Client {
 
     fn message(&mut self, (channel, kind, stream): (u8, u8, u32), body: &[u8]) {
         self.writer.write(
-            &Message {
+            &RtmpMessage {
                 channel,
                 kind,
                 stream,
@@ -340,7 +357,7 @@ impl Client {
     }
 }
 
-/// Returns whether a status says that the stream is not taken any more.
+/// Returns whether a status code ends the stream.
 fn is_end(code: &str) -> bool {
     matches!(
         code,
@@ -350,11 +367,11 @@ fn is_end(code: &str) -> bool {
     )
 }
 
-fn no_rtmp() -> String {
+fn not_rtmp() -> String {
     "the receiver does not speak RTMP as this server understands it".into()
 }
 
-fn refused(reply: &Reply) -> String {
+fn refused(reply: &RtmpReply) -> String {
     let code = reply.code();
     if code.is_empty() {
         "the receiver refused the stream".into()
@@ -372,31 +389,31 @@ mod tests {
     use super::*;
     use crate::rtmp::double::{KEY, Protocol, tag};
 
-    fn client() -> Client {
+    fn client() -> RtmpClient {
         let url = RtmpUrl::parse(&format!("rtmp://a/live/{KEY}")).unwrap();
-        Client::new(Arc::new(Endpoint::from_url(&url))).unwrap()
+        RtmpClient::new(Arc::new(RtmpEndpoint::from_url(&url))).unwrap()
     }
 
-    /// Exchanges bytes until both have nothing more to say.
-    fn exchange(client: &mut Client, receiver: &mut Protocol) -> Result<(), String> {
+    /// Exchanges bytes until neither side has any left.
+    fn exchange(client: &mut RtmpClient, receiver: &mut Protocol) -> Result<(), String> {
         loop {
             let sent = client.take_output();
             if sent.is_empty() {
                 return Ok(());
             }
-            let answer = receiver.receive(&sent);
-            client.receive(&answer)?;
+            let reply = receiver.receive(&sent);
+            client.receive(&reply)?;
         }
     }
 
-    /// A client whose stream is taken.
-    fn accepted() -> (Client, Protocol) {
+    /// Returns a client whose stream was accepted.
+    fn accepted() -> (RtmpClient, Protocol) {
         let (mut client, mut receiver) = (client(), Protocol::new());
         for _ in 0..2 {
             exchange(&mut client, &mut receiver).unwrap();
             assert!(!client.is_accepted());
-            let answer = receiver.answer(true).unwrap();
-            client.receive(&answer).unwrap();
+            let reply = receiver.reply(true).unwrap();
+            client.receive(&reply).unwrap();
         }
         assert!(client.is_accepted());
         (client, receiver)
@@ -405,15 +422,19 @@ mod tests {
     #[test]
     fn a_stream_is_published_with_its_times_from_the_first_frame_on() {
         let (mut client, mut receiver) = accepted();
-        let script = Values::default()
+        let script = AmfValues::default()
             .string("onMetaData")
             .object(&[("encoder", "test")])
             .into_bytes();
-        client.send(&tag(TagKind::Header, (18, 0), &script));
-        client.send(&tag(TagKind::Header, (9, 0), &[0x17, 0]));
-        client.send(&tag(TagKind::KeyFrame, (9, 0x0123_4567), &[0x17, 1]));
-        client.send(&tag(TagKind::Audio, (8, 0x0123_4560), &[0xaf, 1]));
-        client.send(&tag(TagKind::Frame, (9, 0x0123_4567 + 40), &[0x27, 1]));
+        client.send(&tag(FlvTagKind::Header, (18, 0), &script));
+        client.send(&tag(FlvTagKind::Header, (9, 0), &[0x17, 0]));
+        client.send(&tag(FlvTagKind::KeyFrame, (9, 0x0123_4567), &[0x17, 1]));
+        client.send(&tag(FlvTagKind::Audio, (8, 0x0123_4560), &[0xaf, 1]));
+        client.send(&tag(
+            FlvTagKind::InterFrame,
+            (9, 0x0123_4567 + 40),
+            &[0x27, 1],
+        ));
         exchange(&mut client, &mut receiver).unwrap();
         let has_metadata = receiver.events.iter().any(|event| {
             matches!(event, ServerSessionEvent::StreamMetadataChanged { metadata, .. } if metadata.encoder.as_deref() == Some("test"))
@@ -449,14 +470,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_code_alone() {
+    fn a_refusal_is_reported_by_its_code_alone() {
         let (mut client, mut receiver) = (client(), Protocol::new());
         exchange(&mut client, &mut receiver).unwrap();
-        let answer = receiver.answer(true).unwrap();
-        client.receive(&answer).unwrap();
+        let reply = receiver.reply(true).unwrap();
+        client.receive(&reply).unwrap();
         exchange(&mut client, &mut receiver).unwrap();
-        let answer = receiver.answer(false).unwrap();
-        let refusal = client.receive(&answer).unwrap_err();
+        let reply = receiver.reply(false).unwrap();
+        let refusal = client.receive(&reply).unwrap_err();
         assert_eq!(
             refusal,
             "the receiver refused the stream: NetStream.Publish.BadName"
@@ -464,12 +485,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_is_answered_and_an_acknowledgement_is_noted() {
+    fn a_ping_is_answered_and_an_acknowledgement_is_recorded() {
         let (mut client, _) = accepted();
         client.take_output();
         let mut bytes = Vec::new();
         let writer = ChunkWriter::new();
-        let ping = Message {
+        let ping = RtmpMessage {
             channel: 2,
             kind: USER_CONTROL,
             stream: 0,
@@ -481,7 +502,7 @@ mod tests {
         assert!(client.take_output().ends_with(&[0, 7, 1, 2, 3, 4]) && !client.has_acknowledged());
         bytes.clear();
         writer.write(
-            &Message {
+            &RtmpMessage {
                 kind: ACKNOWLEDGEMENT,
                 body: &[0, 0, 1, 0],
                 ..ping
@@ -497,7 +518,7 @@ mod tests {
         fn no_bytes_of_a_receiver_make_it_accepted_or_keep_memory(bytes in prop::collection::vec(any::<u8>(), 0..4_000)) {
             let mut client = client();
             let first: Vec<_> = [&[3][..], &[0; 3_072], &bytes].concat();
-            // The crate may panic, which ends the connection.
+            // `rml_rtmp` may panic, which only ends the connection.
             let received = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client.receive(&first)));
             prop_assert!(received.is_err() || !client.is_accepted());
         }

@@ -1,4 +1,5 @@
-//! A connection to a receiver, on a thread of its own: a receiver that hangs holds nothing else up.
+//! Connection to a receiver, on a separate thread, so that a receiver that hangs delays nothing
+//! else.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,100 +11,103 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::client::Client;
-use super::dialler::{Dialler, Endpoint, Stream, describe};
-use super::flv::Tag;
+use super::client::RtmpClient;
+use super::dialler::{RtmpDialler, RtmpEndpoint, RtmpSocket, describe};
+use super::flv::FlvTag;
 
-/// Tags that wait for a receiver: some seconds.
-const QUEUE: usize = 512;
-/// Tags that are written at once.
-const AT_ONCE: usize = 32;
-/// How long a receiver may take until it takes the stream.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the receiver is listened to before it takes the stream, and while nothing is to be sent.
-const IDLE: Duration = Duration::from_millis(100);
-/// How long it is listened to between tags.
-const GLANCE: Duration = Duration::from_millis(1);
-/// How long a receiver may take to close the connection after the end of the stream.
-const CLOSING: Duration = Duration::from_secs(2);
-/// Bytes that no receiver has without reading them: more than the system keeps for both ends.
-const BUFFERED: u64 = 8 * 1024 * 1024;
-/// A connection that has lasted so long has been read, whatever the bitrate.
-const LASTING: Duration = Duration::from_secs(45);
+// Tags for some seconds: about 30 video frames and 47 AAC frames per second.
+const MAX_QUEUED_TAGS: usize = 512;
+/// Maximum tags per write.
+const MAX_BATCH: usize = 32;
+/// Maximum time from dialling until the stream is accepted.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Read timeout until the stream is accepted.
+const IDLE_READ_TIMEOUT: Duration = Duration::from_millis(100);
+// The thread writes and reads by turns, so reading must hardly wait while tags are queued.
+const BUSY_READ_TIMEOUT: Duration = Duration::from_millis(1);
+/// Maximum time for the receiver to close the connection after the stream's end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+// More than both systems' socket buffers hold, so beyond it, the receiver has certainly read
+// something.
+const MAX_UNREAD_BYTES: u64 = 8 * 1024 * 1024;
+// At any usual bitrate, more than the socket buffers hold; a receiver that reads nothing has
+// stalled a write by then.
+const MAX_UNREAD_TIME: Duration = Duration::from_secs(45);
 
-/// What a connection is doing.
+/// Connection state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConnectionState {
+pub enum RtmpConnectionState {
     /// The receiver has not accepted the stream yet.
     Connecting,
-    /// It has accepted the stream.
+    /// The receiver accepted the stream.
     Accepted {
-        /// Whether it has certainly read something of it.
+        /// Whether the receiver has certainly read something.
         is_read: bool,
     },
-    /// It has ended; holds the reason.
+    /// The connection ended for this reason.
     Ended(String),
 }
 
-/// A connection to a receiver. Dropping it ends it at once.
-pub struct Connection {
-    queue: Option<SyncSender<Arc<Tag>>>,
+/// Connection to a receiver. Dropping it closes the socket at once.
+pub struct RtmpConnection {
+    queue: Option<SyncSender<Arc<FlvTag>>>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    inner: Mutex<Inner>,
+    inner: Mutex<SharedState>,
 }
 
-struct Inner {
-    state: ConnectionState,
-    /// The socket, to end what waits for it.
+struct SharedState {
+    state: RtmpConnectionState,
+    /// Socket, through which a blocked thread can be interrupted.
     socket: Option<TcpStream>,
     is_dropped: bool,
 }
 
 impl Shared {
-    /// Keeps the socket; an error if the connection is not wanted any more.
-    fn keep(&self, socket: &TcpStream) -> Result<(), String> {
+    /// Registers the socket. Fails if the connection was dropped meanwhile.
+    fn register_socket(&self, socket: &TcpStream) -> Result<(), String> {
         let socket = socket.try_clone().map_err(|error| describe(&error))?;
         let mut inner = self.inner.lock();
         inner.socket = Some(socket);
+        // The handle was dropped while this thread was connecting; nothing would close the socket.
         if inner.is_dropped {
-            Err("the connection is not wanted any more".into())
+            Err("the connection was dropped".into())
         } else {
             Ok(())
         }
     }
 }
 
-impl Connection {
-    /// Begins to connect.
+impl RtmpConnection {
+    /// Starts to connect.
     ///
     /// # Errors
-    /// The system refuses a thread.
-    pub fn start(dialler: Dialler, endpoint: Arc<Endpoint>) -> io::Result<Self> {
-        let (queue, tags) = sync_channel(QUEUE);
-        let inner = Inner {
-            state: ConnectionState::Connecting,
+    /// Fails if the operating system refuses a thread.
+    pub fn start(dialler: RtmpDialler, endpoint: Arc<RtmpEndpoint>) -> io::Result<Self> {
+        let (queue, tags) = sync_channel(MAX_QUEUED_TAGS);
+        let inner = SharedState {
+            state: RtmpConnectionState::Connecting,
             socket: None,
             is_dropped: false,
         };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
         });
-        let of_thread = Arc::clone(&shared);
+        let thread_shared = Arc::clone(&shared);
         thread::Builder::new()
             .name("egress-rtmp".into())
             .spawn(move || {
-                // The parser of the protocol may panic over what a receiver sends.
+                // `rml_rtmp` may panic on malformed input.
                 let run = || {
-                    Session::connect(&dialler, endpoint, &of_thread)
+                    RtmpSession::connect(&dialler, endpoint, &thread_shared)
                         .and_then(|session| session.run(&tags))
                 };
                 let ended = catch_unwind(AssertUnwindSafe(run))
-                    .unwrap_or_else(|_| Err("the receiver sent nonsense".into()));
-                let mut inner = of_thread.inner.lock();
-                inner.state = ConnectionState::Ended(ended.err().unwrap_or_default());
+                    .unwrap_or_else(|_| Err("the receiver sent malformed RTMP".into()));
+                let mut inner = thread_shared.inner.lock();
+                inner.state = RtmpConnectionState::Ended(ended.err().unwrap_or_default());
                 inner.socket = None;
             })?;
         Ok(Self {
@@ -112,30 +116,30 @@ impl Connection {
         })
     }
 
-    /// Returns what it is doing.
-    pub fn state(&self) -> ConnectionState {
+    pub fn state(&self) -> RtmpConnectionState {
         self.shared.inner.lock().state.clone()
     }
 
-    /// Puts a tag into the queue. Returns false if that is full, or the connection has ended.
-    pub fn try_send(&self, tag: Arc<Tag>) -> bool {
+    /// Queues a tag. Returns false if the queue is full or the connection has ended.
+    pub fn try_send(&self, tag: Arc<FlvTag>) -> bool {
         match self.queue.as_ref().map(|queue| queue.try_send(tag)) {
             Some(Ok(())) => true,
             Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
         }
     }
 
-    /// Lets the connection end once what waits has been sent.
+    /// Closes the connection once all queued tags are sent.
     pub fn close(&mut self) {
+        // The thread notices the disconnected channel after the queued tags.
         self.queue = None;
     }
 }
 
-impl Drop for Connection {
+impl Drop for RtmpConnection {
     fn drop(&mut self) {
         let mut inner = self.shared.inner.lock();
         inner.is_dropped = true;
-        // One that has ended already does not care.
+        // The socket may be closed already.
         inner
             .socket
             .take()
@@ -143,61 +147,64 @@ impl Drop for Connection {
     }
 }
 
-/// The connection, on its thread.
-struct Session<'a> {
+/// Connection as its thread sees it.
+struct RtmpSession<'a> {
     shared: &'a Shared,
-    stream: Stream,
-    client: Client,
-    /// When the receiver accepted the stream, and the bytes that were written since.
+    stream: RtmpSocket,
+    client: RtmpClient,
+    /// Time when the receiver accepted the stream, and the bytes written since.
     accepted: Option<(Instant, u64)>,
-    /// When it has to have accepted it.
+    /// Deadline for the acceptance.
     deadline: Instant,
 }
 
-impl<'a> Session<'a> {
-    /// Connects, and requests to publish. Returns once the receiver has accepted.
+impl<'a> RtmpSession<'a> {
+    /// Connects and requests to publish. Returns once the receiver has accepted the stream.
     fn connect(
-        dialler: &Dialler,
-        endpoint: Arc<Endpoint>,
+        dialler: &RtmpDialler,
+        endpoint: Arc<RtmpEndpoint>,
         shared: &'a Shared,
     ) -> Result<Self, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ACCEPT_TIMEOUT;
         let stream = dialler.connect(&endpoint, deadline)?;
-        shared.keep(stream.socket())?;
+        shared.register_socket(stream.socket())?;
         stream
             .socket()
-            .set_read_timeout(Some(IDLE))
+            .set_read_timeout(Some(IDLE_READ_TIMEOUT))
             .map_err(|error| describe(&error))?;
         let mut session = Self {
             shared,
             stream,
-            client: Client::new(endpoint)?,
+            client: RtmpClient::new(endpoint)?,
             accepted: None,
             deadline,
         };
         while !session.client.is_accepted() {
             session.flush()?;
             session.read()?;
+            // A receiver could keep the loop alive with messages that change nothing.
             session.check_deadline()?;
         }
         session
             .stream
             .socket()
-            .set_read_timeout(Some(GLANCE))
+            .set_read_timeout(Some(BUSY_READ_TIMEOUT))
             .map_err(|error| describe(&error))?;
         session.accepted = Some((Instant::now(), 0));
         Ok(session)
     }
 
-    /// Sends what comes, until nothing more does.
-    fn run(mut self, tags: &Receiver<Arc<Tag>>) -> Result<(), String> {
+    /// Sends tags until the queue is closed.
+    fn run(mut self, tags: &Receiver<Arc<FlvTag>>) -> Result<(), String> {
         loop {
-            self.tell();
-            match tags.recv_timeout(IDLE) {
+            self.publish_state();
+            match tags.recv_timeout(IDLE_READ_TIMEOUT) {
                 Ok(tag) => {
                     self.client.send(&tag);
                     tags.try_iter()
-                        .take(AT_ONCE)
+                        // Bounded: a queue that is always full must not keep the thread from
+                        // reading.
+                        .take(MAX_BATCH)
                         .for_each(|tag| self.client.send(&tag));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -208,23 +215,27 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Tells the other threads how the connection is.
-    fn tell(&self) {
+    /// Makes the connection's state visible to other threads.
+    fn publish_state(&self) {
         let Some((since, bytes)) = self.accepted else {
             return;
         };
-        let is_read =
-            self.client.has_acknowledged() || bytes > BUFFERED || since.elapsed() >= LASTING;
-        self.shared.inner.lock().state = ConnectionState::Accepted { is_read };
+        // Receivers need not acknowledge, so bytes and time count as well.
+        let is_read = self.client.has_acknowledged()
+            || bytes > MAX_UNREAD_BYTES
+            || since.elapsed() >= MAX_UNREAD_TIME;
+        self.shared.inner.lock().state = RtmpConnectionState::Accepted { is_read };
     }
 
-    /// Ends the stream, and waits for the receiver: a connection that is closed at once may lose its last bytes.
+    /// Sends the end of the stream and waits for the receiver to close: closing first may discard
+    /// bytes that it has not read.
     fn finish(mut self) -> Result<(), String> {
         self.client.finish();
         self.flush()?;
         self.stream.end().map_err(|error| describe(&error))?;
-        self.deadline = Instant::now() + CLOSING;
+        self.deadline = Instant::now() + CLOSE_TIMEOUT;
         let mut buffer = [0; 1_024];
+        // Until the receiver closes; its messages no longer matter.
         while Instant::now() < self.deadline && !matches!(self.stream.read(&mut buffer), Ok(0)) {}
         Ok(())
     }
@@ -236,13 +247,15 @@ impl<'a> Session<'a> {
             match self.stream.write(rest) {
                 Ok(0) => return Err("the receiver closed the connection".into()),
                 Ok(written) => rest = &rest[written..],
-                Err(error) => self.tolerate(&error)?,
+                Err(error) => self.check_write_error(&error)?,
             }
         }
         if let Some((_, bytes)) = &mut self.accepted {
             *bytes += u64::try_from(output.len()).unwrap_or_default();
         }
-        self.stream.flush().or_else(|error| self.tolerate(&error))
+        self.stream
+            .flush()
+            .or_else(|error| self.check_write_error(&error))
     }
 
     fn read(&mut self) -> Result<(), String> {
@@ -255,11 +268,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits on after a write that was interrupted, or that waits for the handshake of TLS.
-    fn tolerate(&self, error: &io::Error) -> Result<(), String> {
+    /// Returns whether to retry a failed write: after an interruption, or while the TLS handshake
+    /// waits for the receiver.
+    fn check_write_error(&self, error: &io::Error) -> Result<(), String> {
         match (is_temporary(error), self.accepted) {
             (false, _) => Err(describe(error)),
             (true, Some(_)) if error.kind() != io::ErrorKind::Interrupted => {
+                // A write timed out: the receiver has accepted no data for ten seconds.
                 Err("the receiver does not read".into())
             }
             (true, _) => self.check_deadline(),
@@ -294,41 +309,41 @@ mod tests {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
     use super::*;
-    use crate::rtmp::TagKind;
+    use crate::rtmp::FlvTagKind;
     use crate::rtmp::double::{Behaviour, KEY, Receiver, tag};
-    use crate::rtmp::eyeballs::tests::Dead;
+    use crate::rtmp::eyeballs::tests::UnresponsiveServer;
 
-    /// How long something may take that comes at once.
+    /// Bound for events that happen at once.
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn loopback() -> AddressFilter {
         AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()])
     }
 
-    /// Returns a dialler for whom every name is the address of a receiver.
+    /// Returns a dialler that resolves every name to a receiver's address.
     fn dialler(
         filter: AddressFilter,
         roots: &[CertificateDer<'static>],
         receiver: &Receiver,
-    ) -> Dialler {
+    ) -> RtmpDialler {
         let address = receiver.address;
-        Dialler::new(filter, roots)
+        RtmpDialler::new(filter, roots)
             .unwrap()
             .with_resolver(move |_, _| Ok(vec![address]))
     }
 
-    fn connect(dialler: Dialler, url: &str) -> Connection {
+    fn connect(dialler: RtmpDialler, url: &str) -> RtmpConnection {
         let url = RtmpUrl::parse(&format!("{url}/live/{KEY}")).unwrap();
-        Connection::start(dialler, Arc::new(Endpoint::from_url(&url))).unwrap()
+        RtmpConnection::start(dialler, Arc::new(RtmpEndpoint::from_url(&url))).unwrap()
     }
 
-    /// Waits until a connection is not being made any more.
+    /// Waits until a connection attempt has ended.
     #[track_caller]
-    fn settled(connection: &Connection) -> ConnectionState {
+    fn settled(connection: &RtmpConnection) -> RtmpConnectionState {
         let end = Instant::now() + LIMIT;
         loop {
             match connection.state() {
-                ConnectionState::Connecting => {
+                RtmpConnectionState::Connecting => {
                     assert!(Instant::now() < end, "it is still being made");
                 }
                 state => return state,
@@ -337,7 +352,8 @@ mod tests {
         }
     }
 
-    /// The settings of a server with a certificate for a name from an authority that nobody knows, and the certificate of the authority.
+    /// Returns TLS settings for a server whose certificate an unknown authority signed, and the
+    /// authority's certificate.
     fn encrypted(name: &str) -> (Arc<ServerConfig>, [CertificateDer<'static>; 1]) {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -366,25 +382,32 @@ mod tests {
             (None, "rtmp://live.example.com"),
             (Some(tls), "rtmps://live.example.com"),
         ] {
-            let receiver = Receiver::start(Behaviour::Takes, tls);
+            let receiver = Receiver::start(Behaviour::Accepts, tls);
             let mut connection = connect(dialler(loopback(), &root, &receiver), url);
             assert_eq!(
                 settled(&connection),
-                ConnectionState::Accepted { is_read: false }
+                RtmpConnectionState::Accepted { is_read: false }
             );
             let sent: Vec<_> = (0..100)
                 .map(|number| (number * 40, vec![0x27, 1, u8::try_from(number).unwrap()]))
                 .collect();
             for (time, body) in &sent {
-                assert!(connection.try_send(Arc::new(tag(TagKind::Frame, (9, *time), body))));
+                assert!(connection.try_send(Arc::new(tag(
+                    FlvTagKind::InterFrame,
+                    (9, *time),
+                    body
+                ))));
             }
             connection.close();
             let end = Instant::now() + LIMIT;
-            while !matches!(connection.state(), ConnectionState::Ended(_)) {
+            while !matches!(connection.state(), RtmpConnectionState::Ended(_)) {
                 assert!(Instant::now() < end);
                 thread::sleep(Duration::from_millis(5));
             }
-            assert_eq!(connection.state(), ConnectionState::Ended(String::new()));
+            assert_eq!(
+                connection.state(),
+                RtmpConnectionState::Ended(String::new())
+            );
             assert_eq!(*receiver.media.lock().unwrap(), sent, "{url}");
         }
     }
@@ -406,9 +429,9 @@ mod tests {
                 "the receiver's certificate is for another name",
             ),
         ] {
-            let receiver = Receiver::start(Behaviour::Takes, Some(Arc::clone(&tls)));
+            let receiver = Receiver::start(Behaviour::Accepts, Some(Arc::clone(&tls)));
             let ended = settled(&connect(dialler(loopback(), roots, &receiver), url));
-            let ConnectionState::Ended(reason) = ended else {
+            let RtmpConnectionState::Ended(reason) = ended else {
                 panic!("{url}: {ended:?}")
             };
             assert!(reason.contains(expected), "{url}: {reason}");
@@ -419,47 +442,48 @@ mod tests {
     /// Proves S-68.
     #[test]
     fn an_address_that_is_not_public_is_not_dialled_whatever_the_name_was_before() {
-        let receiver = Receiver::start(Behaviour::Takes, None);
+        let receiver = Receiver::start(Behaviour::Accepts, None);
         let address = receiver.address;
-        let mixed = Dialler::new(AddressFilter::default(), &[]).unwrap();
+        let mixed = RtmpDialler::new(AddressFilter::default(), &[]).unwrap();
         let mixed = mixed.with_resolver(move |_, _| Ok(vec![([8, 8, 8, 8], 1).into(), address]));
         for dialler in [dialler(AddressFilter::default(), &[], &receiver), mixed] {
             for url in ["rtmp://rebound.example.com", "rtmps://rebound.example.com"] {
-                let blocked =
-                    ConnectionState::Ended("the receiver has an address that is not public".into());
+                let blocked = RtmpConnectionState::Ended(
+                    "the receiver has an address that is not public".into(),
+                );
                 assert_eq!(settled(&connect(dialler.clone(), url)), blocked);
             }
         }
         let literal = format!("rtmp://{address}");
-        let system = Dialler::new(AddressFilter::default(), &[]).unwrap();
+        let system = RtmpDialler::new(AddressFilter::default(), &[]).unwrap();
         assert!(matches!(
             settled(&connect(system, &literal)),
-            ConnectionState::Ended(_)
+            RtmpConnectionState::Ended(_)
         ));
         assert_eq!(receiver.connections.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn a_receiver_that_refuses_or_does_not_exist_is_told_in_words_without_addresses() {
+    fn an_error_for_a_refusing_or_missing_receiver_has_no_addresses() {
         let receiver = Receiver::start(Behaviour::Refuses, None);
         let refused = settled(&connect(dialler(loopback(), &[], &receiver), "rtmp://a"));
         let reason = "the receiver refused the stream: NetStream.Publish.BadName";
-        assert_eq!(refused, ConnectionState::Ended(reason.into()));
-        let nobody = Dialler::new(loopback(), &[])
+        assert_eq!(refused, RtmpConnectionState::Ended(reason.into()));
+        let nobody = RtmpDialler::new(loopback(), &[])
             .unwrap()
             .with_resolver(|_, _| Ok(vec![([127, 0, 0, 1], 1).into()]));
         let reason = "the receiver refused the connection";
         assert_eq!(
             settled(&connect(nobody, "rtmp://a")),
-            ConnectionState::Ended(reason.into())
+            RtmpConnectionState::Ended(reason.into())
         );
-        let unknown = Dialler::new(loopback(), &[])
+        let unknown = RtmpDialler::new(loopback(), &[])
             .unwrap()
             .with_resolver(|_, _| Err(io::Error::other("no")));
-        let reason = "the name of the receiver is not known";
+        let reason = "the receiver's name cannot be resolved";
         assert_eq!(
             settled(&connect(unknown, "rtmp://a")),
-            ConnectionState::Ended(reason.into())
+            RtmpConnectionState::Ended(reason.into())
         );
     }
 
@@ -469,7 +493,7 @@ mod tests {
         let connection = connect(dialler(loopback(), &[], &receiver), "rtmp://a");
         settled(&connection);
         let body = vec![0; 60_000];
-        while connection.try_send(Arc::new(tag(TagKind::Frame, (9, 0), &body))) {}
+        while connection.try_send(Arc::new(tag(FlvTagKind::InterFrame, (9, 0), &body))) {}
         let shared = Arc::downgrade(&connection.shared);
         drop(connection);
         let end = Instant::now() + LIMIT;
@@ -481,28 +505,33 @@ mod tests {
 
     #[test]
     fn a_root_certificate_has_to_be_one() {
-        let error =
-            |roots: &[CertificateDer<'static>]| Dialler::new(AddressFilter::default(), roots).err();
+        let error = |roots: &[CertificateDer<'static>]| {
+            RtmpDialler::new(AddressFilter::default(), roots).err()
+        };
         assert!(error(&[CertificateDer::from(vec![0, 0, 0])]).is_some());
         assert_eq!(error(&encrypted("a").1), None);
     }
 
     #[test]
-    fn a_receiver_whose_first_addresses_do_not_answer_gets_the_stream() {
+    fn a_receiver_with_unresponsive_first_addresses_gets_the_stream() {
         let (receiver, dead) = (
-            Receiver::start(Behaviour::Takes, None),
-            [Dead::start(), Dead::start()],
+            Receiver::start(Behaviour::Accepts, None),
+            [UnresponsiveServer::start(), UnresponsiveServer::start()],
         );
         let addresses = vec![dead[0].address, dead[1].address, receiver.address];
-        let dialler = Dialler::new(loopback(), &[])
+        let dialler = RtmpDialler::new(loopback(), &[])
             .unwrap()
             .with_resolver(move |_, _| Ok(addresses.clone()));
-        let begun = Instant::now();
+        let started = Instant::now();
         let connection = connect(dialler, "rtmp://live.example.com");
         assert_eq!(
             settled(&connection),
-            ConnectionState::Accepted { is_read: false }
+            RtmpConnectionState::Accepted { is_read: false }
         );
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        assert!(
+            started.elapsed() < ACCEPT_TIMEOUT,
+            "{:?}",
+            started.elapsed()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Connects to receivers: reads their urls as media servers and their clients do, resolves names, checks what is dialled, and verifies
-//! certificates.
+//! Dialling RTMP receivers: reads URLs as media servers do, resolves names, checks addresses, and
+//! verifies certificates.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -13,34 +13,35 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, St
 
 use super::eyeballs;
 
-/// How long the connection to one address may take.
+/// Timeout for connecting to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long nothing may be written, and how long a receiver may not take what was written.
+/// Timeout for a write, and for the receiver's system to acknowledge it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The ports of urls without one.
+/// Default ports.
 const RTMP_PORT: u16 = 1935;
 const RTMPS_PORT: u16 = 443;
 
-/// The receiver that a url names. Not shown anywhere, since it has the stream key.
+/// Receiver as named by a URL. Has no `Debug`, since it holds the stream key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// The name or address of the host, without brackets.
+pub struct RtmpEndpoint {
+    /// Host name or address, without brackets.
     pub host: String,
-    /// The TCP port; 1935, or 443 with TLS, if the URL has none.
+    /// TCP port; 1935, or 443 with TLS, if the URL has none.
     pub port: u16,
-    /// Whether the connection is encrypted.
+    /// Whether to use TLS.
     pub is_encrypted: bool,
-    /// The url of the application, as `connect` has it.
+    /// Application URL, for the `connect` command.
     pub tc_url: String,
-    /// The application, with its instance and query.
+    /// Application, including its instance and query.
     pub application: String,
-    /// The stream key, with its query; empty if the url has none.
+    /// Stream key, including its query; empty if the URL has none.
     pub key: String,
 }
 
-impl Endpoint {
-    /// Reads a url. A user name and a password in it are left out: they are for a kind of authentication that only some servers have.
+impl RtmpEndpoint {
+    /// Parses a URL. A user name and a password are ignored: only some servers support such
+    /// authentication.
     pub fn from_url(url: &RtmpUrl) -> Self {
         let (scheme, rest) = url.reveal().split_once("://").unwrap_or_default();
         let is_encrypted = scheme.eq_ignore_ascii_case("rtmps");
@@ -63,30 +64,30 @@ impl Endpoint {
     }
 }
 
-/// Returns the port of an authority, if it has one.
 fn port_of(authority: &str) -> Option<u16> {
     let host = authority.rsplit('@').next()?;
-    // The colons of an address in brackets are part of it.
+    // The colons inside brackets belong to an IPv6 address.
     let behind = host.rsplit(']').next()?;
     behind.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Finds the addresses of a name. Blocks.
+/// Host name resolver. Blocks.
 type Resolve = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// What connects to receivers. Clones share it.
+/// Dialler for RTMP receivers. Clones share it.
 #[derive(Clone)]
-pub struct Dialler {
+pub struct RtmpDialler {
     filter: AddressFilter,
     tls: Arc<ClientConfig>,
     resolve: Resolve,
 }
 
-impl Dialler {
-    /// Returns what dials the addresses that `filter` permits, and trusts the built-in root certificates and `roots`.
+impl RtmpDialler {
+    /// Creates a dialler for addresses that `filter` permits. It trusts the built-in root
+    /// certificates and `roots`.
     ///
     /// # Errors
-    /// What is wrong with `roots`.
+    /// Fails if a certificate in `roots` is malformed.
     pub fn new(filter: AddressFilter, roots: &[CertificateDer<'static>]) -> Result<Self, String> {
         let mut trusted = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
@@ -96,6 +97,7 @@ impl Dialler {
                 .add(certificate.clone())
                 .map_err(|error| error.to_string())?;
         }
+        // Named explicitly: no default provider is installed in this process.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls =
             ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -106,30 +108,38 @@ impl Dialler {
         Ok(Self {
             filter,
             tls: Arc::new(tls),
-            resolve: Arc::new(system),
+            resolve: Arc::new(system_resolver),
         })
     }
 
-    /// Connects to a receiver, by TLS if its url says so. What is dialled is an address that was checked; the certificate has to be that
-    /// of the name in the url. The handshake of TLS is made as the first bytes are written and read.
+    /// Connects to a receiver, with TLS if its URL demands it. Only checked addresses are dialled,
+    /// and the certificate must be valid for the URL's host name. The TLS handshake happens with
+    /// the first write and read.
     ///
     /// # Errors
-    /// Why it cannot be reached, without its address.
-    pub fn connect(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Stream, String> {
+    /// Fails with the reason if the receiver cannot be reached, without its address.
+    pub fn connect(
+        &self,
+        endpoint: &RtmpEndpoint,
+        deadline: Instant,
+    ) -> Result<RtmpSocket, String> {
         let socket = self.dial(endpoint, deadline)?;
         if !endpoint.is_encrypted {
-            return Ok(Stream::Plain(socket));
+            return Ok(RtmpSocket::Plain(socket));
         }
+        // Certificates name hosts without the root's dot.
         let name = ServerName::try_from(endpoint.host.trim_end_matches('.').to_owned());
-        let name = name.map_err(|_| "the name of the receiver cannot be that of a certificate")?;
+        let name = name.map_err(|_| "the receiver's name is not valid in a certificate")?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name)
             .map_err(|error| error.to_string())?;
-        Ok(Stream::Tls(Box::new(StreamOwned::new(tls, socket))))
+        Ok(RtmpSocket::Tls(Box::new(StreamOwned::new(tls, socket))))
     }
 
-    fn dial(&self, endpoint: &Endpoint, deadline: Instant) -> Result<TcpStream, String> {
+    fn dial(&self, endpoint: &RtmpEndpoint, deadline: Instant) -> Result<TcpStream, String> {
+        // A failed lookup is reported like an unknown name.
         let found = (self.resolve)(&endpoint.host, endpoint.port).unwrap_or_default();
-        // As with webhooks, one address that is not permitted refuses them all.
+        // As for webhooks, one forbidden address rejects them all: a name must not reach the
+        // operator's network by chance.
         if !found
             .iter()
             .all(|address| self.filter.permits(address.ip()))
@@ -137,18 +147,17 @@ impl Dialler {
             return Err("the receiver has an address that is not public".into());
         }
         if found.is_empty() {
-            return Err("the name of the receiver is not known".into());
+            return Err("the receiver's name cannot be resolved".into());
         }
         let connected = eyeballs::connect(&found, CONNECT_TIMEOUT, deadline);
         connected
-            .and_then(configured)
+            .and_then(configure)
             .map_err(|error| describe(&error))
     }
 }
 
 #[cfg(test)]
-impl Dialler {
-    /// Returns a dialler that finds addresses with this function.
+impl RtmpDialler {
     #[must_use]
     pub fn with_resolver(
         self,
@@ -161,14 +170,15 @@ impl Dialler {
     }
 }
 
-fn system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+fn system_resolver(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((host, port).to_socket_addrs()?.collect())
 }
 
-fn configured(socket: TcpStream) -> io::Result<TcpStream> {
+fn configure(socket: TcpStream) -> io::Result<TcpStream> {
+    // Each batch is written at once, so Nagle's algorithm would only add delay.
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    // Without it, the buffers of the system hide for minutes that a receiver does not read.
+    // Otherwise the system's buffers hide for minutes that a receiver no longer reads.
     #[cfg(target_os = "linux")]
     rustix::net::sockopt::set_tcp_user_timeout(
         &socket,
@@ -177,16 +187,15 @@ fn configured(socket: TcpStream) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// A connection to a receiver.
-pub enum Stream {
-    /// A connection without TLS, for `rtmp://`.
+/// Socket to a receiver.
+pub enum RtmpSocket {
+    /// Plain TCP, for `rtmp://`.
     Plain(TcpStream),
-    /// A connection with TLS, for `rtmps://`.
+    /// TLS, for `rtmps://`.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Stream {
-    /// Returns the socket.
+impl RtmpSocket {
     pub const fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
@@ -194,9 +203,10 @@ impl Stream {
         }
     }
 
-    /// Lets the receiver know that nothing follows.
+    /// Signals the end of the stream.
     pub fn end(&mut self) -> io::Result<()> {
         if let Self::Tls(tls) = self {
+            // Without it, the receiver would take the end for a truncation attack.
             tls.conn.send_close_notify();
             tls.flush()?;
         }
@@ -204,7 +214,7 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for RtmpSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
@@ -213,7 +223,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for RtmpSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
@@ -229,8 +239,9 @@ impl Write for Stream {
     }
 }
 
-/// Says why a connection failed, in words without addresses and names.
+/// Describes a failed connection without addresses and names.
 pub fn describe(error: &io::Error) -> String {
+    // Never the raw text: it may contain addresses in the operator's network.
     let tls = error
         .get_ref()
         .and_then(|cause| cause.downcast_ref::<rustls::Error>());
@@ -325,7 +336,7 @@ mod tests {
             ("rtmp://a/key", "a", 1935, "rtmp://a:1935/key", ""),
             ("rtmp://a", "a", 1935, "rtmp://a:1935/", ""),
         ] {
-            let endpoint = Endpoint::from_url(&RtmpUrl::parse(url).unwrap());
+            let endpoint = RtmpEndpoint::from_url(&RtmpUrl::parse(url).unwrap());
             let read = (
                 &*endpoint.host,
                 endpoint.port,

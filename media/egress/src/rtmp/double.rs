@@ -1,4 +1,4 @@
-//! A receiver for tests.
+//! RTMP receiver for tests.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,12 +12,12 @@ use rml_rtmp::sessions::{
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::flv::{Tag, TagKind};
+use super::flv::{FlvTag, FlvTagKind};
 
-/// The stream key of all streams, of the application `live`.
+/// Stream key for all test streams; their application is `live`.
 pub const KEY: &str = "key?token=hush";
 
-/// The protocol of a receiver, in memory.
+/// Receiver's side of the protocol, in memory.
 pub struct Protocol {
     handshake: Option<Handshake>,
     session: ServerSession,
@@ -37,7 +37,7 @@ impl Protocol {
             events: Vec::new(),
             is_publishing: false,
         };
-        // What it says before the handshake is kept until then.
+        // Responses before the handshake are kept until it is complete.
         receiver.take(results);
         receiver
     }
@@ -52,6 +52,7 @@ impl Protocol {
                     remaining_bytes,
                 } => {
                     self.handshake = None;
+                    // The handshake precedes the messages that the session has queued.
                     self.output.splice(0..0, response_bytes);
                     bytes = remaining_bytes;
                 }
@@ -72,8 +73,8 @@ impl Protocol {
         }
     }
 
-    /// Answers the first request that is not answered; `None` if there is none.
-    pub fn answer(&mut self, is_accepted: bool) -> Option<Vec<u8>> {
+    /// Answers the oldest open request; `None` if there is none.
+    pub fn reply(&mut self, is_accepted: bool) -> Option<Vec<u8>> {
         let is_request = |event: &ServerSessionEvent| {
             matches!(
                 event,
@@ -105,6 +106,7 @@ impl Protocol {
             self.session.accept_request(id).unwrap()
         } else {
             self.session
+                // The description has a stream key, which errors must not repeat.
                 .reject_request(id, "NetStream.Publish.BadName", "rtmp://a/live/hush")
                 .unwrap()
         };
@@ -113,12 +115,12 @@ impl Protocol {
     }
 }
 
-/// Returns a tag of a type and a time.
-pub fn tag(kind: TagKind, (number, time): (u8, u32), body: &[u8]) -> Tag {
+/// Creates a tag with a type, a time and a body.
+pub fn tag(kind: FlvTagKind, (number, time): (u8, u32), body: &[u8]) -> FlvTag {
     let [top, high, middle, low] = time.to_be_bytes();
     let [_, long, medium, short] = u32::try_from(body.len()).unwrap().to_be_bytes();
     let head = [number, long, medium, short, high, middle, low, top, 0, 0, 0];
-    Tag {
+    FlvTag {
         kind,
         bytes: [
             &head,
@@ -129,30 +131,30 @@ pub fn tag(kind: TagKind, (number, time): (u8, u32), body: &[u8]) -> Tag {
     }
 }
 
-/// What a receiver does.
+/// Receiver behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// It takes streams.
-    Takes,
-    /// It accepts connections, and says nothing.
-    IsSilent,
-    /// It accepts a stream, and closes the connection.
+    /// Accepts streams.
+    Accepts,
+    /// Accepts connections, but sends nothing.
+    Silent,
+    /// Accepts a stream, then closes the connection.
     Closes,
-    /// It accepts a stream, and reads nothing of it.
+    /// Accepts a stream, but never reads it.
     NeverReads,
-    /// It refuses streams.
+    /// Rejects streams.
     Refuses,
 }
 
-/// The times and bodies of what a receiver got.
+/// Times and bodies.
 type Media = Mutex<Vec<(u32, Vec<u8>)>>;
 
-/// A receiver on a port of this machine.
+/// Receiver on a local port.
 pub struct Receiver {
     pub address: SocketAddr,
     /// Connections so far.
     pub connections: Arc<AtomicUsize>,
-    /// What it got.
+    /// Received media.
     pub media: Arc<Media>,
 }
 
@@ -170,7 +172,7 @@ impl Receiver {
             for socket in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::Relaxed);
                 let (tls, received) = (tls.clone(), Arc::clone(&received));
-                // A connection that breaks off is no failure of the test.
+                // A broken connection does not fail the test.
                 thread::spawn(move || serve(socket, tls, behaviour, &received).unwrap_or_default());
             }
         });
@@ -197,10 +199,11 @@ fn serve(
     };
     let (mut protocol, mut buffer) = (Protocol::new(), vec![0; 64 * 1024]);
     loop {
-        if behaviour == Behaviour::IsSilent
+        if behaviour == Behaviour::Silent
             || (behaviour == Behaviour::NeverReads && protocol.is_publishing)
         {
             loop {
+                // In a loop, since `park` may return without reason.
                 thread::park();
             }
         }
@@ -209,11 +212,11 @@ fn serve(
             return Ok(());
         }
         socket.write_all(&protocol.receive(&buffer[..read]))?;
-        // The connection is always accepted.
-        while let Some(answer) =
-            protocol.answer(behaviour != Behaviour::Refuses || !protocol.is_requested())
+        // The connection itself is always accepted.
+        while let Some(reply) =
+            protocol.reply(behaviour != Behaviour::Refuses || !protocol.is_requested())
         {
-            socket.write_all(&answer)?;
+            socket.write_all(&reply)?;
         }
         socket.flush()?;
         media
@@ -232,7 +235,6 @@ fn serve(
 }
 
 impl Protocol {
-    /// Returns whether a stream is requested.
     fn is_requested(&self) -> bool {
         self.events
             .iter()

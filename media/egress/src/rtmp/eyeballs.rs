@@ -1,7 +1,7 @@
-//! Connects to the first of several addresses that answers, as RFC 8305 ("Happy Eyeballs") describes.
+//! Connects to whichever of several addresses responds first ("Happy Eyeballs", RFC 8305).
 //!
-//! Attempts begin one after another, a moment apart, and run side by side: addresses that do not answer, such as those of IPv6 in a
-//! network without it, cost a moment each and not a timeout.
+//! Attempts start 250 ms apart and run in parallel. An unresponsive address, such as an IPv6
+//! address in a network without IPv6, thus costs one delay and not a whole timeout.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,28 +11,29 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The time between the beginnings of two attempts (RFC 8305, section 5).
+// RFC 8305, section 5.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Attempts at most: a name with more addresses is not tried to the end.
+/// Maximum addresses tried.
 const MAX_ATTEMPTS: usize = 32;
 
-/// An attempt that has no answer yet.
+/// Attempt without a result.
 struct Attempt {
     socket: Socket,
-    /// When it is given up.
+    /// Time at which the attempt is abandoned.
     until: Instant,
 }
 
-/// Connects to one of some addresses. Each attempt has `timeout`, all together have time until `deadline`. Blocks.
+/// Connects to one of several addresses. Each attempt has `timeout`; all attempts end at
+/// `deadline`. Blocks.
 ///
 /// # Errors
-/// Why the last attempt failed.
+/// Fails with the last attempt's error if none succeeds.
 pub fn connect(
     addresses: &[SocketAddr],
     timeout: Duration,
     deadline: Instant,
 ) -> io::Result<TcpStream> {
-    let mut untried = by_turns(addresses);
+    let mut untried = interleave_families(addresses);
     let (mut attempts, mut next, mut failure) = (Vec::<Attempt>::new(), Instant::now(), None);
     loop {
         let now = Instant::now();
@@ -47,7 +48,7 @@ pub fn connect(
         if (now >= next || attempts.is_empty())
             && let Some(address) = untried.pop_front()
         {
-            match begin(address) {
+            match start_attempt(address) {
                 Ok(socket) => attempts.push(Attempt {
                     socket,
                     until: now + timeout,
@@ -63,31 +64,35 @@ pub fn connect(
             return Err(failure.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
         }
         let next_attempt = (!untried.is_empty()).then_some(next);
+        // The next attempt, the first timeout, or the deadline.
         let wake = attempts
             .iter()
             .map(|attempt| attempt.until)
             .chain(next_attempt)
             .fold(deadline, Instant::min);
-        for index in answered(&attempts, wake.saturating_duration_since(now))?
+        for index in completed(&attempts, wake.saturating_duration_since(now))?
+            // `swap_remove` moves the last element, so the indices are processed from the highest
+            // down.
             .into_iter()
             .rev()
         {
             let Attempt { socket, .. } = attempts.swap_remove(index);
             match socket.take_error() {
                 Ok(None) => {
+                    // The connection's thread uses blocking reads and writes with timeouts.
                     socket.set_nonblocking(false)?;
                     return Ok(socket.into());
                 }
                 Ok(Some(error)) | Err(error) => failure = Some(error),
             }
-            // The next address need not wait.
+            // An attempt failed, so the next one starts at once (RFC 8305, section 5).
             next = now;
         }
     }
 }
 
-/// Returns the addresses in the order of the attempts: as they are, with the families by turns (RFC 8305, section 4).
-fn by_turns(addresses: &[SocketAddr]) -> VecDeque<SocketAddr> {
+/// Returns the addresses in their order, with IPv4 and IPv6 alternating (RFC 8305, section 4).
+fn interleave_families(addresses: &[SocketAddr]) -> VecDeque<SocketAddr> {
     let is_first_family = |address: &SocketAddr| {
         addresses.first().map(SocketAddr::is_ipv4) == Some(address.is_ipv4())
     };
@@ -102,8 +107,8 @@ fn by_turns(addresses: &[SocketAddr]) -> VecDeque<SocketAddr> {
     ordered
 }
 
-/// Begins an attempt without waiting for its end.
-fn begin(address: SocketAddr) -> io::Result<Socket> {
+/// Starts an attempt without waiting for its result.
+fn start_attempt(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -112,6 +117,7 @@ fn begin(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         Err(error)
+            // A non-blocking connect reports EINPROGRESS while it waits.
             if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
         {
             Err(error)
@@ -120,14 +126,15 @@ fn begin(address: SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// Waits for an answer. Returns which attempts have one, in their order.
-fn answered(attempts: &[Attempt], wait: Duration) -> io::Result<Vec<usize>> {
+/// Waits for results. Returns the indices of attempts that have one, in ascending order.
+fn completed(attempts: &[Attempt], wait: Duration) -> io::Result<Vec<usize>> {
     let mut polled: Vec<_> = attempts
         .iter()
         .map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT))
         .collect();
     let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
     match poll(&mut polled, Some(&wait)) {
+        // After a signal, the caller computes the remaining time anew.
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
@@ -146,14 +153,14 @@ pub mod tests {
 
     use super::*;
 
-    /// A server whose queue of connections is full: it answers no further one.
-    pub struct Dead {
+    /// Server whose backlog is full, so that it does not respond to further connections.
+    pub struct UnresponsiveServer {
         _listener: Socket,
         _connections: Vec<Socket>,
         pub address: SocketAddr,
     }
 
-    impl Dead {
+    impl UnresponsiveServer {
         pub fn start() -> Self {
             let listener = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
             listener
@@ -161,7 +168,7 @@ pub mod tests {
                 .unwrap();
             listener.listen(0).unwrap();
             let address = listener.local_addr().unwrap().as_socket().unwrap();
-            let connections = (0..4).map(|_| begin(address).unwrap()).collect();
+            let connections = (0..4).map(|_| start_attempt(address).unwrap()).collect();
             Self {
                 _listener: listener,
                 _connections: connections,
@@ -173,20 +180,19 @@ pub mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
-    fn addresses_that_do_not_answer_cost_a_moment_each() {
-        let (dead, other) = (Dead::start(), Dead::start());
+    fn an_unresponsive_address_costs_one_attempt_delay() {
+        let (dead, other) = (UnresponsiveServer::start(), UnresponsiveServer::start());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let good = listener.local_addr().unwrap();
-        let (begun, addresses) = (Instant::now(), [dead.address, other.address, good]);
-        let stream = connect(&addresses, LIMIT, begun + LIMIT).unwrap();
+        let (started, addresses) = (Instant::now(), [dead.address, other.address, good]);
+        let stream = connect(&addresses, LIMIT, started + LIMIT).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), good);
-        assert!(begun.elapsed() >= ATTEMPT_DELAY * 2, "one after another");
-        assert!(begun.elapsed() < LIMIT / 2);
+        assert!(started.elapsed() >= ATTEMPT_DELAY * 2, "one after another");
+        assert!(started.elapsed() < LIMIT / 2);
     }
 
     #[test]
-    fn an_address_that_refuses_is_followed_by_the_next_at_once_and_without_any_the_reason_is_said()
-    {
+    fn a_refusing_address_is_followed_by_the_next_at_once_and_the_last_error_is_returned() {
         let refusing = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -198,7 +204,7 @@ pub mod tests {
         assert_eq!(stream.peer_addr().unwrap(), good);
         let refused = connect(&[refusing, refusing], LIMIT, deadline).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-        let dead = Dead::start();
+        let dead = UnresponsiveServer::start();
         let short = Duration::from_millis(50);
         assert_eq!(
             connect(&[dead.address], short, deadline)
@@ -221,7 +227,7 @@ pub mod tests {
             let addresses: Vec<_> = are_v6.iter().zip(1..).map(|(is_v6, port)| {
                 if *is_v6 { SocketAddr::from(([0_u16; 8], port)) } else { SocketAddr::from(([127, 0, 0, 1], port)) }
             }).collect();
-            let ordered = by_turns(&addresses);
+            let ordered = interleave_families(&addresses);
             prop_assert_eq!(ordered.front(), addresses.first());
             let mut sorted: Vec<_> = ordered.iter().copied().collect();
             sorted.sort_by_key(SocketAddr::port);

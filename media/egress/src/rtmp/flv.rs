@@ -1,41 +1,39 @@
-//! FLV as the encoder writes it, cut into tags, so that each receiver can begin with a key frame.
+//! FLV as the encoder writes it, split into tags, so that each connection can start at a key frame.
 
-/// A tag, with the size behind it.
+/// FLV tag, including the size that follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tag {
-    /// What it is.
-    pub kind: TagKind,
-    /// The bytes of the tag.
+pub struct FlvTag {
+    pub kind: FlvTagKind,
     pub bytes: Vec<u8>,
 }
 
-/// What a tag is for a receiver.
+/// Tag role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagKind {
-    /// What a receiver needs before everything else: metadata, and the headers of the codecs.
+pub enum FlvTagKind {
+    /// Metadata or codec header, needed before any media.
     Header,
-    /// A key frame of video.
+    /// Video key frame.
     KeyFrame,
-    /// Another frame of video.
-    Frame,
-    /// Audio, as AAC.
+    /// Other video frame.
+    InterFrame,
+    /// Audio (AAC).
     Audio,
 }
 
-/// The header of the file, and the size of the tag before the first one.
+/// Bytes before the first tag: the file header, and a zero size.
 pub const FILE_HEADER_BYTES: usize = 13;
 
-/// Cuts a stream into tags, in pieces of any size.
+/// Splits a stream into tags.
 #[derive(Debug, Default)]
-pub struct Splitter {
+pub struct FlvSplitter {
     buffer: Vec<u8>,
-    /// Whether the header of the file was read, which receivers do not get.
+    /// Whether the file header was read, which RTMP does not have.
     has_header: bool,
 }
 
-impl Splitter {
-    /// Takes the next bytes of the stream, and returns the tags that they complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Tag> {
+impl FlvSplitter {
+    /// Adds the next bytes, however many, and returns the tags that they complete.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<FlvTag> {
         self.buffer.extend_from_slice(bytes);
         if !self.has_header && self.buffer.len() >= FILE_HEADER_BYTES {
             self.buffer.drain(..FILE_HEADER_BYTES);
@@ -45,7 +43,7 @@ impl Splitter {
         if self.has_header {
             while let Some(length) = tag_length(&self.buffer[read..]) {
                 let bytes = self.buffer[read..read + length].to_vec();
-                tags.push(Tag {
+                tags.push(FlvTag {
                     kind: kind(&bytes),
                     bytes,
                 });
@@ -57,27 +55,30 @@ impl Splitter {
     }
 }
 
-/// Returns the bytes of the first tag and of the size behind it, if all of them are there.
+/// Returns the first tag's length, including the size after it, if it is complete.
 fn tag_length(bytes: &[u8]) -> Option<usize> {
     let [_, high, middle, low, ..] = bytes else {
         return None;
     };
     let content = usize::try_from(u32::from_be_bytes([0, *high, *middle, *low])).ok()?;
+    // A header of 11 bytes, the content, and the tag's size in four bytes.
     let length = 11 + content + 4;
     (bytes.len() >= length).then_some(length)
 }
 
-fn kind(tag: &[u8]) -> TagKind {
+fn kind(tag: &[u8]) -> FlvTagKind {
     const AUDIO: u8 = 8;
     const VIDEO: u8 = 9;
     match (tag.first(), tag.get(11), tag.get(12)) {
-        // AVC and AAC: the packet type 0 is the header of the codec.
-        (Some(&VIDEO), Some(first), Some(0)) if first & 0x0f == 7 => TagKind::Header,
-        (Some(&AUDIO), Some(first), Some(0)) if first >> 4 == 10 => TagKind::Header,
-        (Some(&VIDEO), Some(first), _) if first >> 4 == 1 => TagKind::KeyFrame,
-        (Some(&VIDEO), _, _) => TagKind::Frame,
-        (Some(&AUDIO), _, _) => TagKind::Audio,
-        _ => TagKind::Header,
+        // For AVC and AAC, packet type 0 is the codec's header.
+        (Some(&VIDEO), Some(first), Some(0)) if first & 0x0f == 7 => FlvTagKind::Header,
+        (Some(&AUDIO), Some(first), Some(0)) if first >> 4 == 10 => FlvTagKind::Header,
+        // The upper four bits are the frame type; 1 is a key frame.
+        (Some(&VIDEO), Some(first), _) if first >> 4 == 1 => FlvTagKind::KeyFrame,
+        (Some(&VIDEO), _, _) => FlvTagKind::InterFrame,
+        (Some(&AUDIO), _, _) => FlvTagKind::Audio,
+        // Script data, which holds the metadata.
+        _ => FlvTagKind::Header,
     }
 }
 
@@ -107,12 +108,12 @@ mod tests {
     #[test]
     fn a_stream_is_cut_into_tags_whatever_the_pieces_are() {
         let tags = [
-            (tag(18, b"metadata"), TagKind::Header),
-            (tag(9, &[0x17, 0, 1]), TagKind::Header),
-            (tag(8, &[0xaf, 0, 1]), TagKind::Header),
-            (tag(9, &[0x17, 1, 1]), TagKind::KeyFrame),
-            (tag(8, &[0xaf, 1, 1]), TagKind::Audio),
-            (tag(9, &[0x27, 1, 1]), TagKind::Frame),
+            (tag(18, b"metadata"), FlvTagKind::Header),
+            (tag(9, &[0x17, 0, 1]), FlvTagKind::Header),
+            (tag(8, &[0xaf, 0, 1]), FlvTagKind::Header),
+            (tag(9, &[0x17, 1, 1]), FlvTagKind::KeyFrame),
+            (tag(8, &[0xaf, 1, 1]), FlvTagKind::Audio),
+            (tag(9, &[0x27, 1, 1]), FlvTagKind::InterFrame),
         ];
         let header = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
         let stream = [
@@ -124,7 +125,7 @@ mod tests {
         ]
         .concat();
         for piece in [1, 7, 1000] {
-            let mut splitter = Splitter::default();
+            let mut splitter = FlvSplitter::default();
             let cut: Vec<_> = stream
                 .chunks(piece)
                 .flat_map(|piece| splitter.push(piece))

@@ -1,34 +1,34 @@
-//! Messages of RTMP: the chunks in which they are sent, and the commands in them.
+//! RTMP messages: the chunks that carry them, and the AMF0 commands inside.
 //!
-//! Each message has a whole header, which every server understands: the crate `rml_rtmp` leaves out what has not changed, in forms that
-//! servers read differently. Commands are in AMF0: those that are sent are written in the order of their arguments, and those of a
-//! stranger are read within bounds.
+//! Each message is written with a full header, which every server understands. `rml_rtmp` would
+//! omit unchanged fields, in forms that servers read differently. Outgoing commands have their
+//! values in argument order; incoming ones are untrusted and read within bounds.
 
 use std::io::Cursor;
 
 use rml_rtmp::rml_amf0::{Amf0Value, deserialize};
 
-/// Bytes of the largest command that is read, and the objects and arrays in it, and so their depth.
+/// Command bounds: bytes, and objects and arrays, which also bound the depth.
 const MAX_COMMAND: usize = 64 * 1024;
 const MAX_CONTAINERS: usize = 512;
-/// The most characters of a receiver's code in a message.
+/// Maximum length for a status code in an error.
 const MAX_CODE: usize = 64;
-/// The times from which on a header has them behind it.
-const EXTENDED: u32 = 0x00ff_ffff;
-/// The bytes of a chunk before its sender says otherwise.
-const INITIAL_SIZE: usize = 128;
+/// Timestamp from which on the header is followed by an extended one (RTMP 1.0, section 5.3.1.3).
+const EXTENDED_TIMESTAMP: u32 = 0x00ff_ffff;
+/// Chunk size until the sender announces another one.
+const DEFAULT_CHUNK_SIZE: usize = 128;
 
-/// A message to a server.
-pub struct Message<'a> {
-    /// The chunk stream: messages of one keep their order.
+/// Message to a receiver.
+pub struct RtmpMessage<'a> {
+    /// Chunk stream, within which messages keep their order.
     pub channel: u8,
-    /// The type of the message.
+    /// Message type.
     pub kind: u8,
-    /// The message stream: 0 for the connection itself.
+    /// Message stream; 0 for the connection itself.
     pub stream: u32,
-    /// The time in milliseconds.
+    /// Timestamp in milliseconds.
     pub time: u32,
-    /// The payload, without its chunk headers.
+    /// Payload without chunk headers.
     pub body: &'a [u8],
 }
 
@@ -39,33 +39,38 @@ pub struct ChunkWriter {
 
 impl ChunkWriter {
     pub const fn new() -> Self {
-        Self { size: INITIAL_SIZE }
+        Self {
+            size: DEFAULT_CHUNK_SIZE,
+        }
     }
 
-    /// Sets the bytes of a chunk, once the message that says so has been written.
+    /// Sets the chunk size, once the message that announces it is written.
     pub const fn set_size(&mut self, size: usize) {
         self.size = size;
     }
 
-    /// Appends a message. A body has at most 16 MiB, as that of an FLV tag.
-    pub fn write(&self, message: &Message<'_>, output: &mut Vec<u8>) {
-        let Message {
+    /// Appends a message. A body has up to 16 MiB, as in FLV.
+    pub fn write(&self, message: &RtmpMessage<'_>, output: &mut Vec<u8>) {
+        let RtmpMessage {
             channel,
             kind,
             stream,
             time,
             body,
         } = *message;
-        let length = u32::try_from(body.len()).unwrap_or(EXTENDED);
+        let length = u32::try_from(body.len()).unwrap_or(EXTENDED_TIMESTAMP);
         output.push(channel);
-        output.extend(&time.min(EXTENDED).to_be_bytes()[1..]);
+        // The maximum announces the extended timestamp.
+        output.extend(&time.min(EXTENDED_TIMESTAMP).to_be_bytes()[1..]);
         output.extend(&length.to_be_bytes()[1..]);
         output.push(kind);
+        // The message stream id is the protocol's only little-endian field.
         output.extend(stream.to_le_bytes());
-        let extended = (time >= EXTENDED).then(|| time.to_be_bytes());
+        let extended = (time >= EXTENDED_TIMESTAMP).then(|| time.to_be_bytes());
         output.extend(extended.iter().flatten());
         for (index, piece) in body.chunks(self.size).enumerate() {
             if index > 0 {
+                // Continuation chunks (type 3) repeat the extended timestamp: section 5.3.1.3 asks for it.
                 output.push(0xc0 | channel);
                 output.extend(extended.iter().flatten());
             }
@@ -74,18 +79,18 @@ impl ChunkWriter {
     }
 }
 
-/// The values of a command or of data that is sent.
+/// AMF0 values for an outgoing command or data message.
 #[derive(Default)]
-pub struct Values(Vec<u8>);
+pub struct AmfValues(Vec<u8>);
 
-impl Values {
-    /// Begins a command.
+impl AmfValues {
+    /// Starts a command.
     pub fn command(name: &str, transaction: f64) -> Self {
         Self::default().string(name).number(transaction)
     }
 
     pub fn string(mut self, text: &str) -> Self {
-        // Longer ones have another form.
+        // Strings from 64 KiB on have another type, with a four-byte length.
         match u16::try_from(text.len()) {
             Ok(_) => self.0.push(0x02),
             Err(_) => self.0.extend([0x0c, 0, 0]),
@@ -104,12 +109,13 @@ impl Values {
         self
     }
 
-    /// Adds an object of texts.
+    /// Appends an object with string values.
     pub fn object(mut self, properties: &[(&str, &str)]) -> Self {
         self.0.push(0x03);
         for (name, value) in properties {
             self = self.key(name).string(value);
         }
+        // An empty name and the end marker.
         self.0.extend([0, 0, 0x09]);
         self
     }
@@ -118,9 +124,10 @@ impl Values {
         self.0
     }
 
-    /// Adds a text behind the two bytes of its length. The bytes before those of a long one have been written.
+    /// Appends a string with a two-byte length. For a long string, the type and the length's upper
+    /// bytes are there already.
     fn key(mut self, text: &str) -> Self {
-        // A url is far shorter than what does not fit.
+        // URLs are far shorter, so the cut never happens.
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
         self.0.extend(length.to_be_bytes());
         self.0.extend(&text.as_bytes()[..usize::from(length)]);
@@ -128,18 +135,20 @@ impl Values {
     }
 }
 
-/// A command of a receiver.
-pub struct Reply {
+/// Command from a receiver.
+pub struct RtmpReply {
     pub name: String,
     pub transaction: f64,
-    /// What follows the command's object.
+    /// Arguments after the command object.
     arguments: Vec<Amf0Value>,
 }
 
-impl Reply {
-    /// Reads a command; `None` if it is none, or is too large, or has values of types that no answer has.
+impl RtmpReply {
+    /// Parses a command; `None` if it is too large, malformed, or has value types that no reply
+    /// uses.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        // Each object and each array begins with one of these bytes.
+        // Such a byte may start an object or array. The parser is recursive, so its depth must be
+        // bounded before it runs.
         let containers = bytes
             .iter()
             .filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a))
@@ -151,7 +160,7 @@ impl Reply {
         let Some(Amf0Value::Utf8String(name)) = values.next() else {
             return None;
         };
-        // ffmpeg answers `FCPublish` with a name alone.
+        // ffmpeg's server answers `FCPublish` with a name alone.
         let transaction = values
             .next()
             .and_then(Amf0Value::get_number)
@@ -159,11 +168,11 @@ impl Reply {
         Some(Self {
             name,
             transaction,
+            // The command object comes first; no reply needs it.
             arguments: values.skip(1).collect(),
         })
     }
 
-    /// Returns the first argument, if it is a number.
     pub fn number(&self) -> Option<f64> {
         if let Some(Amf0Value::Number(number)) = self.arguments.first() {
             Some(*number)
@@ -172,7 +181,8 @@ impl Reply {
         }
     }
 
-    /// Returns the code of the first argument that has one. It says nothing that is not a word of the protocol.
+    /// Returns the first argument's status code. Codes with other characters than letters, digits,
+    /// `.`, `_` and `-` are ignored, so that a receiver cannot put its URL into an error.
     pub fn code(&self) -> &str {
         let is_word = |code: &&str| {
             code.len() <= MAX_CODE
@@ -183,12 +193,12 @@ impl Reply {
         self.texts("code").find(is_word).unwrap_or_default()
     }
 
-    /// Returns whether the receiver calls it an error.
+    /// Returns whether the receiver reports an error.
     pub fn is_error(&self) -> bool {
         self.name == "_error" || self.texts("level").any(|level| level == "error")
     }
 
-    /// Returns the texts of a name in the arguments.
+    /// Returns the string properties with this name in all arguments.
     pub fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.arguments
             .iter()
@@ -209,17 +219,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn written_messages_are_read_back() {
         let status = [
             ("level", "error"),
             ("code", "NetStream.Publish.BadName"),
             ("description", "hush"),
         ];
-        let bytes = Values::command("onStatus", 0.0)
+        let bytes = AmfValues::command("onStatus", 0.0)
             .null()
             .object(&status)
             .into_bytes();
-        let reply = Reply::read(&bytes).unwrap();
+        let reply = RtmpReply::read(&bytes).unwrap();
         assert_eq!(
             (&*reply.name, reply.transaction, reply.number()),
             ("onStatus", 0.0, None)
@@ -228,11 +238,11 @@ mod tests {
             (reply.code(), reply.is_error()),
             ("NetStream.Publish.BadName", true)
         );
-        let bytes = Values::command("_result", 4.0)
+        let bytes = AmfValues::command("_result", 4.0)
             .null()
             .number(1.0)
             .into_bytes();
-        let reply = Reply::read(&bytes).unwrap();
+        let reply = RtmpReply::read(&bytes).unwrap();
         assert_eq!(
             (
                 &*reply.name,
@@ -246,24 +256,27 @@ mod tests {
 
     #[test]
     fn commands_that_are_too_large_or_too_deep_and_codes_that_are_no_words_are_not_read() {
-        assert!(Reply::read(&vec![0x03; MAX_CONTAINERS + 1]).is_none());
-        assert!(Reply::read(&vec![0x05; MAX_COMMAND + 1]).is_none());
+        assert!(RtmpReply::read(&vec![0x03; MAX_CONTAINERS + 1]).is_none());
+        assert!(RtmpReply::read(&vec![0x05; MAX_COMMAND + 1]).is_none());
         assert_eq!(
-            Reply::read(b"\x02\0\x01a").map(|reply| (reply.name, reply.transaction)),
+            RtmpReply::read(b"\x02\0\x01a").map(|reply| (reply.name, reply.transaction)),
             Some(("a".into(), 0.0))
         );
-        let bytes = Values::command("onStatus", 0.0)
+        let bytes = AmfValues::command("onStatus", 0.0)
             .null()
             .object(&[("code", "rtmp://a/b/key")])
             .into_bytes();
-        assert_eq!(Reply::read(&bytes).unwrap().code(), "");
+        assert_eq!(RtmpReply::read(&bytes).unwrap().code(), "");
     }
 
     #[test]
-    fn what_is_written_is_read_whatever_the_size_and_the_time() {
+    fn messages_of_any_size_and_time_are_read_back() {
         for (size, times) in [
             (128, [0, 40, 40]),
-            (4_096, [EXTENDED - 1, EXTENDED, u32::MAX]),
+            (
+                4_096,
+                [EXTENDED_TIMESTAMP - 1, EXTENDED_TIMESTAMP, u32::MAX],
+            ),
         ] {
             let (mut writer, mut reader) = (ChunkWriter::new(), ChunkDeserializer::new());
             writer.set_size(size);
@@ -272,7 +285,7 @@ mod tests {
                 for length in [1, size, size + 1, size * 3] {
                     let (body, mut output) = (vec![7; length], Vec::new());
                     writer.write(
-                        &Message {
+                        &RtmpMessage {
                             channel: 6,
                             kind: 9,
                             stream: 1,

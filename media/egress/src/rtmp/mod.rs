@@ -1,10 +1,21 @@
-//! The sending end of RTMP: a connection to a receiver of a broadcast, in this process, so that no command line, file or other process has
-//! its stream key.
+//! RTMP client: connections to broadcast receivers.
 //!
-//! 1. `flv`: the tags of the encoder's stream, which become messages.
-//! 2. `messages`, `client`: the protocol, without I/O.
-//! 3. `dialler`: where a url leads, checked addresses and TLS. `eyeballs`: the address that answers first.
-//! 4. `connection`: a thread for each connection.
+//! The server sends the stream itself, although ffmpeg could, so that no stream key is on a command
+//! line, in a file or in another process, and no unchecked address is dialled.
+//!
+//! - `flv` splits the encoder's output into tags, which become messages.
+//! - `messages` and `client` are the protocol, without I/O. `messages` writes chunks and AMF0
+//!   values; `client` is a connection's state machine.
+//! - `dialler` reads URLs, checks addresses and does TLS. `eyeballs` connects to the first address
+//!   that responds.
+//! - `connection` has one thread per connection, so that a receiver that hangs delays nothing else.
+//!
+//! A connection sends the handshake, `connect`, `releaseStream`, `FCPublish`, `createStream` and
+//! `publish`. It is accepted with `NetStream.Publish.Start`. From then on, tags are sent from a
+//! bounded queue. If the queue is full, or the receiver closes the connection, `output::target`
+//! dials again; each connection starts with the headers and a key frame, with timestamps from 0. An
+//! accepted connection counts as read once the receiver acknowledges data, or more was sent than
+//! both systems buffer.
 
 mod client;
 mod connection;
@@ -13,11 +24,11 @@ mod eyeballs;
 mod flv;
 mod messages;
 
-pub use connection::{Connection, ConnectionState};
-pub use dialler::{Dialler, Endpoint};
+pub use connection::{RtmpConnection, RtmpConnectionState};
+pub use dialler::{RtmpDialler, RtmpEndpoint};
 #[cfg(feature = "fuzzing")]
 pub use flv::FILE_HEADER_BYTES;
-pub use flv::{Splitter, Tag, TagKind};
+pub use flv::{FlvSplitter, FlvTag, FlvTagKind};
 
 #[cfg(test)]
 pub mod double;

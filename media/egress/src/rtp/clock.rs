@@ -1,24 +1,25 @@
-//! From RTP timestamps to the time line of an egress.
+//! Capture times: from RTP timestamps to the egress's time line.
 
 use std::time::{Duration, SystemTime};
 
 use conclave_sfu::{RecordedPacket, SenderReport};
 
-/// How long a smallest delay counts: clocks drift apart by some microseconds a second.
+// Clocks drift apart by microseconds per second, so an old minimum becomes wrong.
 const WINDOW_MICROS: i64 = 10_000_000;
 
-/// How far a publisher's clock is from that of this server, from the packets that were delayed least. All tracks of a
-/// participant share it, so that they stay together however differently they are delayed.
+/// Offset between a publisher's clock and the server's, from the least delayed packets. A
+/// participant's tracks share it, which keeps them synchronous however differently they are
+/// delayed.
 #[derive(Debug, Clone, Default)]
 pub struct PublisherClock {
-    /// Since when the current window lasts, and the smallest difference in it, in microseconds.
+    /// Current window's start and smallest offset, in microseconds.
     current: Option<(i64, i64)>,
-    /// The smallest difference in the window before.
+    /// Previous window's smallest offset.
     previous: Option<i64>,
 }
 
 impl PublisherClock {
-    /// Takes when a packet arrived and when its content was captured by the publisher's clock, both in microseconds.
+    /// Records a packet's arrival and its capture time on the publisher's clock, in microseconds.
     fn observe(&mut self, arrived: i64, captured: i64) {
         let difference = arrived - captured;
         match &mut self.current {
@@ -33,23 +34,25 @@ impl PublisherClock {
         }
     }
 
-    /// Returns what has to be added to the publisher's clock.
+    /// Returns the offset to add to the publisher's clock.
     fn difference(&self) -> Option<i64> {
         self.current
             .map(|(_, smallest)| smallest)
             .into_iter()
+            // Two windows: right after a change, the current one has too few packets for a good
+            // minimum.
             .chain(self.previous)
             .min()
     }
 }
 
-/// The time line of one layer of a track.
+/// Clock for a track's layer.
 #[derive(Debug, Clone)]
 pub struct TrackClock {
-    /// Ticks of the RTP timestamp per second.
+    /// RTP clock rate in Hz.
     rate: i64,
     layer: usize,
-    /// An RTP timestamp and its time, in microseconds.
+    /// RTP timestamp and its time in microseconds.
     anchor: Option<(u32, i64)>,
 }
 
@@ -62,8 +65,8 @@ impl TrackClock {
         }
     }
 
-    /// Returns when the content of a packet was captured, in microseconds of the time line on which the packet arrived at
-    /// `arrived`. Before the first sender report, the first packet counts as not delayed.
+    /// Returns a packet's capture time in microseconds, on the same time line as `arrived`. Before
+    /// the first sender report, the first packet counts as not delayed.
     pub fn time(
         &mut self,
         packet: &RecordedPacket,
@@ -71,6 +74,7 @@ impl TrackClock {
         publisher: &mut PublisherClock,
     ) -> i64 {
         if self.layer != packet.layer {
+            // Layers are separate RTP streams with unrelated timestamps.
             (self.layer, self.anchor) = (packet.layer, None);
         }
         let reported = packet
@@ -88,7 +92,7 @@ impl TrackClock {
         time
     }
 
-    /// Returns the time of an RTP timestamp by the publisher's clock, in microseconds.
+    /// Returns the publisher's time for an RTP timestamp, in microseconds.
     fn captured(&self, timestamp: u32, report: SenderReport) -> i64 {
         let since_epoch = report
             .at
@@ -98,7 +102,7 @@ impl TrackClock {
             + self.micros(timestamp, report.timestamp)
     }
 
-    /// Returns the time between two timestamps that are less than hours apart, in microseconds.
+    /// Returns the microseconds between two timestamps, which must be at most hours apart.
     fn micros(&self, timestamp: u32, since: u32) -> i64 {
         i64::from(timestamp.wrapping_sub(since).cast_signed()) * 1_000_000 / self.rate
     }
@@ -149,7 +153,7 @@ mod tests {
     fn tracks_with_reports_are_together_however_they_are_delayed() {
         let mut publisher = PublisherClock::default();
         let (mut audio, mut video) = (TrackClock::new(48_000), TrackClock::new(90_000));
-        // Both capture the same moment: the audio arrives after 10 ms, the video after 200 ms.
+        // Both capture the same moment. The audio arrives 10 ms later, the video 200 ms.
         let heard = audio.time(&packet(48_000, Some((0, 1_000))), 2_010_000, &mut publisher);
         let seen = video.time(
             &packet(900_000, Some((810_000, 1_000))),
@@ -164,7 +168,7 @@ mod tests {
         let (mut track, mut publisher) = (TrackClock::new(90_000), PublisherClock::default());
         let mut late = 0;
         for second in 0..3_600_u32 {
-            // A publisher's clock that is a ten thousandth too slow.
+            // The publisher's clock is slow by one ten thousandth.
             let (captured, arrived) = (
                 i64::from(second) * 1_000_000,
                 i64::from(second) * 1_000_100 + 20_000,

@@ -1,8 +1,9 @@
-//! From RTP packets to frames on the time line of an egress.
+//! From RTP packets to frames on the egress's time line.
 //!
-//! A [`TrackReader`] takes the packets of one track. It puts them into the order of their sequence numbers ([`Reorder`]), gives them a time
-//! on the time line that all tracks of an egress share (`clock`), and lets the codec put their payloads together (`codec`). A packet that
-//! is missing is waited for a moment; after that, video goes on at its next key frame, which has to be requested.
+//! A [`TrackReader`] takes one track's packets. [`Reorder`] sorts them by sequence number, `clock`
+//! assigns capture times on the time line that an egress's tracks share, and `codec` assembles the
+//! payloads. A missing packet is waited for briefly. After that, video continues at its next key
+//! frame, which must be requested.
 
 mod clock;
 
@@ -11,38 +12,39 @@ use std::time::{Duration, Instant};
 
 use conclave_sfu::{Codec, RecordedPacket};
 
-use crate::codec::{Announced, Assembly, Frame, announced};
+use crate::codec::{AnnouncedSize, EncodedFrame, FrameAssembly, announced};
 pub use clock::PublisherClock;
 use clock::TrackClock;
 
-/// The largest frame, in bytes: far more than a key frame of the largest picture has.
-const MAX_FRAME: usize = 8 * 1024 * 1024;
-/// How long a missing packet is waited for: longer than a repetition takes over most networks, and shorter than the delay of a
-/// composition.
-const REORDER_PATIENCE: Duration = Duration::from_millis(300);
-/// Number of packets that wait for a missing one.
+// Far more than any key frame takes.
+const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
+// Longer than a retransmission takes on most networks, and shorter than the 800 ms by which a
+// composition is behind.
+const REORDER_WAIT: Duration = Duration::from_millis(300);
+/// Maximum packets that wait for a missing one.
 const REORDER_CAPACITY: usize = 1_024;
 
-/// Makes the frames of a track from its packets. After a loss, video goes on at its next key frame.
+/// Assembles a track's frames from its packets. After a loss, video continues at the next key
+/// frame.
 #[derive(Debug)]
 pub struct TrackReader {
     codec: Codec,
-    /// The start of the egress.
+    /// Egress start.
     start: Instant,
     reorder: Reorder,
     clock: TrackClock,
-    /// The frame that is being received.
+    /// Frame that is being received.
     open: Option<OpenFrame>,
-    assembly: Assembly,
+    assembly: FrameAssembly,
     /// Whether frames are dropped until a key frame.
     awaits_key_frame: bool,
-    /// Time of the loss, while a key frame is awaited because of it.
+    /// Loss since which a key frame is awaited.
     lost_at: Option<Instant>,
-    /// Longest wait for a key frame after a loss; unlimited if `None`.
-    patience: Option<Duration>,
-    /// Frames that were lost.
+    /// Maximum wait for a key frame after a loss; `None` for no limit.
+    key_frame_timeout: Option<Duration>,
+    /// Frames lost.
     pub lost: u64,
-    /// Whether a frame was refused because a decoder would take too much memory for its pictures.
+    /// Whether a frame was refused because it would take a decoder too much memory.
     is_too_large: bool,
     last: Option<Duration>,
 }
@@ -57,7 +59,7 @@ struct OpenFrame {
 }
 
 impl TrackReader {
-    /// Starts with the codec of the first packet. `start` is the start of the egress.
+    /// Creates a reader for a codec. `start` is the egress's start.
     pub fn new(codec: Codec, start: Instant) -> Self {
         Self {
             codec,
@@ -65,50 +67,57 @@ impl TrackReader {
             reorder: Reorder::default(),
             clock: TrackClock::new(codec.clock_rate().into()),
             open: None,
-            assembly: Assembly::new(codec),
+            assembly: FrameAssembly::new(codec),
+            // Recording may start in the middle of a video, which decodes from its next key frame
+            // on.
             awaits_key_frame: codec != Codec::Opus,
             lost_at: None,
-            patience: None,
+            key_frame_timeout: None,
             lost: 0,
             is_too_large: false,
             last: None,
         }
     }
 
-    /// Limits the wait for a key frame after a loss. A publisher with intra refresh may send no further key frames, and a decoder
-    /// recovers without.
+    /// Limits the wait for a key frame after a loss. A publisher with intra refresh may never send
+    /// another key frame, and decoders recover without one.
     #[must_use]
-    pub const fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub const fn with_key_frame_timeout(mut self, key_frame_timeout: Duration) -> Self {
+        self.key_frame_timeout = Some(key_frame_timeout);
         self
     }
 
-    /// Returns whether a key frame has to be requested.
+    /// Returns whether a key frame must be requested.
     pub const fn needs_key_frame(&self) -> bool {
         self.awaits_key_frame
     }
 
-    /// Returns whether pictures were too large since the last call.
+    /// Returns whether frames were too large since the last call.
     pub fn take_too_large(&mut self) -> bool {
         std::mem::take(&mut self.is_too_large)
     }
 
-    /// Takes a packet, and returns the frames that it completes.
-    pub fn push(&mut self, packet: RecordedPacket, publisher: &mut PublisherClock) -> Vec<Frame> {
+    /// Processes a packet. Returns the frames that it completes.
+    pub fn push(
+        &mut self,
+        packet: RecordedPacket,
+        publisher: &mut PublisherClock,
+    ) -> Vec<EncodedFrame> {
         let mut frames = Vec::new();
         for ordered in self.reorder.push(packet) {
             let arrived = self.micros_since_start(ordered.packet.arrived);
             let at = self.clock.time(&ordered.packet, arrived, publisher);
             if self.codec == Codec::Opus {
                 let (timestamp, payload) = (ordered.packet.timestamp, &ordered.packet.payload);
+                // Opus packets decode independently, so gaps need no key frame.
                 frames.extend(self.complete((at, timestamp), true, payload.to_vec()));
             } else {
                 if ordered.is_after_gap {
-                    self.note_loss(ordered.packet.arrived);
+                    self.record_loss(ordered.packet.arrived);
                 }
                 self.recover(ordered.packet.arrived);
                 if ordered.packet.payload.is_empty() {
-                    // Padding, by which the publisher looks for bandwidth.
+                    // Padding, with which publishers probe for bandwidth.
                     continue;
                 }
                 frames.extend(self.push_video(&ordered.packet, at));
@@ -125,7 +134,7 @@ impl TrackReader {
         }
     }
 
-    fn note_loss(&mut self, now: Instant) {
+    fn record_loss(&mut self, now: Instant) {
         self.lost += u64::from(self.open.is_some());
         self.open = None;
         self.assembly.take();
@@ -134,15 +143,15 @@ impl TrackReader {
         self.lost_at = self.last.and(self.lost_at.or(Some(now)));
     }
 
-    /// Stops waiting for a key frame if the loss was long enough ago.
+    /// Stops waiting for a key frame after the timeout.
     fn recover(&mut self, now: Instant) {
         let waited = self
             .lost_at
             .map(|lost_at| now.saturating_duration_since(lost_at));
         if self
-            .patience
+            .key_frame_timeout
             .zip(waited)
-            .is_some_and(|(patience, waited)| waited >= patience)
+            .is_some_and(|(key_frame_timeout, waited)| waited >= key_frame_timeout)
         {
             (self.awaits_key_frame, self.lost_at) = (false, None);
         }
@@ -152,8 +161,8 @@ impl TrackReader {
         &mut self,
         packet: &RecordedPacket,
         at: i64,
-    ) -> impl Iterator<Item = Frame> + use<> {
-        // Without its marker, a frame ends where the next one begins.
+    ) -> impl Iterator<Item = EncodedFrame> + use<> {
+        // If the marked packet was lost, a new timestamp ends the frame.
         let before = self.open.take_if(|open| open.timestamp != packet.timestamp);
         let ended = before.and_then(|open| self.end(open));
         let open = self.open.get_or_insert(OpenFrame {
@@ -163,8 +172,10 @@ impl TrackReader {
             is_key: false,
             is_damaged: false,
         });
+        // Any packet may mark the frame.
         open.is_key |= packet.is_entry_point;
-        let fits = self.assembly.bytes() + packet.payload.len() <= MAX_FRAME;
+        // A publisher that never sets the marker must not fill the memory.
+        let fits = self.assembly.bytes() + packet.payload.len() <= MAX_FRAME_BYTES;
         open.is_damaged |= !fits || !self.assembly.push(&packet.payload);
         let completed = self
             .open
@@ -173,8 +184,8 @@ impl TrackReader {
         ended.into_iter().chain(completed)
     }
 
-    /// Ends a frame of video.
-    fn end(&mut self, open: OpenFrame) -> Option<Frame> {
+    /// Ends a video frame.
+    fn end(&mut self, open: OpenFrame) -> Option<EncodedFrame> {
         let data = self.assembly.take();
         if open.is_damaged || data.is_empty() {
             self.lost += 1;
@@ -189,26 +200,28 @@ impl TrackReader {
         self.complete((open.at, open.timestamp), open.is_key, data)
     }
 
-    /// Returns a frame. What was captured before the start belongs to the start.
+    /// Returns a frame, unless it is empty or too large. Frames captured before the egress's start
+    /// are moved to it.
     fn complete(
         &mut self,
         (at, timestamp): (i64, u32),
         is_key: bool,
         data: Vec<u8>,
-    ) -> Option<Frame> {
+    ) -> Option<EncodedFrame> {
         let at = Duration::from_micros(at.max(0).unsigned_abs());
+        // A better offset estimate moves times back, which containers do not allow.
         let at = self.last.map_or(at, |last| at.max(last));
         self.last = Some(at);
         let dimensions = match announced(self.codec, &data) {
-            Announced::Nothing => None,
-            Announced::Size(width, height) => Some((width, height)),
-            Announced::Refused => {
+            AnnouncedSize::Unspecified => None,
+            AnnouncedSize::Size(width, height) => Some((width, height)),
+            AnnouncedSize::Refused => {
                 self.lost += 1;
                 (self.awaits_key_frame, self.is_too_large) = (true, true);
                 return None;
             }
         };
-        (!data.is_empty()).then_some(Frame {
+        (!data.is_empty()).then_some(EncodedFrame {
             at,
             timestamp,
             is_key,
@@ -218,30 +231,31 @@ impl TrackReader {
     }
 }
 
-/// Puts packets of one layer at a time into order. Packets that come twice or too late are dropped.
+/// Sorts one layer's packets. Duplicates and late packets are dropped.
 #[derive(Debug, Default)]
 struct Reorder {
     layer: Option<usize>,
-    /// The next sequence number.
+    /// Next expected sequence number.
     next: u64,
     waiting: BTreeMap<u64, RecordedPacket>,
 }
 
-/// A packet in its order.
-struct Ordered {
-    /// The packet as it was received.
+/// Packet in sequence.
+struct OrderedPacket {
     packet: RecordedPacket,
-    /// Whether packets before it are missing, or belong to another layer.
+    /// Whether packets before it are missing, or were from another layer.
     is_after_gap: bool,
 }
 
 impl Reorder {
-    /// Takes a packet, and returns those whose turn it is.
-    fn push(&mut self, packet: RecordedPacket) -> Vec<Ordered> {
+    /// Adds a packet. Returns the packets that are now in sequence.
+    fn push(&mut self, packet: RecordedPacket) -> Vec<OrderedPacket> {
         let now = packet.arrived;
         let mut is_after_gap = false;
         if self.layer != Some(packet.layer) {
             self.waiting.clear();
+            // The new layer's frames do not refer to the old one, so the reader waits for a key
+            // frame.
             (self.layer, self.next, is_after_gap) = (Some(packet.layer), packet.sequence, true);
         }
         if packet.sequence >= self.next {
@@ -254,7 +268,7 @@ impl Reorder {
             };
             is_after_gap |= sequence != self.next;
             self.next = sequence + 1;
-            ordered.push(Ordered {
+            ordered.push(OrderedPacket {
                 packet,
                 is_after_gap: std::mem::take(&mut is_after_gap),
             });
@@ -262,15 +276,14 @@ impl Reorder {
         ordered
     }
 
-    /// Returns whether the first waiting packet is the next one, or has waited long enough for those before it.
+    /// Returns whether the first buffered packet is the next one, or has waited long enough for its
+    /// predecessors.
     fn is_next_due(&self, now: Instant) -> bool {
         let Some((sequence, packet)) = self.waiting.first_key_value() else {
             return false;
         };
         let waited = now.saturating_duration_since(packet.arrived);
-        *sequence == self.next
-            || waited >= REORDER_PATIENCE
-            || self.waiting.len() > REORDER_CAPACITY
+        *sequence == self.next || waited >= REORDER_WAIT || self.waiting.len() > REORDER_CAPACITY
     }
 }
 
@@ -280,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// A camera that sends frames of two packets, each 33 ms after the one before.
+    /// Camera that sends two-packet frames every 33 ms.
     struct Camera {
         start: Instant,
         sequence: u64,
@@ -372,8 +385,9 @@ mod tests {
             sequence: 100,
             frames: 0,
         };
-        let patience = Duration::from_secs(1);
-        let mut reader = TrackReader::new(Codec::Vp8, camera.start).with_patience(patience);
+        let key_frame_timeout = Duration::from_secs(1);
+        let mut reader =
+            TrackReader::new(Codec::Vp8, camera.start).with_key_frame_timeout(key_frame_timeout);
         for _ in 0..60 {
             let packets = camera.frame(false);
             assert!(
@@ -390,7 +404,10 @@ mod tests {
             next = read(&mut reader, packets);
         }
         let waited = Duration::from_millis(33) * (camera.frames - lost_at);
-        assert!(waited >= patience && waited < patience * 2, "{waited:?}");
+        assert!(
+            waited >= key_frame_timeout && waited < key_frame_timeout * 2,
+            "{waited:?}"
+        );
         assert!(!reader.needs_key_frame());
         assert_eq!(read(&mut reader, camera.frame(false)).len(), 1);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conclave_egress::{Attendee, AttendeeTrack};
+use conclave_egress::{InputParticipant, InputTrack};
 use conclave_model::egress::{CompositeMedia, EgressSource};
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
@@ -23,7 +23,7 @@ pub(in crate::embedded) struct Attendance {
     /// Whether the room has no participants, as it was told.
     is_room_empty: bool,
     /// Who attends, as it was told.
-    attendees: Vec<Attendee>,
+    attendees: Vec<InputParticipant>,
     /// The tracks that it gets, with their publishers.
     attached: BTreeMap<TrackSid, ParticipantSid>,
     /// The tracks that it does not get because they are encrypted, as the log has them.
@@ -147,9 +147,9 @@ pub(in crate::embedded) fn check_encryption(
 }
 
 /// Returns the participants that an egress contains, with their tracks. Hidden ones are not recorded.
-fn attendees(roster: &Roster, source: &EgressSource) -> Vec<Attendee> {
+fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
     let visible = roster.active_members().filter(|local| !local.grants.hidden);
-    let attendees = visible.map(|local| Attendee {
+    let attendees = visible.map(|local| InputParticipant {
         sid: local.sid().clone(),
         identity: local.identity().clone(),
         name: local.participant().name.clone(),
@@ -157,7 +157,7 @@ fn attendees(roster: &Roster, source: &EgressSource) -> Vec<Attendee> {
             .filter(|track| is_of(source, track))
             .collect(),
     });
-    let is_contained = |attendee: &Attendee| match source {
+    let is_contained = |attendee: &InputParticipant| match source {
         EgressSource::Track(_) => !attendee.tracks.is_empty(),
         source => may_contain(source, &attendee.identity),
     };
@@ -176,7 +176,7 @@ fn encrypted(roster: &Roster, source: &EgressSource) -> BTreeSet<TrackSid> {
 fn media_tracks_of(
     roster: &Roster,
     source: &EgressSource,
-) -> impl Iterator<Item = (AttendeeTrack, bool)> {
+) -> impl Iterator<Item = (InputTrack, bool)> {
     let visible = roster
         .active_members()
         .filter(move |local| !local.grants.hidden && may_contain(source, local.identity()));
@@ -186,7 +186,7 @@ fn media_tracks_of(
 }
 
 /// Returns whether a track of an attendee is part of an egress.
-fn is_of(source: &EgressSource, track: &AttendeeTrack) -> bool {
+fn is_of(source: &EgressSource, track: &InputTrack) -> bool {
     let is_audio = track.codec == Codec::Opus;
     match source {
         EgressSource::RoomComposite {
@@ -215,14 +215,14 @@ fn may_contain(source: &EgressSource, participant: &Identity) -> bool {
 }
 
 /// Returns the tracks of a participant that can be decoded. What is encrypted end to end would be noise.
-fn recordable(local: &LocalParticipant) -> impl Iterator<Item = AttendeeTrack> {
+fn recordable(local: &LocalParticipant) -> impl Iterator<Item = InputTrack> {
     media_tracks(local)
         .filter(|(_, is_encrypted)| !is_encrypted)
         .map(|(track, _)| track)
 }
 
 /// Returns the tracks of a participant that consist of packets, and whether they are encrypted end to end.
-fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (AttendeeTrack, bool)> {
+fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (InputTrack, bool)> {
     let is_media = |track: &&Track| track.kind != TrackKind::Data;
     local
         .participant()
@@ -235,7 +235,7 @@ fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (AttendeeTrack
                 .client
                 .as_ref()
                 .is_some_and(|client| client.tracks.is_encrypted(&track.sid));
-            let track = AttendeeTrack {
+            let track = InputTrack {
                 sid: track.sid.clone(),
                 source: track.source,
                 codec,

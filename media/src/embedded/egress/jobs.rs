@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use conclave_egress::{
-    Attendee, EgressHost, Engine, Ffmpeg, FfmpegError, JobHandle, LeftOutTracks, Prepared,
-    Progress, TargetState,
+    EgressHandle, EgressHost, EgressProgress, EgressService, Ffmpeg, FfmpegError, InputParticipant,
+    LeftOutTracks, PreparedEgress, TargetState,
 };
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_sfu::{Command, NewRecorder, PeerCommand, TrackSettings};
@@ -21,7 +21,7 @@ use crate::embedded::room::Room;
 
 /// The egresses that run.
 pub(in crate::embedded) struct Jobs {
-    engine: Arc<Engine>,
+    engine: Arc<EgressService>,
     state: Mutex<State>,
     /// Notified when an egress has ended.
     ended: Notify,
@@ -36,11 +36,11 @@ struct State {
 
 struct Job {
     room: NamespacedRoom,
-    handle: JobHandle,
+    handle: EgressHandle,
 }
 
 impl Jobs {
-    pub fn new(engine: Engine) -> Self {
+    pub fn new(engine: EgressService) -> Self {
         Self {
             engine: Arc::new(engine),
             state: Mutex::default(),
@@ -49,7 +49,7 @@ impl Jobs {
     }
 
     /// Returns what starts egresses.
-    pub const fn engine(&self) -> &Arc<Engine> {
+    pub const fn engine(&self) -> &Arc<EgressService> {
         &self.engine
     }
 
@@ -64,7 +64,7 @@ impl Jobs {
 
     /// Starts no egress any more. Returns those that run, and how long they have for their files.
     pub fn close(&self) -> (Vec<(EgressId, NamespacedRoom)>, Duration) {
-        let timeout = self.engine.begin_stop();
+        let timeout = self.engine.start_shutdown();
         let mut state = self.state.lock();
         state.is_closed = true;
         (
@@ -98,7 +98,7 @@ impl Jobs {
         &self,
         id: &EgressId,
         room: NamespacedRoom,
-        prepared: Prepared,
+        prepared: PreparedEgress,
         host: Arc<dyn EgressHost>,
     ) -> io::Result<()> {
         let mut state = self.state.lock();
@@ -134,9 +134,9 @@ impl Jobs {
     }
 
     /// Lets an egress know who attends.
-    fn attend(&self, id: &EgressId, attendees: Vec<Attendee>, is_room_empty: bool) {
+    fn attend(&self, id: &EgressId, attendees: Vec<InputParticipant>, is_room_empty: bool) {
         if let Some(job) = self.state.lock().running.get(id) {
-            job.handle.set_attendance(attendees, is_room_empty);
+            job.handle.set_inputs(attendees, is_room_empty);
         }
     }
 
@@ -220,7 +220,7 @@ pub(in crate::embedded) struct JobProgress {
 }
 
 impl JobProgress {
-    fn read(progress: &Progress) -> Self {
+    fn read(progress: &EgressProgress) -> Self {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let media = Duration::from_millis(read(&progress.media_millis));
         Self {

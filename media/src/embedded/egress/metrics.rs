@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use conclave_egress::Totals;
+use conclave_egress::EgressTotals;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
@@ -60,7 +60,7 @@ const METRICS: &[EgressMetric] = &[
 struct TotalMetric {
     name: &'static str,
     help: &'static str,
-    value: fn(&Totals) -> &AtomicU64,
+    value: fn(&EgressTotals) -> &AtomicU64,
 }
 
 const TOTALS: &[TotalMetric] = &[

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use conclave_egress::JobEvent;
+use conclave_egress::EgressEvent;
 use conclave_model::egress::{EgressSource, EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
@@ -107,14 +107,14 @@ impl RoomEgresses {
     pub fn handle_job_event(
         &mut self,
         id: &EgressId,
-        event: JobEvent,
+        event: EgressEvent,
         now: Timestamp,
         deadlines: &mut Deadlines,
         outbox: &mut Outbox,
     ) {
         let (status, error) = match event {
-            JobEvent::Active => (EgressStatus::Active, None),
-            JobEvent::Ended { status, error } => (status, error),
+            EgressEvent::Active => (EgressStatus::Active, None),
+            EgressEvent::Ended { status, error } => (status, error),
         };
         if status.is_final()
             && let Some(attendance) = self.running.get_mut(id).and_then(Egress::attendance)

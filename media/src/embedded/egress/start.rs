@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conclave_egress::{EgressHost, JobEvent, StartError};
+use conclave_egress::{EgressEvent, EgressHost, StartEgressError};
 use conclave_model::egress::{EgressPlan, EgressSource, StartedEgress};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_sfu::{Command, PeerCommand, TrackSettings};
@@ -110,18 +110,18 @@ pub(in crate::embedded) async fn end_all(plane: &Arc<Inner>) {
 }
 
 impl EgressHost for Host {
-    fn handle(&self, egress: &EgressId, event: JobEvent) {
+    fn handle(&self, egress: &EgressId, event: EgressEvent) {
         let Some(plane) = self.plane.upgrade() else {
             return;
         };
         let event = match event {
-            JobEvent::Ended { status, error } => JobEvent::Ended {
+            EgressEvent::Ended { status, error } => EgressEvent::Ended {
                 status,
                 error: error.map(|error| redact_urls(&error)),
             },
-            JobEvent::Active => JobEvent::Active,
+            EgressEvent::Active => EgressEvent::Active,
         };
-        let has_ended = matches!(event, JobEvent::Ended { .. });
+        let has_ended = matches!(event, EgressEvent::Ended { .. });
         let runtime = self.runtime.enter();
         let ((), answers) = plane.call(&self.room, |machine, now| {
             machine.handle_job_event(egress, event, now);
@@ -175,17 +175,17 @@ impl Host {
     }
 }
 
-impl From<StartError> for MediaError {
-    fn from(error: StartError) -> Self {
+impl From<StartEgressError> for MediaError {
+    fn from(error: StartEgressError) -> Self {
         match error {
-            StartError::NoSuchTrack => Self::NoSuchTrack,
-            StartError::Path(problem) => Self::InvalidFilepath(problem),
-            StartError::Busy => Self::Busy {
+            StartEgressError::NoSuchTrack => Self::NoSuchTrack,
+            StartEgressError::Path(problem) => Self::InvalidFilepath(problem),
+            StartEgressError::Busy => Self::Busy {
                 retry_after: BUSY_WAIT,
             },
-            StartError::Ffmpeg(_) | StartError::Unsupported(_) | StartError::File(_) => {
-                Self::Refused(error.to_string())
-            }
+            StartEgressError::Ffmpeg(_)
+            | StartEgressError::Unsupported(_)
+            | StartEgressError::File(_) => Self::Refused(error.to_string()),
         }
     }
 }

@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_egress::JobEvent;
+use conclave_egress::EgressEvent;
 use conclave_model::egress::{EgressSource, EgressState, EgressStatus};
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
@@ -380,7 +380,7 @@ impl Machine {
     }
 
     /// Takes what has happened to an egress with ffmpeg.
-    pub fn handle_job_event(&mut self, id: &EgressId, event: JobEvent, now: Timestamp) {
+    pub fn handle_job_event(&mut self, id: &EgressId, event: EgressEvent, now: Timestamp) {
         let (deadlines, outbox) = (&mut self.deadlines, &mut self.outbox);
         self.egresses
             .handle_job_event(id, event, now, deadlines, outbox);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use conclave_egress::Engine;
+use conclave_egress::EgressService;
 use conclave_model::{Clock, Secret};
 use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
@@ -41,7 +41,7 @@ pub struct EmbeddedPlaneBuilder {
     /// Where RTMP encoders connect; at port 1935 without TLS.
     pub rtmp: RtmpAddress,
     /// What records and broadcasts. Without it, all recordings and broadcasts are simulated.
-    pub engine: Option<Engine>,
+    pub engine: Option<EgressService>,
     /// What joins are counted in, if anything.
     pub metrics: Option<RtcMetrics>,
     clock: Clock,

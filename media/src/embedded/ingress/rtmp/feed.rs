@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_egress::{Announced, of_units};
+use conclave_egress::{AnnouncedSize, announced_by_nal_units};
 
 use crate::embedded::ingress::transcoding::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
@@ -64,16 +64,16 @@ impl FlvFeed {
         let announced = match (self.medium, flv::read_video(body)) {
             (Medium::Video, Some(VideoTag::Parameters(parameters))) => {
                 self.length_size = parameters.length_size;
-                of_units(parameters.sets.iter().map(Vec::as_slice))
+                announced_by_nal_units(parameters.sets.iter().map(Vec::as_slice))
             }
             (Medium::Video, Some(VideoTag::Frame { units, .. })) => {
-                of_units(flv::units(units, self.length_size))
+                announced_by_nal_units(flv::units(units, self.length_size))
             }
-            _ => Announced::Nothing,
+            _ => AnnouncedSize::Unspecified,
         };
         match announced {
-            Announced::Refused => Err(TranscodeError::too_large()),
-            Announced::Nothing | Announced::Size(..) => Ok(()),
+            AnnouncedSize::Refused => Err(TranscodeError::too_large()),
+            AnnouncedSize::Unspecified | AnnouncedSize::Size(..) => Ok(()),
         }
     }
 }

@@ -244,8 +244,8 @@ impl Transcoding {
 fn take_permit(inner: &Inner, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
     let transcoders = inner.jobs.as_ref()?.engine().transcoders();
     match medium {
-        Medium::Audio => transcoders.take_sound(project),
-        Medium::Video => transcoders.take_pictures(project),
+        Medium::Audio => transcoders.take_audio(project),
+        Medium::Video => transcoders.take_video(project),
     }
 }
 

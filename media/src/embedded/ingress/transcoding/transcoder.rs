@@ -70,8 +70,8 @@ impl Transcoder {
             command(ffmpeg, medium, opening.source),
             Some(Box::new(on_output) as OnOutput),
         );
-        let process =
-            priority.run(|| Process::start_within(command, Some(MEMORY), QUEUE, on_output))?;
+        let process = priority
+            .run(|| Process::start_with_memory_limit(command, Some(MEMORY), QUEUE, on_output))?;
         // The queue is empty.
         let _ = process.try_send(opening.bytes);
         Ok(Self {
@@ -114,7 +114,7 @@ impl Transcoder {
         let Some(mut process) = self.process.take() else {
             return String::new();
         };
-        let failure = spawn_blocking(move || match process.ended() {
+        let failure = spawn_blocking(move || match process.exit_status() {
             Some(status) => process.failure(status),
             None => "ffmpeg closed its output".into(),
         });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_egress::{Frame, PublisherClock, TrackReader, VideoStream};
+use conclave_egress::{EncodedFrame, PublisherClock, TrackReader, VideoStream};
 use conclave_model::{ProjectId, TrackSid};
 use conclave_sfu::{Codec, RecordedPacket, SourcePacket};
 
@@ -52,7 +52,7 @@ struct Pictures {
 struct FrameMessage {
     codec: Codec,
     time: Duration,
-    frame: Frame,
+    frame: EncodedFrame,
 }
 
 impl TranscodedMedia {
@@ -149,7 +149,7 @@ impl Pictures {
         Self {
             track: first.track.clone(),
             codec: first.codec,
-            reader: TrackReader::new(first.codec, start).with_patience(KEY_FRAME_WAIT),
+            reader: TrackReader::new(first.codec, start).with_key_frame_timeout(KEY_FRAME_WAIT),
             timeline: FrameTimeline::default(),
             size: None,
             awaits_resize: false,
@@ -158,7 +158,7 @@ impl Pictures {
     }
 
     /// Returns whether ffmpeg has to restart with this frame because the size has changed: its output keeps the size of the first frame.
-    fn is_resized(&mut self, frame: &Frame) -> bool {
+    fn is_resized(&mut self, frame: &EncodedFrame) -> bool {
         let Some(size) = frame.dimensions.filter(|_| frame.is_key) else {
             return false;
         };
@@ -211,7 +211,7 @@ impl Message for FrameMessage {
 }
 
 /// Returns the packet of an audio frame.
-fn sound(start: Instant, frame: Frame) -> SourcePacket {
+fn sound(start: Instant, frame: EncodedFrame) -> SourcePacket {
     SourcePacket {
         timestamp: frame.timestamp,
         captured: start + frame.at,
@@ -240,8 +240,8 @@ mod tests {
         Pictures::new(&packet, packet.arrived)
     }
 
-    fn key_frame(width: u32) -> Frame {
-        Frame {
+    fn key_frame(width: u32) -> EncodedFrame {
+        EncodedFrame {
             at: Duration::ZERO,
             timestamp: 0,
             is_key: true,
@@ -261,7 +261,7 @@ mod tests {
         assert!(!pictures.may_resize(later), "it is the size of before");
         let since = Instant::now().checked_sub(RESIZE_INTERVAL).unwrap();
         pictures.size = Some(((320, 180), since));
-        let other = Frame {
+        let other = EncodedFrame {
             is_key: false,
             ..key_frame(640)
         };

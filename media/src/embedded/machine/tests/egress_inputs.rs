@@ -248,7 +248,7 @@ fn an_egress_that_ended_gets_no_more_packets() {
     assert_eq!(told(&mut machine), ["attend alice", "+TR_a"]);
     machine.handle_job_event(
         &id,
-        JobEvent::Ended {
+        EgressEvent::Ended {
             status: EgressStatus::Complete,
             error: None,
         },
@@ -273,7 +273,7 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
         EgressStatus::Starting,
         "time changes nothing"
     );
-    machine.handle_job_event(&id, JobEvent::Active, NOW);
+    machine.handle_job_event(&id, EgressEvent::Active, NOW);
     assert_eq!(status(&machine), EgressStatus::Active);
     told(&mut machine);
     machine.close(NOW);
@@ -283,7 +283,7 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     );
     assert!(told(&mut machine).contains(&"stop".to_owned()));
     machine.take_reports();
-    let failed = JobEvent::Ended {
+    let failed = EgressEvent::Ended {
         status: EgressStatus::Failed,
         error: Some("No space left on device".into()),
     };

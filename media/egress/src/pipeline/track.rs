@@ -1,7 +1,7 @@
-//! The recording of one track as it is.
+//! Recording one track without transcoding.
 //!
-//! The file lasts as long as the recording. While nothing is sent of audio, it is silent. Video begins with its first key frame, at the
-//! time of that; while nothing is sent of it later, the last frame stays.
+//! The file lasts as long as the recording. Gaps in audio are filled with silence. Video starts
+//! with its first key frame, at that frame's time; in later gaps, the last frame stays.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,52 +10,51 @@ use std::time::{Duration, Instant};
 use conclave_model::{EgressId, TrackSid};
 use conclave_sfu::{Codec, RecordedPacket};
 
-use super::Job;
-use super::handle::{Attendee, EgressHost};
-use crate::codec::{Frame, SILENCE, opus_duration, track_header};
-use crate::ffmpeg::{Capacity, Process, SendError};
-use crate::matroska::Writer;
+use super::Pipeline;
+use super::handle::{EgressHost, InputParticipant};
+use crate::codec::{EncodedFrame, SILENCE, opus_duration, track_header};
+use crate::ffmpeg::{BacklogCapacity, Process, SendError};
+use crate::matroska::MatroskaWriter;
 use crate::output::OutputFile;
-use crate::progress::{LeftOut, Progress};
+use crate::progress::{EgressProgress, LeftOutLog};
 use crate::rtp::{PublisherClock, TrackReader};
 
-/// How often ffmpeg is looked after.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How late a packet of audio may come. What is missing is silence from then on, so that a pause of any length comes to ffmpeg bit by bit.
-const LATE: Duration = Duration::from_secs(5);
-/// The duration of a packet of silence.
-const STEP: Duration = Duration::from_millis(20);
-/// A pause from which on it is filled with silence.
-const PAUSE: Duration = Duration::from_millis(60);
+// Audio packets later than this are dropped. Until then, the gap stays open; after that, it is
+// filled bit by bit, so that ffmpeg keeps writing during a mute, however long.
+const MAX_LATENESS: Duration = Duration::from_secs(5);
+const SILENCE_DURATION: Duration = Duration::from_millis(20);
+// Three packets, usually 20 ms each: shorter differences are jitter in the capture times.
+const MIN_GAP: Duration = Duration::from_millis(60);
 
-/// Records a track without encoding it again.
-pub struct TrackJob {
+/// Pipeline that copies one track into a file.
+pub struct TrackPipeline {
     egress: EgressId,
     track: TrackSid,
     host: Arc<dyn EgressHost>,
-    progress: Arc<Progress>,
+    progress: Arc<EgressProgress>,
     start: Instant,
     codec: Codec,
     publisher: PublisherClock,
     reader: TrackReader,
-    /// The participant that publishes the track, once it is known.
-    attendee: Option<Attendee>,
+    /// Publisher; `None` until the first inputs arrive.
+    participant: Option<InputParticipant>,
     output: OutputFile,
-    /// Bounds of what waits for ffmpeg.
-    backlog: Capacity,
+    /// Bounds for the queue to ffmpeg.
+    backlog: BacklogCapacity,
     process: Option<Process>,
-    /// The last frame of video, which lasts until the next one.
-    last: Option<Frame>,
+    /// Last video frame, kept back until its duration is known.
+    last: Option<EncodedFrame>,
     timeline: AudioTimeline,
-    left_out: LeftOut,
+    left_out: LeftOutLog,
 }
 
-impl TrackJob {
+impl TrackPipeline {
     pub fn new(
         (egress, track, codec): (EgressId, TrackSid, Codec),
-        (output, backlog): (OutputFile, Capacity),
+        (output, backlog): (OutputFile, BacklogCapacity),
         host: Arc<dyn EgressHost>,
-        progress: Arc<Progress>,
+        progress: Arc<EgressProgress>,
     ) -> Self {
         let start = Instant::now();
         Self {
@@ -67,18 +66,18 @@ impl TrackJob {
             codec,
             publisher: PublisherClock::default(),
             reader: TrackReader::new(codec, start),
-            attendee: None,
+            participant: None,
             output,
             backlog,
             process: None,
             last: None,
             timeline: AudioTimeline::default(),
-            left_out: LeftOut::default(),
+            left_out: LeftOutLog::default(),
         }
     }
 
-    /// Starts ffmpeg, unless the header of the file needs another frame than this one.
-    fn begin(&mut self, frame: &Frame) -> Result<(), String> {
+    /// Starts ffmpeg, unless the file's header needs information that this frame lacks.
+    fn start_process(&mut self, frame: &EncodedFrame) -> Result<(), String> {
         if self.process.is_some() {
             return Ok(());
         }
@@ -89,14 +88,16 @@ impl TrackJob {
             .output
             .start(&["-c".into(), "copy".into()], self.backlog.clone())?;
         process
-            .try_send(Writer::header(&[header]))
+            .try_send(MatroskaWriter::header(&[header]))
             .map_err(|_| "ffmpeg does not read".to_owned())?;
         self.process = Some(process);
         Ok(())
     }
 
-    fn write(&mut self, frame: Frame) -> Result<(), String> {
-        self.begin(&frame)?;
+    fn write(&mut self, frame: EncodedFrame) -> Result<(), String> {
+        // The first frame supplies the header. Video frames before a key frame with parameter sets
+        // are skipped.
+        self.start_process(&frame)?;
         if self.codec == Codec::Opus {
             return self.write_audio(&frame);
         }
@@ -105,32 +106,37 @@ impl TrackJob {
         }
         self.progress.add_frames(1);
         match self.last.replace(frame) {
+            // Matroska's simple blocks have no duration: a frame lasts until the next one, so only
+            // a file's last frame needs one.
             Some(before) => self.send(
                 before.at,
-                Writer::frame(1, before.at, before.is_key, &before.data),
+                MatroskaWriter::frame(1, before.at, before.is_key, &before.data),
             ),
             None => Ok(()),
         }
     }
 
-    fn write_audio(&mut self, packet: &Frame) -> Result<(), String> {
+    fn write_audio(&mut self, packet: &EncodedFrame) -> Result<(), String> {
+        // A malformed packet takes no time, and the player's decoder conceals it.
         let duration = opus_duration(&packet.data).unwrap_or_default();
-        let Some((silence, at)) = self.timeline.place(packet.at, duration) else {
+        let Some((silence, at)) = self.timeline.insert(packet.at, duration) else {
             return Ok(());
         };
         self.write_silence(&silence)?;
-        self.send(at, Writer::frame(1, at, true, &packet.data))
+        self.send(at, MatroskaWriter::frame(1, at, true, &packet.data))
     }
 
     fn write_silence(&mut self, times: &[Duration]) -> Result<(), String> {
         times
             .iter()
-            .try_for_each(|at| self.send(*at, Writer::frame(1, *at, true, &SILENCE)))
+            .try_for_each(|at| self.send(*at, MatroskaWriter::frame(1, *at, true, &SILENCE)))
     }
 
-    /// Fills what no packet of audio comes for any more.
+    /// Fills gaps whose packets are too late by now with silence.
     fn fill_late(&mut self, now: Instant) -> Result<(), String> {
-        self.begin(&Frame {
+        // A track that is muted from the start has no packet to start with, but its file lasts as
+        // long.
+        self.start_process(&EncodedFrame {
             at: Duration::ZERO,
             timestamp: 0,
             is_key: true,
@@ -139,13 +145,13 @@ impl TrackJob {
         })?;
         let silence = self.timeline.close(
             now.saturating_duration_since(self.start)
-                .saturating_sub(LATE),
+                .saturating_sub(MAX_LATENESS),
         );
         self.write_silence(&silence)
     }
 
-    /// Writes up to the end: silence, or the last frame of video.
-    fn complete(&mut self, end: Duration) -> Result<(), String> {
+    /// Fills the file up to `end`, with silence or with the last video frame.
+    fn fill_to_end(&mut self, end: Duration) -> Result<(), String> {
         if self.codec == Codec::Opus && self.process.is_some() {
             let silence = self.timeline.fill(end);
             return self.write_silence(&silence);
@@ -156,12 +162,12 @@ impl TrackJob {
         let duration = end.saturating_sub(last.at);
         self.send(
             last.at,
-            Writer::last_frame(1, last.at, duration, last.is_key, &last.data),
+            MatroskaWriter::last_frame(1, last.at, duration, last.is_key, &last.data),
         )
     }
 
     fn send(&mut self, at: Duration, frame: Vec<u8>) -> Result<(), String> {
-        Progress::set(
+        EgressProgress::set(
             &self.progress.media_millis,
             u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
         );
@@ -170,7 +176,8 @@ impl TrackJob {
         };
         match process.try_send(frame) {
             Ok(()) => Ok(()),
-            // The disk is too slow for a stream that is far slower than any disk, and the buffer of minutes is full.
+            // The disk cannot keep up although a copied track needs little, and the queue, which
+            // holds minutes, is full.
             Err(SendError::Full) => Err("the file cannot be written fast enough".into()),
             Err(SendError::Closed) => self.check_process(),
         }
@@ -180,7 +187,7 @@ impl TrackJob {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
-        match process.ended() {
+        match process.exit_status() {
             Some(status) => {
                 let failure = process.failure(status);
                 Err(self.output.hide_path(&failure))
@@ -190,26 +197,31 @@ impl TrackJob {
     }
 }
 
-impl Job for TrackJob {
+impl Pipeline for TrackPipeline {
     fn interval(&self) -> Duration {
         INTERVAL
     }
 
     fn packet(&mut self, packet: RecordedPacket) -> Result<(), String> {
+        // A publisher may switch to a backup codec, which the file's header does not allow.
         if packet.track != self.track || packet.codec != self.codec {
             return Ok(());
         }
         let frames = self.reader.push(packet, &mut self.publisher);
-        Progress::set(&self.progress.lost_frames, self.reader.lost);
+        EgressProgress::set(&self.progress.lost_frames, self.reader.lost);
         frames.into_iter().try_for_each(|frame| self.write(frame))
     }
 
-    fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
-        let has_track =
-            |attendee: &Attendee| attendee.tracks.iter().any(|track| track.sid == self.track);
-        self.attendee = attendees.into_iter().find(has_track);
-        // Without its track, the recording is complete.
-        Ok(if self.attendee.is_some() {
+    fn set_inputs(&mut self, inputs: Vec<InputParticipant>) -> Result<ControlFlow<()>, String> {
+        let has_track = |participant: &InputParticipant| {
+            participant
+                .tracks
+                .iter()
+                .any(|track| track.sid == self.track)
+        };
+        self.participant = inputs.into_iter().find(has_track);
+        // The track is no longer published, so the recording is complete.
+        Ok(if self.participant.is_some() {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())
@@ -220,25 +232,27 @@ impl Job for TrackJob {
         if self.codec == Codec::Opus {
             self.fill_late(now)?;
         }
-        Progress::set(&self.progress.bytes, self.output.bytes());
+        EgressProgress::set(&self.progress.bytes, self.output.bytes());
         let buffered = self.process.as_ref().map(Process::buffered_bytes);
-        Progress::set(&self.progress.buffered_bytes, buffered.unwrap_or_default());
+        EgressProgress::set(&self.progress.buffered_bytes, buffered.unwrap_or_default());
+        // A frame above the size limit is reported as in a composition, so that the operator finds
+        // one message for both.
         if self.left_out.is_due(now) {
             let left_out = self.reader.take_too_large().then(|| self.track.clone());
-            self.left_out.note(
+            self.left_out.record(
                 &self.egress,
                 left_out.into_iter().collect(),
                 &self.progress,
                 now,
             );
         }
-        if let Some(attendee) = self
-            .attendee
+        if let Some(participant) = self
+            .participant
             .as_ref()
             .filter(|_| self.reader.needs_key_frame())
         {
             self.host
-                .request_key_frame(&self.egress, (&attendee.sid, &self.track));
+                .request_key_frame(&self.egress, (&participant.sid, &self.track));
         }
         self.check_process()
     }
@@ -248,39 +262,41 @@ impl Job for TrackJob {
     }
 
     fn finish(mut self: Box<Self>, end: Instant) -> Result<bool, String> {
-        // What ffmpeg says when it ends is the better reason of a failure.
-        let _ = self.complete(end.saturating_duration_since(self.start));
+        // An error here is dropped: ffmpeg's own message, read below, explains the failure better.
+        let _ = self.fill_to_end(end.saturating_duration_since(self.start));
         let progress = Arc::clone(&self.progress);
+        // Measured before an MP4 file is rewritten, since `finish` consumes the output.
         let bytes = self.output.bytes();
         let finished = self.output.finish(self.process);
-        Progress::set(&progress.bytes, bytes);
+        EgressProgress::set(&progress.bytes, bytes);
         finished
     }
 }
 
-/// When the packets of a file of audio are heard: one after another, with silence in the pauses.
+/// Placement for audio packets in a file: back to back, with silence in the gaps.
 #[derive(Debug, Default)]
 pub struct AudioTimeline {
-    /// Up to where it is written, since the start.
+    /// End of the written audio, since the recording's start.
     end: Duration,
-    /// Up to where packets come too late: their time has been filled with silence.
+    /// Time before which packets are dropped, because it has been filled with silence.
     closed: Duration,
 }
 
 impl AudioTimeline {
-    /// Returns the times of the packets of silence that a pause needs up to a moment. The time line goes on behind them.
+    /// Returns times for silent packets that fill a gap up to `until`, and advances past them.
+    /// Returns none for gaps below 60 ms.
     pub fn fill(&mut self, until: Duration) -> Vec<Duration> {
         let mut silence = Vec::new();
-        if until >= self.end + PAUSE {
-            while self.end + STEP <= until {
+        if until >= self.end + MIN_GAP {
+            while self.end + SILENCE_DURATION <= until {
                 silence.push(self.end);
-                self.end += STEP;
+                self.end += SILENCE_DURATION;
             }
         }
         silence
     }
 
-    /// Fills like [`AudioTimeline::fill`] what no packet is waited for any more.
+    /// Fills a gap like [`AudioTimeline::fill`], and drops packets for it from now on.
     pub fn close(&mut self, until: Duration) -> Vec<Duration> {
         let silence = self.fill(until);
         if !silence.is_empty() {
@@ -289,8 +305,9 @@ impl AudioTimeline {
         silence
     }
 
-    /// Returns the time of a packet that was captured at a moment, and those of the silence before it; `None` if it comes too late.
-    pub fn place(
+    /// Returns a packet's time, and times for the silence before it; `None` if the packet is too
+    /// late.
+    pub fn insert(
         &mut self,
         captured: Duration,
         duration: Duration,
@@ -299,6 +316,8 @@ impl AudioTimeline {
             return None;
         }
         let silence = self.fill(captured);
+        // Not `captured`: jitter below the minimum gap would leave holes or overlaps, which players
+        // render as clicks.
         let at = self.end;
         self.end += duration;
         Some((silence, at))
@@ -316,18 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_first_after_a_mute_has_its_time_and_what_comes_too_late_is_left_out() {
+    fn audio_after_a_mute_keeps_its_time_and_late_audio_is_dropped() {
         let mut timeline = AudioTimeline::default();
         assert!(timeline.close(millis(50)).is_empty(), "no pause yet");
         assert_eq!(timeline.close(millis(70)), [0, 20, 40].map(millis));
-        assert_eq!(timeline.place(millis(59), STEP), None);
+        assert_eq!(timeline.insert(millis(59), SILENCE_DURATION), None);
         assert_eq!(
-            timeline.place(millis(110), STEP),
+            timeline.insert(millis(110), SILENCE_DURATION),
             Some((vec![], millis(60))),
             "no pause"
         );
         assert_eq!(
-            timeline.place(millis(205), STEP),
+            timeline.insert(millis(205), SILENCE_DURATION),
             Some((
                 [80, 100, 120, 140, 160, 180].map(millis).to_vec(),
                 millis(200)
@@ -344,8 +363,8 @@ mod tests {
             for (step, is_packet) in packets {
                 now += millis(step.max(20));
                 if is_packet {
-                    let (silence, at) = timeline.place(now, STEP).expect("nothing is late");
-                    prop_assert!(at <= now && now < at + PAUSE + STEP, "{now:?} at {at:?}");
+                    let (silence, at) = timeline.insert(now, SILENCE_DURATION).expect("nothing is late");
+                    prop_assert!(at <= now && now < at + MIN_GAP + SILENCE_DURATION, "{now:?} at {at:?}");
                     written.extend(silence);
                     written.push(at);
                 } else {
@@ -353,7 +372,7 @@ mod tests {
                 }
             }
             for pair in written.windows(2) {
-                prop_assert_eq!(pair[0] + STEP, pair[1]);
+                prop_assert_eq!(pair[0] + SILENCE_DURATION, pair[1]);
             }
         }
     }

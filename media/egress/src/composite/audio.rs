@@ -1,43 +1,56 @@
-//! Sounds on one time line, their sum, and who speaks, by how loud participants are.
+//! Mixing of audio, and active speaker detection by loudness.
 //!
-//! A sample is a pair: left and right. There are 48,000 a second.
+//! Audio has 48,000 samples per second and channel. Where samples are counted, a left and a right
+//! one count as one.
+//!
+//! 1. Each track has a [`SampleQueue`], in which decoded packets wait at their capture time.
+//!    Packets may be up to 40 ms off without leaving a gap, since their timestamps are rounded and
+//!    clocks drift.
+//! 2. Every 20 ms, the composition takes a chunk from each queue and adds the samples up, in 32
+//!    bits. Missing samples are silence. Each queue also returns how loud its chunk is.
+//! 3. The [`Limiter`] brings the sum back to 16 bits. A plain clip would distort as soon as two
+//!    participants speak, and a fixed division would make everybody quiet in a large room.
+//! 4. [`ActiveSpeaker`] averages the loudness per participant over half a second. A participant
+//!    becomes the speaker if it is four times as loud as the current one, which has been shown for
+//!    a second and a half at least.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use conclave_model::ParticipantSid;
 
-/// What is mixed at once.
+/// Mixing interval.
 pub const CHUNK: Duration = Duration::from_millis(20);
-/// Samples of a chunk.
+/// Samples per channel in a chunk.
 pub const CHUNK_SAMPLES: usize = 960;
-/// How far the time of samples may be from the end of those before without making a gap: what rounding and a small drift
-/// of clocks make.
+/// Deviation in samples (40 ms) from the previous packet's end within which a packet is appended
+/// without a gap. Rounded timestamps and clock drift stay below it.
 const TOLERANCE: u64 = 48 * 40;
-/// Samples that wait, at most: half a minute. A composition on a busy machine is late by less.
-const CAPACITY: u64 = 1_440_000;
-/// The fewest chunks for which a participant is shown: a second and a half.
-const SHOWN: u64 = 75;
-/// The loudness above which a participant speaks, as a mean square of samples.
-const SPEECH: u64 = 150 * 150;
-/// How many times as loud as the participant that is shown another one has to be.
-const LOUDER: u64 = 4;
+// Half a minute, more than a composition may be late.
+const MAX_QUEUED_SAMPLES: u64 = 1_440_000;
+// A second and a half. Faster changes make the layout flicker in a lively conversation.
+const MIN_SPEAKER_CHUNKS: u64 = 75;
+// As a 16-bit mean square; about -47 dBFS.
+const SPEECH_LEVEL: u64 = 150 * 150;
+// As a mean square: twice the current speaker's amplitude.
+const SWITCH_FACTOR: u64 = 4;
 
-/// Samples of one track that wait for their time.
+/// One track's samples, buffered until their time.
 #[derive(Debug, Default)]
 pub struct SampleQueue {
-    /// Parts without gaps: the number of the first sample since the start, and left and right in turn.
+    /// Parts without gaps: the first sample's number since the start, and interleaved left and
+    /// right samples.
     parts: VecDeque<(u64, VecDeque<i16>)>,
 }
 
 impl SampleQueue {
-    /// Takes samples, left and right in turn, of which the first belongs to this moment since the start.
+    /// Buffers interleaved samples. The first one belongs to `at`, since the start.
     pub fn push(&mut self, at: Duration, samples: &[i16]) {
         let at = sample_number(at);
         match self.parts.back_mut() {
-            Some((begin, part)) if *begin + pairs(part) + TOLERANCE >= at => {
-                // Of samples that overlap by more than that, only the rest is new.
-                let overlap = (*begin + pairs(part)).saturating_sub(at);
+            Some((start, part)) if *start + pairs(part) + TOLERANCE >= at => {
+                // A larger overlap repeats known samples, and only the rest is new.
+                let overlap = (*start + pairs(part)).saturating_sub(at);
                 let known = if overlap > TOLERANCE {
                     index(overlap)
                 } else {
@@ -49,22 +62,23 @@ impl SampleQueue {
                 .parts
                 .push_back((at, samples.iter().copied().collect())),
         }
-        while self.parts.iter().map(|(_, part)| pairs(part)).sum::<u64>() > CAPACITY {
+        // If the composition is later than that, the oldest samples go.
+        while self.parts.iter().map(|(_, part)| pairs(part)).sum::<u64>() > MAX_QUEUED_SAMPLES {
             self.parts.pop_front();
         }
     }
 
-    /// Adds the samples of a chunk to a sum, and forgets them. Returns their mean square: how loud they are.
+    /// Removes a chunk's samples and adds them to `sum`. Returns their mean square.
     pub fn take(&mut self, chunk: u64, sum: &mut [i32]) -> u64 {
-        let begin = chunk * CHUNK_SAMPLES as u64;
-        let end = begin + CHUNK_SAMPLES as u64;
+        let start = chunk * CHUNK_SAMPLES as u64;
+        let end = start + CHUNK_SAMPLES as u64;
         let mut energy = 0;
         while let Some((first, part)) = self.parts.front_mut().filter(|(first, _)| *first < end) {
-            // What is before the chunk came too late.
-            let late = begin.saturating_sub(*first).min(pairs(part));
+            // Samples before this chunk arrived too late to be mixed.
+            let late = start.saturating_sub(*first).min(pairs(part));
             part.drain(..index(late));
             *first += late;
-            let offset = index(first.saturating_sub(begin));
+            let offset = index(first.saturating_sub(start));
             let taken = index(end.saturating_sub(*first)).min(part.len());
             for (sample, target) in part.drain(..taken).zip(sum.iter_mut().skip(offset)) {
                 *target += i32::from(sample);
@@ -92,26 +106,25 @@ fn index(pairs: u64) -> usize {
     usize::try_from(pairs.saturating_mul(2)).unwrap_or(usize::MAX)
 }
 
-/// Keeps the sum of sounds within what samples can hold: it lowers the volume while the sum is too loud, and raises it slowly.
+/// Limiter, which keeps the mix within 16 bits: it lowers the gain at once when the mix is too
+/// loud, and raises it slowly.
 #[derive(Debug)]
 pub struct Limiter {
-    /// The volume in 65,536ths.
+    /// Gain, where 65,536 changes nothing.
     gain: i64,
 }
 
-/// The volume that changes nothing.
-const UNCHANGED: i64 = 65_536;
-/// The loudest sample.
-const LOUDEST: i64 = 32_000;
+const UNITY_GAIN: i64 = 65_536;
+const MAX_SAMPLE: i64 = 32_000;
 
 impl Default for Limiter {
     fn default() -> Self {
-        Self { gain: UNCHANGED }
+        Self { gain: UNITY_GAIN }
     }
 }
 
 impl Limiter {
-    /// Returns the samples of a chunk as bytes, least significant first.
+    /// Returns a chunk's samples as little-endian bytes.
     pub fn limit(&mut self, sum: &[i32]) -> Vec<u8> {
         let peak = i64::from(
             sum.iter()
@@ -121,47 +134,49 @@ impl Limiter {
         );
         let before = self.gain;
         let allowed = if peak > 0 {
-            (LOUDEST * UNCHANGED / peak).min(UNCHANGED)
+            (MAX_SAMPLE * UNITY_GAIN / peak).min(UNITY_GAIN)
         } else {
-            UNCHANGED
+            UNITY_GAIN
         };
-        // Back to the usual volume within about a second.
-        self.gain = allowed.min(before + UNCHANGED / 50);
+        // At most 1/50 per 20 ms chunk, so that full gain is restored within about a second and
+        // speech does not pump.
+        self.gain = allowed.min(before + UNITY_GAIN / 50);
         let count = i64::try_from(sum.len()).unwrap_or(1).max(1);
-        // A volume that rises does so evenly; one that has to fall is lower from the first sample on.
+        // A step up would click, so the gain rises across the chunk. A step down is applied from
+        // the first sample on, since a peak may be there.
         let rise = (self.gain - before).max(0);
-        let begin = self.gain - rise;
+        let start = self.gain - rise;
         let limited = sum.iter().zip(0..).flat_map(|(sample, at)| {
-            let gain = begin + rise * at / count;
+            let gain = start + rise * at / count;
             let value =
-                (i64::from(*sample) * gain / UNCHANGED).clamp(i16::MIN.into(), i16::MAX.into());
+                (i64::from(*sample) * gain / UNITY_GAIN).clamp(i16::MIN.into(), i16::MAX.into());
             i16::try_from(value).unwrap_or_default().to_le_bytes()
         });
         limited.collect()
     }
 }
 
-/// The participant that is shown as the speaker.
+/// Speaker shown in the large tile.
 #[derive(Debug, Default)]
 pub struct ActiveSpeaker {
     current: Option<ParticipantSid>,
-    /// The chunk in which the speaker changed last.
+    /// Chunk with the last change.
     since: u64,
-    /// The loudness of each participant over about half a second.
+    /// Loudness per participant, averaged over about half a second.
     loudness: HashMap<ParticipantSid, u64>,
 }
 
 impl ActiveSpeaker {
-    /// Returns the participant that is shown.
     pub const fn current(&self) -> Option<&ParticipantSid> {
         self.current.as_ref()
     }
 
-    /// Takes how loud each participant was in a chunk. Returns whether another one is shown from now on.
-    pub fn observe(&mut self, chunk: u64, heard: &HashMap<ParticipantSid, u64>) -> bool {
-        self.loudness.retain(|sid, _| heard.contains_key(sid));
-        for (sid, energy) in heard {
+    /// Records each participant's loudness in a chunk. Returns whether the speaker changed.
+    pub fn observe(&mut self, chunk: u64, loudness_of: &HashMap<ParticipantSid, u64>) -> bool {
+        self.loudness.retain(|sid, _| loudness_of.contains_key(sid));
+        for (sid, energy) in loudness_of {
             let mean = self.loudness.entry(sid.clone()).or_default();
+            // Exponential moving average over 20 chunks: a cough is over before it counts.
             *mean = (*mean * 19 + energy) / 20;
         }
         let current = self
@@ -171,12 +186,14 @@ impl ActiveSpeaker {
         let loudest = self
             .loudness
             .iter()
+            // Ties are broken by sid, so that the result does not depend on the map's order.
             .max_by_key(|(sid, mean)| (**mean, *sid));
-        let Some((sid, mean)) = loudest.filter(|(_, mean)| **mean > SPEECH) else {
+        let Some((sid, mean)) = loudest.filter(|(_, mean)| **mean > SPEECH_LEVEL) else {
             return false;
         };
-        let is_clear =
-            current.is_none_or(|current| *mean > current * LOUDER && chunk >= self.since + SHOWN);
+        let is_clear = current.is_none_or(|current| {
+            *mean > current * SWITCH_FACTOR && chunk >= self.since + MIN_SPEAKER_CHUNKS
+        });
         if !is_clear || self.current.as_ref() == Some(sid) {
             return false;
         }
@@ -204,9 +221,9 @@ mod tests {
         let mut queue = SampleQueue::default();
         queue.push(Duration::from_millis(30), &[7; CHUNK_SAMPLES * 2]);
         assert_eq!(take(&mut queue, 0), [0; CHUNK_SAMPLES * 2]);
-        let (silent, heard) = ([0; CHUNK_SAMPLES], [7; CHUNK_SAMPLES]);
-        assert_eq!(take(&mut queue, 1), [silent, heard].concat());
-        assert_eq!(take(&mut queue, 2), [heard, silent].concat());
+        let (silent, tone) = ([0; CHUNK_SAMPLES], [7; CHUNK_SAMPLES]);
+        assert_eq!(take(&mut queue, 1), [silent, tone].concat());
+        assert_eq!(take(&mut queue, 2), [tone, silent].concat());
         assert_eq!(take(&mut queue, 3), [0; CHUNK_SAMPLES * 2]);
     }
 
@@ -275,40 +292,40 @@ mod tests {
         }
     }
 
-    fn heard(alice: u64, bob: u64) -> HashMap<ParticipantSid, u64> {
+    fn loudness_of(alice: u64, bob: u64) -> HashMap<ParticipantSid, u64> {
         HashMap::from([
             ("PA_alice".parse().unwrap(), alice),
             ("PA_bob".parse().unwrap(), bob),
         ])
     }
 
-    fn hear(speaker: &mut ActiveSpeaker, chunks: Range<u64>, alice: u64, bob: u64) {
+    fn observe(speaker: &mut ActiveSpeaker, chunks: Range<u64>, alice: u64, bob: u64) {
         for chunk in chunks {
-            speaker.observe(chunk, &heard(alice, bob));
+            speaker.observe(chunk, &loudness_of(alice, bob));
         }
     }
 
     #[test]
     fn the_speaker_is_who_speaks_and_not_who_coughs() {
         let mut speaker = ActiveSpeaker::default();
-        hear(&mut speaker, 0..100, 0, 0);
+        observe(&mut speaker, 0..100, 0, 0);
         assert_eq!(speaker.current(), None, "nobody speaks");
-        hear(&mut speaker, 100..200, 1_000_000, 0);
+        observe(&mut speaker, 100..200, 1_000_000, 0);
         assert_eq!(
             speaker.current().map(ParticipantSid::as_str),
             Some("PA_alice")
         );
-        hear(&mut speaker, 200..203, 1_000_000, 1_500_000);
+        observe(&mut speaker, 200..203, 1_000_000, 1_500_000);
         assert_eq!(
             speaker.current().map(ParticipantSid::as_str),
             Some("PA_alice")
         );
-        hear(&mut speaker, 203..300, 0, 1_000_000);
+        observe(&mut speaker, 203..300, 0, 1_000_000);
         assert_eq!(
             speaker.current().map(ParticipantSid::as_str),
             Some("PA_bob")
         );
-        hear(&mut speaker, 300..400, 0, 0);
+        observe(&mut speaker, 300..400, 0, 0);
         assert_eq!(
             speaker.current().map(ParticipantSid::as_str),
             Some("PA_bob"),

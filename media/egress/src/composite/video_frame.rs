@@ -1,30 +1,29 @@
-//! A picture of planes of Y, U and V, the latter two at half the width and height, and one that is shown in a tile.
+//! Raw video frames in I420: Y, U and V planes, with chroma at half the width and height.
 
 use super::layout::{Rect, fit};
 
-/// A color: Y, U and V.
+/// Color as Y, U and V.
 pub type Color = [u8; 3];
 
-/// A picture. Its width and height are even.
+/// Raw video frame. Its width and height are even.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct VideoFrame {
     pub width: u32,
     pub height: u32,
-    /// The planes, one behind the other.
+    /// Y, U and V planes, back to back.
     pub data: Vec<u8>,
 }
 
-/// One plane of a picture.
 struct Plane {
-    /// Where it begins.
+    /// First byte in the frame's data.
     offset: usize,
     width: usize,
-    /// By how much its coordinates are smaller than those of the picture.
+    /// Divisor from frame coordinates to plane coordinates.
     divisor: u32,
 }
 
-impl Picture {
-    /// Creates a picture of one color.
+impl VideoFrame {
+    /// Creates a frame in one color.
     pub fn new(width: u32, height: u32, color: Color) -> Self {
         let pixels = to_usize(width) * to_usize(height);
         let mut data = vec![color[0]; pixels];
@@ -37,9 +36,10 @@ impl Picture {
         }
     }
 
-    /// Wraps the planes of a picture; `None` if their size is another one.
+    /// Wraps a frame's planes; `None` if their length does not match its size.
     pub fn from_planes(width: u32, height: u32, data: Vec<u8>) -> Option<Self> {
         let pixels = to_usize(width) * to_usize(height);
+        // A damaged stream may yield a block with another size.
         (data.len() == pixels + pixels / 2).then_some(Self {
             width,
             height,
@@ -48,6 +48,7 @@ impl Picture {
     }
 
     fn planes(&self) -> [Plane; 3] {
+        // Both are even, so the chroma planes have whole numbers of pixels.
         let (width, height) = (to_usize(self.width), to_usize(self.height));
         [
             Plane {
@@ -68,7 +69,7 @@ impl Picture {
         ]
     }
 
-    /// Fills a part with a color.
+    /// Fills a rectangle with a color.
     pub fn fill(&mut self, rect: Rect, color: Color) {
         for (plane, value) in self.planes().into_iter().zip(color) {
             for row in plane.rows(rect) {
@@ -77,7 +78,7 @@ impl Picture {
         }
     }
 
-    /// Returns the whole of the picture.
+    /// Returns the whole frame's rectangle.
     pub const fn whole(&self) -> Rect {
         Rect {
             x: 0,
@@ -87,7 +88,7 @@ impl Picture {
         }
     }
 
-    /// Copies a part of a picture into a part of this one. One of another size is stretched.
+    /// Copies another frame's rectangle `part` to `rect`, stretching it if their sizes differ.
     pub fn copy(&mut self, from: &Self, part: Rect, rect: Rect) {
         for (to_plane, from_plane) in self.planes().into_iter().zip(from.planes()) {
             let (rows, sources): (Vec<_>, Vec<_>) = (
@@ -95,11 +96,14 @@ impl Picture {
                 from_plane.rows(part).collect(),
             );
             for (index, row) in rows.iter().enumerate() {
+                // Nearest neighbor: stretching lasts only until a decoder for the new tile size has
+                // started.
                 let Some(source) = sources.get(index * sources.len() / rows.len()) else {
                     break;
                 };
                 let source = &from.data[source.clone()];
                 let target = &mut self.data[row.clone()];
+                // The usual case, without scaling: a row is one memcpy.
                 if target.len() == source.len() {
                     target.copy_from_slice(source);
                 } else if !source.is_empty() {
@@ -112,10 +116,12 @@ impl Picture {
         }
     }
 
-    /// Makes a pixel brighter: 0 changes nothing, 255 makes it white.
+    /// Brightens a pixel: 0 changes nothing, 255 makes it white.
     pub fn brighten(&mut self, x: u32, y: u32, intensity: u8) {
         if x < self.width && y < self.height {
             let pixel = &mut self.data[to_usize(y) * to_usize(self.width) + to_usize(x)];
+            // White in limited range (BT.601). Only luma changes, so letters take the background's
+            // tint.
             let (old, white) = (u16::from(*pixel), 235);
             let mixed = (old * (255 - u16::from(intensity)) + white * u16::from(intensity)) / 255;
             *pixel = u8::try_from(mixed).unwrap_or(u8::MAX);
@@ -124,7 +130,7 @@ impl Picture {
 }
 
 impl Plane {
-    /// Returns the bytes of each row of a part.
+    /// Returns each row's byte range in a rectangle.
     fn rows(&self, rect: Rect) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let scaled = |pixels: u32| to_usize(pixels / self.divisor);
         let (x, y, width, height) = (
@@ -138,36 +144,38 @@ impl Plane {
     }
 }
 
-/// Every platform of this server has at least 32 bits.
+/// Converts a pixel count. All supported platforms have at least 32 bits.
 fn to_usize(pixels: u32) -> usize {
     usize::try_from(pixels).unwrap_or(usize::MAX)
 }
 
-/// A picture that was made for a tile, with bars around the video if that has another shape.
+/// Decoded frame for a tile. If the video has another shape than the tile, it has bars.
 #[derive(Debug)]
-pub struct Shown {
-    picture: Picture,
-    /// Where the video is in it.
+pub struct TileFrame {
+    frame: VideoFrame,
+    /// Video position between the bars.
     video: Rect,
 }
 
-impl Shown {
-    /// Wraps a picture of a video with this width and height. If they are unknown, the bars count as part of the video.
-    pub fn new(picture: Picture, source: Option<(u32, u32)>) -> Self {
-        let whole = picture.whole();
+impl TileFrame {
+    /// Wraps a decoded frame from a video with this size. If the size is unknown, the bars count as
+    /// video.
+    pub fn new(frame: VideoFrame, source: Option<(u32, u32)>) -> Self {
+        let whole = frame.whole();
         Self {
             video: source.map_or(whole, |size| fit(size, whole)),
-            picture,
+            frame,
         }
     }
 
-    /// Draws the picture into a tile. In one of another size, for which it was not made, the video keeps its shape.
-    pub fn draw(&self, canvas: &mut Picture, tile: Rect) {
-        if (self.picture.width, self.picture.height) == (tile.width, tile.height) {
-            canvas.copy(&self.picture, self.picture.whole(), tile);
+    /// Draws the frame into a tile. If the tile has another size, the video keeps its shape.
+    pub fn draw(&self, canvas: &mut VideoFrame, tile: Rect) {
+        if (self.frame.width, self.frame.height) == (tile.width, tile.height) {
+            // The usual case: ffmpeg has scaled and padded the frame for this tile.
+            canvas.copy(&self.frame, self.frame.whole(), tile);
         } else {
             canvas.copy(
-                &self.picture,
+                &self.frame,
                 self.video,
                 fit((self.video.width, self.video.height), tile),
             );
@@ -182,24 +190,24 @@ mod tests {
     const RED: Color = [82, 90, 240];
     const BLACK: Color = [16, 128, 128];
 
-    fn at(picture: &Picture, x: usize, y: usize) -> Color {
-        let (width, height) = (picture.width as usize, picture.height as usize);
+    fn at(frame: &VideoFrame, x: usize, y: usize) -> Color {
+        let (width, height) = (frame.width as usize, frame.height as usize);
         let chroma = y / 2 * width / 2 + x / 2;
         [
-            picture.data[y * width + x],
-            picture.data[width * height + chroma],
-            picture.data[width * height * 5 / 4 + chroma],
+            frame.data[y * width + x],
+            frame.data[width * height + chroma],
+            frame.data[width * height * 5 / 4 + chroma],
         ]
     }
 
     #[test]
-    fn a_picture_is_copied_into_its_part_alone_and_stretched_if_need_be() {
+    fn a_frame_is_copied_into_its_rect_alone_and_stretched_if_needed() {
         for (width, height) in [(8, 4), (32, 18), (4, 2)] {
-            let mut canvas = Picture::new(32, 18, BLACK);
-            let picture = Picture::new(width, height, RED);
+            let mut canvas = VideoFrame::new(32, 18, BLACK);
+            let frame = VideoFrame::new(width, height, RED);
             canvas.copy(
-                &picture,
-                picture.whole(),
+                &frame,
+                frame.whole(),
                 Rect {
                     x: 8,
                     y: 4,
@@ -221,16 +229,16 @@ mod tests {
     }
 
     #[test]
-    fn planes_of_another_size_are_no_picture() {
-        assert!(Picture::from_planes(4, 2, vec![0; 12]).is_some());
-        assert!(Picture::from_planes(4, 2, vec![0; 11]).is_none());
+    fn planes_of_another_size_are_refused() {
+        assert!(VideoFrame::from_planes(4, 2, vec![0; 12]).is_some());
+        assert!(VideoFrame::from_planes(4, 2, vec![0; 11]).is_none());
     }
 
     #[test]
-    fn a_video_keeps_its_shape_in_a_tile_for_which_its_picture_was_not_made() {
-        // 320x180 in a tile of 160x180: bars above and below 160x90.
-        let mut picture = Picture::new(160, 180, BLACK);
-        picture.fill(
+    fn a_video_keeps_its_shape_in_a_tile_of_another_size() {
+        // A 320x180 video in a 160x180 tile has 160x90 pixels, and bars above and below.
+        let mut frame = VideoFrame::new(160, 180, BLACK);
+        frame.fill(
             Rect {
                 x: 0,
                 y: 44,
@@ -239,8 +247,8 @@ mod tests {
             },
             RED,
         );
-        let shown = Shown::new(picture, Some((320, 180)));
-        let mut canvas = Picture::new(320, 180, BLACK);
+        let shown = TileFrame::new(frame, Some((320, 180)));
+        let mut canvas = VideoFrame::new(320, 180, BLACK);
         for (tile, video) in [
             (
                 Rect {

@@ -1,4 +1,4 @@
-//! What starts egresses, with the settings of all.
+//! Preparing and starting egresses within the server's limits.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,30 +16,39 @@ use conclave_sfu::Codec;
 use parking_lot::Mutex;
 
 use crate::codec::Content;
-use crate::decode::{DecoderPlaces, Transcoders};
-use crate::ffmpeg::{Capacity, DiskBuffer, Ffmpeg, FfmpegError, Priority, StopDeadline};
-use crate::job::{
-    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, TrackJob,
-    channel, run,
-};
+use crate::decode::{DecoderSlots, TranscoderPermits};
+use crate::ffmpeg::{BacklogCapacity, DiskBuffer, Ffmpeg, FfmpegError, Priority, StopDeadline};
 use crate::output::{
-    self, BROADCAST, FileSink, Media, OutputFile, ReserveError, Sink, StreamSink, arguments,
+    // FLV takes the same codecs as MP4.
+    self,
+    BROADCAST_CONTAINER,
+    FileSink,
+    Media,
+    OutputFile,
+    ReserveError,
+    Sink,
+    StreamSink,
+    arguments,
 };
-use crate::progress::Totals;
-use crate::rtmp::Dialler;
+use crate::pipeline::{
+    Arrangement, CompositeConfig, CompositePipeline, EgressHandle, EgressHost, EgressLimits,
+    EgressQueues, Pipeline, TrackPipeline, egress_queues, run,
+};
+use crate::progress::EgressTotals;
+use crate::rtmp::RtmpDialler;
 
-/// Settings of recordings and broadcasts.
+/// Settings for recordings and broadcasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Section `egress`.
+pub struct EgressSettings {
+    /// Section `egress` in the configuration.
     pub egress: EgressConfig,
-    /// The directory of recordings, with a directory for each project.
+    /// Root directory for recordings, with one subdirectory per project.
     pub recordings: PathBuf,
 }
 
-impl Settings {
-    /// Returns the bounds of what waits for the ffmpeg of a recording.
-    pub(crate) fn backlog(&self) -> Capacity {
+impl EgressSettings {
+    /// Returns the bounds for an encoder's queue.
+    pub(crate) fn backlog(&self) -> BacklogCapacity {
         DiskBuffer {
             directory: self.recordings.clone(),
             bytes: u64::from(self.egress.buffer_mib) * 1024 * 1024,
@@ -47,81 +56,81 @@ impl Settings {
         .into()
     }
 
-    /// Returns the priority of egresses and their ffmpeg processes, and of those of ingress.
+    /// Returns the scheduling priority for egress and ingress threads and their ffmpeg processes.
     pub(crate) const fn priority(&self) -> Priority {
         Priority::new(self.egress.nice)
     }
 
-    /// Returns the number of egresses that encode at once. Recordings of single tracks do not count.
+    /// Returns how many egresses may encode at once. Track recordings do not count.
     pub(crate) fn max_composites(&self) -> usize {
         usize::try_from(self.egress.max_composites).unwrap_or(usize::MAX)
     }
 }
 
-/// Starts egresses, with the ffmpeg of this machine.
-pub struct Engine {
-    settings: Settings,
-    /// What was found last.
+/// Prepares and starts the server's egresses.
+pub struct EgressService {
+    settings: EgressSettings,
+    /// Last ffmpeg that was detected; `None` until then.
     ffmpeg: Mutex<Option<Ffmpeg>>,
-    /// Of the egresses that encode.
+    /// Permits for egresses that encode.
     composites: ProjectPermits,
-    /// Of the decoders of all egresses.
-    decoders: DecoderPlaces,
-    transcoders: Transcoders,
+    /// Decoder slots shared by all egresses.
+    decoders: DecoderSlots,
+    transcoders: TranscoderPermits,
     stop: StopDeadline,
-    totals: Arc<Totals>,
-    /// What connects to the receivers of broadcasts.
-    dialler: Dialler,
+    totals: Arc<EgressTotals>,
+    /// Connects to broadcast receivers.
+    dialler: RtmpDialler,
 }
 
-/// Why an egress cannot be started.
+/// Error when an egress cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// ffmpeg cannot be used.
+pub enum StartEgressError {
+    /// ffmpeg is missing or does not work.
     #[error("{0}")]
     Ffmpeg(#[from] FfmpegError),
-    /// The track that is to be recorded is not published.
+    /// The track to record is not published.
     #[error("the room has no such track")]
     NoSuchTrack,
-    /// This ffmpeg cannot encode it.
+    /// This ffmpeg lacks an encoder, or the source and output cannot be combined.
     #[error("{0}")]
     Unsupported(String),
-    /// As many egresses encode as may, or as may of this project while others ask.
-    #[error("as many recordings and broadcasts are encoded as this server allows")]
+    /// All permits for encoding are taken, on the server or, while other projects wait, in this
+    /// project.
+    #[error("the maximum number of recordings and broadcasts is being encoded")]
     Busy,
-    /// The file cannot be created.
+    /// The file or its directory cannot be created.
     #[error("the file cannot be created: {0}")]
     File(String),
-    /// No file can have the path that was asked for.
+    /// The requested path is not usable: a component is a file, or a name is too long.
     #[error("{0}")]
     Path(String),
 }
 
-/// An egress that can be started.
-pub struct Prepared {
-    settings: Settings,
+/// Egress whose resources are reserved, ready to start.
+pub struct PreparedEgress {
+    settings: EgressSettings,
     ffmpeg: Ffmpeg,
-    work: Work,
-    /// That of an egress that encodes, until it has ended.
+    pipeline: PreparedPipeline,
+    /// Permit for encoding, held until the egress ends; `None` for a track recording.
     permit: Option<ProjectPermit>,
-    decoders: DecoderPlaces,
+    decoders: DecoderSlots,
     stop: StopDeadline,
-    totals: Arc<Totals>,
-    /// The path of the file, which may differ from the one that was asked for; `None` for a broadcast.
+    totals: Arc<EgressTotals>,
+    /// Actual file path, which may differ from the requested one; `None` for a broadcast.
     pub filepath: Option<FilePath>,
 }
 
-enum Work {
+enum PreparedPipeline {
     Track(TrackSid, Codec, OutputFile),
-    Composition(Arrangement, Media, Output),
+    Composite(Arrangement, Media, CompositeDestination),
 }
 
-enum Output {
+enum CompositeDestination {
     File(OutputFile),
-    Streams(Vec<RtmpUrl>, Dialler),
+    Streams(Vec<RtmpUrl>, RtmpDialler),
 }
 
-/// Returns how a composition is arranged.
 const fn arrangement(source: &EgressSource) -> Arrangement {
     match source {
         EgressSource::RoomComposite { layout, .. } => Arrangement::Room(*layout),
@@ -129,10 +138,10 @@ const fn arrangement(source: &EgressSource) -> Arrangement {
     }
 }
 
-/// Returns what a composition contains.
 const fn media_of(source: &EgressSource) -> Media {
     match source {
         EgressSource::RoomComposite { media, .. } => Media {
+            // The contract makes `audio_only` and `video_only` exclusive.
             has_video: !matches!(media, CompositeMedia::AudioOnly),
             has_audio: !matches!(media, CompositeMedia::VideoOnly),
         },
@@ -143,12 +152,13 @@ const fn media_of(source: &EgressSource) -> Media {
     }
 }
 
-impl Engine {
-    /// Creates an engine, whose broadcasts are sent by `dialler`. ffmpeg is looked for when it is needed.
-    pub fn new(settings: Settings, dialler: Dialler) -> Self {
-        let transcoders = Transcoders::beside(settings.max_composites());
+impl EgressService {
+    /// Creates the service. ffmpeg is detected on first use; `dialler` connects to broadcast
+    /// receivers.
+    pub fn new(settings: EgressSettings, dialler: RtmpDialler) -> Self {
+        let transcoders = TranscoderPermits::new(settings.max_composites());
         let composites = ProjectPermits::new(PermitLimits::of_all(settings.max_composites()));
-        let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
+        let (decoders, stop) = (DecoderSlots::for_server(), StopDeadline::default());
         let totals = Arc::default();
         Self {
             settings,
@@ -162,53 +172,60 @@ impl Engine {
         }
     }
 
-    /// Gives running egresses a time for their files, because the server stops, and returns that. A file that could still be made
-    /// seekable after it plays as it is.
-    pub fn begin_stop(&self) -> Duration {
+    /// Sets the deadline by which running egresses must finish their files, and returns the time
+    /// until then (`egress.stop_timeout`). An MP4 file that is not seekable by then stays playable
+    /// as it is.
+    pub fn start_shutdown(&self) -> Duration {
         let timeout = self.settings.egress.stop_timeout;
         self.stop.set(Instant::now() + timeout);
         timeout
     }
 
-    /// Returns the priority of what runs beside calls.
+    /// Returns the scheduling priority for background work.
     pub const fn priority(&self) -> Priority {
         self.settings.priority()
     }
 
-    /// Returns the video frames of all egresses since the server was started.
-    pub const fn totals(&self) -> &Arc<Totals> {
+    /// Returns the totals since the server started.
+    pub const fn totals(&self) -> &Arc<EgressTotals> {
         &self.totals
     }
 
-    /// Returns the places of what is transcoded for encoders.
-    pub const fn transcoders(&self) -> &Transcoders {
+    /// Returns the permits for transcoding ingress streams.
+    pub const fn transcoders(&self) -> &TranscoderPermits {
         &self.transcoders
     }
 
-    /// Returns the ffmpeg of this machine. Once one was found, it is not looked for again. Blocks for a moment.
+    /// Returns this machine's ffmpeg, detecting it if no earlier call found one. Blocks for up to
+    /// 20 s.
     ///
     /// # Errors
-    /// There is none, or it does not work.
+    /// Fails if ffmpeg is missing or does not work.
     pub fn ffmpeg(&self) -> Result<Ffmpeg, FfmpegError> {
         let mut found = self.ffmpeg.lock();
         if let Some(ffmpeg) = &*found {
             return Ok(ffmpeg.clone());
         }
+        // The lock is kept while ffmpeg runs, so that concurrent requests do not each start one.
         let detected = Ffmpeg::detect(&self.settings.egress.ffmpeg)?;
         Ok(found.insert(detected).clone())
     }
 
-    /// Creates the file of an egress, and checks that everything is there that it needs. `codec` is that of the track, if a single
-    /// track is recorded and published. Blocks for a moment.
+    /// Reserves everything that an egress needs: its file, an encoder and a permit. `codec` is the
+    /// recorded track's codec, absent if it is not published or the source is not a track. Blocks.
     ///
     /// # Errors
-    /// Something is missing, or too many egresses encode.
-    pub fn prepare(&self, plan: &EgressPlan, codec: Option<Codec>) -> Result<Prepared, StartError> {
+    /// Fails if something is missing, or too many egresses encode.
+    pub fn prepare(
+        &self,
+        plan: &EgressPlan,
+        codec: Option<Codec>,
+    ) -> Result<PreparedEgress, StartEgressError> {
         let (project, _) = plan.room.split();
         if let EgressSource::Track(track) = &plan.source {
-            let codec = codec.ok_or(StartError::NoSuchTrack)?;
+            let codec = codec.ok_or(StartEgressError::NoSuchTrack)?;
             let EgressOutput::File { filepath, taken } = &plan.output else {
-                return Err(StartError::Unsupported(
+                return Err(StartEgressError::Unsupported(
                     "a single track is not broadcast".into(),
                 ));
             };
@@ -217,15 +234,18 @@ impl Engine {
                 self.reserve(&project, (filepath, taken), Content::Track(codec), &ffmpeg)?;
             return Ok(self.prepared(
                 ffmpeg,
-                (Work::Track(track.clone(), codec, file), None),
+                // No permit: copying takes hardly any processor time.
+                (PreparedPipeline::Track(track.clone(), codec, file), None),
                 Some(filepath),
             ));
         }
         let ffmpeg = self.ffmpeg()?;
+        // The permit and the encoders are checked before the file is created, so that a refused
+        // request leaves no trace on disk.
         let permit = self
             .composites
             .take(&project, Instant::now())
-            .ok_or(StartError::Busy)?;
+            .ok_or(StartEgressError::Busy)?;
         let media = media_of(&plan.source);
         let content = if media.has_video {
             Content::Video
@@ -234,37 +254,39 @@ impl Engine {
         };
         let container = match &plan.output {
             EgressOutput::File { filepath, .. } => output::container(filepath, content),
-            EgressOutput::Streams(_) => BROADCAST,
+            EgressOutput::Streams(_) => BROADCAST_CONTAINER,
         };
+        // A missing encoder should fail the request, not the egress that starts a moment later.
         arguments(&ffmpeg, container, media, &self.settings.egress).map_err(|codec| {
-            StartError::Unsupported(format!("this ffmpeg has no encoder for {codec}"))
+            StartEgressError::Unsupported(format!("this ffmpeg has no encoder for {codec}"))
         })?;
         let (output, filepath) = match &plan.output {
             EgressOutput::File { filepath, taken } => {
                 let (file, filepath) =
                     self.reserve(&project, (filepath, taken), content, &ffmpeg)?;
-                (Output::File(file), Some(filepath))
+                (CompositeDestination::File(file), Some(filepath))
             }
-            EgressOutput::Streams(urls) => {
-                (Output::Streams(urls.clone(), self.dialler.clone()), None)
-            }
+            EgressOutput::Streams(urls) => (
+                CompositeDestination::Streams(urls.clone(), self.dialler.clone()),
+                None,
+            ),
         };
-        let work = Work::Composition(arrangement(&plan.source), media, output);
-        Ok(self.prepared(ffmpeg, (work, Some(permit)), filepath))
+        let pipeline = PreparedPipeline::Composite(arrangement(&plan.source), media, output);
+        Ok(self.prepared(ffmpeg, (pipeline, Some(permit)), filepath))
     }
 
     fn prepared(
         &self,
         ffmpeg: Ffmpeg,
-        (work, permit): (Work, Option<ProjectPermit>),
+        (pipeline, permit): (PreparedPipeline, Option<ProjectPermit>),
         filepath: Option<FilePath>,
-    ) -> Prepared {
+    ) -> PreparedEgress {
         let (settings, decoders) = (self.settings.clone(), self.decoders.clone());
         let (stop, totals) = (self.stop.clone(), Arc::clone(&self.totals));
-        Prepared {
+        PreparedEgress {
             settings,
             ffmpeg,
-            work,
+            pipeline,
             permit,
             decoders,
             stop,
@@ -279,11 +301,12 @@ impl Engine {
         names: (&FilePath, &[FilePath]),
         content: Content,
         ffmpeg: &Ffmpeg,
-    ) -> Result<(OutputFile, FilePath), StartError> {
+    ) -> Result<(OutputFile, FilePath), StartEgressError> {
+        // An unusable path is the client's error; anything else is the operator's.
         let file = output::reserve(&self.settings.recordings, project, names, content).map_err(
             |error| match error {
-                ReserveError::Path => StartError::Path(error.to_string()),
-                ReserveError::Io(error) => StartError::File(error.to_string()),
+                ReserveError::Path => StartEgressError::Path(error.to_string()),
+                ReserveError::Io(error) => StartEgressError::File(error.to_string()),
             },
         )?;
         let filepath = file.filepath.clone();
@@ -294,27 +317,30 @@ impl Engine {
     }
 }
 
-impl Prepared {
-    /// Starts the egress on a thread of its own. Nothing happens before the participants are known.
+impl PreparedEgress {
+    /// Starts the egress on its own thread. It idles until the first inputs arrive.
     ///
     /// # Errors
-    /// The system refuses a thread.
-    pub fn start(self, egress: EgressId, host: Arc<dyn EgressHost>) -> io::Result<JobHandle> {
-        let (handle, inputs) = channel(Arc::clone(&self.totals));
+    /// Fails if the operating system refuses a thread.
+    pub fn start(self, egress: EgressId, host: Arc<dyn EgressHost>) -> io::Result<EgressHandle> {
+        let (handle, queues) = egress_queues(Arc::clone(&self.totals));
         thread::Builder::new()
             .name("egress".into())
             .spawn(move || {
+                // First of all: threads and processes started below inherit the priority.
                 self.settings.priority().apply();
-                let limits = Limits {
+                let limits = EgressLimits {
                     max_duration: self.settings.egress.max_duration,
                     empty_timeout: self.settings.egress.empty_timeout,
                 };
                 let mut prepared = self;
+                // Taken out so that it outlives the pipeline: the encoder's time at the end counts,
+                // too.
                 let permit = prepared.permit.take();
                 let on_event = |event| host.handle(&egress, event);
                 run(
-                    || prepared.job(&egress, &host, &inputs),
-                    &inputs,
+                    || prepared.pipeline(&egress, &host, &queues),
+                    &queues,
                     limits,
                     on_event,
                 );
@@ -323,40 +349,40 @@ impl Prepared {
         Ok(handle)
     }
 
-    fn job(
+    fn pipeline(
         self,
         egress: &EgressId,
         host: &Arc<dyn EgressHost>,
-        inputs: &Inputs,
-    ) -> Result<Box<dyn Job>, String> {
+        queues: &EgressQueues,
+    ) -> Result<Box<dyn Pipeline>, String> {
         let (host, progress, egress) = (
             Arc::clone(host),
-            Arc::clone(&inputs.progress),
+            Arc::clone(&queues.progress),
             egress.clone(),
         );
-        match self.work {
-            Work::Track(track, codec, output) => {
+        match self.pipeline {
+            PreparedPipeline::Track(track, codec, output) => {
                 let output = (output, self.settings.backlog());
-                Ok(Box::new(TrackJob::new(
+                Ok(Box::new(TrackPipeline::new(
                     (egress, track, codec),
                     output,
                     host,
                     progress,
                 )))
             }
-            Work::Composition(arrangement, media, output) => {
+            PreparedPipeline::Composite(arrangement, media, output) => {
                 let (backlog, encoding, stop) =
                     (self.settings.backlog(), self.settings.egress, self.stop);
-                let is_live = matches!(output, Output::Streams(..));
+                let is_live = matches!(output, CompositeDestination::Streams(..));
                 let sink: Box<dyn Sink> = match output {
-                    Output::File(file) => Box::new(FileSink::start(
+                    CompositeDestination::File(file) => Box::new(FileSink::start(
                         &self.ffmpeg,
                         file,
                         media,
                         &encoding,
                         backlog,
                     )?),
-                    Output::Streams(urls, dialler) => {
+                    CompositeDestination::Streams(urls, dialler) => {
                         let (progress, receivers) = (Arc::clone(&progress), (&urls[..], dialler));
                         Box::new(StreamSink::start(
                             &self.ffmpeg,
@@ -368,7 +394,7 @@ impl Prepared {
                     }
                 };
                 let (ffmpeg, decoders) = (self.ffmpeg, self.decoders);
-                let composition = Composition {
+                let composition = CompositeConfig {
                     arrangement,
                     media,
                     encoding,
@@ -377,7 +403,7 @@ impl Prepared {
                     is_live,
                     stop,
                 };
-                Ok(Box::new(CompositeJob::new(
+                Ok(Box::new(CompositePipeline::new(
                     egress,
                     composition,
                     sink,

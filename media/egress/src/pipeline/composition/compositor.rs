@@ -1,4 +1,4 @@
-//! What a composition shows: tiles, what is in them, and their picture at a moment.
+//! Composition tiles, and the frame that they make at a moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,83 +9,86 @@ use conclave_model::participant::TrackSource;
 use conclave_model::{ParticipantSid, TrackSid};
 use conclave_sfu::Codec;
 
-use super::input::TrackInput;
+use super::track_decoder::TrackDecoder;
 use crate::composite::{
-    Picture, Rect, draw_initials, draw_tag, grid, initials, initials_size, speaker_and_others,
+    Rect, VideoFrame, draw_initials, draw_tag, grid, initials, initials_size, speaker_and_others,
     tag_size,
 };
-use crate::job::{Attendee, AttendeeTrack};
 use crate::names::{Fonts, Label, Labels};
+use crate::pipeline::{InputParticipant, InputTrack};
 
-/// Behind and between the tiles.
+/// Color behind and between the tiles, as Y, U and V (limited range).
 const BLACK: [u8; 3] = [16, 128, 128];
-/// The colour behind a participant's initials.
+/// Color behind a participant's initials.
 const GREY: [u8; 3] = [60, 130, 126];
 
-/// The arrangement of a composition.
+/// Tile arrangement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrangement {
-    /// Participants in tiles with their names.
+    /// All participants, in tiles with name tags.
     Room(Layout),
-    /// One participant in the whole picture, without a name.
+    /// One participant in the whole frame, without a name tag.
     Single,
 }
 
-/// A tile of a composed picture.
+/// Tile in a composed frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tile {
-    /// Where it is.
+    /// Position and size.
     pub rect: Rect,
-    /// The session that is shown.
+    /// Session shown in the tile.
     pub participant: ParticipantSid,
-    /// What it is called: its name, or else its identity.
+    /// Display name, or else the identity.
     pub name: String,
-    /// The video; `None` if the participant has none that is not muted.
+    /// Video sid; `None` if the participant has no unmuted one.
     pub video: Option<TrackSid>,
 }
 
-/// Returns the tiles of a picture. Screens come first, then participants in the order of their identities, with the speaker
-/// first if the layout is that of a speaker.
+/// Returns a frame's tiles. Screen shares come first, then cameras in input order, which the room
+/// sorts by identity. The `speaker` layout moves the active speaker's camera to the front.
 pub fn arrange(
     arrangement: Arrangement,
-    attendees: &[Attendee],
+    inputs: &[InputParticipant],
     speaker: Option<&ParticipantSid>,
     (width, height): (u32, u32),
 ) -> Vec<Tile> {
-    let mut shown: Vec<(&Attendee, Option<&AttendeeTrack>)> = Vec::new();
-    let video = |attendee: &'_ Attendee, is_screen: bool| {
-        let is_shown = |track: &AttendeeTrack| {
+    let mut shown: Vec<(&InputParticipant, Option<&InputTrack>)> = Vec::new();
+    let video = |participant: &'_ InputParticipant, is_screen: bool| {
+        let is_shown = |track: &InputTrack| {
             track.codec != Codec::Opus
                 && !track.is_muted
+                // Any video that is not a screen share counts as a camera.
                 && (track.source == TrackSource::ScreenShare) == is_screen
         };
-        attendee.tracks.iter().position(is_shown)
+        participant.tracks.iter().position(is_shown)
     };
-    let screens = attendees
+    let screens = inputs
         .iter()
-        .filter_map(|attendee| Some((attendee, video(attendee, true)?)));
+        .filter_map(|participant| Some((participant, video(participant, true)?)));
     let screens: Vec<_> = screens
-        .map(|(attendee, index)| (attendee, attendee.tracks.get(index)))
+        .map(|(participant, index)| (participant, participant.tracks.get(index)))
         .collect();
-    let mut cameras: Vec<_> = attendees
+    let mut cameras: Vec<_> = inputs
         .iter()
-        .map(|attendee| {
+        .map(|participant| {
             (
-                attendee,
-                video(attendee, false).and_then(|index| attendee.tracks.get(index)),
+                participant,
+                video(participant, false).and_then(|index| participant.tracks.get(index)),
             )
         })
         .collect();
     if let Some(speaking) = cameras
         .iter()
-        .position(|(attendee, _)| Some(&attendee.sid) == speaker)
+        .position(|(participant, _)| Some(&participant.sid) == speaker)
         && arrangement == Arrangement::Room(Layout::Speaker)
     {
+        // A rotation rather than a swap: the other participants keep their order.
         cameras[..=speaking].rotate_right(1);
     }
     let rects = match arrangement {
         Arrangement::Single => {
             let camera = cameras.iter().find(|(_, video)| video.is_some());
+            // A single participant without video is shown by its initials.
             shown.extend(camera.or(screens.first()).or(cameras.first()));
             grid(shown.len(), width, height)
         }
@@ -100,47 +103,49 @@ pub fn arrange(
             arrange(shown.len(), width, height)
         }
     };
-    let tile = |((attendee, video), rect): ((&Attendee, Option<&AttendeeTrack>), Rect)| Tile {
-        rect,
-        participant: attendee.sid.clone(),
-        name: if attendee.name.is_empty() {
-            attendee.identity.to_string()
-        } else {
-            attendee.name.clone()
-        },
-        video: video.map(|track| track.sid.clone()),
-    };
+    let tile =
+        |((participant, video), rect): ((&InputParticipant, Option<&InputTrack>), Rect)| Tile {
+            rect,
+            participant: participant.sid.clone(),
+            name: if participant.name.is_empty() {
+                participant.identity.to_string()
+            } else {
+                participant.name.clone()
+            },
+            video: video.map(|track| track.sid.clone()),
+        };
+    // `zip` drops the participants for whom the layout has no tile.
     shown.into_iter().zip(rects).map(tile).collect()
 }
 
-/// The tiles of a composition, and their pictures without videos.
-pub struct Stage {
+/// Draws a composition's frames.
+pub struct Compositor {
     arrangement: Arrangement,
-    /// With the pictures of the names in their tags.
+    /// Tiles, each with its drawn name tag.
     tiles: Vec<(Tile, Option<Arc<Label>>)>,
-    /// The picture without videos: initials.
-    background: Picture,
-    /// The fonts, once they are loaded.
+    /// Everything but the videos: tile colors and initials.
+    background: VideoFrame,
+    /// Font source; replaced in tests.
     fonts: fn() -> Option<Arc<Fonts>>,
-    /// `None` until the fonts are loaded. There are no names and initials before.
+    /// Drawn names; `None` until the fonts are loaded, and then without names and initials.
     labels: Option<Labels>,
 }
 
-impl Stage {
-    /// Creates a stage without tiles.
+impl Compositor {
+    /// Creates a compositor without tiles, and starts to load the fonts.
     pub fn new(arrangement: Arrangement, (width, height): (u32, u32)) -> Self {
         Self {
             arrangement,
             tiles: Vec::new(),
-            background: Picture::new(width, height, BLACK),
-            fonts: Fonts::of_system,
+            background: VideoFrame::new(width, height, BLACK),
+            fonts: Fonts::from_system,
             labels: None,
         }
     }
 
-    /// Takes the fonts, and returns whether it did: they are taken once, when they are loaded. The first call starts to load those of the
-    /// system.
-    pub fn take_fonts(&mut self) -> bool {
+    /// Returns whether the fonts became available with this call. The first call starts to load the
+    /// system's fonts.
+    pub fn poll_fonts(&mut self) -> bool {
         if self.labels.is_some() {
             return false;
         }
@@ -148,9 +153,9 @@ impl Stage {
         self.labels.is_some()
     }
 
-    /// Shows other tiles from now on.
-    pub fn arrange(&mut self, tiles: Vec<Tile>) {
-        self.take_fonts();
+    /// Shows these tiles from now on.
+    pub fn set_tiles(&mut self, tiles: Vec<Tile>) {
+        self.poll_fonts();
         self.draw(tiles);
     }
 
@@ -166,25 +171,35 @@ impl Stage {
                     let label = labels.get(&initials(&tile.name), initials_size(tile.rect));
                     draw_initials(&mut self.background, tile.rect, &label);
                 }
+                // Not for a single participant, who is alone in the frame.
                 tag = tag_size(tile.rect)
                     .filter(|_| self.arrangement != Arrangement::Single && !tile.name.is_empty())
                     .map(|size| labels.get(&tile.name, size));
             }
+            // Drawn names are kept with the tiles, since each frame needs them.
             labelled.push((tile, tag));
         }
         self.tiles = labelled;
     }
 
-    /// Composes the picture of a moment.
-    pub fn compose(&mut self, tracks: &mut HashMap<TrackSid, TrackInput>, at: Duration) -> Picture {
-        if self.take_fonts() {
+    /// Composes the frame for a moment.
+    pub fn compose(
+        &mut self,
+        tracks: &mut HashMap<TrackSid, TrackDecoder>,
+        at: Duration,
+    ) -> VideoFrame {
+        // Loading takes up to a minute on a busy machine. Until then, frames have no names rather
+        // than not being composed.
+        if self.poll_fonts() {
             let tiles = std::mem::take(&mut self.tiles);
             self.draw(tiles.into_iter().map(|(tile, _)| tile).collect());
         }
+        // The background changes only with the tiles, so initials and colors are not drawn for each
+        // frame.
         let mut canvas = self.background.clone();
         for (tile, tag) in &self.tiles {
             let input = tile.video.as_ref().and_then(|sid| tracks.get_mut(sid));
-            if let Some(shown) = input.and_then(|input| input.picture(at)) {
+            if let Some(shown) = input.and_then(|input| input.frame_at(at)) {
                 shown.draw(&mut canvas, tile.rect);
             }
             if let Some(tag) = tag {
@@ -201,8 +216,8 @@ mod tests {
 
     use super::*;
 
-    fn attendee(identity: &str, tracks: &[(&str, TrackSource, bool)]) -> Attendee {
-        let track = |(sid, source, is_muted): &(&str, TrackSource, bool)| AttendeeTrack {
+    fn participant(identity: &str, tracks: &[(&str, TrackSource, bool)]) -> InputParticipant {
+        let track = |(sid, source, is_muted): &(&str, TrackSource, bool)| InputTrack {
             sid: sid.parse().unwrap(),
             source: *source,
             codec: if *source == TrackSource::Microphone {
@@ -212,7 +227,7 @@ mod tests {
             },
             is_muted: *is_muted,
         };
-        Attendee {
+        InputParticipant {
             sid: format!("PA_{identity}").parse().unwrap(),
             identity: identity.parse().unwrap(),
             name: String::new(),
@@ -220,17 +235,17 @@ mod tests {
         }
     }
 
-    fn room() -> Vec<Attendee> {
+    fn room() -> Vec<InputParticipant> {
         vec![
-            attendee(
+            participant(
                 "alice",
                 &[
                     ("TR_a", TrackSource::Camera, false),
                     ("TR_am", TrackSource::Microphone, false),
                 ],
             ),
-            attendee("bob", &[("TR_b", TrackSource::Camera, true)]),
-            attendee(
+            participant("bob", &[("TR_b", TrackSource::Camera, true)]),
+            participant(
                 "carol",
                 &[
                     ("TR_c", TrackSource::Camera, false),
@@ -242,11 +257,11 @@ mod tests {
 
     fn tiles(
         arrangement: Arrangement,
-        attendees: &[Attendee],
+        inputs: &[InputParticipant],
         speaker: Option<&str>,
     ) -> Vec<(String, Option<String>)> {
         let speaker = speaker.map(|sid| sid.parse().unwrap());
-        let tiles = arrange(arrangement, attendees, speaker.as_ref(), (1280, 720));
+        let tiles = arrange(arrangement, inputs, speaker.as_ref(), (1280, 720));
         tiles
             .into_iter()
             .map(|tile| (tile.name, tile.video.map(|sid| sid.to_string())))
@@ -278,15 +293,16 @@ mod tests {
 
     #[test]
     fn a_single_participant_is_shown_by_its_camera_else_its_screen_else_its_initials() {
-        let single =
-            |attendee: &Attendee| tiles(Arrangement::Single, std::slice::from_ref(attendee), None);
+        let single = |participant: &InputParticipant| {
+            tiles(Arrangement::Single, std::slice::from_ref(participant), None)
+        };
         let shown: Vec<_> = room()
             .iter()
             .flat_map(single)
             .map(|(name, video)| video.unwrap_or(name))
             .collect();
         assert_eq!(shown, ["TR_a", "bob", "TR_c"]);
-        let screen = attendee(
+        let screen = participant(
             "dave",
             &[
                 ("TR_d", TrackSource::Camera, true),
@@ -298,27 +314,29 @@ mod tests {
     }
 
     #[test]
-    fn pictures_do_not_wait_for_the_fonts_and_have_names_once_they_are_loaded() {
+    fn frames_do_not_wait_for_the_fonts_and_have_names_once_they_are_loaded() {
         static LOADED: OnceLock<Arc<Fonts>> = OnceLock::new();
-        let mut stage = Stage {
+        let mut compositor = Compositor {
             fonts: || LOADED.get().cloned(),
-            ..Stage::new(Arrangement::Room(Layout::Grid), (640, 360))
+            ..Compositor::new(Arrangement::Room(Layout::Grid), (640, 360))
         };
         let tile = Tile {
-            rect: stage.background.whole(),
+            rect: compositor.background.whole(),
             participant: "PA_ada".parse().unwrap(),
             name: "Ada".into(),
             video: None,
         };
-        let compose = |stage: &mut Stage| stage.compose(&mut HashMap::new(), Duration::ZERO).data;
-        stage.arrange(vec![tile.clone()]);
-        let without = compose(&mut stage);
+        let compose = |compositor: &mut Compositor| {
+            compositor.compose(&mut HashMap::new(), Duration::ZERO).data
+        };
+        compositor.set_tiles(vec![tile.clone()]);
+        let without = compose(&mut compositor);
         LOADED.get_or_init(|| Arc::new(Fonts::for_tests()));
-        let with = compose(&mut stage);
+        let with = compose(&mut compositor);
         assert_ne!(without, with, "the name is shown");
-        stage.arrange(vec![tile]);
+        compositor.set_tiles(vec![tile]);
         assert_eq!(
-            compose(&mut stage),
+            compose(&mut compositor),
             with,
             "as if the fonts had been there from the beginning"
         );

@@ -1,4 +1,5 @@
-//! Compositions without ffmpeg: packets go in, samples and pictures come out, at the times of a clock that the test moves.
+//! Compositions without ffmpeg: the tests send packets, move the clock, and read the composed
+//! frames and samples.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,37 +8,42 @@ use conclave_model::participant::TrackSource;
 
 use super::*;
 use crate::codec::SILENCE;
-use crate::composite::{CHUNK, Picture, Rect};
+use crate::composite::{CHUNK, Rect, VideoFrame};
 use crate::decode::tone;
-use crate::job::{AttendeeTrack, JobEvent};
+use crate::pipeline::{EgressEvent, InputTrack};
 
 const WIDTH: u32 = 128;
 const HEIGHT: u32 = 72;
 const RED: [u8; 3] = [82, 90, 240];
 const BLACK: [u8; 3] = [16, 128, 128];
 
-/// A packet of VP8 with a key frame of 64x36.
+/// Packet with a 64x36 VP8 key frame.
 const KEY_FRAME: [u8; 12] = [0x10, 0x10, 2, 0, 0x9d, 0x01, 0x2a, 64, 0, 36, 0, 0];
 
-/// What has come out.
+/// Frames and samples written to a sink.
 #[derive(Default)]
-struct Output {
+struct SinkRecording {
     samples: Vec<(Duration, Vec<u8>)>,
-    pictures: Vec<(Duration, Vec<u8>)>,
-    /// Whether there is room for required pictures only.
+    frames: Vec<(Duration, Vec<u8>)>,
+    /// Whether the sink has room for required frames only.
     is_full: bool,
 }
 
 #[derive(Clone, Default)]
-struct FakeSink(Arc<Mutex<Output>>);
+struct FakeSink(Arc<Mutex<SinkRecording>>);
 
 impl Sink for FakeSink {
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
+    fn write_frame(
+        &mut self,
+        at: Duration,
+        planes: Vec<u8>,
+        importance: Importance,
+    ) -> Result<bool, String> {
         let mut output = self.0.lock().unwrap();
-        if output.is_full && need == Need::Optional {
+        if output.is_full && importance == Importance::Optional {
             return Ok(false);
         }
-        output.pictures.push((at, planes));
+        output.frames.push((at, planes));
         Ok(true)
     }
 
@@ -46,7 +52,7 @@ impl Sink for FakeSink {
         Ok(())
     }
 
-    fn look_after(&mut self, _: Instant) -> Result<(), String> {
+    fn poll(&mut self, _: Instant) -> Result<(), String> {
         Ok(())
     }
 
@@ -67,24 +73,24 @@ impl Sink for FakeSink {
     }
 }
 
-struct Nobody;
+struct NoHost;
 
-impl EgressHost for Nobody {
-    fn handle(&self, _: &EgressId, _: JobEvent) {}
+impl EgressHost for NoHost {
+    fn handle(&self, _: &EgressId, _: EgressEvent) {}
 
     fn set_layer(&self, _: &EgressId, _: (&ParticipantSid, &TrackSid), _: TrackSettings) {}
 
     fn request_key_frame(&self, _: &EgressId, _: (&ParticipantSid, &TrackSid)) {}
 }
 
-/// A composition, and what comes out of it.
-struct World {
-    job: CompositeJob,
+/// Composite pipeline with a fake sink.
+struct Fixture {
+    pipeline: CompositePipeline,
     sequence: u64,
-    output: Arc<Mutex<Output>>,
+    output: Arc<Mutex<SinkRecording>>,
 }
 
-impl World {
+impl Fixture {
     fn new(arrangement: Arrangement, media: Media, program: &str) -> Self {
         let encoding = EgressConfig {
             width: WIDTH,
@@ -96,27 +102,28 @@ impl World {
             ..EgressConfig::default()
         };
         let ffmpeg = Ffmpeg::fake(program.as_ref());
-        let composition = Composition {
+        let composition = CompositeConfig {
             arrangement,
             media,
             encoding,
             ffmpeg,
-            decoders: DecoderPlaces::of_server(),
+            decoders: DecoderSlots::for_server(),
             is_live: false,
             stop: StopDeadline::default(),
         };
         let sink = FakeSink::default();
         let output = Arc::clone(&sink.0);
-        let (egress, host) = ("EG_1".parse().unwrap(), Arc::new(Nobody));
-        let job = CompositeJob::new(egress, composition, Box::new(sink), host, Arc::default());
+        let (egress, host) = ("EG_1".parse().unwrap(), Arc::new(NoHost));
+        let pipeline =
+            CompositePipeline::new(egress, composition, Box::new(sink), host, Arc::default());
         Self {
-            job,
+            pipeline,
             sequence: 0,
             output,
         }
     }
 
-    fn of_sound() -> Self {
+    fn audio_only() -> Self {
         Self::new(
             Arrangement::Single,
             Media {
@@ -127,19 +134,21 @@ impl World {
         )
     }
 
-    /// Composes what the call was until a moment.
+    /// Composes up to a moment in the call.
     fn compose_until(&mut self, at: Duration) {
-        // In steps, as an egress does: pictures that are late are left out.
+        // In steps, as the egress thread does: one jump would count as lateness and drop frames.
         let (mut now, step) = (
-            self.job
+            self.pipeline
                 .schedule
-                .next_picture_time()
-                .max(self.job.schedule.next_chunk_end()),
+                .next_frame_time()
+                .max(self.pipeline.schedule.next_chunk_end()),
             Duration::from_millis(100),
         );
         while now < at {
             now = (now + step).min(at);
-            self.job.tick(self.job.start + now + DELAY).unwrap();
+            self.pipeline
+                .tick(self.pipeline.start + now + DELAY)
+                .unwrap();
         }
     }
 
@@ -164,21 +173,21 @@ impl World {
             is_marked: true,
             is_entry_point: true,
             payload: Arc::from(payload),
-            arrived: self.job.start + at,
+            arrived: self.pipeline.start + at,
             report: None,
         };
-        self.job.packet(packet).unwrap();
+        self.pipeline.packet(packet).unwrap();
     }
 }
 
-fn attendee(identity: &str, tracks: &[TrackSid]) -> Attendee {
-    let track = |sid: &TrackSid| AttendeeTrack {
+fn participant(identity: &str, tracks: &[TrackSid]) -> InputParticipant {
+    let track = |sid: &TrackSid| InputTrack {
         sid: sid.clone(),
         source: TrackSource::Microphone,
         codec: Codec::Opus,
         is_muted: false,
     };
-    Attendee {
+    InputParticipant {
         sid: format!("PA_{identity}").parse().unwrap(),
         identity: identity.parse().unwrap(),
         name: String::new(),
@@ -188,47 +197,52 @@ fn attendee(identity: &str, tracks: &[TrackSid]) -> Attendee {
 
 /// Proves S-51.
 #[test]
-fn of_80_sounds_of_a_participant_8_are_decoded_the_others_are_named_and_another_participant_is_heard()
- {
-    let mut world = World::of_sound();
+fn eight_of_a_participants_80_audio_tracks_are_decoded_the_rest_are_named_and_others_are_mixed() {
+    let mut fixture = Fixture::audio_only();
     let tracks: Vec<TrackSid> = (0..80)
         .map(|number| format!("TR_{number:02}").parse().unwrap())
         .collect();
     let bob: TrackSid = "TR_bob".parse().unwrap();
-    let attendees = vec![
-        attendee("alice", &tracks),
-        attendee("bob", std::slice::from_ref(&bob)),
+    let inputs = vec![
+        participant("alice", &tracks),
+        participant("bob", std::slice::from_ref(&bob)),
     ];
-    world.job.attend_from(attendees, world.job.start);
+    fixture
+        .pipeline
+        .schedule_inputs(inputs, fixture.pipeline.start);
     for number in 0..2 {
         let at = Duration::from_millis(20 * number);
         tracks
             .iter()
             .chain([&bob])
-            .for_each(|track| world.send(track, at, &SILENCE));
+            .for_each(|track| fixture.send(track, at, &SILENCE));
     }
-    world
-        .job
-        .tick(world.job.start + Duration::from_millis(40))
+    fixture
+        .pipeline
+        .tick(fixture.pipeline.start + Duration::from_millis(40))
         .unwrap();
-    let (count, named) = world.job.progress.left_out();
+    let (count, named) = fixture.pipeline.progress.left_out();
+    // All but 8, and the first 20 by sid.
     assert_eq!((count, named.len()), (72, 20));
-    assert!(!named.contains(&bob) && world.job.composition.decoders.sounds.taken() == 9);
+    assert!(!named.contains(&bob) && fixture.pipeline.composition.decoders.audio.taken() == 9);
 
-    // A decoder that has nothing to do for a while is given to a track that has.
+    // An idle decoder's slot goes to a track that sends.
     let later = Duration::from_secs(10);
-    world.job.tick(world.job.start + later).unwrap();
-    assert_eq!(world.job.progress.left_out().0, 0);
+    fixture
+        .pipeline
+        .tick(fixture.pipeline.start + later)
+        .unwrap();
+    assert_eq!(fixture.pipeline.progress.left_out().0, 0);
     tracks[8..16]
         .iter()
-        .for_each(|track| world.send(track, later, &SILENCE));
-    world
-        .job
-        .tick(world.job.start + later + Duration::from_secs(1))
+        .for_each(|track| fixture.send(track, later, &SILENCE));
+    fixture
+        .pipeline
+        .tick(fixture.pipeline.start + later + Duration::from_secs(1))
         .unwrap();
-    assert_eq!(world.job.progress.left_out().0, 0);
-    drop(world.job.tracks);
-    assert_eq!(world.job.composition.decoders.sounds.taken(), 0);
+    assert_eq!(fixture.pipeline.progress.left_out().0, 0);
+    drop(fixture.pipeline.tracks);
+    assert_eq!(fixture.pipeline.composition.decoders.audio.taken(), 0);
 }
 
 const fn millis(millis: u64) -> Duration {
@@ -236,22 +250,24 @@ const fn millis(millis: u64) -> Duration {
 }
 
 #[test]
-fn the_sound_of_who_leaves_is_heard_until_the_moment_of_the_leave() {
-    let mut world = World::of_sound();
+fn a_leaving_participants_audio_is_mixed_until_the_moment_of_the_leave() {
+    let mut fixture = Fixture::audio_only();
     let track: TrackSid = "TR_a".parse().unwrap();
-    let (start, left) = (world.job.start, millis(2_000));
-    world
-        .job
-        .attend_from(vec![attendee("alice", std::slice::from_ref(&track))], start);
+    let (start, left) = (fixture.pipeline.start, millis(2_000));
+    fixture.pipeline.schedule_inputs(
+        vec![participant("alice", std::slice::from_ref(&track))],
+        start,
+    );
     for packet in tone(100, 1) {
-        world.send(&track, packet.at, &packet.data);
-        world.job.tick(start + packet.at).unwrap();
+        fixture.send(&track, packet.at, &packet.data);
+        fixture.pipeline.tick(start + packet.at).unwrap();
     }
-    world.job.attend_from(vec![], start + left);
-    world.compose_until(millis(3_000));
-    let output = world.output.lock().unwrap();
+    fixture.pipeline.schedule_inputs(vec![], start + left);
+    fixture.compose_until(millis(3_000));
+    let output = fixture.output.lock().unwrap();
     let loud = output.samples.iter().filter(|(_, samples)| {
         let values = samples.chunks(2).map(|b| i16::from_le_bytes([b[0], b[1]]));
+        // Half the tone's amplitude.
         values.map(i16::unsigned_abs).max() > Some(4_000)
     });
     let loud: Vec<_> = loud.map(|(at, _)| *at).collect();
@@ -267,58 +283,54 @@ fn the_sound_of_who_leaves_is_heard_until_the_moment_of_the_leave() {
     );
     drop(output);
     assert!(
-        world.job.tracks.is_empty() && world.job.publishers.is_empty(),
+        fixture.pipeline.tracks.is_empty() && fixture.pipeline.publishers.is_empty(),
         "what is over is forgotten"
     );
 }
 
-/// A room with pictures, whose decoders do nothing by themselves.
-fn room_with_pictures() -> World {
+/// Room with video, whose decoders output nothing by themselves.
+fn room_with_video() -> Fixture {
     let media = Media {
         has_video: true,
         has_audio: false,
     };
-    World::new(
+    Fixture::new(
         Arrangement::Room(Layout::Grid),
         media,
         concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/decoder"),
     )
 }
 
-fn with_camera(identity: &str, is_muted: bool) -> Attendee {
-    let mut attendee = attendee(identity, &[format!("TR_{identity}").parse().unwrap()]);
-    attendee.tracks.iter_mut().for_each(|track| {
+fn with_camera(identity: &str, is_muted: bool) -> InputParticipant {
+    let mut participant = participant(identity, &[format!("TR_{identity}").parse().unwrap()]);
+    participant.tracks.iter_mut().for_each(|track| {
         (track.source, track.codec, track.is_muted) = (TrackSource::Camera, Codec::Vp8, is_muted);
     });
-    attendee
+    participant
 }
 
-impl World {
-    /// Lets the decoder of a camera of 64x36 begin at a moment, and shows a red picture of its size.
+impl Fixture {
+    /// Starts a 64x36 camera's decoder, and outputs a red frame.
     fn show_red(&mut self, identity: &str, at: Duration) {
         let track: TrackSid = format!("TR_{identity}").parse().unwrap();
         self.send_packet(&track, (Codec::Vp8, 90), at, &KEY_FRAME);
         self.decode_red(identity, at);
     }
 
-    /// Lets the decoder of a camera make the red picture of a moment.
+    /// Outputs a red frame from a camera's decoder.
     fn decode_red(&self, identity: &str, at: Duration) {
         let track: TrackSid = format!("TR_{identity}").parse().unwrap();
-        let decoder = self.job.tracks[&track].decoder().unwrap();
-        let mut picture = Picture::new(decoder.size.0, decoder.size.1, BLACK);
-        let whole = picture.whole();
-        picture.fill(crate::composite::fit((64, 36), whole), RED);
-        decoder.show(at, picture);
+        let decoder = self.pipeline.tracks[&track].decoder().unwrap();
+        let mut frame = VideoFrame::new(decoder.size.0, decoder.size.1, BLACK);
+        let whole = frame.whole();
+        frame.fill(crate::composite::fit((64, 36), whole), RED);
+        decoder.show(at, frame);
     }
 
-    /// Returns the part of a composed picture that is red, and how many of its pixels are.
+    /// Returns the red part's bounds in a composed frame, and its pixel count.
     fn red(&self, at: Duration) -> Option<(Rect, usize)> {
         let output = self.output.lock().unwrap();
-        let (_, planes) = output
-            .pictures
-            .iter()
-            .rfind(|(time, _)| *time <= at)
-            .unwrap();
+        let (_, planes) = output.frames.iter().rfind(|(time, _)| *time <= at).unwrap();
         let width = WIDTH as usize;
         let (u, v) = (width * HEIGHT as usize, width * HEIGHT as usize * 5 / 4);
         let is_red = |x: usize, y: usize| {
@@ -350,8 +362,8 @@ impl World {
 }
 
 #[test]
-fn the_picture_of_who_leaves_mutes_or_unpublishes_is_shown_until_that_moment() {
-    let without_track = || Attendee {
+fn a_video_that_ends_is_shown_until_the_moment_of_the_leave_mute_or_unpublish() {
+    let without_track = || InputParticipant {
         tracks: vec![],
         ..with_camera("alice", false)
     };
@@ -360,36 +372,39 @@ fn the_picture_of_who_leaves_mutes_or_unpublishes_is_shown_until_that_moment() {
         vec![with_camera("alice", true)],
         vec![without_track()],
     ] {
-        let mut world = room_with_pictures();
-        let start = world.job.start;
-        world
-            .job
-            .attend_from(vec![with_camera("alice", false)], start);
-        world.show_red("alice", millis(100));
-        world.compose_until(millis(500));
-        world.job.attend_from(after, start + millis(1_000));
+        let mut fixture = room_with_video();
+        let start = fixture.pipeline.start;
+        fixture
+            .pipeline
+            .schedule_inputs(vec![with_camera("alice", false)], start);
+        fixture.show_red("alice", millis(100));
+        fixture.compose_until(millis(500));
+        fixture
+            .pipeline
+            .schedule_inputs(after, start + millis(1_000));
         assert!(
-            !world.job.tracks.is_empty(),
+            !fixture.pipeline.tracks.is_empty(),
             "the composition is not there yet"
         );
-        world.compose_until(millis(1_500));
+        fixture.compose_until(millis(1_500));
         let whole = Rect {
             x: 0,
             y: 0,
             width: WIDTH,
             height: HEIGHT,
         };
+        // At 50 frames per second, 980 ms is the last frame before the change.
         for at in [100, 500, 980] {
             assert_eq!(
-                world.red(millis(at)).map(|(rect, _)| rect),
+                fixture.red(millis(at)).map(|(rect, _)| rect),
                 Some(whole),
                 "{at}"
             );
         }
-        assert_eq!(world.red(millis(1_000)), None);
+        assert_eq!(fixture.red(millis(1_000)), None);
         assert!(
-            world
-                .job
+            fixture
+                .pipeline
                 .tracks
                 .values()
                 .all(|input| input.decoder().is_none()),
@@ -399,27 +414,27 @@ fn the_picture_of_who_leaves_mutes_or_unpublishes_is_shown_until_that_moment() {
 }
 
 #[test]
-fn a_video_keeps_its_shape_when_its_tile_changes_until_there_are_pictures_for_it() {
-    let mut world = room_with_pictures();
-    let start = world.job.start;
-    world
-        .job
-        .attend_from(vec![with_camera("alice", false)], start);
-    world.show_red("alice", millis(100));
-    world.compose_until(millis(300));
-    // A second tile without a picture beside the first one, each of 64x72.
-    world.job.attend_from(
+fn a_video_keeps_its_shape_while_its_decoder_for_a_new_tile_size_starts() {
+    let mut fixture = room_with_video();
+    let start = fixture.pipeline.start;
+    fixture
+        .pipeline
+        .schedule_inputs(vec![with_camera("alice", false)], start);
+    fixture.show_red("alice", millis(100));
+    fixture.compose_until(millis(300));
+    // Beside the first tile, a second tile without video; each has 64x72 pixels.
+    fixture.pipeline.schedule_inputs(
         vec![with_camera("alice", false), with_camera("bob", false)],
         start + millis(1_000),
     );
     assert_eq!(
-        world.job.tracks[&"TR_alice".parse().unwrap()].tile,
+        fixture.pipeline.tracks[&"TR_alice".parse().unwrap()].tile,
         Some((64, 72)),
         "pictures of the size to come"
     );
-    world.compose_until(millis(1_500));
+    fixture.compose_until(millis(1_500));
     assert_eq!(
-        world.red(millis(980)).unwrap().0,
+        fixture.red(millis(980)).unwrap().0,
         Rect {
             x: 0,
             y: 0,
@@ -427,7 +442,7 @@ fn a_video_keeps_its_shape_when_its_tile_changes_until_there_are_pictures_for_it
             height: HEIGHT
         }
     );
-    let (rect, _) = world.red(millis(1_000)).unwrap();
+    let (rect, _) = fixture.red(millis(1_000)).unwrap();
     assert_eq!(
         rect,
         Rect {
@@ -441,45 +456,45 @@ fn a_video_keeps_its_shape_when_its_tile_changes_until_there_are_pictures_for_it
 }
 
 #[test]
-fn a_file_waits_for_its_decoders_and_shows_a_late_picture_at_its_time() {
-    let mut world = room_with_pictures();
-    let start = world.job.start;
-    world
-        .job
-        .attend_from(vec![with_camera("alice", false)], start);
+fn a_file_waits_for_its_decoders_and_shows_a_late_frame_at_its_time() {
+    let mut fixture = room_with_video();
+    let start = fixture.pipeline.start;
+    fixture
+        .pipeline
+        .schedule_inputs(vec![with_camera("alice", false)], start);
     let track: TrackSid = "TR_alice".parse().unwrap();
-    world.send_packet(&track, (Codec::Vp8, 90), millis(100), &KEY_FRAME);
-    // The decoder needs three seconds for its first picture.
-    world.job.tick(start + millis(3_000)).unwrap();
+    fixture.send_packet(&track, (Codec::Vp8, 90), millis(100), &KEY_FRAME);
+    // The decoder takes three seconds for its first frame.
+    fixture.pipeline.tick(start + millis(3_000)).unwrap();
     assert!(
-        world
+        fixture
             .output
             .lock()
             .unwrap()
-            .pictures
+            .frames
             .iter()
             .all(|(at, _)| *at < millis(100))
     );
     assert!(
-        world
-            .job
+        fixture
+            .pipeline
             .progress
             .late_millis
             .load(std::sync::atomic::Ordering::Relaxed)
             > 2_000
     );
-    world.decode_red("alice", millis(100));
-    world.compose_until(millis(2_500));
+    fixture.decode_red("alice", millis(100));
+    fixture.compose_until(millis(2_500));
     let whole = Rect {
         x: 0,
         y: 0,
         width: WIDTH,
         height: HEIGHT,
     };
-    assert_eq!(world.red(millis(80)), None);
-    assert_eq!(world.red(millis(100)).map(|(rect, _)| rect), Some(whole));
+    assert_eq!(fixture.red(millis(80)), None);
+    assert_eq!(fixture.red(millis(100)).map(|(rect, _)| rect), Some(whole));
     assert_eq!(
-        world.output.lock().unwrap().pictures.len(),
+        fixture.output.lock().unwrap().frames.len(),
         126,
         "50 a second: none is left out"
     );
@@ -488,57 +503,63 @@ fn a_file_waits_for_its_decoders_and_shows_a_late_picture_at_its_time() {
 #[test]
 fn a_decoder_without_progress_and_a_broadcast_are_not_waited_for() {
     for is_live in [false, true] {
-        let mut world = room_with_pictures();
-        world.job.composition.is_live = is_live;
-        let start = world.job.start;
-        world
-            .job
-            .attend_from(vec![with_camera("alice", false)], start);
-        world.send_packet(
+        let mut fixture = room_with_video();
+        fixture.pipeline.composition.is_live = is_live;
+        let start = fixture.pipeline.start;
+        fixture
+            .pipeline
+            .schedule_inputs(vec![with_camera("alice", false)], start);
+        fixture.send_packet(
             &"TR_alice".parse().unwrap(),
             (Codec::Vp8, 90),
             millis(100),
             &KEY_FRAME,
         );
         let waits = if is_live { millis(0) } else { millis(5_000) };
-        world.job.tick(start + DELAY + millis(200)).unwrap();
+        fixture.pipeline.tick(start + DELAY + millis(200)).unwrap();
         assert_eq!(
-            world.output.lock().unwrap().pictures.len(),
+            fixture.output.lock().unwrap().frames.len(),
+            // Up to 200 ms, or before the undecoded frame at 100 ms.
             if is_live { 11 } else { 5 }
         );
-        world.job.tick(start + DELAY + millis(400) + waits).unwrap();
-        assert!(world.output.lock().unwrap().pictures.last().unwrap().0 >= millis(400));
+        fixture
+            .pipeline
+            .tick(start + DELAY + millis(400) + waits)
+            .unwrap();
+        assert!(fixture.output.lock().unwrap().frames.last().unwrap().0 >= millis(400));
     }
 }
 
 #[test]
-fn what_the_encoder_has_no_room_for_is_counted_and_the_last_picture_lasts_to_the_end_of_the_audio()
-{
+fn dropped_frames_are_counted_and_the_last_frame_lasts_to_the_end_of_the_audio() {
     let media = Media {
         has_video: true,
         has_audio: true,
     };
-    let mut world = World::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
-    let (start, output) = (world.job.start, Arc::clone(&world.output));
-    world.job.attend_from(vec![attendee("alice", &[])], start);
-    world.compose_until(millis(1_000));
+    let mut fixture = Fixture::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
+    let (start, output) = (fixture.pipeline.start, Arc::clone(&fixture.output));
+    fixture
+        .pipeline
+        .schedule_inputs(vec![participant("alice", &[])], start);
+    fixture.compose_until(millis(1_000));
     output.lock().unwrap().is_full = true;
-    world.compose_until(millis(3_000));
+    fixture.compose_until(millis(3_000));
     let (progress, composed) = (
-        Arc::clone(&world.job.progress),
-        output.lock().unwrap().pictures.len(),
+        Arc::clone(&fixture.pipeline.progress),
+        output.lock().unwrap().frames.len(),
     );
     let dropped = progress
         .dropped_frames
         .load(std::sync::atomic::Ordering::Relaxed);
+    // Frames 0 to 50 in the first second, and two more seconds without room.
     assert_eq!((composed, dropped), (51, 100));
-    // The call has ended in the past, so that nothing is waited for.
-    world.job.start -= DELAY + millis(3_000);
-    let end = world.job.start + millis(3_000);
-    assert_eq!(Box::new(world.job).finish(end), Ok(true));
+    // Moved into the past, so that `finish` does not wait.
+    fixture.pipeline.start -= DELAY + millis(3_000);
+    let end = fixture.pipeline.start + millis(3_000);
+    assert_eq!(Box::new(fixture.pipeline).finish(end), Ok(true));
     let output = output.lock().unwrap();
-    let pictures: Vec<_> = output.pictures.iter().map(|(at, _)| *at).collect();
-    assert_eq!(pictures[50..], [millis(1_000), millis(3_000)]);
+    let frames: Vec<_> = output.frames.iter().map(|(at, _)| *at).collect();
+    assert_eq!(frames[50..], [millis(1_000), millis(3_000)]);
     let audio: Vec<_> = output.samples.iter().map(|(at, _)| *at).collect();
     assert_eq!(
         audio,
