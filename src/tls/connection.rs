@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use conclave_media::embedded::turn_server::Connection;
+use conclave_media::embedded::turn_server::TurnConnection;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -158,7 +158,7 @@ impl Socket {
     }
 }
 
-impl Connection for Socket {
+impl TurnConnection for Socket {
     fn has_closed(&self) -> bool {
         self.tcp().has_closed()
     }

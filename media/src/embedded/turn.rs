@@ -10,7 +10,9 @@ use std::time::Duration;
 use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
 use conclave_sfu::Workers;
 use conclave_turn::credentials::{password, username};
-use conclave_turn::{PATIENCE, TurnMetrics, TurnRefusal, TurnServer, TurnSettings, UdpRelay};
+use conclave_turn::{
+    ALLOCATION_TIMEOUT, TurnMetrics, TurnRefusal, TurnServer, TurnSettings, UdpRelay,
+};
 use livekit_protocol::IceServer;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -88,7 +90,7 @@ impl OwnTurn {
             secret,
             peers: &peers,
             clock,
-            patience: PATIENCE,
+            allocation_timeout: ALLOCATION_TIMEOUT,
             max_allocations,
         };
         Self {

@@ -1,4 +1,4 @@
-//! The allocation of a client: how long it lasts, whom it may send to, and the numbers of its channels.
+//! A client's allocation: lifetime, permissions and channels.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -6,35 +6,35 @@ use std::time::Duration;
 
 use stun_types::message::{IntegrityKey, TransactionId};
 
-use crate::limits::Permit;
-use crate::members::Member;
+use crate::admission::AdmittedParticipant;
+use crate::limits::AllocationPermit;
 
-/// How long an allocation lasts without a refresh: the default of RFC 8656, whatever a client asks for.
+/// Lifetime without a refresh: the default in RFC 8656, whatever a client requests.
 pub const LIFETIME: Duration = Duration::from_secs(600);
-/// How long a permission lasts.
-const PERMISSION: Duration = Duration::from_secs(300);
-/// How long a channel lasts.
-const CHANNEL: Duration = Duration::from_secs(600);
+/// Permission lifetime (RFC 8656, section 9).
+const PERMISSION_LIFETIME: Duration = Duration::from_secs(300);
+/// Channel lifetime (RFC 8656, section 12).
+const CHANNEL_LIFETIME: Duration = Duration::from_secs(600);
 
-/// The numbers that clients give to channels. Those of RFC 8656 end at 0x4fff.
-const CHANNELS: std::ops::RangeInclusive<u16> = 0x4000..=0x7ffe;
+/// Channel numbers. RFC 8656 ends them at 0x4fff; RFC 5766 allowed them up to 0x7ffe.
+const CHANNEL_NUMBERS: std::ops::RangeInclusive<u16> = 0x4000..=0x7ffe;
 
-/// A client's right to have datagrams relayed. Times are those of a clock that never goes back.
+/// A client's right to have datagrams relayed. Times are on a monotonic clock.
 #[derive(Debug)]
 pub struct Allocation {
-    /// The user name of its client.
+    /// User name in the client's credentials.
     pub username: String,
-    /// The key that this client signs with.
+    /// Key for the client's signatures.
     pub key: IntegrityKey,
-    /// The request that made it, which may come twice.
+    /// Transaction id of the Allocate request, which may be repeated.
     pub request: TransactionId,
-    /// The address of its socket.
+    /// Socket address.
     pub relayed: SocketAddr,
     expires: Duration,
     permissions: Vec<(IpAddr, Duration)>,
     channels: Vec<Channel>,
-    /// Counts it until it is dropped.
-    permit: Permit,
+    /// Permit, which counts towards the quotas.
+    permit: AllocationPermit,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,17 +44,18 @@ struct Channel {
     expires: Duration,
 }
 
-/// A channel has another peer, or a peer another channel, or the number is none of a channel.
+/// The channel has another peer, the peer has another channel, or the number is not a channel
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelConflict;
 
 impl Allocation {
-    /// Begins an allocation without permissions.
+    /// Creates an allocation without permissions.
     pub fn new(
         (username, key): (String, IntegrityKey),
         request: TransactionId,
         relayed: SocketAddr,
-        permit: Permit,
+        permit: AllocationPermit,
         now: Duration,
     ) -> Self {
         let (expires, permissions, channels) = (now + LIFETIME, Vec::new(), Vec::new());
@@ -70,61 +71,66 @@ impl Allocation {
         }
     }
 
-    /// Lets it last for another [`LIFETIME`].
+    /// Extends the lifetime to [`LIFETIME`] from now.
     pub fn refresh(&mut self, now: Duration) {
+        // Whatever lifetime the client requested: RFC 8656 lets the server decide.
         self.expires = now + LIFETIME;
     }
 
-    /// Returns whether it is over: its time is, or its participant has left.
+    /// Returns whether the lifetime is over or the participant has left.
     pub fn has_ended(&self, now: Duration) -> bool {
-        self.expires <= now || self.member().has_left()
+        self.expires <= now || self.participant().has_left()
     }
 
-    /// Returns the participant that it belongs to.
-    pub fn member(&self) -> &Arc<Member> {
-        self.permit.member()
+    pub fn participant(&self) -> &Arc<AdmittedParticipant> {
+        self.permit.participant()
     }
 
-    /// Permits a peer, at all of its ports. The number of permissions is bounded by the number of addresses of media workers, which the
-    /// caller checks.
+    /// Permits a peer, at all its ports. The caller only passes media workers' addresses, which
+    /// bounds the list.
     pub fn permit(&mut self, peer: IpAddr, now: Duration) {
+        // Permissions are few, so a list is faster than a map.
         self.permissions.retain(|(permitted, _)| *permitted != peer);
-        self.permissions.push((peer, now + PERMISSION));
+        // Renewed, rather than added: the list has one entry per media worker address.
+        self.permissions.push((peer, now + PERMISSION_LIFETIME));
     }
 
-    /// Returns whether a peer is permitted.
     pub fn permits(&self, peer: IpAddr, now: Duration) -> bool {
         self.permissions
             .iter()
             .any(|(permitted, expires)| *permitted == peer && now < *expires)
     }
 
-    /// Binds a channel to a peer, or again, and permits the peer.
+    /// Binds a channel to a peer, or renews it, and permits the peer.
     ///
     /// # Errors
-    /// [`ChannelConflict`].
+    /// [`ChannelConflict`]
     pub fn bind(
         &mut self,
         number: u16,
         peer: SocketAddr,
         now: Duration,
     ) -> Result<(), ChannelConflict> {
+        // Expired channels must not conflict with new ones, nor fill the list.
         self.channels.retain(|channel| now < channel.expires);
+        // Exactly one of the two matches: RFC 8656 allows to renew a binding, not to change it.
         let is_other = |channel: &Channel| (channel.number == number) != (channel.peer == peer);
-        if !CHANNELS.contains(&number) || self.channels.iter().any(is_other) {
+        if !CHANNEL_NUMBERS.contains(&number) || self.channels.iter().any(is_other) {
             return Err(ChannelConflict);
         }
+        // A renewed channel replaces itself. Peers are checked, so there are few channels.
         self.channels.retain(|channel| channel.number != number);
         self.channels.push(Channel {
             number,
             peer,
-            expires: now + CHANNEL,
+            expires: now + CHANNEL_LIFETIME,
         });
+        // ChannelBind also installs a permission (RFC 8656, section 12.2).
         self.permit(peer.ip(), now);
         Ok(())
     }
 
-    /// Returns the peer of a channel.
+    /// Returns the peer that a channel is bound to.
     pub fn peer(&self, number: u16, now: Duration) -> Option<SocketAddr> {
         let mut channels = self.channels.iter();
         channels
@@ -132,7 +138,7 @@ impl Allocation {
             .map(|channel| channel.peer)
     }
 
-    /// Returns the channel of a peer.
+    /// Returns the channel bound to a peer.
     pub fn channel(&self, peer: SocketAddr, now: Duration) -> Option<u16> {
         let mut channels = self.channels.iter();
         channels
@@ -146,8 +152,8 @@ mod tests {
     use stun_types::message::{IntegrityAlgorithm, LongTermCredentials};
 
     use super::*;
-    use crate::limits::{MAX_ALLOCATIONS, Quotas};
-    use crate::members::member;
+    use crate::admission::participant;
+    use crate::limits::{AllocationQuotas, MAX_ALLOCATIONS};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -158,10 +164,10 @@ mod tests {
     fn allocation(now: Duration) -> Allocation {
         let key = LongTermCredentials::new("a".into(), "b".into()).to_key("c".into());
         let key = key.make_key(IntegrityAlgorithm::Sha1);
-        let quotas = Quotas::new(MAX_ALLOCATIONS);
+        let quotas = AllocationQuotas::new(MAX_ALLOCATIONS);
         let permit = quotas
             .admit(
-                &member("a", "prj_000000000001"),
+                &participant("a", "prj_000000000001"),
                 address("192.0.2.9:1").ip(),
             )
             .unwrap();
@@ -191,10 +197,10 @@ mod tests {
         );
         assert!(!made.permits(peer, SECOND));
         made.permit(peer, SECOND);
-        assert!(made.permits(peer, PERMISSION) && !made.permits(other, SECOND));
-        assert!(!made.permits(peer, PERMISSION + SECOND));
-        made.permit(peer, PERMISSION);
-        assert!(made.permits(peer, PERMISSION + SECOND));
+        assert!(made.permits(peer, PERMISSION_LIFETIME) && !made.permits(other, SECOND));
+        assert!(!made.permits(peer, PERMISSION_LIFETIME + SECOND));
+        made.permit(peer, PERMISSION_LIFETIME);
+        assert!(made.permits(peer, PERMISSION_LIFETIME + SECOND));
         assert_eq!(made.permissions.len(), 1);
     }
 
@@ -208,7 +214,10 @@ mod tests {
         assert_eq!(made.bind(0x4000, peer, SECOND), Ok(()));
         assert!(made.permits(peer.ip(), SECOND));
         assert_eq!(
-            (made.peer(0x4000, CHANNEL), made.channel(peer, CHANNEL)),
+            (
+                made.peer(0x4000, CHANNEL_LIFETIME),
+                made.channel(peer, CHANNEL_LIFETIME)
+            ),
             (Some(peer), Some(0x4000))
         );
         assert_eq!(
@@ -224,9 +233,9 @@ mod tests {
                 "{number}"
             );
         }
-        assert_eq!(made.bind(0x4000, peer, CHANNEL), Ok(()));
-        assert_eq!(made.peer(0x4000, CHANNEL + SECOND), Some(peer));
-        let later = 3 * CHANNEL;
+        assert_eq!(made.bind(0x4000, peer, CHANNEL_LIFETIME), Ok(()));
+        assert_eq!(made.peer(0x4000, CHANNEL_LIFETIME + SECOND), Some(peer));
+        let later = 3 * CHANNEL_LIFETIME;
         assert_eq!(
             (made.peer(0x4000, later), made.channel(peer, later)),
             (None, None)

@@ -1,9 +1,11 @@
-//! Authentication: the credentials of participants, and the nonces that clients sign with them.
+//! Authentication: participants' credentials, and nonces.
 //!
-//! Credentials expire: the user name is the Unix time of expiry and a name, the password an HMAC of it under a secret
-//! (draft-uberti-behave-turn-rest-00). coturn checks them with `use-auth-secret`.
+//! Credentials expire. The user name is the Unix time at expiry and a name, the password its HMAC
+//! under a secret (draft-uberti-behave-turn-rest-00). coturn checks the same scheme with
+//! `use-auth-secret`.
 //!
-//! Nothing is kept of the nonces that were given: a nonce holds its expiry and a code that only this server can make, for one address.
+//! Nonces need no state: a nonce holds its expiry, and a code that only this server can compute for
+//! the client's address.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,24 +19,25 @@ use sha1::Sha1;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-/// How long a nonce is valid.
 const NONCE_LIFE: Duration = Duration::from_secs(3_600);
 
-/// The bytes of the code in a nonce. Few, so that what a stranger is sent is hardly longer than what it has sent.
+/// Length of a nonce's code. It is short, so that a challenge is hardly longer than the request:
+/// otherwise, forged requests would be amplified.
 const CODE_BYTES: usize = 8;
 
-/// Returns the user name of a participant, which is valid until `expires`.
+/// Returns a user name that is valid until `expires`.
 pub fn username(name: &str, expires: Timestamp) -> String {
     format!("{}:{name}", expires.millis() / 1_000)
 }
 
-/// Returns the password that belongs to a user name: its HMAC-SHA1 in base64.
+/// Returns a user name's password: its HMAC-SHA1 in base64.
 pub fn password(secret: &Secret, username: &str) -> Secret {
     Secret::new(STANDARD.encode(hmac_sha1(secret.reveal().as_bytes(), username.as_bytes())))
 }
 
-/// Returns the name in a user name that is still valid.
+/// Returns the name in a user name, unless the user name has expired.
 pub(crate) fn valid_name(username: &str, now: Timestamp) -> Option<&str> {
+    // At the first colon, since times have none.
     let (expires, name) = username.split_once(':')?;
     let expires: i64 = expires.parse().ok()?;
     (now.millis() / 1_000 < expires).then_some(name)
@@ -47,21 +50,23 @@ fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     mac.finalize().into_bytes().into()
 }
 
-/// Makes nonces and recognises them.
+/// Issues and checks nonces.
 pub(crate) struct Nonces {
     key: [u8; 32],
 }
 
 impl Nonces {
-    /// Takes a random key: nonces of another run are not recognised, and clients get a new one.
+    /// Creates an issuer with a random key. Nonces from an earlier run are stale, so clients get a
+    /// new one.
     pub fn new() -> Self {
         Self {
             key: random_bytes(),
         }
     }
 
-    /// Returns a nonce for a client at this time since the start of the clock.
+    /// Returns a nonce for a client. `now` is the clock's monotonic time.
     pub fn make(&self, client: SocketAddr, now: Duration) -> String {
+        // Four bytes suffice for seconds since the process started.
         let expires = u32::try_from((now + NONCE_LIFE).as_secs())
             .unwrap_or(u32::MAX)
             .to_be_bytes();
@@ -69,7 +74,7 @@ impl Nonces {
         URL_SAFE_NO_PAD.encode([&expires[..], &code[..]].concat())
     }
 
-    /// Returns whether this is a nonce of this client that has not expired.
+    /// Returns whether a nonce was issued for this client and has not expired.
     pub fn is_valid(&self, nonce: &str, client: SocketAddr, now: Duration) -> bool {
         let Ok(bytes) = URL_SAFE_NO_PAD.decode(nonce) else {
             return false;
@@ -77,6 +82,7 @@ impl Nonces {
         let Some((expires, code)) = bytes.split_first_chunk::<4>() else {
             return false;
         };
+        // In constant time, so that the code cannot be guessed byte by byte.
         let is_own = bool::from(self.code(client, *expires).ct_eq(code));
         is_own && now.as_secs() < u64::from(u32::from_be_bytes(*expires))
     }
@@ -86,6 +92,7 @@ impl Nonces {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes a key of any length");
         mac.update(&expires);
+        // Bound to the address: a nonce seen on one path is useless on another.
         mac.update(client.to_string().as_bytes());
         let code = mac.finalize().into_bytes();
         let mut first = [0; CODE_BYTES];

@@ -1,65 +1,69 @@
-//! Messages in a stream of bytes: STUN messages and channel data follow each other, each with its length (RFC 8656, section 12.5).
+//! Messages in a byte stream: STUN messages and channel data follow each other, each with its
+//! length (RFC 8656, section 12.5).
 
 use stun_types::message::MessageHeader;
 
-/// The longest message that is accepted, in bytes. Those with a datagram of WebRTC are shorter.
+/// Maximum message length in bytes. Messages with a WebRTC datagram are shorter.
 pub const MAX_MESSAGE: usize = 4_096;
 
-/// The bytes of the header of channel data.
 const CHANNEL_HEADER: usize = 4;
 
-/// Returns whether the first byte of a connection begins a STUN request and no HTTP one, which begins with a letter or a line break.
+/// Returns whether a connection's first byte starts a STUN request. HTTP requests start with a letter or a line break, TLS with 0x16.
 #[must_use]
 pub const fn is_turn(first: u8) -> bool {
-    // Requests of STUN have types below 0x100.
+    // STUN requests have types below 0x100.
     first == 0
 }
 
-/// The stream is of no use any more: what it has is neither a STUN message nor channel data, or too long.
+/// The stream is unusable: it has neither a STUN message nor channel data, or a message that is too
+/// long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a stream must have STUN messages and channel data of at most {MAX_MESSAGE} bytes")]
+#[error("a stream may contain only STUN messages and channel data, up to {MAX_MESSAGE} bytes each")]
 pub struct InvalidMessage;
 
-/// Takes messages out of a stream of bytes.
+/// Splits a byte stream into messages.
 #[derive(Debug, Default)]
 pub struct MessageReader {
     bytes: Vec<u8>,
-    /// How many of the bytes have been taken.
+    /// Bytes at the start that were returned already.
     taken: usize,
 }
 
 impl MessageReader {
-    /// Adds bytes that were received.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        // Here rather than per message: moving the rest costs as much for one as for many.
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next message that is complete, without padding.
+    /// Returns the next complete message, without padding.
     ///
     /// # Errors
     ///
-    /// [`InvalidMessage`], after which the stream is of no use.
+    /// [`InvalidMessage`], after which the stream is unusable.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, InvalidMessage> {
         let Some(length) = self.next_length()? else {
             return Ok(None);
         };
         let start = self.taken;
+        // In a stream, all messages are padded to four bytes; STUN messages always are.
         self.taken += length.next_multiple_of(4);
         Ok(self.bytes.get(start..start + length))
     }
 
-    /// Returns whether [`MessageReader::next_message`] returns a message or fails, without another [`MessageReader::push`].
+    /// Returns whether [`MessageReader::next_message`] would return a message or an error without
+    /// another [`MessageReader::push`].
     pub fn has_message(&self) -> bool {
         !matches!(self.next_length(), Ok(None))
     }
 
-    /// Returns the length of the next message without padding, if it is complete.
+    /// Returns the length, without padding, if the next message is complete.
     ///
     /// # Errors
     ///
-    /// [`InvalidMessage`], after which the stream is of no use.
+    /// [`InvalidMessage`], after which the stream is unusable.
     pub fn next_length(&self) -> Result<Option<usize>, InvalidMessage> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
         let Some(length) = message_length(rest)? else {
@@ -73,12 +77,13 @@ impl MessageReader {
     }
 }
 
-/// Returns the length of the message that begins here; `None` if more bytes are needed to know it.
+/// Returns the first message's length; `None` if more bytes are needed.
 fn message_length(bytes: &[u8]) -> Result<Option<usize>, InvalidMessage> {
     let [first, _, high, low, ..] = bytes else {
         return Ok(None);
     };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
+    // The first two bits distinguish STUN (0) and channel data (1).
     match first >> 6 {
         0 => Ok(Some(MessageHeader::LENGTH + length)),
         1 => Ok(Some(CHANNEL_HEADER + length)),
@@ -86,7 +91,7 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, InvalidMessage> {
     }
 }
 
-/// Appends channel data with its header, and padding in a stream.
+/// Appends channel data with its header and, for streams, padding.
 pub fn push_channel_data(out: &mut Vec<u8>, channel: u16, payload: &[u8], is_padded: bool) {
     let Ok(length) = u16::try_from(payload.len()) else {
         return;
@@ -119,6 +124,7 @@ mod tests {
             let mut read = Vec::new();
             for bytes in stream.chunks(cut) {
                 reader.push(bytes);
+                // The four bytes of the header are cut off.
                 while reader.has_message() {
                     read.push(reader.next_message().unwrap().unwrap()[4..].to_vec());
                 }
@@ -140,6 +146,7 @@ mod tests {
                         Err(InvalidMessage) => return Ok(()),
                     }
                 }
+                // An incomplete message is all that may be kept.
                 prop_assert!(reader.bytes.len() - reader.taken < MAX_MESSAGE);
             }
         }
@@ -160,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_http_request_begins_as_a_request_of_turn() {
+    fn no_http_request_starts_like_a_turn_request() {
         assert!(is_turn(0));
         assert!(
             (b'A'..=b'z')

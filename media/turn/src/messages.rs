@@ -1,4 +1,4 @@
-//! The messages of STUN and TURN: what is read of those of clients, and responses and indications as bytes.
+//! STUN and TURN messages: parsed requests, and responses and indications as bytes.
 
 use std::net::SocketAddr;
 
@@ -21,10 +21,11 @@ use turn_types::message::DATA;
 
 use crate::allocation::LIFETIME;
 
-/// The realm of the credentials.
+/// Realm for the credentials.
 pub const REALM: &str = "conclave";
 
-/// The attributes that are understood. Others fail a request if they say that they must be.
+/// Supported attributes. A request with another one fails if the attribute's type requires
+/// comprehension.
 const UNDERSTOOD: [AttributeType; 12] = [
     Username::TYPE,
     Realm::TYPE,
@@ -40,48 +41,50 @@ const UNDERSTOOD: [AttributeType; 12] = [
     Data::TYPE,
 ];
 
-/// Why a request fails.
+/// Reason why a request fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// The client has to authenticate, with this nonce: 401, or 438 if the one that it has used is too old.
+pub enum RequestFailure {
+    /// Authentication required, with this nonce: 401, or 438 if the request's nonce was stale.
     Challenge { code: u16, nonce: String },
-    /// An attribute must be understood, and is not: 420.
+    /// An unsupported attribute requires comprehension: 420.
     UnknownAttributes(Vec<AttributeType>),
-    /// Another reason, by the code of the error response (RFC 8656, section 19).
+    /// Another error code (RFC 8656, section 19).
     Code(u16),
 }
 
-/// Returns whether the length in a STUN header is that of the message.
+/// Returns whether a STUN header has the message's actual length.
 pub fn has_own_length(bytes: &[u8]) -> bool {
     let [_, _, high, low, ..] = bytes else {
         return false;
     };
+    // A datagram has exactly one message.
     bytes.len() == MessageHeader::LENGTH + usize::from(u16::from_be_bytes([*high, *low]))
 }
 
-/// Returns the attributes that must be understood, and are not.
+/// Returns the unsupported attributes that require comprehension.
 pub fn unknown_attributes(request: &Message<'_>) -> Vec<AttributeType> {
     let types = request
         .iter_attributes()
         .map(|(_, attribute)| attribute.get_type());
     types
+        // Attributes from 0x8000 on are optional and ignored (RFC 8489, section 14).
         .filter(|kind| kind.comprehension_required() && !UNDERSTOOD.contains(kind))
         .collect()
 }
 
-/// Returns whether a client asks for the end of its allocation: for a lifetime of 0.
-pub fn ends_allocation(request: &Message<'_>) -> Result<bool, Failure> {
+/// Returns whether a Refresh request releases the allocation, with lifetime 0.
+pub fn is_release(request: &Message<'_>) -> Result<bool, RequestFailure> {
     if !request.has_attribute(Lifetime::TYPE) {
         return Ok(false);
     }
     let lifetime = request
         .attribute::<Lifetime>()
-        .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
+        .map_err(|_| RequestFailure::Code(ErrorCode::BAD_REQUEST))?;
     Ok(lifetime.seconds() == 0)
 }
 
-/// Returns the peers that a request names, at least one.
-pub fn peer_addresses(request: &Message<'_>) -> Result<Vec<SocketAddr>, Failure> {
+/// Returns the peers in a request; at least one.
+pub fn peer_addresses(request: &Message<'_>) -> Result<Vec<SocketAddr>, RequestFailure> {
     let named = request
         .iter_attributes()
         .filter(|(_, attribute)| attribute.get_type() == XorPeerAddress::TYPE);
@@ -92,23 +95,23 @@ pub fn peer_addresses(request: &Message<'_>) -> Result<Vec<SocketAddr>, Failure>
     peers
         .ok()
         .filter(|peers| !peers.is_empty())
-        .ok_or(Failure::Code(ErrorCode::BAD_REQUEST))
+        .ok_or(RequestFailure::Code(ErrorCode::BAD_REQUEST))
 }
 
-/// Returns the peer and the payload of a Send indication.
-pub fn sent_data(bytes: &[u8]) -> Option<(SocketAddr, &[u8])> {
+/// Returns the peer and payload in a Send indication.
+pub fn send_indication(bytes: &[u8]) -> Option<(SocketAddr, &[u8])> {
     let message = Message::from_bytes(bytes).ok()?;
     let peer = message
         .attribute::<XorPeerAddress>()
         .ok()?
         .addr(message.transaction_id());
     let (offset, attribute) = message.raw_attribute_and_offset(Data::TYPE)?;
-    // The attribute begins with its type and its length.
+    // The attribute starts with its type and length, two bytes each.
     let payload = bytes.get(offset + 4..offset + 4 + usize::from(attribute.length()))?;
     Some((peer, payload))
 }
 
-/// A response under construction.
+/// Response under construction.
 struct Response(MessageWriteVec);
 
 impl Response {
@@ -141,19 +144,20 @@ impl Response {
 fn success(request: &Message<'_>) -> Response {
     Response(Message::builder_success(
         request,
+        // Enough for an Allocate response, the longest one.
         MessageWriteVec::with_capacity(128),
     ))
 }
 
-/// Answers a binding request: the address that the client has for this server.
-pub fn bound(request: &Message<'_>, client: SocketAddr) -> Vec<u8> {
+/// Returns the response to a Binding request: the client's address as seen here.
+pub fn binding_response(request: &Message<'_>, client: SocketAddr) -> Vec<u8> {
     success(request)
         .add(&XorMappedAddress::new(client, request.transaction_id()))
         .finish(None)
 }
 
-/// Answers a request that made an allocation.
-pub fn allocated(
+/// Returns the response to an Allocate request.
+pub fn allocate_response(
     request: &Message<'_>,
     relayed: SocketAddr,
     client: SocketAddr,
@@ -162,20 +166,21 @@ pub fn allocated(
     let id = request.transaction_id();
     success(request)
         .add(&XorRelayedAddress::new(relayed, id))
+        // The granted lifetime may differ from the requested one, so the client must be informed.
         .add(&Lifetime::new(lifetime()))
         .add(&XorMappedAddress::new(client, id))
         .finish(Some(key))
 }
 
-/// Answers a request that refreshed an allocation.
-pub fn refreshed(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
+/// Returns the response to a Refresh request.
+pub fn refresh_response(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
     success(request)
         .add(&Lifetime::new(lifetime()))
         .finish(Some(key))
 }
 
-/// Answers a request that ended an allocation.
-pub fn ended(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
+/// Returns the response to a Refresh request that released the allocation.
+pub fn release_response(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
     success(request).add(&Lifetime::new(0)).finish(Some(key))
 }
 
@@ -183,17 +188,23 @@ fn lifetime() -> u32 {
     u32::try_from(LIFETIME.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Answers a request that has succeeded.
-pub fn done(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
+/// Returns a success response without attributes.
+pub fn success_response(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
     success(request).finish(Some(key))
 }
 
-/// Answers a request that has failed.
+/// Returns an error response.
 #[expect(clippy::expect_used, reason = "the codes and the texts are ours")]
-pub fn failed(request: &Message<'_>, failure: &Failure, key: Option<&IntegrityKey>) -> Vec<u8> {
+pub fn error_response(
+    request: &Message<'_>,
+    failure: &RequestFailure,
+    key: Option<&IntegrityKey>,
+) -> Vec<u8> {
+    // The reason phrase is the standard one for the code.
+    // 401 and 438 are the only errors with a nonce.
     let code = match failure {
-        Failure::Challenge { code, .. } | Failure::Code(code) => *code,
-        Failure::UnknownAttributes(_) => ErrorCode::UNKNOWN_ATTRIBUTE,
+        RequestFailure::Challenge { code, .. } | RequestFailure::Code(code) => *code,
+        RequestFailure::UnknownAttributes(_) => ErrorCode::UNKNOWN_ATTRIBUTE,
     };
     let error = ErrorCode::builder(code)
         .build()
@@ -204,21 +215,22 @@ pub fn failed(request: &Message<'_>, failure: &Failure, key: Option<&IntegrityKe
     ))
     .add(&error);
     let response = match failure {
-        Failure::Challenge { nonce, .. } => {
+        RequestFailure::Challenge { nonce, .. } => {
             let realm = Realm::new(REALM).expect("a short realm");
             response
                 .add(&realm)
                 .add(&Nonce::new(nonce).expect("a short nonce"))
         }
-        Failure::UnknownAttributes(types) => response.add(&UnknownAttributes::new(types)),
-        Failure::Code(_) => response,
+        RequestFailure::UnknownAttributes(types) => response.add(&UnknownAttributes::new(types)),
+        RequestFailure::Code(_) => response,
     };
     response.finish(key)
 }
 
-/// Returns an indication of a datagram of a peer that has no channel.
-pub fn data(peer: SocketAddr, payload: &[u8]) -> Vec<u8> {
+/// Returns a Data indication, for a peer without a channel.
+pub fn data_indication(peer: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let builder =
+        // 64 bytes cover the header and the peer's address in IPv6.
         Message::builder_indication(DATA, MessageWriteVec::with_capacity(payload.len() + 64));
     let id: TransactionId = builder.transaction_id();
     Response(builder)

@@ -1,40 +1,41 @@
-//! What the TURN server has done, for `/metrics`.
+//! Counters for `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters since the start. Read without a lock.
+/// Counters since the start, readable without a lock.
 #[derive(Debug, Default)]
 pub struct TurnMetrics {
-    /// Allocations that exist.
+    /// Current allocations.
     pub allocations: AtomicU64,
-    /// Bytes of datagrams that clients sent to media workers.
+    /// Bytes in datagrams from clients to media workers.
     pub from_clients: AtomicU64,
-    /// Bytes of datagrams that media workers sent to clients.
+    /// Bytes in datagrams from media workers to clients.
     pub to_clients: AtomicU64,
-    /// Datagrams that were not relayed, because the way to their receiver was busy or their sender exceeded its rate.
+    /// Datagrams dropped because the way to their receiver was busy or their sender exceeded its
+    /// rate.
     pub dropped: AtomicU64,
     refused: [AtomicU64; TurnRefusal::ALL.len()],
 }
 
-/// Why a request or a datagram of a client was refused.
+/// Reason why a client's request or datagram was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnRefusal {
-    /// The credentials are wrong or have expired, or their participant has left.
+    /// The credentials are wrong or have expired, or the participant has left.
     Credentials,
-    /// The peer is no media worker, or not permitted.
+    /// The peer is not a media worker, or not permitted.
     Peer,
-    /// The participant, the project or the address has as many allocations as it may.
+    /// The participant, project or address has its maximum number of allocations.
     Quota,
-    /// There are as many allocations as there may be, or no socket.
+    /// The maximum number of allocations exists, or no socket could be opened.
     Capacity,
-    /// The request is malformed, or asks for what there is not.
+    /// The request is malformed, or asks for something unsupported.
     Request,
-    /// Strangers get no more answers now.
+    /// The response rate for unauthenticated clients is exceeded.
     Rate,
 }
 
 impl TurnRefusal {
-    /// Every reason, for metrics that show one series each.
+    /// All reasons; each is a series.
     pub const ALL: [Self; 6] = [
         Self::Credentials,
         Self::Peer,
@@ -44,7 +45,7 @@ impl TurnRefusal {
         Self::Rate,
     ];
 
-    /// The value of the label `reason`.
+    /// Value for the label `reason`.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -59,30 +60,32 @@ impl TurnRefusal {
 }
 
 impl TurnMetrics {
-    /// Returns how often something was refused for this reason.
+    /// Returns the counter for a reason.
     #[must_use]
     pub const fn refused(&self, reason: TurnRefusal) -> &AtomicU64 {
         &self.refused[reason as usize]
     }
 
-    pub(crate) fn note_refusal(&self, reason: TurnRefusal) {
+    pub(crate) fn record_refusal(&self, reason: TurnRefusal) {
+        // Relaxed suffices for statistics.
         self.refused(reason).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes whether a datagram to a client was taken.
-    pub(crate) fn note_to_client(&self, bytes: usize, was_taken: bool) {
-        self.note(&self.to_clients, bytes, was_taken);
+    /// Records whether a datagram to a client was sent.
+    pub(crate) fn record_to_client(&self, bytes: usize, was_sent: bool) {
+        self.record(&self.to_clients, bytes, was_sent);
     }
 
-    /// Notes whether a datagram of a client was taken.
-    pub(crate) fn note_from_client(&self, bytes: usize, was_taken: bool) {
-        self.note(&self.from_clients, bytes, was_taken);
+    /// Records whether a datagram from a client was sent.
+    pub(crate) fn record_from_client(&self, bytes: usize, was_sent: bool) {
+        self.record(&self.from_clients, bytes, was_sent);
     }
 
-    fn note(&self, counter: &AtomicU64, bytes: usize, was_taken: bool) {
-        let (counter, number) = if was_taken {
+    fn record(&self, counter: &AtomicU64, bytes: usize, was_sent: bool) {
+        let (counter, number) = if was_sent {
             (counter, bytes as u64)
         } else {
+            // Drops are counted in packets, since they matter as losses.
             (&self.dropped, 1)
         };
         counter.fetch_add(number, Ordering::Relaxed);

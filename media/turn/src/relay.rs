@@ -1,5 +1,4 @@
-//! The way to the media workers: their addresses, which are all that is relayed to, and the socket of an allocation, from which its
-//! datagrams reach them.
+//! Media workers' addresses, the only relay targets, and the allocations' sockets.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,25 +8,29 @@ use conclave_model::MediaAddress;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
 
-/// The longest datagram that is relayed to a client whole. Those of WebRTC are shorter.
+/// Maximum length of a datagram that is relayed whole to a client. WebRTC datagrams are shorter.
 pub const MAX_DATAGRAM: usize = 4_000;
 
-/// The peers of all allocations.
+/// Peers for all allocations.
 #[derive(Debug, Default)]
-pub struct Peers {
+pub struct RelayPeers {
     bound: HashMap<SocketAddr, SocketAddr>,
     advertised: HashMap<SocketAddr, SocketAddr>,
-    /// The first address of this machine of each family, IPv4 first.
+    /// First local address per family, IPv4 first.
     relayed: [Option<IpAddr>; 2],
 }
 
-impl Peers {
-    /// Takes the sockets of the media workers. Of those that are advertised alike, behind one external address, the first is meant.
+impl RelayPeers {
+    /// Indexes the media workers' sockets. If several share an advertised address, packets to it go
+    /// to the first one.
     pub fn new(addresses: &[MediaAddress]) -> Self {
         let mut peers = Self::default();
         for MediaAddress { bound, advertised } in addresses {
+            // `or_insert`: behind one external address, the first socket wins.
             peers.bound.entry(*advertised).or_insert(*bound);
+            // Clients only know advertised addresses, so packets from a bound one are mapped back.
             peers.advertised.insert(*bound, *advertised);
+            // Packets from a local address to a local address never leave the machine.
             peers.relayed[usize::from(bound.is_ipv6())].get_or_insert(bound.ip());
         }
         peers
@@ -38,29 +41,32 @@ impl Peers {
         self.bound.keys().any(|advertised| advertised.ip() == peer)
     }
 
-    /// Returns where to send what is for a peer; `None` if it is no media worker.
+    /// Returns the address to which packets for a peer are sent; `None` if the peer is not a media
+    /// worker.
     pub fn bound(&self, peer: SocketAddr) -> Option<SocketAddr> {
         self.bound.get(&peer).copied()
     }
 
-    /// Returns the peer that sends from an address of this machine; `None` if that is no media worker.
+    /// Returns the peer that sends from a local address; `None` if that is not a media worker.
     pub fn advertised(&self, bound: SocketAddr) -> Option<SocketAddr> {
         self.advertised.get(&bound).copied()
     }
 
-    /// Returns the address of this machine that is relayed from; `None` if no media worker has this family.
+    /// Returns the local address for relay sockets; `None` if no media worker has this family.
     pub fn relayed(&self, is_ipv6: bool) -> Option<IpAddr> {
         self.relayed[usize::from(is_ipv6)]
     }
 }
 
-/// The socket of a client's allocation, if it has one.
+/// An allocation's socket, if there is one.
 #[derive(Debug, Default)]
-pub struct Relay(Option<UdpSocket>);
+pub struct RelaySocket(Option<UdpSocket>);
 
-impl Relay {
-    /// Opens a socket at an address of this machine; returns its port. The system chooses one. Must be called on a runtime.
+impl RelaySocket {
+    /// Opens a socket at a local address and returns its port, which the system chooses. Must be
+    /// called within a runtime.
     pub fn open(&mut self, address: IpAddr) -> io::Result<u16> {
+        // Not through tokio, whose bind is asynchronous; the session must know the port now.
         let socket = std::net::UdpSocket::bind((address, 0))?;
         socket.set_nonblocking(true)?;
         let socket = UdpSocket::from_std(socket)?;
@@ -69,24 +75,22 @@ impl Relay {
         Ok(port)
     }
 
-    /// Closes the socket.
     pub fn close(&mut self) {
         self.0 = None;
     }
 
-    /// Takes the socket.
     pub fn take(&mut self) -> Option<UdpSocket> {
         self.0.take()
     }
 
-    /// Sends a datagram. Returns whether it was taken: a socket that is busy loses it, as a network would.
+    /// Sends a datagram. Returns whether it was sent: a busy socket drops it, as a network would.
     pub fn send(&self, payload: &[u8], to: SocketAddr) -> bool {
         self.0
             .as_ref()
             .is_some_and(|socket| send(socket, payload, to))
     }
 
-    /// Receives a datagram: waits for ever if there is no socket.
+    /// Receives a datagram; waits forever if there is no socket.
     pub async fn receive(&self, buffer: &mut [u8]) -> (usize, SocketAddr) {
         match &self.0 {
             Some(socket) => receive(socket, buffer).await,
@@ -94,23 +98,27 @@ impl Relay {
         }
     }
 
-    /// Receives a datagram that is there already.
+    /// Receives a datagram that has arrived already.
     pub fn receive_now(&self, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
         self.0.as_ref()?.try_recv_from(buffer).ok()
     }
 }
 
-/// Sends a datagram. Returns whether it was taken. The socket is asked itself: what the runtime knows of a new one is that it is busy.
+/// Sends a datagram. Returns whether it was sent. Bypasses tokio, which considers a new socket busy
+/// until it has polled it.
 pub fn send(socket: &UdpSocket, payload: &[u8], to: SocketAddr) -> bool {
+    // The socket is non-blocking, so a full send buffer drops the packet.
     SockRef::from(socket).send_to(payload, &to.into()).is_ok()
 }
 
-/// Receives a datagram. An error of a datagram socket, such as a receiver that is gone, is over with the call.
+/// Receives a datagram. Errors, such as an unreachable receiver, concern an earlier send and are
+/// skipped.
 pub async fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
     loop {
         if let Ok(received) = socket.recv_from(buffer).await {
             return received;
         }
+        // So that repeated errors do not block the other tasks.
         tokio::task::yield_now().await;
     }
 }
@@ -134,7 +142,7 @@ mod tests {
             port("10.0.0.2:7882", "192.0.2.1:7882"),
             port("[fd00::1]:7882", "[fd00::1]:7882"),
         ];
-        let peers = Peers::new(&ports);
+        let peers = RelayPeers::new(&ports);
         assert_eq!(
             peers.bound(address("192.0.2.1:7882")),
             Some(address("10.0.0.1:7882"))
@@ -157,6 +165,6 @@ mod tests {
         ] {
             assert_eq!(peers.bound(address(other)), None, "{other}");
         }
-        assert_eq!(Peers::new(&ports[..2]).relayed(true), None);
+        assert_eq!(RelayPeers::new(&ports[..2]).relayed(true), None);
     }
 }

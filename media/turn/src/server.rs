@@ -1,4 +1,4 @@
-//! The TURN server: what its users start, and hand connections to.
+//! The TURN server, which callers start and pass connections to.
 
 use std::fmt;
 use std::io;
@@ -14,93 +14,96 @@ use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-use crate::members::RelayAccess;
+use crate::admission::RelayAccess;
 use crate::metrics::TurnMetrics;
-use crate::shared::{Shared, TurnSettings};
-use crate::stream::{Connection, StreamClient};
+use crate::shared::{SharedState, TurnSettings};
+use crate::stream::{StreamClient, TurnConnection};
 use crate::udp::UdpClients;
 
-/// How large the buffers of the UDP sockets should be. The system may limit them to less.
+/// Desired buffer size for UDP sockets, which the system may reduce.
 const BUFFER_BYTES: usize = 4 * 1_024 * 1_024;
 
-/// How long a connection may be without an allocation.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time for which a connection may be without an allocation.
+pub const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The threads that serve clients by TCP and TLS.
+/// Threads for TCP and TLS clients.
 const STREAM_THREADS: usize = 2;
 
-/// A TURN server. Clones share it.
+/// TURN server. Clones share it.
 #[derive(Clone)]
 pub struct TurnServer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     streams: Arc<StreamThreads>,
 }
 
 impl TurnServer {
-    /// A server without clients, and without participants that may be clients.
+    /// Creates a server without admitted participants.
     #[must_use]
     pub fn new(settings: TurnSettings<'_>) -> Self {
         Self {
-            shared: Arc::new(Shared::new(settings)),
+            shared: Arc::new(SharedState::new(settings)),
             streams: Arc::default(),
         }
     }
 
-    /// Returns what it counts.
+    /// Returns the server's counters.
     #[must_use]
     pub fn metrics(&self) -> Arc<TurnMetrics> {
         Arc::clone(&self.shared.metrics)
     }
 
-    /// Lets a participant in a room of a project use the server, by credentials with this name, until the result is dropped.
+    /// Admits a project's participant, with credentials for this name, until the result is dropped.
     #[must_use]
     pub fn admit(&self, name: &str, project: ProjectId) -> RelayAccess {
-        self.shared.members.admit(name, project)
+        self.shared.participants.admit(name, project)
     }
 
-    /// Returns the state machine of a client.
+    /// Returns a client's state machine.
     #[cfg(feature = "fuzzing")]
     #[must_use]
     pub fn session(
         &self,
         client: SocketAddr,
-        transport: crate::session::Transport,
-    ) -> crate::session::Session {
-        crate::session::Session::new(Arc::clone(&self.shared), client, transport)
+        transport: crate::session::ClientTransport,
+    ) -> crate::session::TurnSession {
+        crate::session::TurnSession::new(Arc::clone(&self.shared), client, transport)
     }
 
-    /// Serves a client that has connected, until the connection ends or this is dropped. The connection is made by `open` on a thread
-    /// of the server, and handled there: callers have other things to do than to relay.
+    /// Serves a connected client until the connection ends or this future is dropped. `open` wraps
+    /// the connection on a server thread, where it is also served: the caller's threads have other
+    /// work than relaying.
     ///
     /// # Errors
-    /// The threads cannot be started.
+    /// Fails if the threads cannot be started.
     pub async fn serve<S, F>(&self, client: SocketAddr, open: F) -> io::Result<()>
     where
-        S: Connection + 'static,
+        S: TurnConnection + 'static,
         F: FnOnce() -> io::Result<S> + Send + 'static,
     {
         let shared = Arc::clone(&self.shared);
         let mut task = AbortOnDrop(self.streams.handle()?.spawn(async move {
-            // A socket that cannot be opened anew has ended.
+            // A socket that cannot be registered with this runtime is closed.
             if let Ok(stream) = open() {
                 StreamClient::new(shared, stream, client).run().await;
             }
         }));
-        // The task fails if the threads end, and its client with them.
+        // The task fails if the threads end; its client goes with them.
         let _ = (&mut task.0).await;
         Ok(())
     }
 
-    /// Serves clients by UDP on a thread of its own, at a port of these addresses. With port 0 the system chooses one, the same for all.
+    /// Serves clients by UDP on a separate thread, at a port on these addresses. If `port` is 0,
+    /// the system chooses one, the same for all addresses.
     ///
     /// # Errors
-    /// A socket cannot be bound, or the thread cannot be started.
+    /// Fails if a socket cannot be bound or the thread cannot be started.
     pub fn serve_udp(&self, addresses: &[IpAddr], port: u16) -> io::Result<UdpRelay> {
         let sockets = bind_all(addresses, port)?;
         let bound = sockets
             .iter()
             .map(std::net::UdpSocket::local_addr)
             .collect::<io::Result<Vec<_>>>()?;
+        // A separate runtime: packets must not wait for the API's tasks.
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -111,7 +114,7 @@ impl TurnServer {
             .name("turn".into())
             .spawn(move || {
                 if let Err(error) = serve_sockets(&runtime, &shared, sockets, stopped) {
-                    log::error!(error:%; "TURN over UDP has ended");
+                    log::error!(error:%; "TURN over UDP failed, and its clients are disconnected: restart the server");
                 }
             })?;
         Ok(UdpRelay {
@@ -128,7 +131,7 @@ impl fmt::Debug for TurnServer {
     }
 }
 
-/// The threads that serve clients by TCP and TLS, started for the first of them. They end when this is dropped.
+/// Threads for TCP and TLS clients, started for the first one. They end when this is dropped.
 #[derive(Default)]
 struct StreamThreads(Mutex<Option<Runtime>>);
 
@@ -152,14 +155,14 @@ impl StreamThreads {
 
 impl Drop for StreamThreads {
     fn drop(&mut self) {
-        // Unlike the drop of a runtime, this may be called on a thread of another one.
+        // Dropping a runtime blocks, which panics on another runtime's thread; this does not.
         if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A task that ends with its handle.
+/// Task that is aborted when this is dropped.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -168,7 +171,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The thread that serves clients by UDP. It ends when this is dropped.
+/// Thread that serves clients by UDP. It ends when this is dropped.
 pub struct UdpRelay {
     bound: Vec<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
@@ -185,18 +188,19 @@ impl UdpRelay {
 
 impl Drop for UdpRelay {
     fn drop(&mut self) {
+        // Before joining, or the thread would never end.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            log::error!("the thread of TURN over UDP panicked");
+            log::error!("the TURN thread for UDP panicked");
         }
     }
 }
 
 fn serve_sockets(
     runtime: &Runtime,
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     sockets: Vec<std::net::UdpSocket>,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
@@ -204,7 +208,7 @@ fn serve_sockets(
         for socket in sockets {
             tokio::spawn(UdpClients::new(Arc::clone(shared), UdpSocket::from_std(socket)?).run());
         }
-        // An error says that the other end is gone, which is what is waited for.
+        // The sender is only ever dropped, which is an error and the signal.
         let _ = stopped.await;
         Ok(())
     })
@@ -214,6 +218,8 @@ fn bind_all(addresses: &[IpAddr], port: u16) -> io::Result<Vec<std::net::UdpSock
     let mut sockets = Vec::<std::net::UdpSocket>::new();
     for address in addresses {
         let port = match sockets.first() {
+            // After the first address, the chosen port is reused: clients get one port for all
+            // addresses.
             Some(first) => first.local_addr()?.port(),
             None => port,
         };
@@ -229,9 +235,10 @@ fn bind(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
         Some(Protocol::UDP),
     )?;
     if address.is_ipv6() {
+        // IPv4 has its own socket at the same port, which would otherwise be in use.
         socket.set_only_v6(true)?;
     }
-    // A system that refuses the size uses its largest.
+    // If the system refuses the size, it uses its maximum.
     let _ = (
         socket.set_recv_buffer_size(BUFFER_BYTES),
         socket.set_send_buffer_size(BUFFER_BYTES),

@@ -1,66 +1,67 @@
-//! What all clients of the TURN server share.
+//! State shared by all clients.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::{Clock, MediaAddress, Secret};
 
+use crate::admission::AdmittedParticipants;
 use crate::credentials::Nonces;
-use crate::limits::{Quotas, Strangers};
-use crate::members::Members;
+use crate::limits::{AllocationQuotas, UnauthenticatedLimits};
 use crate::metrics::TurnMetrics;
-use crate::relay::Peers;
+use crate::relay::RelayPeers;
 
-/// What a TURN server needs to know.
+/// Settings for a TURN server.
 pub struct TurnSettings<'a> {
-    /// Signs the credentials of participants, see [`crate::credentials`].
+    /// Secret for signing credentials, see [`crate::credentials`].
     pub secret: Secret,
-    /// The sockets that may be relayed to.
+    /// Media workers' sockets, the only relay targets.
     pub peers: &'a [MediaAddress],
-    /// The time by which credentials and allocations end.
+    /// Clock for credentials and lifetimes.
     pub clock: Clock,
-    /// How long a connection may be without an allocation; [`PATIENCE`](crate::PATIENCE) outside of tests.
-    pub patience: Duration,
-    /// How many allocations there may be, each with a socket; at most [`MAX_ALLOCATIONS`](crate::MAX_ALLOCATIONS).
+    /// Maximum time for which a connection may be without an allocation;
+    /// [`ALLOCATION_TIMEOUT`](crate::ALLOCATION_TIMEOUT) outside tests.
+    pub allocation_timeout: Duration,
+    /// Maximum number of allocations, each with a socket; up to
+    /// [`MAX_ALLOCATIONS`](crate::MAX_ALLOCATIONS).
     pub max_allocations: usize,
 }
 
-/// What all clients share.
-pub struct Shared {
-    /// The secret of the credentials.
+/// State shared by all clients.
+pub struct SharedState {
+    /// Secret for signing credentials.
     pub secret: Secret,
-    pub peers: Peers,
+    pub peers: RelayPeers,
     pub clock: Clock,
     pub(crate) nonces: Nonces,
-    /// The participants that may have allocations.
-    pub members: Members,
-    pub quotas: Quotas,
-    pub strangers: Strangers,
+    /// Participants that may have allocations.
+    pub participants: AdmittedParticipants,
+    pub quotas: AllocationQuotas,
+    pub unauthenticated: UnauthenticatedLimits,
     pub metrics: Arc<TurnMetrics>,
-    /// How long a connection may be without an allocation.
-    pub patience: Duration,
+    /// Maximum time for which a connection may be without an allocation.
+    pub allocation_timeout: Duration,
 }
 
-impl Shared {
-    /// Nothing is allocated, and nobody may allocate anything.
+impl SharedState {
     pub fn new(settings: TurnSettings<'_>) -> Self {
         let TurnSettings {
             secret,
             peers,
             clock,
-            patience,
+            allocation_timeout,
             max_allocations,
         } = settings;
         Self {
             secret,
-            peers: Peers::new(peers),
-            strangers: Strangers::new(&clock),
+            peers: RelayPeers::new(peers),
+            unauthenticated: UnauthenticatedLimits::new(&clock),
             clock,
             nonces: Nonces::new(),
-            members: Members::default(),
-            quotas: Quotas::new(max_allocations),
+            participants: AdmittedParticipants::default(),
+            quotas: AllocationQuotas::new(max_allocations),
             metrics: Arc::default(),
-            patience,
+            allocation_timeout,
         }
     }
 }

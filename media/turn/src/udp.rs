@@ -1,4 +1,4 @@
-//! Clients that reach the server by datagrams.
+//! Clients that send datagrams.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,44 +10,44 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 use tokio::time::interval;
 
-use crate::members::Pace;
-use crate::relay::{MAX_DATAGRAM, Relay, receive, send};
-use crate::session::{Reaction, Session, Transport};
-use crate::shared::Shared;
+use crate::admission::Pace;
+use crate::relay::{MAX_DATAGRAM, RelaySocket, receive, send};
+use crate::session::{ClientTransport, TurnReaction, TurnSession};
+use crate::shared::SharedState;
 
-/// The longest datagram of a client that is read whole.
+/// Larger than any datagram, so that none is cut.
 const BUFFER_BYTES: usize = 64 * 1_024;
 
-/// How many datagrams are handled before other tasks have their turn.
+/// Maximum datagrams handled before other tasks are scheduled.
 const BATCH: usize = 64;
 
-/// How often allocations whose time is over are looked for.
+/// Interval between checks for ended allocations.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The clients of a socket. Nothing is kept of one without an allocation.
+/// A socket's clients. Only clients with an allocation have state.
 pub struct UdpClients {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     socket: Arc<UdpSocket>,
     clients: HashMap<SocketAddr, UdpClient>,
 }
 
-/// A client with an allocation.
+/// Client with an allocation.
 struct UdpClient {
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<TurnSession>>,
     relay: Arc<UdpSocket>,
-    /// Passes on what media workers send.
+    /// Forwards packets from media workers.
     task: JoinHandle<()>,
 }
 
 impl Drop for UdpClient {
     fn drop(&mut self) {
+        // The task would otherwise wait for the relay socket forever, and keep it open.
         self.task.abort();
     }
 }
 
 impl UdpClients {
-    /// Nobody has an allocation.
-    pub fn new(shared: Arc<Shared>, socket: UdpSocket) -> Self {
+    pub fn new(shared: Arc<SharedState>, socket: UdpSocket) -> Self {
         Self {
             shared,
             socket: Arc::new(socket),
@@ -55,7 +55,7 @@ impl UdpClients {
         }
     }
 
-    /// Serves the clients of the socket, for ever.
+    /// Serves the socket's clients, forever.
     pub async fn run(mut self) {
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut tick = interval(TICK);
@@ -64,38 +64,41 @@ impl UdpClients {
             tokio::select! {
                 (length, client) = receive(&socket, &mut buffer) => {
                     self.handle(client, buffer.get(..length).unwrap_or_default());
+                    // More datagrams are read without waiting: each wait costs a system call.
                     for _ in 1..BATCH {
                         let Ok((length, client)) = socket.try_recv_from(&mut buffer) else { break };
                         self.handle(client, buffer.get(..length).unwrap_or_default());
                     }
                 }
-                _ = tick.tick() => self.forget_expired(),
+                _ = tick.tick() => self.remove_expired(),
             }
         }
     }
 
     fn handle(&mut self, client: SocketAddr, bytes: &[u8]) {
+        // One client must not have two keys, as IPv4 and as mapped IPv6 address.
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         match self.clients.get(&client).filter(|known| known.is_active()) {
             Some(known) => known.handle(&self.shared, &self.socket, client, bytes),
-            None => self.handle_stranger(client, bytes),
+            None => self.handle_unallocated(client, bytes),
         }
     }
 
-    /// Handles what a client without an allocation has sent, and keeps it once it has one.
-    fn handle_stranger(&mut self, client: SocketAddr, bytes: &[u8]) {
-        let mut session = Session::new(Arc::clone(&self.shared), client, Transport::Udp);
-        let mut relay = Relay::default();
-        if let Reaction::Reply(response) =
+    /// Handles a datagram from a client without an allocation, and keeps the client if it gets one.
+    fn handle_unallocated(&mut self, client: SocketAddr, bytes: &[u8]) {
+        let mut session = TurnSession::new(Arc::clone(&self.shared), client, ClientTransport::Udp);
+        let mut relay = RelaySocket::default();
+        if let TurnReaction::Reply(response) =
             session.receive(bytes, &mut |address| relay.open(address))
         {
             send(&self.socket, &response, client);
         }
+        // Without an allocation, the session is dropped: a forged address costs no memory.
         let Some(relay) = relay.take().filter(|_| session.has_allocation()) else {
             return;
         };
         let (session, relay) = (Arc::new(Mutex::new(session)), Arc::new(relay));
-        let passing = Passing {
+        let forwarder = ClientForwarder {
             shared: Arc::clone(&self.shared),
             session: Arc::clone(&session),
             relay: Arc::clone(&relay),
@@ -107,72 +110,75 @@ impl UdpClients {
             UdpClient {
                 session,
                 relay,
-                task: tokio::spawn(passing.run()),
+                task: tokio::spawn(forwarder.run()),
             },
         );
     }
 
-    fn forget_expired(&mut self) {
+    fn remove_expired(&mut self) {
         self.clients.retain(|_, client| client.is_active());
     }
 }
 
 impl UdpClient {
-    /// Returns whether it still has its allocation.
+    /// Returns whether the client still has its allocation.
     fn is_active(&self) -> bool {
         let mut session = self.session.lock();
         session.expire();
         session.has_allocation()
     }
 
-    fn handle(&self, shared: &Shared, socket: &UdpSocket, client: SocketAddr, bytes: &[u8]) {
+    fn handle(&self, shared: &SharedState, socket: &UdpSocket, client: SocketAddr, bytes: &[u8]) {
         let mut session = self.session.lock();
         if session
-            .member()
-            .is_some_and(|member| member.pace(bytes.len()) != Pace::Handle)
+            .participant()
+            // A datagram cannot wait, so a participant above its rate loses it.
+            .is_some_and(|participant| participant.pace(bytes.len()) != Pace::Handle)
         {
-            return shared.metrics.note_from_client(bytes.len(), false);
+            return shared.metrics.record_from_client(bytes.len(), false);
         }
-        // Its socket is open already.
+        // The relay socket is already open.
         let reaction =
             session.receive(
                 bytes,
                 &mut |_| Err(std::io::ErrorKind::AlreadyExists.into()),
             );
+        // Sending needs no lock, which the forwarding task may want.
         drop(session);
         match reaction {
-            Reaction::Nothing => {}
-            Reaction::Reply(response) => drop(send(socket, &response, client)),
-            Reaction::Relay { to, payload } => {
+            TurnReaction::Nothing => {}
+            TurnReaction::Reply(response) => drop(send(socket, &response, client)),
+            TurnReaction::Relay { to, payload } => {
                 shared
                     .metrics
-                    .note_from_client(payload.len(), send(&self.relay, payload, to));
+                    .record_from_client(payload.len(), send(&self.relay, payload, to));
             }
         }
     }
 }
 
-/// Passes datagrams of media workers on to a client.
-struct Passing {
-    shared: Arc<Shared>,
-    session: Arc<Mutex<Session>>,
+/// Forwards datagrams from media workers to a client.
+struct ClientForwarder {
+    shared: Arc<SharedState>,
+    session: Arc<Mutex<TurnSession>>,
     relay: Arc<UdpSocket>,
     socket: Arc<UdpSocket>,
     client: SocketAddr,
 }
 
-impl Passing {
+impl ClientForwarder {
     async fn run(self) {
         let (mut buffer, mut out) = (vec![0; MAX_DATAGRAM], Vec::new());
         loop {
             let (length, from) = receive(&self.relay, &mut buffer).await;
             let payload = buffer.get(..length).unwrap_or_default();
             out.clear();
+            // The lock is released before sending.
             let is_permitted = self.session.lock().push_relayed(from, payload, &mut out);
             if is_permitted {
                 self.shared
                     .metrics
-                    .note_to_client(length, send(&self.socket, &out, self.client));
+                    .record_to_client(length, send(&self.socket, &out, self.client));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The TURN server with real sockets.
+//! TURN server with real sockets.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,31 +28,31 @@ use conclave_turn::{MAX_ALLOCATIONS, RelayAccess, TurnServer, TurnSettings, UdpR
 use client::{Link, READ_TIMEOUT, TurnClient};
 use requests::{channel_data, code, relayed};
 
-/// A machine under load may be slow; a test that passes takes a fraction of it.
+/// A loaded machine may be slow; a passing test takes a fraction.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "hush";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// A server that relays to the socket of the test, which stands for a media worker.
-struct World {
+/// Server that relays to the test's socket, which stands for a media worker.
+struct Fixture {
     server: TurnServer,
     clock: Clock,
     worker: UdpSocket,
-    /// Serves clients by TCP.
+    /// Address for TCP clients.
     tcp: SocketAddr,
     udp: UdpRelay,
-    /// The participants that are in a room, by name.
-    present: RefCell<HashMap<String, RelayAccess>>,
+    /// Admitted participants, by name.
+    admitted: RefCell<HashMap<String, RelayAccess>>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        Self::with_patience(DEADLINE)
+        Self::with_allocation_timeout(DEADLINE)
     }
 
-    /// A server that closes a connection that has been without an allocation for so long.
-    fn with_patience(patience: Duration) -> Self {
+    /// Starts a server with this timeout for connections without an allocation.
+    fn with_allocation_timeout(allocation_timeout: Duration) -> Self {
         let worker = UdpSocket::bind("127.0.0.1:0").unwrap();
         worker.set_read_timeout(Some(DEADLINE)).unwrap();
         let address = worker.local_addr().unwrap();
@@ -66,7 +66,7 @@ impl World {
             secret,
             peers: &peers,
             clock: clock.clone(),
-            patience,
+            allocation_timeout,
             max_allocations: MAX_ALLOCATIONS,
         });
         let udp = server.serve_udp(&[address.ip()], 0).unwrap();
@@ -76,13 +76,13 @@ impl World {
             server,
             clock,
             worker,
-            present: RefCell::default(),
+            admitted: RefCell::default(),
         }
     }
 
     fn client(&self, link: Link, name: &str) -> TurnClient {
         let admit = || self.server.admit(name, "prj_000000000001".parse().unwrap());
-        self.present
+        self.admitted
             .borrow_mut()
             .entry(name.to_owned())
             .or_insert_with(admit);
@@ -109,7 +109,7 @@ impl World {
         self.worker.local_addr().unwrap()
     }
 
-    /// Receives a datagram as the media worker. Returns whom to answer.
+    /// Receives a datagram as the media worker. Returns its source.
     fn take(&self, expected: &[u8]) -> SocketAddr {
         let mut buffer = [0; 2_000];
         let (length, source) = self.worker.recv_from(&mut buffer).unwrap();
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// Accepts clients at a free port of an address, on a thread. Returns where.
+/// Accepts clients at an address's free port, on a thread. Returns the address.
 fn serve_tcp(server: TurnServer, address: &str) -> SocketAddr {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -162,17 +162,18 @@ fn read(counter: &AtomicU64) -> u64 {
 
 #[test]
 fn datagrams_are_relayed_both_ways_by_udp_and_by_tcp() {
-    let world = World::new();
-    for mut client in [world.by_udp(), world.by_tcp()] {
+    let fixture = Fixture::new();
+    for mut client in [fixture.by_udp(), fixture.by_tcp()] {
         assert_eq!(code(&client.allocate()), 0);
         for payload in [&b"first"[..], b"2", &[7; 1_200]] {
-            client.send(world.peer(), payload);
-            let relay = world.take(payload);
-            world.worker.send_to(payload, relay).unwrap();
-            assert_eq!(client.wait(), (world.peer(), payload.to_vec()));
+            client.send(fixture.peer(), payload);
+            let relay = fixture.take(payload);
+            fixture.worker.send_to(payload, relay).unwrap();
+            assert_eq!(client.wait(), (fixture.peer(), payload.to_vec()));
         }
     }
-    let metrics = world.server.metrics();
+    let metrics = fixture.server.metrics();
+    // Three payloads, by UDP and by TCP.
     let bytes = 2 * 1_206;
     eventually("all is counted", || {
         (read(&metrics.from_clients), read(&metrics.to_clients)) == (bytes, bytes)
@@ -182,32 +183,34 @@ fn datagrams_are_relayed_both_ways_by_udp_and_by_tcp() {
 
 /// Proves S-29.
 #[test]
-fn what_others_on_the_machine_send_to_an_allocation_is_not_relayed() {
-    let world = World::new();
-    let mut client = world.by_tcp();
+fn only_media_workers_packets_to_an_allocation_are_relayed() {
+    let fixture = Fixture::new();
+    let mut client = fixture.by_tcp();
     client.allocate();
-    client.send(world.peer(), b"ping");
-    let relay = world.take(b"ping");
+    client.send(fixture.peer(), b"ping");
+    let relay = fixture.take(b"ping");
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Sent first: the pong arrives after the forged packet would have.
     other.send_to(b"forged", relay).unwrap();
-    world.worker.send_to(b"pong", relay).unwrap();
+    fixture.worker.send_to(b"pong", relay).unwrap();
     assert_eq!(client.wait().1, b"pong");
 }
 
 #[test]
 fn an_allocation_ends_with_its_connection_or_its_time() {
-    let world = World::new();
-    let (mut by_udp, mut by_tcp) = (world.by_udp(), world.by_tcp());
+    let fixture = Fixture::new();
+    let (mut by_udp, mut by_tcp) = (fixture.by_udp(), fixture.by_tcp());
     let relayed_at = relayed(&by_udp.allocate());
     by_tcp.allocate();
-    assert_eq!(world.allocations(), 2);
+    assert_eq!(fixture.allocations(), 2);
     drop(by_tcp);
     eventually("the allocation of a connection ends with it", || {
-        world.allocations() == 1
+        fixture.allocations() == 1
     });
-    world.clock.advance(Duration::from_secs(600));
+    // The lifetime of an allocation.
+    fixture.clock.advance(Duration::from_secs(600));
     eventually("the allocation of a silent client ends", || {
-        world.allocations() == 0
+        fixture.allocations() == 0
     });
     eventually("its socket is closed", || {
         UdpSocket::bind(("127.0.0.1", relayed_at.port())).is_ok()
@@ -219,34 +222,35 @@ fn an_allocation_ends_with_its_connection_or_its_time() {
 /// Proves S-30.
 #[test]
 fn a_client_that_reads_nothing_loses_packets_and_holds_up_nobody() {
-    let world = World::new();
-    let (mut slow, mut other) = (world.by_tcp(), world.by_tcp());
+    let fixture = Fixture::new();
+    let (mut slow, mut other) = (fixture.by_tcp(), fixture.by_tcp());
     slow.allocate();
-    slow.send(world.peer(), b"ping");
-    let relay = world.take(b"ping");
+    slow.send(fixture.peer(), b"ping");
+    let relay = fixture.take(b"ping");
     other.allocate();
-    let metrics = world.server.metrics();
+    let metrics = fixture.server.metrics();
     let mut sent = 0_u64;
     eventually("packets are dropped once the buffers are full", || {
         for _ in 0..100 {
-            world.worker.send_to(&[1; 1_200], relay).unwrap();
+            fixture.worker.send_to(&[1; 1_200], relay).unwrap();
             sent += 1;
         }
-        other.send(world.peer(), b"ping");
-        let relay = world.take(b"ping");
-        world.worker.send_to(b"pong", relay).unwrap();
+        other.send(fixture.peer(), b"ping");
+        let relay = fixture.take(b"ping");
+        fixture.worker.send_to(b"pong", relay).unwrap();
         assert_eq!(other.wait().1, b"pong");
         read(&metrics.dropped) > 0
     });
-    // It reads again: what has waited comes, and then what is new.
+    // The client reads again: first the buffered datagrams, then new ones.
     let mut received = 0;
     eventually("what has waited arrives", || {
+        // At least ten datagrams fit into the buffers.
         received += u64::from(slow.receive().is_some());
         received >= 10
     });
     assert!(received < sent);
     eventually("what is sent from then on arrives", || {
-        world.worker.send_to(b"again", relay).unwrap();
+        fixture.worker.send_to(b"again", relay).unwrap();
         slow.receive()
             .is_some_and(|(_, payload)| payload == b"again")
     });
@@ -254,39 +258,40 @@ fn a_client_that_reads_nothing_loses_packets_and_holds_up_nobody() {
 
 /// Proves S-30.
 #[test]
-fn a_connection_of_a_stranger_ends() {
-    let world = World::with_patience(Duration::ZERO);
-    world.by_tcp().wait_for_end();
-    let world = World::new();
+fn a_connection_without_an_allocation_is_closed() {
+    let fixture = Fixture::with_allocation_timeout(Duration::ZERO);
+    fixture.by_tcp().wait_for_end();
+    let fixture = Fixture::new();
     for garbage in [
         &b"\0\x03\0\x08not a cookie at all"[..],
         b"\0\0\xff\xff",
         &[0xff; 100],
     ] {
-        let mut client = world.by_tcp();
+        let mut client = fixture.by_tcp();
         client.write(garbage);
-        // Of a message that has the form of one, more are awaited.
+        // Garbage that looks like a message's start makes the server wait for more.
         (0..20).for_each(|_| client.write(garbage));
         client.wait_for_end();
     }
-    let mut asking = world.by_tcp();
+    let mut asking = fixture.by_tcp();
     let allocate = asking.requests.allocate();
+    // More than an honest client sends without an allocation.
     (0..20).for_each(|_| asking.write(&allocate));
     asking.wait_for_end();
-    let mut half = world.connect();
+    let mut half = fixture.connect();
     std::io::Write::write_all(&mut half, &allocate[..10]).unwrap();
     half.shutdown(std::net::Shutdown::Write).unwrap();
     half.set_read_timeout(Some(DEADLINE)).unwrap();
     assert_eq!(half.read(&mut [0]).unwrap(), 0);
-    assert_eq!(world.allocations(), 0);
+    assert_eq!(fixture.allocations(), 0);
 }
 
 #[test]
 fn messages_may_come_in_pieces_and_several_at_once() {
-    let world = World::new();
-    let mut client = world.by_tcp();
+    let fixture = Fixture::new();
+    let mut client = fixture.by_tcp();
     client.allocate();
-    let bind = client.requests.bind(0x4000, world.peer());
+    let bind = client.requests.bind(0x4000, fixture.peer());
     assert_eq!(client.code(&bind), 0);
     let bytes = [
         channel_data(0x4000, b"one"),
@@ -294,39 +299,40 @@ fn messages_may_come_in_pieces_and_several_at_once() {
         channel_data(0x4000, b"three"),
     ]
     .concat();
+    // Once byte by byte, and once as a whole.
     bytes.iter().for_each(|byte| client.write(&[*byte]));
     client.write(&bytes);
     for expected in [&b"one"[..], b"three", b"one", b"three"] {
-        world.take(expected);
+        fixture.take(expected);
     }
 }
 
 /// Proves S-31.
 #[test]
 fn empty_datagrams_are_not_relayed() {
-    let world = World::new();
-    for mut client in [world.by_tcp(), world.by_udp()] {
+    let fixture = Fixture::new();
+    for mut client in [fixture.by_tcp(), fixture.by_udp()] {
         client.allocate();
-        let bind = client.requests.bind(0x4000, world.peer());
+        let bind = client.requests.bind(0x4000, fixture.peer());
         assert_eq!(client.code(&bind), 0);
         client.write(&channel_data(0x4000, b""));
-        client.write(&requests::send(world.peer(), b""));
+        client.write(&requests::send(fixture.peer(), b""));
         client.write(&channel_data(0x4000, b"something"));
-        world.take(b"something");
+        fixture.take(b"something");
     }
 }
 
 /// Proves S-31.
 #[test]
-fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwhile() {
-    let world = World::new();
+fn a_closed_clients_queued_messages_are_dropped_and_others_are_served_meanwhile() {
+    let fixture = Fixture::new();
     let (mut flooding, mut other) = (
-        world.by_tcp(),
-        world.client(Link::Stream(Box::new(world.connect())), "PA_bob"),
+        fixture.by_tcp(),
+        fixture.client(Link::Stream(Box::new(fixture.connect())), "PA_bob"),
     );
     flooding.allocate();
     other.allocate();
-    // More than a minute of messages, for as much as a participant may send.
+    // More than a participant may send in a minute.
     let empty = channel_data(0x4000, b"").repeat(400_000);
     let mut left = &empty[..];
     let Some(mut stream) = flooding.into_tcp() else {
@@ -344,12 +350,12 @@ fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwh
         empty.len() - left.len() > 4 * 10_000,
         "the buffers have taken more than is handled meanwhile"
     );
-    other.send(world.peer(), b"ping");
-    world.take(b"ping");
-    assert_eq!(world.allocations(), 2);
+    other.send(fixture.peer(), b"ping");
+    fixture.take(b"ping");
+    assert_eq!(fixture.allocations(), 2);
     drop(stream);
     let closed = Instant::now();
-    eventually("its allocation ends", || world.allocations() == 1);
+    eventually("its allocation ends", || fixture.allocations() == 1);
     assert!(
         closed.elapsed() < Duration::from_secs(5),
         "{:?}",
@@ -360,11 +366,11 @@ fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwh
 /// Proves S-31.
 #[test]
 fn a_participant_sends_a_bounded_number_of_messages_a_second_over_all_its_connections() {
-    let world = World::new();
-    let mut clients: Vec<_> = (0..4).map(|_| world.by_tcp()).collect();
+    let fixture = Fixture::new();
+    let mut clients: Vec<_> = (0..4).map(|_| fixture.by_tcp()).collect();
     for client in &mut clients {
         client.allocate();
-        let bind = client.requests.bind(0x4000, world.peer());
+        let bind = client.requests.bind(0x4000, fixture.peer());
         assert_eq!(client.code(&bind), 0);
     }
     let start = Instant::now();
@@ -379,12 +385,14 @@ fn a_participant_sends_a_bounded_number_of_messages_a_second_over_all_its_connec
             })
         })
         .collect();
-    // 500 in each tenth of a second, of which the first may have begun before. More wait for a second, and are dropped then.
-    let metrics = world.server.metrics();
+    // 500 per tenth of a second; the first tenth may have started earlier. Further ones wait for a
+    // second and are dropped after that.
+    let metrics = fixture.server.metrics();
     eventually("all messages are handled or dropped", || {
         read(&metrics.from_clients) + read(&metrics.dropped) == 10_000
     });
     let (took, handled) = (start.elapsed(), read(&metrics.from_clients));
+    // Intervals start with messages, so one more may be open at both ends.
     let windows = u64::try_from(took.as_millis() / 100).unwrap() + 2;
     assert!(
         (5_000..=windows * 500).contains(&handled) && took > Duration::from_millis(800),
@@ -397,45 +405,45 @@ fn a_participant_sends_a_bounded_number_of_messages_a_second_over_all_its_connec
 
 #[test]
 fn an_allocation_ends_with_its_participant_and_its_credentials_are_worth_nothing_then() {
-    let world = World::new();
-    let (mut by_udp, mut by_tcp) = (world.by_udp(), world.by_tcp());
-    let mut other = world.client(Link::Stream(Box::new(world.connect())), "PA_bob");
+    let fixture = Fixture::new();
+    let (mut by_udp, mut by_tcp) = (fixture.by_udp(), fixture.by_tcp());
+    let mut other = fixture.client(Link::Stream(Box::new(fixture.connect())), "PA_bob");
     other.allocate();
     for client in [&mut by_udp, &mut by_tcp] {
         client.allocate();
-        client.send(world.peer(), b"ping");
-        world.take(b"ping");
+        client.send(fixture.peer(), b"ping");
+        fixture.take(b"ping");
     }
-    world.present.borrow_mut().remove("PA_alice");
-    by_udp.send(world.peer(), b"late");
-    by_tcp.send(world.peer(), b"late");
-    eventually("its allocations end", || world.allocations() == 1);
+    fixture.admitted.borrow_mut().remove("PA_alice");
+    by_udp.send(fixture.peer(), b"late");
+    by_tcp.send(fixture.peer(), b"late");
+    eventually("its allocations end", || fixture.allocations() == 1);
     by_tcp.wait_for_end();
     let refresh = by_udp.requests.refresh(600);
     assert_eq!(by_udp.code(&refresh), 401);
     let username = username(
         "PA_alice",
-        world.clock.now().after(Duration::from_secs(3_600)),
+        fixture.clock.now().after(Duration::from_secs(3_600)),
     );
     let password = password(&Secret::new(SECRET), &username);
     let mut again = TurnClient::new(
-        Link::Stream(Box::new(world.connect())),
+        Link::Stream(Box::new(fixture.connect())),
         &username,
         password.reveal(),
     );
     assert_eq!(code(&again.allocate()), 401);
-    other.send(world.peer(), b"on");
-    world.take(b"on");
+    other.send(fixture.peer(), b"on");
+    fixture.take(b"on");
 }
 
 #[test]
 fn a_client_by_ipv4_of_a_socket_for_both_families_has_an_ipv4_address() {
-    let world = World::new();
-    let both = serve_tcp(world.server.clone(), "::");
+    let fixture = Fixture::new();
+    let both = serve_tcp(fixture.server.clone(), "::");
     let stream = TcpStream::connect((LOOPBACK, both.port())).unwrap();
     let own = stream.local_addr().unwrap();
     stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
-    let mut client = world.client(Link::Stream(Box::new(stream)), "PA_alice");
+    let mut client = fixture.client(Link::Stream(Box::new(stream)), "PA_alice");
     let bound = client.ask(&requests::binding());
     assert_eq!(requests::mapped(&bound), own);
     assert_eq!(requests::mapped(&client.allocate()), own);
@@ -443,7 +451,7 @@ fn a_client_by_ipv4_of_a_socket_for_both_families_has_an_ipv4_address() {
 
 #[test]
 fn a_port_is_free_once_the_server_has_ended() {
-    let World { udp, .. } = World::new();
+    let Fixture { udp, .. } = Fixture::new();
     let address = udp.addresses()[0];
     assert!(UdpSocket::bind(address).is_err());
     drop(udp);

@@ -12,8 +12,8 @@ use std::time::Duration;
 use conclave_fuzz::{records, seeds};
 use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
 use conclave_turn::credentials::{password, username};
-use conclave_turn::machine::{MessageReader, Reaction, Session, Transport};
-use conclave_turn::{MAX_ALLOCATIONS, PATIENCE, TurnServer, TurnSettings};
+use conclave_turn::fuzzing::{ClientTransport, MessageReader, TurnReaction, TurnSession};
+use conclave_turn::{ALLOCATION_TIMEOUT, MAX_ALLOCATIONS, TurnServer, TurnSettings};
 use libfuzzer_sys::fuzz_target;
 use stun_types::attribute::{Nonce, RawAttribute, Realm, Username};
 use stun_types::message::{
@@ -33,7 +33,7 @@ const TRANSACTION: u128 = 7;
 fuzz_target!(init: write_seeds(), |data: &[u8]| run(data));
 
 struct World {
-    session: Session,
+    session: TurnSession,
     clock: Clock,
     /// The realm and the nonce of the last challenge.
     challenge: Option<(String, String)>,
@@ -61,14 +61,14 @@ fn run(data: &[u8]) {
         secret: Secret::new(SECRET),
         peers: &peers,
         clock: clock.clone(),
-        patience: PATIENCE,
+        allocation_timeout: ALLOCATION_TIMEOUT,
         max_allocations: MAX_ALLOCATIONS,
     });
     let _access = server.admit("PA_mallory", "prj_000000000001".parse().unwrap());
     let transport = if transport % 2 == 0 {
-        Transport::Udp
+        ClientTransport::Udp
     } else {
-        Transport::Stream
+        ClientTransport::Stream
     };
     let session = server.session("198.51.100.1:5000".parse().unwrap(), transport);
     let mut world = World {
@@ -106,9 +106,9 @@ impl World {
 
     fn receive(&mut self, bytes: &[u8]) {
         match self.session.receive(bytes, &mut |_| Ok(40_000)) {
-            Reaction::Nothing => {}
-            Reaction::Reply(response) => self.read(&response),
-            Reaction::Relay { to, payload } => {
+            TurnReaction::Nothing => {}
+            TurnReaction::Reply(response) => self.read(&response),
+            TurnReaction::Relay { to, payload } => {
                 assert!(self.has_signed && to == bound() && payload.len() <= bytes.len());
             }
         }

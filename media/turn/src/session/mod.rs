@@ -1,4 +1,5 @@
-//! A client of the TURN server: a state machine without I/O for what one address sends to one socket, or one connection.
+//! A client's state machine, without I/O. A client is an address that sends to a UDP socket, or a
+//! connection.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,68 +16,69 @@ use turn_types::attribute::{ChannelNumber, RequestedAddressFamily, RequestedTran
 use turn_types::channel::ChannelData;
 use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH, SEND};
 
+use crate::admission::AdmittedParticipant;
 use crate::allocation::Allocation;
 use crate::credentials::{password, valid_name};
 use crate::framing::push_channel_data;
-use crate::limits::Excess;
-use crate::members::Member;
+use crate::limits::QuotaError;
 use crate::messages::{
-    self, Failure, REALM, ends_allocation, has_own_length, peer_addresses, sent_data,
+    self, REALM, RequestFailure, has_own_length, is_release, peer_addresses, send_indication,
     unknown_attributes,
 };
 use crate::metrics::TurnRefusal;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
-/// How a client reaches the server.
+/// Transport between client and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Datagrams, whose sender anyone can forge.
+pub enum ClientTransport {
+    /// Datagrams, whose source address may be forged.
     Udp,
-    /// A connection, encrypted or not.
+    /// TCP or TLS connection.
     Stream,
 }
 
-/// What is to be done about a message of a client.
+/// Reaction to a client's message.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reaction<'a> {
-    /// The message is dropped, as RFC 8656 asks for, or has no answer.
+pub enum TurnReaction<'a> {
+    /// Do nothing: the message is dropped, as RFC 8656 demands, or needs no reply.
     Nothing,
-    /// These bytes are to be sent to the client.
+    /// Send these bytes to the client.
     Reply(Vec<u8>),
-    /// The payload is to be sent to this address of a media worker, from the relay's socket.
+    /// Send the payload to a media worker, from the relay socket.
     Relay {
         /// The media worker's address.
         to: SocketAddr,
-        /// What the client has sent, without TURN's framing.
+        /// Payload without TURN framing.
         payload: &'a [u8],
     },
 }
 
-/// Opens the socket of an allocation at an address of this machine; returns its port.
+/// Opens an allocation's socket at a local address, and returns its port.
 pub type OpenRelay<'a> = &'a mut dyn FnMut(IpAddr) -> io::Result<u16>;
 
-/// What the server knows of a client: its address, its transport, and its allocation if it has one.
-pub struct Session {
-    shared: Arc<Shared>,
+/// Client state: address, transport, and the allocation if there is one.
+pub struct TurnSession {
+    shared: Arc<SharedState>,
     client: SocketAddr,
-    transport: Transport,
+    transport: ClientTransport,
     allocation: Option<Allocation>,
 }
 
-/// Who has sent a request.
+/// Verified sender of a request.
 struct Authenticated {
     username: String,
     key: IntegrityKey,
-    member: Arc<Member>,
+    participant: Arc<AdmittedParticipant>,
 }
 
-/// A request that has failed, and the key that signs the answer.
-struct Failed(Failure, Option<IntegrityKey>);
+/// Failed request, and the key that signs the response.
+struct FailedRequest(RequestFailure, Option<IntegrityKey>);
 
-impl Session {
-    /// A client that has sent nothing yet.
-    pub fn new(shared: Arc<Shared>, client: SocketAddr, transport: Transport) -> Self {
-        // A client of a socket for both families is known by its IPv4 address, which is what it compares with its own.
+impl TurnSession {
+    /// Creates a client without an allocation.
+    pub fn new(shared: Arc<SharedState>, client: SocketAddr, transport: ClientTransport) -> Self {
+        // A dual-stack socket reports IPv4 clients as mapped IPv6 addresses. Clients compare the
+        // address with their own, so it must be the plain one.
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         Self {
             shared,
@@ -86,17 +88,16 @@ impl Session {
         }
     }
 
-    /// Returns whether it has an allocation.
     pub fn has_allocation(&self) -> bool {
         self.allocation.is_some()
     }
 
     /// Returns the participant that has the allocation.
-    pub fn member(&self) -> Option<&Arc<Member>> {
-        self.allocation.as_ref().map(Allocation::member)
+    pub fn participant(&self) -> Option<&Arc<AdmittedParticipant>> {
+        self.allocation.as_ref().map(Allocation::participant)
     }
 
-    /// Ends the allocation if its time is over or its participant has left.
+    /// Releases the allocation if its lifetime is over or its participant has left.
     pub fn expire(&mut self) {
         let now = self.shared.clock.monotonic();
         if self
@@ -112,29 +113,32 @@ impl Session {
     fn usable_allocation(&self) -> Option<&Allocation> {
         self.allocation
             .as_ref()
-            .filter(|allocation| !allocation.member().has_left())
+            .filter(|allocation| !allocation.participant().has_left())
     }
 
-    /// Handles a message of the client: STUN, or channel data.
-    pub fn receive<'a>(&mut self, bytes: &'a [u8], open: OpenRelay<'_>) -> Reaction<'a> {
+    /// Handles a client's message: STUN or channel data.
+    pub fn receive<'a>(&mut self, bytes: &'a [u8], open: OpenRelay<'_>) -> TurnReaction<'a> {
+        // Channel data starts with the bits 01, STUN with 00 (RFC 8656, section 12).
         if bytes.first().is_some_and(|first| first >> 6 == 1) {
             return self.relay_channel_data(bytes);
         }
         let Some(message) = Message::from_bytes(bytes)
             .ok()
+            // The parser accepts trailing bytes, which a datagram must not have.
             .filter(|_| has_own_length(bytes))
         else {
-            return Reaction::Nothing;
+            return TurnReaction::Nothing;
         };
         match (message.class(), message.method()) {
-            (MessageClass::Request, BINDING) => self.answer_binding(&message),
-            (MessageClass::Request, _) => self.answer(&message, open),
+            (MessageClass::Request, BINDING) => self.respond_to_binding(&message),
+            (MessageClass::Request, _) => self.respond(&message, open),
             (MessageClass::Indication, SEND) => self.relay_data(bytes),
-            _ => Reaction::Nothing,
+            _ => TurnReaction::Nothing,
         }
     }
 
-    /// Appends a datagram that the relay's socket has received, for the client. Returns whether it is of a permitted peer.
+    /// Appends a datagram from the relay socket, framed for the client. Returns false if it does
+    /// not come from a permitted peer.
     pub fn push_relayed(&self, from: SocketAddr, payload: &[u8], out: &mut Vec<u8>) -> bool {
         let now = self.shared.clock.monotonic();
         let Some(allocation) = self.usable_allocation() else {
@@ -148,24 +152,30 @@ impl Session {
         else {
             return false;
         };
+        // Channel data has 4 bytes of overhead, a Data indication 36.
         match allocation.channel(peer, now) {
             Some(channel) => {
-                push_channel_data(out, channel, payload, self.transport == Transport::Stream);
+                push_channel_data(
+                    out,
+                    channel,
+                    payload,
+                    self.transport == ClientTransport::Stream,
+                );
             }
-            None => out.extend(messages::data(peer, payload)),
+            None => out.extend(messages::data_indication(peer, payload)),
         }
         true
     }
 
-    fn relay_channel_data<'a>(&self, bytes: &'a [u8]) -> Reaction<'a> {
+    fn relay_channel_data<'a>(&self, bytes: &'a [u8]) -> TurnReaction<'a> {
         let now = self.shared.clock.monotonic();
         let parsed = self
             .usable_allocation()
             .zip(ChannelData::parse_header(bytes).ok());
-        // An empty datagram means nothing to a media worker, and costs as much as another.
+        // An empty datagram means nothing to a media worker, but costs as much as any other.
         let Some((allocation, (number, length))) = parsed.filter(|(_, (_, length))| *length > 0)
         else {
-            return Reaction::Nothing;
+            return TurnReaction::Nothing;
         };
         let payload = bytes.get(4..4 + length);
         let peer = allocation.peer(number, now);
@@ -175,16 +185,16 @@ impl Session {
         }
     }
 
-    fn relay_data<'a>(&self, bytes: &'a [u8]) -> Reaction<'a> {
+    fn relay_data<'a>(&self, bytes: &'a [u8]) -> TurnReaction<'a> {
         let now = self.shared.clock.monotonic();
         let Some(allocation) = self.usable_allocation() else {
-            return Reaction::Nothing;
+            return TurnReaction::Nothing;
         };
-        let Some((peer, payload)) = sent_data(bytes) else {
+        let Some((peer, payload)) = send_indication(bytes) else {
             return self.refuse_silently(TurnRefusal::Request);
         };
         if payload.is_empty() {
-            return Reaction::Nothing;
+            return TurnReaction::Nothing;
         }
         if !allocation.permits(peer.ip(), now) {
             return self.refuse_silently(TurnRefusal::Peer);
@@ -192,57 +202,59 @@ impl Session {
         self.relay(peer, payload)
     }
 
-    fn relay<'a>(&self, peer: SocketAddr, payload: &'a [u8]) -> Reaction<'a> {
+    fn relay<'a>(&self, peer: SocketAddr, payload: &'a [u8]) -> TurnReaction<'a> {
         match self.shared.peers.bound(peer) {
-            Some(to) => Reaction::Relay { to, payload },
+            Some(to) => TurnReaction::Relay { to, payload },
             None => self.refuse_silently(TurnRefusal::Peer),
         }
     }
 
-    fn refuse_silently<'a>(&self, reason: TurnRefusal) -> Reaction<'a> {
-        self.shared.metrics.note_refusal(reason);
-        Reaction::Nothing
+    fn refuse_silently<'a>(&self, reason: TurnRefusal) -> TurnReaction<'a> {
+        self.shared.metrics.record_refusal(reason);
+        TurnReaction::Nothing
     }
 
-    /// Returns whether a client may get an answer that it has proved nothing for.
-    fn may_answer_stranger(&self) -> bool {
-        let may = self.transport == Transport::Stream
-            || self.shared.strangers.may_answer(self.client.ip());
+    /// Returns whether a client that has not authenticated may get a response.
+    fn may_respond_unauthenticated(&self) -> bool {
+        let may = self.transport == ClientTransport::Stream
+            || self.shared.unauthenticated.may_respond(self.client.ip());
         if !may {
-            self.shared.metrics.note_refusal(TurnRefusal::Rate);
+            self.shared.metrics.record_refusal(TurnRefusal::Rate);
         }
         may
     }
 
-    fn answer_binding<'a>(&self, request: &Message<'_>) -> Reaction<'a> {
-        if self.may_answer_stranger() {
-            Reaction::Reply(messages::bound(request, self.client))
+    fn respond_to_binding<'a>(&self, request: &Message<'_>) -> TurnReaction<'a> {
+        if self.may_respond_unauthenticated() {
+            TurnReaction::Reply(messages::binding_response(request, self.client))
         } else {
-            Reaction::Nothing
+            TurnReaction::Nothing
         }
     }
 
-    fn answer<'a>(&mut self, request: &Message<'_>, open: OpenRelay<'_>) -> Reaction<'a> {
-        let answered = self
+    fn respond<'a>(&mut self, request: &Message<'_>, open: OpenRelay<'_>) -> TurnReaction<'a> {
+        let result = self
             .authenticate(request)
             .and_then(|client| self.handle(request, client, open));
-        match answered {
-            Ok(response) => Reaction::Reply(response),
-            Err(Failed(failure, key)) => {
+        match result {
+            Ok(response) => TurnReaction::Reply(response),
+            Err(FailedRequest(failure, key)) => {
                 if let Some(reason) = refusal(&failure, request) {
-                    self.shared.metrics.note_refusal(reason);
+                    self.shared.metrics.record_refusal(reason);
                 }
-                if key.is_none() && !self.may_answer_stranger() {
-                    return Reaction::Nothing;
+                // Signed responses are not limited: their receivers have proved that they know a
+                // password.
+                if key.is_none() && !self.may_respond_unauthenticated() {
+                    return TurnReaction::Nothing;
                 }
-                Reaction::Reply(messages::failed(request, &failure, key.as_ref()))
+                TurnReaction::Reply(messages::error_response(request, &failure, key.as_ref()))
             }
         }
     }
 
-    /// Finds out who has sent a request. Nothing is kept of one that fails.
-    fn authenticate(&self, request: &Message<'_>) -> Result<Authenticated, Failed> {
-        let code = |code| Failed(Failure::Code(code), None);
+    /// Authenticates a request. A failed request leaves no state.
+    fn authenticate(&self, request: &Message<'_>) -> Result<Authenticated, FailedRequest> {
+        let code = |code| FailedRequest(RequestFailure::Code(code), None);
         if !request.has_attribute(MessageIntegrity::TYPE) {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         }
@@ -265,24 +277,26 @@ impl Session {
         if realm.realm() != REALM || valid_name(username, self.shared.clock.now()).is_none() {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         }
+        // Deriving a key costs two hashes, so the nonce was checked first: a forged address never
+        // gets this far.
         let key = self.key(username);
         if request.validate_integrity_with_key(&key).is_err() {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         }
-        // The name is read only now that it is known to be one that this server has given.
-        let member = valid_name(username, self.shared.clock.now())
-            .and_then(|name| self.shared.members.get(name));
-        let Some(member) = member else {
+        // Only now, after the signature was verified, is the name known to be this server's.
+        let participant = valid_name(username, self.shared.clock.now())
+            .and_then(|name| self.shared.participants.get(name));
+        let Some(participant) = participant else {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         };
         Ok(Authenticated {
             username: username.to_owned(),
             key,
-            member,
+            participant,
         })
     }
 
-    /// Returns the key of a user name: that of the allocation, or one that is made of the password.
+    /// Returns a user name's key: the allocation's, or one derived from the password.
     fn key(&self, username: &str) -> IntegrityKey {
         match &self.allocation {
             Some(allocation) if allocation.username == username => allocation.key.clone(),
@@ -296,12 +310,12 @@ impl Session {
         }
     }
 
-    fn challenge(&self, code: u16) -> Failed {
+    fn challenge(&self, code: u16) -> FailedRequest {
         let nonce = self
             .shared
             .nonces
             .make(self.client, self.shared.clock.monotonic());
-        Failed(Failure::Challenge { code, nonce }, None)
+        FailedRequest(RequestFailure::Challenge { code, nonce }, None)
     }
 
     fn handle(
@@ -309,37 +323,39 @@ impl Session {
         request: &Message<'_>,
         client: Authenticated,
         open: OpenRelay<'_>,
-    ) -> Result<Vec<u8>, Failed> {
+    ) -> Result<Vec<u8>, FailedRequest> {
         let key = client.key.clone();
+        // After authentication, in the order of RFC 8489, section 6.3.
         let unknown = unknown_attributes(request);
         let handled = if unknown.is_empty() {
-            self.perform(request, client, open)
+            self.execute(request, client, open)
         } else {
-            Err(Failure::UnknownAttributes(unknown))
+            Err(RequestFailure::UnknownAttributes(unknown))
         };
-        handled.map_err(|failure| Failed(failure, Some(key)))
+        handled.map_err(|failure| FailedRequest(failure, Some(key)))
     }
 
-    fn perform(
+    fn execute(
         &mut self,
         request: &Message<'_>,
         client: Authenticated,
         open: OpenRelay<'_>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, RequestFailure> {
         self.expire();
         if self
             .allocation
             .as_ref()
+            // RFC 8656, section 5: an allocation is only used with the credentials that created it.
             .is_some_and(|allocation| allocation.username != client.username)
         {
-            return Err(Failure::Code(ErrorCode::WRONG_CREDENTIALS));
+            return Err(RequestFailure::Code(ErrorCode::WRONG_CREDENTIALS));
         }
         match request.method() {
             ALLOCATE => self.allocate(request, client, open),
             REFRESH => self.refresh(request, &client.key),
             CREATE_PERMISSION => self.create_permissions(request, &client.key),
             CHANNEL_BIND => self.bind_channel(request, &client.key),
-            _ => Err(Failure::Code(ErrorCode::BAD_REQUEST)),
+            _ => Err(RequestFailure::Code(ErrorCode::BAD_REQUEST)),
         }
     }
 
@@ -348,13 +364,13 @@ impl Session {
         request: &Message<'_>,
         client: Authenticated,
         open: OpenRelay<'_>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, RequestFailure> {
         if let Some(allocation) = &self.allocation {
             if allocation.request != request.transaction_id() {
-                return Err(Failure::Code(ErrorCode::ALLOCATION_MISMATCH));
+                return Err(RequestFailure::Code(ErrorCode::ALLOCATION_MISMATCH));
             }
-            // The answer was lost, or is late.
-            return Ok(messages::allocated(
+            // A repeated request: the response was lost, or is late.
+            return Ok(messages::allocate_response(
                 request,
                 allocation.relayed,
                 self.client,
@@ -362,18 +378,21 @@ impl Session {
             ));
         }
         let relayed_ip = self.relayed_ip(request)?;
+        // Before the socket is opened: sockets are what the quotas protect.
         let permit = self
             .shared
             .quotas
-            .admit(&client.member, self.client.ip())
+            .admit(&client.participant, self.client.ip())
             .map_err(|excess| match excess {
-                Excess::Quota => Failure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED),
-                Excess::Capacity => Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY),
+                QuotaError::Quota => RequestFailure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED),
+                QuotaError::Capacity => RequestFailure::Code(ErrorCode::INSUFFICIENT_CAPACITY),
             })?;
-        let port = open(relayed_ip).map_err(|_| Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
+        let port =
+            open(relayed_ip).map_err(|_| RequestFailure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
         let relayed = SocketAddr::from((relayed_ip, port));
         let Authenticated { username, key, .. } = client;
-        let response = messages::allocated(request, relayed, self.client, &key);
+        let response = messages::allocate_response(request, relayed, self.client, &key);
+        // The transaction id identifies a repetition of this request.
         let (id, now) = (request.transaction_id(), self.shared.clock.monotonic());
         self.allocation = Some(Allocation::new((username, key), id, relayed, permit, now));
         self.shared
@@ -383,19 +402,21 @@ impl Session {
         Ok(response)
     }
 
-    /// Returns the address that a new allocation has, of the family that the client asks for.
-    fn relayed_ip(&self, request: &Message<'_>) -> Result<IpAddr, Failure> {
+    /// Returns the local address for a new allocation, in the requested family.
+    fn relayed_ip(&self, request: &Message<'_>) -> Result<IpAddr, RequestFailure> {
         let transport = request
             .attribute::<RequestedTransport>()
-            .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
+            .map_err(|_| RequestFailure::Code(ErrorCode::BAD_REQUEST))?;
         if transport.protocol() != RequestedTransport::UDP {
-            return Err(Failure::Code(ErrorCode::UNSUPPORTED_TRANSPORT_PROTOCOL));
+            return Err(RequestFailure::Code(
+                ErrorCode::UNSUPPORTED_TRANSPORT_PROTOCOL,
+            ));
         }
         let is_ipv6 = match request.has_attribute(RequestedAddressFamily::TYPE) {
             true => {
                 let family = request.attribute::<RequestedAddressFamily>();
                 family
-                    .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?
+                    .map_err(|_| RequestFailure::Code(ErrorCode::BAD_REQUEST))?
                     .family()
                     == AddressFamily::IPV6
             }
@@ -404,68 +425,75 @@ impl Session {
         self.shared
             .peers
             .relayed(is_ipv6)
-            .ok_or(Failure::Code(ErrorCode::ADDRESS_FAMILY_NOT_SUPPORTED))
+            .ok_or(RequestFailure::Code(
+                ErrorCode::ADDRESS_FAMILY_NOT_SUPPORTED,
+            ))
     }
 
-    fn refresh(&mut self, request: &Message<'_>, key: &IntegrityKey) -> Result<Vec<u8>, Failure> {
-        if ends_allocation(request)? {
-            // It may have ended before.
+    fn refresh(
+        &mut self,
+        request: &Message<'_>,
+        key: &IntegrityKey,
+    ) -> Result<Vec<u8>, RequestFailure> {
+        if is_release(request)? {
+            // The allocation may have ended before, which the client wants anyway.
             self.release();
-            return Ok(messages::ended(request, key));
+            return Ok(messages::release_response(request, key));
         }
         let allocation = self
             .allocation
             .as_mut()
-            .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
+            .ok_or(RequestFailure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
         allocation.refresh(self.shared.clock.monotonic());
-        Ok(messages::refreshed(request, key))
+        Ok(messages::refresh_response(request, key))
     }
 
     fn create_permissions(
         &mut self,
         request: &Message<'_>,
         key: &IntegrityKey,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, RequestFailure> {
         let now = self.shared.clock.monotonic();
         let allocation = self
             .allocation
             .as_mut()
-            .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
+            .ok_or(RequestFailure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
         let peers = peer_addresses(request)?;
         if peers
             .iter()
             .any(|peer| !self.shared.peers.permits(peer.ip()))
         {
-            return Err(Failure::Code(ErrorCode::FORBIDDEN));
+            return Err(RequestFailure::Code(ErrorCode::FORBIDDEN));
         }
         peers
             .iter()
             .for_each(|peer| allocation.permit(peer.ip(), now));
-        Ok(messages::done(request, key))
+        Ok(messages::success_response(request, key))
     }
 
     fn bind_channel(
         &mut self,
         request: &Message<'_>,
         key: &IntegrityKey,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, RequestFailure> {
         let now = self.shared.clock.monotonic();
         let allocation = self
             .allocation
             .as_mut()
-            .ok_or(Failure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
+            .ok_or(RequestFailure::Code(ErrorCode::ALLOCATION_MISMATCH))?;
         let number = request
             .attribute::<ChannelNumber>()
-            .map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
+            .map_err(|_| RequestFailure::Code(ErrorCode::BAD_REQUEST))?;
         let &[peer] = peer_addresses(request)?.as_slice() else {
-            return Err(Failure::Code(ErrorCode::BAD_REQUEST));
+            return Err(RequestFailure::Code(ErrorCode::BAD_REQUEST));
         };
         if self.shared.peers.bound(peer).is_none() {
-            return Err(Failure::Code(ErrorCode::FORBIDDEN));
+            return Err(RequestFailure::Code(ErrorCode::FORBIDDEN));
         }
+        // Checked before: only a media worker's address gets here.
         let bound = allocation.bind(number.channel(), peer, now);
-        bound.map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
-        Ok(messages::done(request, key))
+        bound.map_err(|_| RequestFailure::Code(ErrorCode::BAD_REQUEST))?;
+        Ok(messages::success_response(request, key))
     }
 
     fn release(&mut self) {
@@ -478,25 +506,27 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for TurnSession {
     fn drop(&mut self) {
         self.release();
     }
 }
 
-/// Returns as what a failure is counted. The challenge that every client gets first is none.
-fn refusal(failure: &Failure, request: &Message<'_>) -> Option<TurnRefusal> {
+/// Returns the metric for a failure; `None` for the initial challenge, which every client gets.
+fn refusal(failure: &RequestFailure, request: &Message<'_>) -> Option<TurnRefusal> {
     match failure {
-        Failure::Challenge { code, .. } => {
+        RequestFailure::Challenge { code, .. } => {
             let is_wrong =
                 *code == ErrorCode::UNAUTHORIZED && request.has_attribute(MessageIntegrity::TYPE);
             is_wrong.then_some(TurnRefusal::Credentials)
         }
-        Failure::Code(ErrorCode::WRONG_CREDENTIALS) => Some(TurnRefusal::Credentials),
-        Failure::Code(ErrorCode::FORBIDDEN) => Some(TurnRefusal::Peer),
-        Failure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED) => Some(TurnRefusal::Quota),
-        Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY) => Some(TurnRefusal::Capacity),
-        Failure::Code(_) | Failure::UnknownAttributes(_) => Some(TurnRefusal::Request),
+        RequestFailure::Code(ErrorCode::WRONG_CREDENTIALS) => Some(TurnRefusal::Credentials),
+        RequestFailure::Code(ErrorCode::FORBIDDEN) => Some(TurnRefusal::Peer),
+        RequestFailure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED) => Some(TurnRefusal::Quota),
+        RequestFailure::Code(ErrorCode::INSUFFICIENT_CAPACITY) => Some(TurnRefusal::Capacity),
+        RequestFailure::Code(_) | RequestFailure::UnknownAttributes(_) => {
+            Some(TurnRefusal::Request)
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use turn_types::attribute::EvenPort;
 use turn_types::message::CONNECT;
 
 use super::*;
+use crate::admission::RelayAccess;
 use crate::credentials::username;
-use crate::limits::{MAX_ALLOCATIONS, OF_PARTICIPANT};
-use crate::members::RelayAccess;
+use crate::limits::{MAX_ALLOCATIONS, MAX_PER_PARTICIPANT};
 use crate::requests::{
     Requests, binding, channel_data, code, indicated, lifetime, mapped, relayed, send,
 };
@@ -18,19 +18,19 @@ use crate::shared::TurnSettings;
 const SECRET: &str = "hush";
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A server with a media worker at 192.0.2.1:7882, which is bound to 10.0.0.1.
-struct World {
-    shared: Arc<Shared>,
+/// Server with a media worker at 192.0.2.1:7882, which is bound to 10.0.0.1.
+struct Fixture {
+    shared: Arc<SharedState>,
     clock: Clock,
-    /// How many sockets have been opened.
+    /// Number of opened sockets.
     opened: u16,
-    /// The participants that are in a room, by name.
-    present: HashMap<&'static str, RelayAccess>,
+    /// Admitted participants, by name.
+    admitted: HashMap<&'static str, RelayAccess>,
 }
 
-/// A client and its requests.
+/// Client with its requests.
 struct Client {
-    session: Session,
+    session: TurnSession,
     requests: Requests,
 }
 
@@ -46,34 +46,34 @@ fn bound() -> SocketAddr {
     address("10.0.0.1:7882")
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
         let peers = [MediaAddress {
             bound: bound(),
             advertised: worker(),
         }];
-        let shared = Arc::new(Shared::new(TurnSettings {
+        let shared = Arc::new(SharedState::new(TurnSettings {
             secret: Secret::new(SECRET),
             peers: &peers,
             clock: clock.clone(),
-            patience: HOUR,
+            allocation_timeout: HOUR,
             max_allocations: MAX_ALLOCATIONS,
         }));
         let admit = |name| {
             (
                 name,
                 shared
-                    .members
+                    .participants
                     .admit(name, "prj_000000000001".parse().unwrap()),
             )
         };
-        let present = ["PA_alice", "PA_bob"].map(admit).into();
+        let admitted = ["PA_alice", "PA_bob"].map(admit).into();
         Self {
             shared,
             clock,
             opened: 0,
-            present,
+            admitted,
         }
     }
 
@@ -84,7 +84,11 @@ impl World {
     }
 
     fn client_with(&self, client: &str, username: &str, password: &str) -> Client {
-        let session = Session::new(Arc::clone(&self.shared), address(client), Transport::Udp);
+        let session = TurnSession::new(
+            Arc::clone(&self.shared),
+            address(client),
+            ClientTransport::Udp,
+        );
         Client {
             session,
             requests: Requests::new(username, password),
@@ -99,23 +103,23 @@ impl World {
             Ok(*opened)
         });
         match reaction {
-            Reaction::Reply(response) => Some(response),
-            Reaction::Nothing => None,
-            Reaction::Relay { .. } => panic!("a request is not relayed"),
+            TurnReaction::Reply(response) => Some(response),
+            TurnReaction::Nothing => None,
+            TurnReaction::Relay { .. } => panic!("a request is not relayed"),
         }
     }
 
-    /// Sends an Allocate request without credentials, for the challenge.
-    fn be_challenged(&mut self, client: &mut Client) {
+    /// Sends an Allocate request without credentials, to get the challenge.
+    fn fetch_challenge(&mut self, client: &mut Client) {
         let allocate = client.requests.allocate();
         let challenge = self.ask(client, &allocate).unwrap();
         assert_eq!(code(&challenge), 401);
         client.requests.take_challenge(&challenge);
     }
 
-    /// Sends an Allocate request, and again with credentials.
+    /// Allocates: an Allocate request, and another with credentials.
     fn allocate(&mut self, client: &mut Client) -> Vec<u8> {
-        self.be_challenged(client);
+        self.fetch_challenge(client);
         let allocate = client.requests.allocate();
         self.ask(client, &allocate).unwrap()
     }
@@ -136,15 +140,15 @@ impl World {
 }
 
 impl Client {
-    /// Where a message is relayed to, with its payload.
+    /// Returns the target and payload of a relayed message.
     fn relays(&mut self, message: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
         match self
             .session
             .receive(message, &mut |_| unreachable!("no socket is opened"))
         {
-            Reaction::Relay { to, payload } => Some((to, payload.to_vec())),
-            Reaction::Nothing => None,
-            Reaction::Reply(response) => panic!("an answer: {response:?}"),
+            TurnReaction::Relay { to, payload } => Some((to, payload.to_vec())),
+            TurnReaction::Nothing => None,
+            TurnReaction::Reply(response) => panic!("an answer: {response:?}"),
         }
     }
 
@@ -158,10 +162,11 @@ impl Client {
 
 #[test]
 fn a_client_with_credentials_gets_an_allocation_and_its_media_is_relayed_both_ways() {
-    let mut world = World::new();
-    let mut alice = world.client("198.51.100.1:5000", "PA_alice");
-    let response = world.allocate(&mut alice);
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.client("198.51.100.1:5000", "PA_alice");
+    let response = fixture.allocate(&mut alice);
     assert_eq!(
+        // The first socket of the fixture has port 1.
         (relayed(&response), lifetime(&response)),
         (address("10.0.0.1:1"), 600)
     );
@@ -173,7 +178,7 @@ fn a_client_with_credentials_gets_an_allocation_and_its_media_is_relayed_both_wa
     assert_eq!(alice.relayed(bound(), b"early"), None);
 
     let permit = alice.requests.permit(&[worker()]);
-    assert_eq!(world.code(&mut alice, &permit), 0);
+    assert_eq!(fixture.code(&mut alice, &permit), 0);
     assert_eq!(
         alice.relays(&send(worker(), b"ping")),
         Some((bound(), b"ping".to_vec()))
@@ -184,13 +189,14 @@ fn a_client_with_credentials_gets_an_allocation_and_its_media_is_relayed_both_wa
     );
 
     let bind = alice.requests.bind(0x4000, worker());
-    assert_eq!(world.code(&mut alice, &bind), 0);
+    assert_eq!(fixture.code(&mut alice, &bind), 0);
     assert_eq!(
         alice.relays(&channel_data(0x4000, b"ping!")),
         Some((bound(), b"ping!".to_vec()))
     );
     assert_eq!(
         alice.relayed(bound(), b"pong!").unwrap(),
+        // Without padding, which only streams have.
         channel_data(0x4000, b"pong!")[..9]
     );
     assert_eq!(
@@ -202,29 +208,34 @@ fn a_client_with_credentials_gets_an_allocation_and_its_media_is_relayed_both_wa
 
 #[test]
 fn an_allocation_ends_with_its_time_and_at_once_if_its_client_wants() {
-    let mut world = World::new();
-    let mut alice = world.allocated();
-    world.clock.advance(Duration::from_secs(599));
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.allocated();
+    fixture.clock.advance(Duration::from_secs(599));
+    // The requested lifetime is ignored.
     let refresh = alice.requests.refresh(3_600);
-    let refreshed = world.ask(&mut alice, &refresh).unwrap();
+    let refreshed = fixture.ask(&mut alice, &refresh).unwrap();
     assert_eq!((code(&refreshed), lifetime(&refreshed)), (0, 600));
-    world.clock.advance(Duration::from_secs(599));
+    fixture.clock.advance(Duration::from_secs(599));
     alice.session.expire();
     assert!(alice.session.has_allocation());
-    world.clock.advance(Duration::from_secs(1));
+    fixture.clock.advance(Duration::from_secs(1));
     alice.session.expire();
     assert!(!alice.session.has_allocation());
-    assert_eq!(world.code(&mut alice, &refresh), 437);
+    assert_eq!(fixture.code(&mut alice, &refresh), 437);
     let allocate = alice.requests.allocate();
-    assert_eq!(world.code(&mut alice, &allocate), 0);
+    assert_eq!(fixture.code(&mut alice, &allocate), 0);
     let end = alice.requests.refresh(0);
-    assert_eq!(lifetime(&world.ask(&mut alice, &end).unwrap()), 0);
+    assert_eq!(lifetime(&fixture.ask(&mut alice, &end).unwrap()), 0);
     assert!(!alice.session.has_allocation());
-    assert_eq!(world.code(&mut alice, &end), 0, "it may have ended before");
+    assert_eq!(
+        fixture.code(&mut alice, &end),
+        0,
+        "it may have ended before"
+    );
     assert_eq!(
         (
-            world.shared.quotas.total(),
-            world.shared.metrics.allocations.load(Ordering::Relaxed)
+            fixture.shared.quotas.total(),
+            fixture.shared.metrics.allocations.load(Ordering::Relaxed)
         ),
         (0, 0)
     );
@@ -232,12 +243,12 @@ fn an_allocation_ends_with_its_time_and_at_once_if_its_client_wants() {
 
 #[test]
 fn an_allocation_ends_when_its_participant_leaves() {
-    let mut world = World::new();
-    let mut alice = world.allocated();
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.allocated();
     let bind = alice.requests.bind(0x4000, worker());
-    assert_eq!(world.code(&mut alice, &bind), 0);
+    assert_eq!(fixture.code(&mut alice, &bind), 0);
     assert!(alice.relays(&channel_data(0x4000, b"ping")).is_some());
-    world.present.remove("PA_alice");
+    fixture.admitted.remove("PA_alice");
     assert_eq!(
         alice.relays(&channel_data(0x4000, b"ping")),
         None,
@@ -246,39 +257,40 @@ fn an_allocation_ends_when_its_participant_leaves() {
     assert_eq!(alice.relays(&send(worker(), b"ping")), None);
     assert_eq!(alice.relayed(bound(), b"pong"), None);
     let refresh = alice.requests.refresh(600);
-    assert_eq!(world.code(&mut alice, &refresh), 401);
+    assert_eq!(fixture.code(&mut alice, &refresh), 401);
     alice.session.expire();
     assert!(!alice.session.has_allocation());
     assert_eq!(
         (
-            world.shared.quotas.total(),
-            world.refused(TurnRefusal::Credentials)
+            fixture.shared.quotas.total(),
+            fixture.refused(TurnRefusal::Credentials)
         ),
         (0, 1)
     );
-    let mut later = world.client("198.51.100.1:5001", "PA_alice");
-    assert_eq!(code(&world.allocate(&mut later)), 401);
+    // Valid credentials are not enough once the participant has left.
+    let mut later = fixture.client("198.51.100.1:5001", "PA_alice");
+    assert_eq!(code(&fixture.allocate(&mut later)), 401);
 }
 
 #[test]
 fn empty_datagrams_are_dropped() {
-    let mut world = World::new();
-    let mut alice = world.allocated();
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.allocated();
     let bind = alice.requests.bind(0x4000, worker());
-    assert_eq!(world.code(&mut alice, &bind), 0);
+    assert_eq!(fixture.code(&mut alice, &bind), 0);
     assert_eq!(alice.relays(&channel_data(0x4000, b"")), None);
     assert_eq!(alice.relays(&send(worker(), b"")), None);
-    assert_eq!(world.refused(TurnRefusal::Peer), 0, "they are no offence");
+    assert_eq!(fixture.refused(TurnRefusal::Peer), 0, "they are no offence");
 }
 
 #[test]
 fn an_ipv4_address_in_ipv6_is_an_ipv4_address() {
-    let mut world = World::new();
-    let mut alice = world.client("[::ffff:198.51.100.1]:5000", "PA_alice");
-    let response = world.allocate(&mut alice);
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.client("[::ffff:198.51.100.1]:5000", "PA_alice");
+    let response = fixture.allocate(&mut alice);
     assert_eq!(mapped(&response), address("198.51.100.1:5000"));
     assert_eq!(
-        mapped(&world.ask(&mut alice, &binding()).unwrap()),
+        mapped(&fixture.ask(&mut alice, &binding()).unwrap()),
         address("198.51.100.1:5000")
     );
 }
@@ -286,9 +298,10 @@ fn an_ipv4_address_in_ipv6_is_an_ipv4_address() {
 /// Proves S-29.
 #[test]
 fn only_media_workers_may_be_sent_to() {
-    let mut world = World::new();
-    let mut alice = world.allocated();
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.allocated();
     let others = [
+        // The bound address of the media worker: clients know the advertised one only.
         "10.0.0.1:7882",
         "127.0.0.1:7882",
         "8.8.8.8:53",
@@ -303,8 +316,8 @@ fn only_media_workers_may_be_sent_to() {
         );
         assert_eq!(
             (
-                world.code(&mut alice, &permit),
-                world.code(&mut alice, &bind)
+                fixture.code(&mut alice, &permit),
+                fixture.code(&mut alice, &bind)
             ),
             (403, 403),
             "{other}"
@@ -315,6 +328,7 @@ fn only_media_workers_may_be_sent_to() {
         None,
         "a request that is refused permits nothing"
     );
+    // A media worker's address, but not its port.
     let port = address("192.0.2.1:22");
     let (permit, bind) = (
         alice.requests.permit(&[port]),
@@ -322,23 +336,24 @@ fn only_media_workers_may_be_sent_to() {
     );
     assert_eq!(
         (
-            world.code(&mut alice, &permit),
-            world.code(&mut alice, &bind)
+            fixture.code(&mut alice, &permit),
+            fixture.code(&mut alice, &bind)
         ),
         (0, 403),
         "a permission has no port"
     );
     assert_eq!(alice.relays(&send(port, b"ping")), None);
     assert_eq!(alice.relays(&channel_data(0x4000, b"ping")), None);
-    assert_eq!(world.refused(TurnRefusal::Peer), 6 * 2 + 1 + 3);
+    // Two requests per address, the early datagram, and three more refusals for the port.
+    assert_eq!(fixture.refused(TurnRefusal::Peer), 6 * 2 + 1 + 3);
 }
 
 /// Proves S-29.
 #[test]
 fn credentials_that_are_wrong_or_have_expired_are_refused_and_counted() {
-    let mut world = World::new();
-    let valid = username("PA_alice", world.clock.now().after(HOUR));
-    let expired = username("PA_alice", world.clock.now());
+    let mut fixture = Fixture::new();
+    let valid = username("PA_alice", fixture.clock.now().after(HOUR));
+    let expired = username("PA_alice", fixture.clock.now());
     let of = |name: &str| password(&Secret::new(SECRET), name).reveal().to_owned();
     let other = password(&Secret::new("other"), &valid).reveal().to_owned();
     for (name, password) in [
@@ -346,23 +361,23 @@ fn credentials_that_are_wrong_or_have_expired_are_refused_and_counted() {
         (&expired, of(&expired)),
         (&valid, of("1:PA_alice")),
     ] {
-        let mut client = world.client_with("198.51.100.1:5000", name, &password);
-        assert_eq!(code(&world.allocate(&mut client)), 401, "{name}");
+        let mut client = fixture.client_with("198.51.100.1:5000", name, &password);
+        assert_eq!(code(&fixture.allocate(&mut client)), 401, "{name}");
         assert!(!client.session.has_allocation());
     }
-    assert_eq!(world.refused(TurnRefusal::Credentials), 3);
-    let mut alice = world.allocated();
-    world.clock.advance(HOUR - Duration::from_secs(1));
+    assert_eq!(fixture.refused(TurnRefusal::Credentials), 3);
+    let mut alice = fixture.allocated();
+    fixture.clock.advance(HOUR - Duration::from_secs(1));
     let allocate = alice.requests.allocate();
-    assert_eq!(world.code(&mut alice, &allocate), 0);
-    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(fixture.code(&mut alice, &allocate), 0);
+    fixture.clock.advance(Duration::from_secs(1));
     let refresh = alice.requests.refresh(600);
-    let challenge = world.ask(&mut alice, &refresh).unwrap();
+    let challenge = fixture.ask(&mut alice, &refresh).unwrap();
     assert_eq!(code(&challenge), 438, "the nonce is older than an hour");
     alice.requests.take_challenge(&challenge);
     let refresh = alice.requests.refresh(600);
     assert_eq!(
-        world.code(&mut alice, &refresh),
+        fixture.code(&mut alice, &refresh),
         401,
         "the credentials end meanwhile"
     );
@@ -370,82 +385,86 @@ fn credentials_that_are_wrong_or_have_expired_are_refused_and_counted() {
 
 #[test]
 fn an_allocation_belongs_to_one_participant() {
-    let mut world = World::new();
-    let mut alice = world.allocated();
-    let mut bob = world.client("198.51.100.1:5000", "PA_bob");
-    world.be_challenged(&mut bob);
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.allocated();
+    let mut bob = fixture.client("198.51.100.1:5000", "PA_bob");
+    fixture.fetch_challenge(&mut bob);
     for request in [
         bob.requests.allocate(),
         bob.requests.refresh(0),
         bob.requests.permit(&[worker()]),
     ] {
-        assert_eq!(world.code(&mut alice, &request), 441);
+        assert_eq!(fixture.code(&mut alice, &request), 441);
     }
     assert!(alice.session.has_allocation());
 }
 
 #[test]
 fn an_allocation_that_is_asked_for_twice_is_one() {
-    let mut world = World::new();
-    let mut alice = world.client("198.51.100.1:5000", "PA_alice");
-    world.be_challenged(&mut alice);
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.client("198.51.100.1:5000", "PA_alice");
+    fixture.fetch_challenge(&mut alice);
     let allocate = alice.requests.allocate();
     let answers = [
-        world.ask(&mut alice, &allocate).unwrap(),
-        world.ask(&mut alice, &allocate).unwrap(),
+        fixture.ask(&mut alice, &allocate).unwrap(),
+        fixture.ask(&mut alice, &allocate).unwrap(),
     ];
     assert_eq!(
         answers[0], answers[1],
         "the first answer may have been lost"
     );
     let another = alice.requests.allocate();
-    assert_eq!((world.code(&mut alice, &another), world.opened), (437, 1));
+    assert_eq!(
+        (fixture.code(&mut alice, &another), fixture.opened),
+        (437, 1)
+    );
 }
 
 /// Proves S-30.
 #[test]
 fn a_participant_has_a_quota() {
-    let mut world = World::new();
-    let mut clients: Vec<_> = (0..=OF_PARTICIPANT)
-        .map(|port| world.client(&format!("198.51.100.1:{}", 5_000 + port), "PA_alice"))
+    let mut fixture = Fixture::new();
+    let mut clients: Vec<_> = (0..=MAX_PER_PARTICIPANT)
+        .map(|port| fixture.client(&format!("198.51.100.1:{}", 5_000 + port), "PA_alice"))
         .collect();
     let codes: Vec<_> = clients
         .iter_mut()
-        .map(|client| code(&world.allocate(client)))
+        .map(|client| code(&fixture.allocate(client)))
         .collect();
     assert!(
-        codes[..OF_PARTICIPANT].iter().all(|code| *code == 0) && codes[OF_PARTICIPANT] == 486,
+        codes[..MAX_PER_PARTICIPANT].iter().all(|code| *code == 0)
+            && codes[MAX_PER_PARTICIPANT] == 486,
         "{codes:?}"
     );
-    assert_eq!(world.refused(TurnRefusal::Quota), 1);
+    assert_eq!(fixture.refused(TurnRefusal::Quota), 1);
     drop(clients.remove(0));
     let last = clients.last_mut().unwrap();
     let allocate = last.requests.allocate();
-    assert_eq!(world.code(last, &allocate), 0);
+    assert_eq!(fixture.code(last, &allocate), 0);
 }
 
 #[test]
 fn a_server_without_sockets_says_so() {
-    let world = World::new();
-    let mut alice = world.client("198.51.100.1:5000", "PA_alice");
+    let fixture = Fixture::new();
+    let mut alice = fixture.client("198.51.100.1:5000", "PA_alice");
     let mut fail = |_| Err(io::ErrorKind::Other.into());
     let allocate = alice.requests.allocate();
-    let Reaction::Reply(challenge) = alice.session.receive(&allocate, &mut fail) else {
+    let TurnReaction::Reply(challenge) = alice.session.receive(&allocate, &mut fail) else {
         panic!("no challenge")
     };
     alice.requests.take_challenge(&challenge);
     let allocate = alice.requests.allocate();
-    let Reaction::Reply(response) = alice.session.receive(&allocate, &mut fail) else {
+    let TurnReaction::Reply(response) = alice.session.receive(&allocate, &mut fail) else {
         panic!("no answer")
     };
-    assert_eq!((code(&response), world.shared.quotas.total()), (508, 0));
+    assert_eq!((code(&response), fixture.shared.quotas.total()), (508, 0));
 }
 
 #[test]
 fn requests_that_ask_for_what_there_is_not_fail_with_the_code_of_the_standard() {
-    let mut world = World::new();
-    let mut alice = world.client("198.51.100.1:5000", "PA_alice");
-    world.be_challenged(&mut alice);
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.client("198.51.100.1:5000", "PA_alice");
+    fixture.fetch_challenge(&mut alice);
     let (udp, tcp) = (RequestedTransport::new(17), RequestedTransport::new(6));
     let (ipv4, ipv6) = (
         RequestedAddressFamily::new(AddressFamily::IPV4),
@@ -467,6 +486,7 @@ fn requests_that_ask_for_what_there_is_not_fail_with_the_code_of_the_standard() 
             of(ALLOCATE, &[&udp, &RawAttribute::new(0x7fff.into(), b"?")]),
             420,
         ),
+        // A method of TURN over TCP (RFC 6062).
         (of(CONNECT, &[]), 400),
         (
             of(
@@ -487,35 +507,36 @@ fn requests_that_ask_for_what_there_is_not_fail_with_the_code_of_the_standard() 
             400,
         ),
     ] {
-        assert_eq!(world.code(&mut alice, &request), expected);
+        assert_eq!(fixture.code(&mut alice, &request), expected);
     }
 }
 
 /// Proves S-30.
 #[test]
-fn a_stranger_gets_short_answers_few_of_them_and_nothing_is_kept() {
-    let mut world = World::new();
-    let mut stranger = world.client("203.0.113.1:5000", "PA_nobody");
+fn an_unauthenticated_client_gets_few_short_responses_and_leaves_no_state() {
+    let mut fixture = Fixture::new();
+    let mut stranger = fixture.client("203.0.113.1:5000", "PA_nobody");
     let allocate = stranger.requests.allocate();
     let bytes = |response: Vec<u8>| response.len();
-    // With the headers of IPv4 and UDP, which are sent either way.
+    // Including the IPv4 and UDP headers, which are sent either way.
     let factor = |answer: usize, request: usize| (answer + 28) as f64 / (request + 28) as f64;
-    let challenge = world.ask(&mut stranger, &allocate).map(bytes).unwrap();
+    let challenge = fixture.ask(&mut stranger, &allocate).map(bytes).unwrap();
     assert!(
         factor(challenge, allocate.len()) < 2.,
         "{challenge} bytes for {}",
         allocate.len()
     );
-    let bound = world.ask(&mut stranger, &binding()).map(bytes).unwrap();
+    let bound = fixture.ask(&mut stranger, &binding()).map(bytes).unwrap();
     assert!(factor(bound, binding().len()) < 1.5, "{bound}");
     let answers = (0..1_000)
-        .filter(|_| world.ask(&mut stranger, &allocate).is_some())
+        .filter(|_| fixture.ask(&mut stranger, &allocate).is_some())
         .count();
+    // The burst of 500, less the challenge and the Binding response.
     assert_eq!(answers, 498);
     assert_eq!(
         (
-            world.refused(TurnRefusal::Rate),
-            world.shared.quotas.total()
+            fixture.refused(TurnRefusal::Rate),
+            fixture.shared.quotas.total()
         ),
         (502, 0)
     );
@@ -523,12 +544,13 @@ fn a_stranger_gets_short_answers_few_of_them_and_nothing_is_kept() {
 }
 
 #[test]
-fn what_is_no_request_gets_no_answer() {
-    let mut world = World::new();
-    let mut alice = world.allocated();
+fn only_requests_get_a_response() {
+    let mut fixture = Fixture::new();
+    let mut alice = fixture.allocated();
     let request = alice.requests.refresh(600);
+    // Longer than its header announces.
     let longer = [&request[..], &[0; 4]].concat();
-    let response = world.ask(&mut alice, &request).unwrap();
+    let response = fixture.ask(&mut alice, &request).unwrap();
     for bytes in [
         &b""[..],
         b"\0",
@@ -538,7 +560,7 @@ fn what_is_no_request_gets_no_answer() {
         b"GET / HTTP/1.1\r\n\r\n",
         &[0xff; 40],
     ] {
-        assert_eq!(world.ask(&mut alice, bytes), None, "{bytes:?}");
+        assert_eq!(fixture.ask(&mut alice, bytes), None, "{bytes:?}");
     }
     for bytes in [
         &[0x40_u8][..],
@@ -551,11 +573,11 @@ fn what_is_no_request_gets_no_answer() {
 
 proptest::proptest! {
     #[test]
-    fn no_bytes_of_a_stranger_make_an_allocation_or_are_relayed(
+    fn no_unauthenticated_bytes_allocate_or_are_relayed(
         bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200), is_stun in proptest::bool::ANY,
     ) {
-        let world = World::new();
-        let mut client = world.client("203.0.113.1:5000", "PA_nobody");
+        let fixture = Fixture::new();
+        let mut client = fixture.client("203.0.113.1:5000", "PA_nobody");
         let mut bytes = bytes;
         if is_stun && bytes.len() >= 20 {
             let length = u16::try_from(bytes.len() / 4 * 4 - 20).unwrap();
@@ -565,7 +587,7 @@ proptest::proptest! {
             bytes[4..8].copy_from_slice(&[0x21, 0x12, 0xa4, 0x42]);
         }
         let reaction = client.session.receive(&bytes, &mut |_| panic!("a socket"));
-        let is_relayed = matches!(reaction, Reaction::Relay { .. });
+        let is_relayed = matches!(reaction, TurnReaction::Relay { .. });
         proptest::prop_assert!(!is_relayed);
         proptest::prop_assert!(!client.session.has_allocation());
     }

@@ -1,4 +1,4 @@
-//! A TURN client with a real socket.
+//! TURN client with a real socket.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -8,37 +8,37 @@ use std::time::{Duration, Instant};
 
 use super::requests::{Requests, channel_data, code, indicated};
 
-/// How long the client waits for an answer: the end of a test that fails.
+/// Maximum wait for a response, after which a test fails.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long one read should wait, so that the others have their turn.
+/// Timeout for one read, so that all clients are served by turns.
 pub const READ_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// The channel of the first peer.
+/// Channel for the first peer.
 const FIRST_CHANNEL: u16 = 0x4000;
 
-/// A stream of bytes.
+/// Byte stream.
 pub trait Stream: Read + Write + Any {}
 
 impl<T: Read + Write + Any> Stream for T {}
 
-/// How a client reaches the server.
+/// Link to the server.
 pub enum Link {
-    /// A socket that is connected to it.
+    /// Connected UDP socket.
     Udp(UdpSocket),
-    /// A connection with a read timeout.
+    /// Connection with a read timeout.
     Stream(Box<dyn Stream>),
 }
 
-/// A TURN client with a real socket.
+/// TURN client with a real socket.
 pub struct TurnClient {
     pub requests: Requests,
     link: Link,
-    /// What was read last.
+    /// Read buffer.
     buffer: Box<[u8]>,
-    /// What a stream has brought of the next messages.
+    /// Bytes read from a stream and not parsed yet.
     input: Vec<u8>,
-    /// Datagrams of peers, and responses, that have arrived.
+    /// Received datagrams and responses.
     datagrams: VecDeque<(SocketAddr, Vec<u8>)>,
     responses: VecDeque<Vec<u8>>,
     channels: HashMap<SocketAddr, u16>,
@@ -69,7 +69,7 @@ impl TurnClient {
         }
     }
 
-    /// Returns the connection of a client by TCP.
+    /// Returns a TCP client's connection.
     pub fn into_tcp(self) -> Option<TcpStream> {
         match self.link {
             Link::Udp(_) => None,
@@ -80,7 +80,7 @@ impl TurnClient {
         }
     }
 
-    /// Sends an Allocate request, and again with credentials. Returns the response.
+    /// Allocates: an Allocate request, and another with credentials. Returns the response.
     pub fn allocate(&mut self) -> Vec<u8> {
         let challenge = self.ask(&self.requests.allocate());
         assert_eq!(code(&challenge), 401);
@@ -88,7 +88,7 @@ impl TurnClient {
         self.ask(&self.requests.allocate())
     }
 
-    /// Sends a request, and returns the code of the response.
+    /// Sends a request, and returns the response's code.
     pub fn code(&mut self, request: &[u8]) -> u16 {
         code(&self.ask(request))
     }
@@ -106,7 +106,7 @@ impl TurnClient {
         }
     }
 
-    /// Sends a datagram to a peer by a channel, which is bound for the first one.
+    /// Sends a datagram to a peer through a channel, which is bound at the first use.
     pub fn send(&mut self, peer: SocketAddr, payload: &[u8]) {
         let channel = match self.channels.get(&peer) {
             Some(channel) => *channel,
@@ -121,7 +121,7 @@ impl TurnClient {
         self.write(&channel_data(channel, payload));
     }
 
-    /// Returns a datagram of a peer that has arrived, or arrives in a moment.
+    /// Returns a peer's datagram, if one has arrived or arrives shortly.
     pub fn receive(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
         if self.datagrams.is_empty() {
             self.read();
@@ -129,7 +129,7 @@ impl TurnClient {
         self.datagrams.pop_front()
     }
 
-    /// Waits for a datagram of a peer.
+    /// Waits for a peer's datagram.
     pub fn wait(&mut self) -> (SocketAddr, Vec<u8>) {
         let end = Instant::now() + WAIT_LIMIT;
         loop {
@@ -151,7 +151,7 @@ impl TurnClient {
 
     pub fn write(&mut self, bytes: &[u8]) {
         match &mut self.link {
-            // A full buffer loses the packet, as a network would.
+            // A full buffer drops the packet, as a network would.
             Link::Udp(socket) => drop(socket.send(bytes)),
             Link::Stream(stream) => {
                 let written = stream.write_all(bytes).and_then(|()| stream.flush());
@@ -160,7 +160,7 @@ impl TurnClient {
         }
     }
 
-    /// Reads what is there, waiting a moment.
+    /// Reads available bytes, waiting briefly.
     fn read(&mut self) {
         let read = match &mut self.link {
             Link::Udp(socket) => socket.recv(&mut self.buffer),

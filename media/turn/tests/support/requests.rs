@@ -1,4 +1,4 @@
-//! What a TURN client sends and reads, as bytes.
+//! TURN client messages as bytes.
 
 use std::net::SocketAddr;
 
@@ -13,16 +13,16 @@ use turn_types::attribute::{
 };
 use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH, SEND};
 
-/// Makes the requests of a client with credentials.
+/// Builds a client's requests.
 #[derive(Clone)]
 pub struct Requests {
     username: String,
     password: String,
-    /// The realm and the nonce that the server has given.
+    /// Realm and nonce from the server.
     challenge: Option<(String, String)>,
 }
 
-/// The code of a failure; 0 for success.
+/// Returns a response's error code; 0 for success.
 pub fn code(response: &[u8]) -> u16 {
     let message = Message::from_bytes(response).unwrap();
     match message.class() {
@@ -31,7 +31,7 @@ pub fn code(response: &[u8]) -> u16 {
     }
 }
 
-/// The address that an allocation was given.
+/// Returns the relayed address in a response.
 pub fn relayed(response: &[u8]) -> SocketAddr {
     let message = Message::from_bytes(response).unwrap();
     message
@@ -40,7 +40,7 @@ pub fn relayed(response: &[u8]) -> SocketAddr {
         .addr(message.transaction_id())
 }
 
-/// The address of the client, as the server sees it.
+/// Returns the client's address as the server sees it.
 pub fn mapped(response: &[u8]) -> SocketAddr {
     let message = Message::from_bytes(response).unwrap();
     message
@@ -49,7 +49,7 @@ pub fn mapped(response: &[u8]) -> SocketAddr {
         .addr(message.transaction_id())
 }
 
-/// The lifetime of an allocation, in seconds.
+/// Returns an allocation's lifetime in seconds.
 pub fn lifetime(response: &[u8]) -> u32 {
     Message::from_bytes(response)
         .unwrap()
@@ -58,7 +58,7 @@ pub fn lifetime(response: &[u8]) -> u32 {
         .seconds()
 }
 
-/// The peer and the payload of a Data indication.
+/// Returns the peer and payload in a Data indication.
 pub fn indicated(bytes: &[u8]) -> (SocketAddr, Vec<u8>) {
     let message = Message::from_bytes(bytes).unwrap();
     let peer = message
@@ -71,7 +71,7 @@ pub fn indicated(bytes: &[u8]) -> (SocketAddr, Vec<u8>) {
     )
 }
 
-/// Channel data, padded for a stream.
+/// Returns channel data, padded for a stream.
 pub fn channel_data(channel: u16, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).unwrap();
     let mut bytes = [&channel.to_be_bytes(), &length.to_be_bytes(), payload].concat();
@@ -79,7 +79,7 @@ pub fn channel_data(channel: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A Send indication.
+/// Returns a Send indication.
 pub fn send(peer: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let mut message = Message::builder_indication(SEND, MessageWriteVec::new());
     let peer = XorPeerAddress::new(peer, message.transaction_id());
@@ -88,7 +88,7 @@ pub fn send(peer: SocketAddr, payload: &[u8]) -> Vec<u8> {
     message.finish()
 }
 
-/// A Binding request.
+/// Returns a Binding request.
 pub fn binding() -> Vec<u8> {
     Message::builder_request(BINDING, MessageWriteVec::new()).finish()
 }
@@ -102,7 +102,7 @@ impl Requests {
         }
     }
 
-    /// Takes the realm and the nonce of a response.
+    /// Records the realm and nonce in a response.
     pub fn take_challenge(&mut self, response: &[u8]) {
         let message = Message::from_bytes(response).unwrap();
         let realm = message.attribute::<Realm>().unwrap().realm().to_owned();
@@ -112,7 +112,7 @@ impl Requests {
         ));
     }
 
-    /// Returns a request, with credentials once the server has given a challenge.
+    /// Returns a request, with credentials once the server has sent a challenge.
     pub fn request(
         &self,
         method: Method,
