@@ -14,7 +14,7 @@ use std::time::Duration;
 use conclave_model::usage::BillingVerdict;
 use conclave_model::{Clock, ProjectId, Secret};
 use conclave_outbound::http::Request;
-use conclave_outbound::{Client, Error, Failure, config};
+use conclave_outbound::{Client, Error, RequestFailure, config};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use url::Url;
@@ -181,18 +181,20 @@ impl Service {
 
 impl From<Error> for BillingError {
     fn from(error: Error) -> Self {
-        match Failure::from(&error) {
-            Failure::TimedOut => Self::TimedOut,
-            Failure::NameNotResolved => Self::Unreachable("its host name cannot be resolved"),
-            Failure::Refused
-            | Failure::Unreachable
-            | Failure::Closed
-            | Failure::ConnectionFailed => Self::Unreachable("the connection failed"),
-            Failure::UnknownIssuer => Self::Unreachable(
+        match RequestFailure::from(&error) {
+            RequestFailure::TimedOut => Self::TimedOut,
+            RequestFailure::NameNotResolved => {
+                Self::Unreachable("its host name cannot be resolved")
+            }
+            RequestFailure::Refused
+            | RequestFailure::Unreachable
+            | RequestFailure::Closed
+            | RequestFailure::ConnectionFailed => Self::Unreachable("the connection failed"),
+            RequestFailure::UnknownIssuer => Self::Unreachable(
                 "its certificate is of an issuer that is not trusted (SSL_CERT_FILE)",
             ),
-            Failure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
-            Failure::LargeBody => Self::UnknownStanding,
+            RequestFailure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
+            RequestFailure::LargeBody => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),
         }
     }

@@ -1,4 +1,4 @@
-//! How servers are called, and a client whose responses are bounded.
+//! Configuration for all requests, and a client with bounded responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,36 +15,38 @@ use ureq::unversioned::transport::DefaultConnector;
 use crate::resolver::FilteredResolver;
 use crate::roots::TrustedRoots;
 
-/// Returns how servers are called: by HTTP or HTTPS, without redirects and without a proxy. A response is a success whatever its
-/// status. TLS trusts the root certificates built into the binary, so that an image without any can call, and those of
-/// `SSL_CERT_FILE`. The caller adds its deadlines and limits.
+/// Returns the configuration for all requests: HTTP or HTTPS, no redirects, no proxy. Any status is
+/// a success. TLS trusts the built-in root certificates, so that images without any can make calls,
+/// and those in `SSL_CERT_FILE`. The caller adds timeouts and limits.
 pub fn config() -> ConfigBuilder<AgentScope> {
     config_trusting(TrustedRoots::default())
 }
 
-/// Returns how servers are called, as [`config`] does, with other root certificates.
+/// Returns the configuration for all requests, as [`config`] does, with these root certificates.
 pub fn config_trusting(roots: TrustedRoots) -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
         .tls_config(tls.root_certs(roots.into()).build())
+        // A redirect leads to a place that nobody configured or checked.
         .max_redirects(0)
+        // Callers read error bodies, which ureq would drop.
         .http_status_as_error(false)
-        // A proxy would resolve names itself, past the check of their addresses.
+        // A proxy would resolve names itself and bypass the address check.
         .proxy(None)
         .user_agent(concat!("Conclave/", env!("CARGO_PKG_VERSION")))
 }
 
-/// An HTTP client that reads whole responses, up to a bound. Clones share connections.
+/// HTTP client that reads whole responses, up to a bound. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     agent: Agent,
-    /// Bytes of a response's body.
+    /// Maximum length of a response body in bytes.
     max_body: u64,
 }
 
 impl Client {
-    /// Returns a client that reads bodies of up to `max_body` bytes.
+    /// Creates a client that reads bodies of up to `max_body` bytes.
     pub fn new(config: Config, max_body: u64) -> Self {
         Self {
             agent: config.into(),
@@ -52,7 +54,8 @@ impl Client {
         }
     }
 
-    /// Returns a client that reads bodies of up to `max_body` bytes, and dials only addresses that `filter` permits.
+    /// Creates a client that reads bodies of up to `max_body` bytes, and dials only addresses that
+    /// `filter` permits.
     pub fn filtered(config: Config, max_body: u64, filter: AddressFilter) -> Self {
         let agent = Agent::with_parts(
             config,
@@ -62,18 +65,20 @@ impl Client {
         Self { agent, max_body }
     }
 
-    /// Sends a request and reads its response. Blocks for as long as the client's deadlines permit.
+    /// Sends a request and reads its response. Blocks up to the configured timeouts.
     ///
     /// # Errors
-    /// There is no response, or its body is too large.
+    /// Fails if there is no response, or its body is too large.
     pub fn send(
         &self,
         request: Request<impl AsRef<[u8]>>,
     ) -> Result<Response<Vec<u8>>, ureq::Error> {
         let (parts, body) = request.into_parts();
         let body = body.as_ref();
+        // An empty POST still needs `Content-Length: 0`, which some servers insist on.
         let has_body = !body.is_empty() || matches!(parts.method, Method::POST | Method::PUT);
         let response = if has_body {
+            // ureq refuses a body for GET, even an empty one.
             self.agent.run(Request::from_parts(parts, body))?
         } else {
             self.agent.run(Request::from_parts(parts, ()))?
@@ -81,20 +86,23 @@ impl Client {
         let (parts, mut body) = response.into_parts();
         Ok(Response::from_parts(
             parts,
+            // The peer may send an endless body.
             body.with_config().limit(self.max_body).read_to_vec()?,
         ))
     }
 
-    /// Sends a request as [`send`](Self::send) does. `timeout` covers all of it, from the look-up of the name to the last byte read.
+    /// Sends a request like [`send`](Self::send). `timeout` covers everything from the name lookup
+    /// to the last byte read.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// like [`send`](Self::send).
     pub fn send_within(
         &self,
         timeout: Duration,
         request: Request<impl AsRef<[u8]>>,
     ) -> Result<Response<Vec<u8>>, ureq::Error> {
         let (parts, body) = request.into_parts();
+        // Without the body, which is put back below: only the timeout is configured.
         let configured = self.agent.configure_request(Request::from_parts(parts, ()));
         let (parts, ()) = configured
             .timeout_global(Some(timeout))

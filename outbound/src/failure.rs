@@ -1,4 +1,4 @@
-//! Why a request has no response.
+//! Reasons why a request has no response.
 
 use std::io;
 
@@ -7,16 +7,16 @@ use ureq::Error;
 
 use crate::resolver::AddressBlocked;
 
-/// Why a request has no response, in words without its url, secrets or addresses.
+/// Reason why a request has no response, without URL, secrets or addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// A deadline has passed.
+pub enum RequestFailure {
+    /// A timeout expired.
     #[error("timed out")]
     TimedOut,
-    /// The host's name has no address.
+    /// The host name has no address.
     #[error("name not resolved")]
     NameNotResolved,
-    /// The host is, or resolves to, an address that is not permitted.
+    /// The host is, or resolves to, a forbidden address.
     #[error("address blocked")]
     AddressBlocked,
     /// The host refuses connections.
@@ -25,38 +25,40 @@ pub enum Failure {
     /// There is no route to the address.
     #[error("address not reachable")]
     Unreachable,
-    /// The other side has closed the connection.
+    /// The peer closed the connection.
     #[error("connection closed before an answer")]
     Closed,
     /// The connection failed for another reason.
     #[error("connection failed")]
     ConnectionFailed,
-    /// The certificate is of an issuer that is not trusted.
+    /// The certificate's issuer is not trusted.
     #[error("TLS failed: the certificate is of an issuer that is not trusted")]
     UnknownIssuer,
-    /// What else is wrong with the certificate or the encryption.
+    /// Another TLS failure.
     #[error("TLS failed: {0}")]
     Tls(String),
-    /// The response does not follow HTTP.
+    /// The response is not valid HTTP.
     #[error("the answer is not valid HTTP")]
     NotHttp,
-    /// The response has more headers than are read.
+    /// The response headers exceed the maximum.
     #[error("the answer's headers are too large")]
     LargeHead,
-    /// The response's body is longer than what is read.
+    /// The response body exceeds the maximum.
     #[error("the answer's body is too large")]
     LargeBody,
-    /// The request is not one that can be sent.
+    /// The request is invalid.
     #[error("the request could not be made")]
     NotSent,
 }
 
-impl From<&Error> for Failure {
+impl From<&Error> for RequestFailure {
     fn from(error: &Error) -> Self {
         match error {
             Error::Timeout(_) => Self::TimedOut,
             Error::HostNotFound => Self::NameNotResolved,
+            // From the resolver in this crate.
             Error::Other(error) if error.is::<AddressBlocked>() => Self::AddressBlocked,
+            // ureq passes on errors from the socket and from rustls as they are.
             Error::Io(error) => Self::from(error),
             Error::ConnectionFailed => Self::ConnectionFailed,
             Error::Rustls(error) => Self::from(error),
@@ -64,17 +66,19 @@ impl From<&Error> for Failure {
             Error::Protocol(_) => Self::NotHttp,
             Error::LargeResponseHeader(..) => Self::LargeHead,
             Error::BodyExceedsLimit(_) => Self::LargeBody,
+            // Errors in building the request, such as an invalid header.
             _ => Self::NotSent,
         }
     }
 }
 
-impl From<&io::Error> for Failure {
+impl From<&io::Error> for RequestFailure {
     fn from(error: &io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {
+            // A socket's read timeout is reported as either, depending on the platform.
             Kind::TimedOut | Kind::WouldBlock => Self::TimedOut,
-            // What rustls finds wrong with a certificate or a record comes wrapped this way.
+            // rustls wraps certificate and record errors like this.
             Kind::InvalidData => match error
                 .get_ref()
                 .and_then(|cause| cause.downcast_ref::<rustls::Error>())
@@ -95,12 +99,13 @@ impl From<&io::Error> for Failure {
     }
 }
 
-impl From<&rustls::Error> for Failure {
+impl From<&rustls::Error> for RequestFailure {
     fn from(error: &rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
                 Self::UnknownIssuer
             }
+            // rustls's texts name no hosts.
             _ => Self::Tls(error.to_string()),
         }
     }
@@ -114,7 +119,7 @@ mod tests {
     fn each_error_of_the_http_client_has_its_reason() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         for (error, expected) in [
-            (Error::HostNotFound, Failure::NameNotResolved),
+            (Error::HostNotFound, RequestFailure::NameNotResolved),
             (
                 Error::Other(
                     AddressBlocked {
@@ -122,35 +127,38 @@ mod tests {
                     }
                     .into(),
                 ),
-                Failure::AddressBlocked,
+                RequestFailure::AddressBlocked,
             ),
-            (Error::Other("another error".into()), Failure::NotSent),
-            (Error::Io(refused), Failure::Refused),
-            (Error::ConnectionFailed, Failure::ConnectionFailed),
+            (
+                Error::Other("another error".into()),
+                RequestFailure::NotSent,
+            ),
+            (Error::Io(refused), RequestFailure::Refused),
+            (Error::ConnectionFailed, RequestFailure::ConnectionFailed),
             (
                 Error::Rustls(rustls::Error::DecryptError),
-                Failure::Tls(rustls::Error::DecryptError.to_string()),
+                RequestFailure::Tls(rustls::Error::DecryptError.to_string()),
             ),
             (
                 Error::Rustls(CertificateError::UnknownIssuer.into()),
-                Failure::UnknownIssuer,
+                RequestFailure::UnknownIssuer,
             ),
             (
                 Error::Io(io::Error::new(
                     io::ErrorKind::InvalidData,
                     rustls::Error::from(CertificateError::UnknownIssuer),
                 )),
-                Failure::UnknownIssuer,
+                RequestFailure::UnknownIssuer,
             ),
             (
                 Error::Tls("no certificate"),
-                Failure::Tls("no certificate".to_owned()),
+                RequestFailure::Tls("no certificate".to_owned()),
             ),
-            (Error::LargeResponseHeader(2, 1), Failure::LargeHead),
-            (Error::BodyExceedsLimit(1), Failure::LargeBody),
-            (Error::TooManyRedirects, Failure::NotSent),
+            (Error::LargeResponseHeader(2, 1), RequestFailure::LargeHead),
+            (Error::BodyExceedsLimit(1), RequestFailure::LargeBody),
+            (Error::TooManyRedirects, RequestFailure::NotSent),
         ] {
-            assert_eq!(Failure::from(&error), expected, "{error}");
+            assert_eq!(RequestFailure::from(&error), expected, "{error}");
         }
     }
 
@@ -158,19 +166,22 @@ mod tests {
     fn each_error_of_a_socket_has_its_reason() {
         use io::ErrorKind as Kind;
         for (kinds, expected) in [
-            (&[Kind::TimedOut, Kind::WouldBlock][..], Failure::TimedOut),
+            (
+                &[Kind::TimedOut, Kind::WouldBlock][..],
+                RequestFailure::TimedOut,
+            ),
             (
                 &[Kind::InvalidData],
-                Failure::Tls("invalid data".to_owned()),
+                RequestFailure::Tls("invalid data".to_owned()),
             ),
-            (&[Kind::ConnectionRefused], Failure::Refused),
+            (&[Kind::ConnectionRefused], RequestFailure::Refused),
             (
                 &[
                     Kind::HostUnreachable,
                     Kind::NetworkUnreachable,
                     Kind::AddrNotAvailable,
                 ],
-                Failure::Unreachable,
+                RequestFailure::Unreachable,
             ),
             (
                 &[
@@ -179,12 +190,16 @@ mod tests {
                     Kind::BrokenPipe,
                     Kind::UnexpectedEof,
                 ],
-                Failure::Closed,
+                RequestFailure::Closed,
             ),
-            (&[Kind::PermissionDenied], Failure::ConnectionFailed),
+            (&[Kind::PermissionDenied], RequestFailure::ConnectionFailed),
         ] {
             for kind in kinds {
-                assert_eq!(Failure::from(&io::Error::from(*kind)), expected, "{kind}");
+                assert_eq!(
+                    RequestFailure::from(&io::Error::from(*kind)),
+                    expected,
+                    "{kind}"
+                );
             }
         }
     }

@@ -1,21 +1,21 @@
-//! Requests to other servers: receivers of webhooks, object storage, LiveKit, billing, the CA of certificates.
+//! Requests to other servers: webhook receivers, object storage, LiveKit, billing, and the
+//! certificate authority.
 //!
-//! No other crate depends on `ureq`. What holds for all requests is here: [`config`] says how servers are called, and a
-//! [`Client`] reads no more than it was created for. Callers add their deadlines and limits.
+//! No other crate depends on `ureq`. Rules for all requests are here: [`config`] sets how servers
+//! are called, and a [`Client`] reads no more than its bound. Callers add their timeouts and
+//! limits. Requests block their thread, so callers send them from the blocking pool or from their
+//! own threads.
 //!
-//! Requests block their thread. Callers send them from the blocking pool or from threads of their own.
+//! If a project supplied the URL, the client must be [`Client::filtered`]: its [`resolver`] rejects
+//! addresses in the operator's network.
 //!
-//! Where a project has supplied the url, the client is [`Client::filtered`]: the [`resolver`] refuses addresses in the operator's
-//! network.
-//!
-//! In reading order:
-//!
-//! - [`Client`]: one request, with a bound for what is read. [`Failure`]: why it has no response.
-//! - [`roots`]: the root certificates that are trusted.
-//! - [`resolver`]: the addresses that are dialled for a url that a project has supplied.
-//! - `pool`: threads for requests that take long, with lanes.
-//! - [`webhook`]: signed posts of events to the receivers of projects.
-//! - [`upload`]: uploads of recordings to object storage.
+//! - [`Client`]: one request with a bounded response. [`RequestFailure`]: the reason if there is
+//!   none.
+//! - [`roots`]: trusted root certificates.
+//! - [`resolver`]: address checks for URLs from projects.
+//! - `pool`: threads for slow requests, with separate limits for servers that hang.
+//! - [`webhook`]: signed posts to webhook receivers.
+//! - [`upload`]: uploads to object storage.
 
 mod client;
 mod failure;
@@ -26,7 +26,7 @@ pub mod upload;
 pub mod webhook;
 
 pub use client::{Client, config, config_trusting};
-pub use failure::Failure;
+pub use failure::RequestFailure;
 pub use roots::TrustedRoots;
 pub use ureq::unversioned::resolver::DefaultResolver;
 pub use ureq::unversioned::transport;

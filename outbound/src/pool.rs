@@ -1,9 +1,9 @@
-//! Threads for requests that take long, and how many of them run at once.
+//! Threads for slow requests, and limits for their number.
 //!
-//! Such a request blocks its thread until the server answers or a deadline has passed, so threads are what hanging servers take from
-//! others. Each request therefore needs a permit of a *lane*, which follows from how the server answered before: servers that hang
-//! wait for one another, and those that answer do not wait for them. Within a lane, the bound for each project leaves permits to
-//! other projects. Nothing else runs on these threads.
+//! Such a request blocks its thread until the server responds or a timeout expires, so servers that
+//! hang could occupy all threads. Each request therefore needs a permit from its server's *class*,
+//! which depends on earlier responses: servers that hang compete with each other only. Within a
+//! class, a limit per project leaves permits to the others. Nothing else runs on these threads.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,58 +11,60 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use conclave_model::permits::{PermitLimits, ProjectPermits};
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads, and the permits of this many lanes.
+/// Threads, and the permits for each class.
 #[derive(Debug)]
-pub(crate) struct Pool<const LANES: usize> {
-    lanes: [ProjectPermits; LANES],
+pub(crate) struct RequestPool<const CLASSES: usize> {
+    classes: [ProjectPermits; CLASSES],
     /// `None` once dropped.
     threads: Option<Runtime>,
 }
 
-impl<const LANES: usize> Pool<LANES> {
-    /// Returns a pool without threads; they are started when needed, with this name, and call `prepare` first.
+impl<const CLASSES: usize> RequestPool<CLASSES> {
+    /// Creates a pool. Threads are started on demand, with this name; each calls `prepare` first.
     ///
     /// # Errors
-    /// The operating system refuses the resources.
+    /// Fails if the operating system refuses the resources.
     pub fn new(
         name: &str,
-        limits: [PermitLimits; LANES],
+        limits: [PermitLimits; CLASSES],
         prepare: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let most = limits.iter().map(|lane| lane.total).sum();
+        // One thread per permit, so work with a permit never waits for a thread.
+        let max_threads = limits.iter().map(|class| class.total).sum();
         let mut threads = Builder::new_current_thread();
-        // Only its blocking threads are used.
+        // The runtime is only used for its blocking threads.
         let threads = threads
             .thread_name(name)
-            .max_blocking_threads(most)
+            .max_blocking_threads(max_threads)
             .on_thread_start(prepare)
             .build()?;
         Ok(Self {
-            lanes: limits.map(ProjectPermits::new),
+            classes: limits.map(ProjectPermits::new),
             threads: Some(threads),
         })
     }
 
-    /// Returns the permits of each lane.
-    pub const fn lanes(&self) -> &[ProjectPermits; LANES] {
-        &self.lanes
+    pub const fn classes(&self) -> &[ProjectPermits; CLASSES] {
+        &self.classes
     }
 
-    /// Runs work on a thread of the pool. It needs a permit meanwhile, and runs to its end also when this future is dropped. `None` if
-    /// it panics, or the operating system refuses a thread.
+    /// Runs work on a pool thread; the caller must hold a permit meanwhile. The work continues even
+    /// if this future is dropped. Returns `None` if it panics, or the operating system refuses a
+    /// thread.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let threads = self.threads.as_ref()?;
-        // Panics if there is no thread and none can be started.
+        // Panics if there is no idle thread and none can be started.
         let started = catch_unwind(AssertUnwindSafe(|| threads.spawn_blocking(work))).ok()?;
+        // An error means that the work panicked.
         started.await.ok()
     }
 }
 
-impl<const LANES: usize> Drop for Pool<LANES> {
-    /// Leaves what runs to its threads, which end with the process.
+impl<const CLASSES: usize> Drop for RequestPool<CLASSES> {
+    /// Abandons running work to its threads, which end with the process.
     fn drop(&mut self) {
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
@@ -79,8 +81,8 @@ mod tests {
 
     const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-    fn pool() -> Pool<1> {
-        Pool::new("test", [PermitLimits::of_all(2)], || ()).unwrap()
+    fn pool() -> RequestPool<1> {
+        RequestPool::new("test", [PermitLimits::of_all(2)], || ()).unwrap()
     }
 
     #[tokio::test]

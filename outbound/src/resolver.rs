@@ -1,8 +1,9 @@
-//! Resolves host names, and checks every address before it is dialled.
+//! Name resolution with an address check before each connection.
 //!
-//! A check at registration alone is worth little: a name can point elsewhere by the time of the attempt, or between a
-//! check and the dial. So the filter sits inside the resolver that the HTTP client asks on each attempt, and the client
-//! dials what it returns. Literal addresses take the same way. [`check_url`] exists to tell the caller early.
+//! Checking a URL at registration is not enough: a name may resolve to another address by the time
+//! of the request, or between check and connection. The filter is therefore part of the resolver
+//! that the HTTP client calls for each attempt, and the client connects to its result. Literal
+//! addresses take the same path. [`check_url`] only serves to report the error early.
 
 use std::net::{Ipv4Addr, ToSocketAddrs as _};
 
@@ -13,7 +14,7 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::NextTimeout;
 use url::Url;
 
-/// The system's resolver with an [`AddressFilter`].
+/// Resolver with an [`AddressFilter`].
 #[derive(Debug)]
 pub struct FilteredResolver<R = DefaultResolver> {
     filter: AddressFilter,
@@ -21,22 +22,22 @@ pub struct FilteredResolver<R = DefaultResolver> {
 }
 
 impl FilteredResolver {
-    /// Returns a resolver that returns only addresses that `filter` permits.
+    /// Creates a resolver on top of the system's.
     pub fn new(filter: AddressFilter) -> Self {
-        Self::over(DefaultResolver::default(), filter)
+        Self::with_resolver(DefaultResolver::default(), filter)
     }
 }
 
 impl<R> FilteredResolver<R> {
-    /// Returns a resolver that returns what another one finds, if `filter` permits it.
-    pub const fn over(system: R, filter: AddressFilter) -> Self {
+    /// Creates a resolver on top of another one.
+    pub const fn with_resolver(system: R, filter: AddressFilter) -> Self {
         Self { filter, system }
     }
 }
 
 impl<R: Resolver> Resolver for FilteredResolver<R> {
-    /// One address that is not permitted refuses them all: a name that mixes public and internal addresses is either
-    /// mistaken or an attack, and which of them is dialled would be chance.
+    /// Resolves a host. One forbidden address rejects them all: a name that mixes public and
+    /// internal addresses is a mistake or an attack, and chance would decide which one is dialled.
     fn resolve(
         &self,
         uri: &Uri,
@@ -53,6 +54,7 @@ impl<R: Resolver> Resolver for FilteredResolver<R> {
         {
             return Ok(found);
         }
+        // ureq has no error for this; callers recognize the type.
         Err(ureq::Error::Other(
             AddressBlocked {
                 host: uri.host().unwrap_or_default().to_owned(),
@@ -62,7 +64,7 @@ impl<R: Resolver> Resolver for FilteredResolver<R> {
     }
 }
 
-/// The system reports a failed look-up as an I/O error, which looks like an error of the connection.
+/// Maps a failed lookup, which the system reports as an I/O error, like a failed connection.
 fn lookup_error(error: ureq::Error) -> ureq::Error {
     match error {
         ureq::Error::Io(_) => ureq::Error::HostNotFound,
@@ -70,36 +72,34 @@ fn lookup_error(error: ureq::Error) -> ureq::Error {
     }
 }
 
-/// A host is, or resolves to, an address that is not permitted. The error names the host and not the address, which would
-/// show the url's author how names resolve inside the operator's network.
+/// The host is, or resolves to, a forbidden address. The error names only the host: the address
+/// would reveal how names resolve in the operator's network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("address blocked: {host}")]
 pub struct AddressBlocked {
-    /// The host as written in the url.
+    /// Host as written in the URL.
     pub host: String,
 }
 
-/// A url cannot be the url of a webhook endpoint.
+/// Error when a URL cannot be used for a webhook endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is not an http(s) url with a host; holds the reason.
+    /// Not an http(s) URL with a host; holds the reason.
     #[error("{0}")]
     Invalid(&'static str),
-    /// It is, or resolves to, an address that is not permitted.
+    /// The host is, or resolves to, a forbidden address.
     #[error("the url resolves to an address that is not public")]
     Blocked,
 }
 
-/// Checks the url of a webhook endpoint when it is registered.
+/// Checks a webhook endpoint's URL at registration.
 ///
-/// A name that does not resolve is accepted: it may exist by the time of the first event, and the delivery shows the
-/// failure if it does not.
-///
-/// Blocks for as long as the system's resolver takes, so call it on a blocking thread.
+/// A name that does not resolve is accepted: it may exist at the first event; otherwise, the
+/// delivery shows the failure. Blocks for as long as the system's resolver takes.
 ///
 /// # Errors
-/// [`UrlError::Invalid`] for a text that is no usable url, [`UrlError::Blocked`] when any address behind it is not
-/// permitted by `filter`.
+/// [`UrlError::Invalid`] if the text is not a usable URL, [`UrlError::Blocked`] if `filter` forbids
+/// any of its addresses.
 pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
     let url = parse_url(url)?;
     let host = url.host_str().unwrap_or_default();
@@ -111,24 +111,26 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
     }
 }
 
-/// Whether `filter` permits every address behind a host (an IPv6 address in brackets). A name that does not resolve has
-/// none to refuse.
-///
-/// Blocks for as long as the system's resolver takes, so call it on a blocking thread.
+/// Returns whether `filter` permits all addresses of a host (IPv6 addresses in brackets). A name
+/// that does not resolve is permitted. Blocks for as long as the system's resolver takes.
 pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
-    // A dot at the end changes nothing about what is dialled, and keeps some resolvers from seeing an address.
+    // A trailing dot does not change the target, but keeps some resolvers from recognizing an
+    // address.
     let host = host.strip_suffix('.').unwrap_or(host);
+    // The system's resolver, as ureq's default one uses it.
     let found = format!("{host}:{port}")
         .to_socket_addrs()
         .map(Vec::from_iter)
         .unwrap_or_default();
+    // Not all resolvers know these names, but the one at delivery may.
     if found.is_empty() && is_loopback_name(host) {
         return filter.permits(Ipv4Addr::LOCALHOST.into());
     }
     found.iter().all(|address| filter.permits(address.ip()))
 }
 
-/// Whether a name means this machine to some resolver (RFC 6761, section 6.3, and the usual hosts file).
+/// Returns whether some resolver maps a name to this machine (RFC 6761, section 6.3, and common
+/// hosts files).
 fn is_loopback_name(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host == "localhost"
@@ -137,12 +139,12 @@ fn is_loopback_name(host: &str) -> bool {
         || host == "ip6-loopback"
 }
 
-/// Parses an http(s) url with a host and without credentials. Does not resolve the host.
+/// Parses an http(s) URL with a host and without credentials. Does not resolve the host.
 ///
 /// # Errors
-/// Always [`UrlError::Invalid`].
+/// with [`UrlError::Invalid`].
 pub fn parse_url(url: &str) -> Result<Url, UrlError> {
-    // The parser repairs these silently, and other parsers repair them differently.
+    // The parser silently repairs a missing authority, and other parsers repair it differently.
     let rest = url
         .split_once(':')
         .and_then(|(_, rest)| rest.strip_prefix("//"))
@@ -151,6 +153,7 @@ pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     if authority.is_empty() {
         return Err(UrlError::Invalid("must be an absolute http or https url"));
     }
+    // Url::parse strips or converts these, so the checked URL would differ from the stored text.
     if url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
         return Err(UrlError::Invalid(
             "must not hold white space, control characters or backslashes",
@@ -163,10 +166,12 @@ pub fn parse_url(url: &str) -> Result<Url, UrlError> {
     }
     if url
         .host_str()
+        // Empty labels are invalid in DNS.
         .is_none_or(|host| host.is_empty() || host.starts_with('.') || host.contains(".."))
     {
         return Err(UrlError::Invalid("must name a host"));
     }
+    // Checked in the text: the parser would accept empty credentials.
     if authority.contains('@') {
         return Err(UrlError::Invalid("must not hold a user name or password"));
     }

@@ -1,5 +1,5 @@
-//! The root certificates that the certificates of other servers are verified by: the built-in ones, those of `SSL_CERT_FILE`, and those
-//! that a setting names. A private authority is added, never put in the place of the public ones.
+//! Trusted root certificates: built-in ones, those in `SSL_CERT_FILE`, and those named in settings.
+//! A private authority is added to the public ones and never replaces them.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,27 +9,28 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::tls::{Certificate, RootCerts};
 
-/// Name of the variable with the file of further root certificates, as OpenSSL and other clients know it.
+/// Environment variable with a file of additional root certificates, as OpenSSL uses it.
 pub const VARIABLE: &str = "SSL_CERT_FILE";
 
 static ENVIRONMENT: LazyLock<Result<Vec<CertificateDer<'static>>, String>> = LazyLock::new(|| {
+    // An empty variable means unset, as in OpenSSL.
     let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty());
     file.map_or_else(|| Ok(Vec::new()), |file| read_usable(Path::new(&file)))
 });
 
-/// Returns the certificates in the file of `SSL_CERT_FILE`, which is read once; none if the variable is unset. A certificate that
-/// cannot be used is left out: bundles of systems have some.
+/// Returns the certificates in `SSL_CERT_FILE`, which is read once; none if the variable is unset.
+/// Unusable certificates are skipped, since system bundles contain some.
 ///
 /// # Errors
-/// What is wrong with the file. Requests are made without it then.
+/// Returns the problem with the file. Requests are then made without it.
 pub fn environment() -> Result<&'static [CertificateDer<'static>], &'static str> {
     ENVIRONMENT.as_deref().map_err(String::as_str)
 }
 
-/// Returns the root certificates in a file, in PEM.
+/// Reads root certificates from a PEM file.
 ///
 /// # Errors
-/// The file cannot be read, is not in PEM, or has no certificate, or one that cannot be used.
+/// Fails if the file cannot be read, is not PEM, or has no certificate, or an unusable one.
 pub fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = read_all(path)?;
     if found.iter().any(|root| !is_usable(root)) {
@@ -66,38 +67,41 @@ fn read_all(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn is_usable(root: &CertificateDer<'static>) -> bool {
+    // rustls rejects certificates that webpki cannot parse.
     RootCertStore::empty().add(root.clone()).is_ok()
 }
 
-/// What a client verifies the certificates of servers by. By default the built-in root certificates and those of `SSL_CERT_FILE`.
+/// Root certificates that a client trusts. The default is the built-in ones and those in
+/// `SSL_CERT_FILE`.
 #[derive(Debug, Clone)]
 pub struct TrustedRoots(RootCerts);
 
 impl TrustedRoots {
-    /// Trusts these beside the default ones.
+    /// Trusts these certificates in addition to the default ones.
     #[must_use]
-    pub fn with(further: &[CertificateDer<'static>]) -> Self {
-        let further: Vec<_> = further
+    pub fn with_additional(additional: &[CertificateDer<'static>]) -> Self {
+        let additional: Vec<_> = additional
             .iter()
             .chain(environment().unwrap_or_default())
             .collect();
-        if further.is_empty() {
+        if additional.is_empty() {
+            // The usual case, which copies no certificate.
             return Self(RootCerts::WebPki);
         }
-        Self::of(
+        Self::from_certificates(
             webpki_root_certs::TLS_SERVER_ROOT_CERTS
                 .iter()
-                .chain(further),
+                .chain(additional),
         )
     }
 
-    /// Trusts these alone.
+    /// Trusts only these certificates.
     #[must_use]
     pub fn only(roots: &[CertificateDer<'static>]) -> Self {
-        Self::of(roots.iter())
+        Self::from_certificates(roots.iter())
     }
 
-    fn of<'a>(roots: impl Iterator<Item = &'a CertificateDer<'static>>) -> Self {
+    fn from_certificates<'a>(roots: impl Iterator<Item = &'a CertificateDer<'static>>) -> Self {
         Self(
             roots
                 .map(|root| Certificate::from_der(root).to_owned())
@@ -108,8 +112,10 @@ impl TrustedRoots {
 
 impl Default for TrustedRoots {
     fn default() -> Self {
-        // A bundle of a system has hundreds, and some clients are made for one call.
-        static DEFAULT: LazyLock<TrustedRoots> = LazyLock::new(|| TrustedRoots::with(&[]));
+        // A system bundle has hundreds of certificates, and some clients are made for a single
+        // call.
+        static DEFAULT: LazyLock<TrustedRoots> =
+            LazyLock::new(|| TrustedRoots::with_additional(&[]));
         DEFAULT.clone()
     }
 }
@@ -126,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a file with this content.
+    /// Parses a file with this content.
     fn read_text(text: &str) -> Result<usize, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
@@ -164,7 +170,7 @@ mod tests {
     #[test]
     fn a_private_authority_is_trusted_beside_the_public_ones() {
         let RootCerts::Specific(all) =
-            TrustedRoots::with(&[CertificateDer::from(vec![1, 2, 3])]).into()
+            TrustedRoots::with_additional(&[CertificateDer::from(vec![1, 2, 3])]).into()
         else {
             panic!("no certificates of its own");
         };

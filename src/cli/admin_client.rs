@@ -11,7 +11,7 @@ use conclave_model::visible::Visible;
 use conclave_model::{ProjectId, Secret};
 use conclave_outbound::http::{Method, Request};
 use conclave_outbound::resolver::parse_url;
-use conclave_outbound::{Client, Failure, config};
+use conclave_outbound::{Client, RequestFailure, config};
 use serde_json::Value;
 
 use super::projects::parse_project_id;
@@ -230,7 +230,7 @@ impl JsonClient {
         let response = self
             .0
             .send(request)
-            .map_err(|error| unavailable(&Failure::from(&error)))?;
+            .map_err(|error| unavailable(&RequestFailure::from(&error)))?;
         let status = response.status().as_u16();
         let body = response.into_body();
         match status {

@@ -10,7 +10,7 @@ use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 use conclave_outbound::TrustedRoots;
 use conclave_outbound::http::Method;
-use conclave_outbound::webhook::{Delivery, Sender};
+use conclave_outbound::webhook::{Delivery, DeliverySender};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -137,7 +137,7 @@ fn read<T: DeserializeOwned>(server: &AdminClient, path: &str) -> Result<T, Call
 
 /// Posts the events of a project to one url.
 pub(super) struct Forwarder {
-    sender: Sender,
+    sender: DeliverySender,
     endpoint: Arc<WebhookEndpoint>,
 }
 
@@ -162,7 +162,7 @@ impl Forwarder {
         // Whoever runs the command chooses the url, so no address is refused.
         let any = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         Ok(Self {
-            sender: Sender::new(AddressFilter::new(any), timeout, &TrustedRoots::default()),
+            sender: DeliverySender::new(AddressFilter::new(any), timeout, &TrustedRoots::default()),
             endpoint: Arc::new(endpoint),
         })
     }

@@ -14,7 +14,7 @@ use crate::error::CliError;
 /// The file cannot be used.
 pub(crate) fn of_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
     let found = read("webhooks.root_certs", config.webhooks.root_certs.as_deref())?;
-    Ok(TrustedRoots::with(&found))
+    Ok(TrustedRoots::with_additional(&found))
 }
 
 /// Returns what object storage is trusted by: `egress.root_certs`, beside the built-in ones.
@@ -23,7 +23,7 @@ pub(crate) fn of_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
 /// The file cannot be used.
 pub(crate) fn of_storage(config: &Config) -> Result<TrustedRoots, CliError> {
     let found = read("egress.root_certs", config.egress.root_certs.as_deref())?;
-    Ok(TrustedRoots::with(&found))
+    Ok(TrustedRoots::with_additional(&found))
 }
 
 /// Returns the certificates in the file of a setting; none if it names no file.

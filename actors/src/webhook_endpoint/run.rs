@@ -16,7 +16,7 @@ use conclave_db::{DueDelivery, StoreError};
 use conclave_model::permits::ProjectPermit;
 use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus, WebhookEndpoint};
 use conclave_model::{EndpointId, ProjectId, Timestamp};
-use conclave_outbound::webhook::{Delivery, Lane};
+use conclave_outbound::webhook::{Delivery, ReceiverClass};
 use futures_util::future::{Either, join, select};
 use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
@@ -142,10 +142,10 @@ impl Run {
     /// Waits for the permits of a batch: one, and more if they are free and the receiver answers with success.
     async fn permits(&self, has_delivered: bool) -> Result<Vec<ProjectPermit>, Halt> {
         let lane = match &self.last {
-            None if has_delivered => Lane::Answering,
-            None => Lane::Untried,
-            Some(last) if last.outcome.timed_out => Lane::TimedOut,
-            Some(_) => Lane::Answering,
+            None if has_delivered => ReceiverClass::Answering,
+            None => ReceiverClass::Untried,
+            Some(last) if last.outcome.timed_out => ReceiverClass::TimedOut,
+            Some(_) => ReceiverClass::Answering,
         };
         let at_once = if self
             .last

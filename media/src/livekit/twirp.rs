@@ -14,7 +14,7 @@ use std::time::Duration;
 use conclave_model::{Clock, LeaseCheck};
 use conclave_outbound::http::Request;
 use conclave_outbound::http::header::CONTENT_TYPE;
-use conclave_outbound::{Client, Error, Failure, config};
+use conclave_outbound::{Client, Error, RequestFailure, config};
 use livekit_protocol as proto;
 use prost::Message;
 use serde::Deserialize;
@@ -397,20 +397,22 @@ pub(super) fn http_url(url: &str) -> String {
 
 /// Describes why an HTTP request to LiveKit failed.
 pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
-    let words = match Failure::from(error) {
-        Failure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
-        Failure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
-        Failure::UnknownIssuer => {
+    let words = match RequestFailure::from(error) {
+        RequestFailure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
+        RequestFailure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
+        RequestFailure::UnknownIssuer => {
             "LiveKit's certificate is of an issuer that is not trusted: name its authority in SSL_CERT_FILE"
         }
-        Failure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
-        Failure::Refused => "LiveKit refuses connections: is it running, and is media.url right?",
-        Failure::Unreachable => "LiveKit's address is not reachable: check media.url",
-        Failure::Closed => "the connection to LiveKit was closed before an answer",
-        Failure::ConnectionFailed => "the connection to LiveKit failed",
-        Failure::NotHttp => "what answers at media.url does not speak HTTP as LiveKit does",
-        Failure::LargeBody => "LiveKit's answer is too large",
-        Failure::AddressBlocked | Failure::LargeHead | Failure::NotSent => {
+        RequestFailure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
+        RequestFailure::Refused => {
+            "LiveKit refuses connections: is it running, and is media.url right?"
+        }
+        RequestFailure::Unreachable => "LiveKit's address is not reachable: check media.url",
+        RequestFailure::Closed => "the connection to LiveKit was closed before an answer",
+        RequestFailure::ConnectionFailed => "the connection to LiveKit failed",
+        RequestFailure::NotHttp => "what answers at media.url does not speak HTTP as LiveKit does",
+        RequestFailure::LargeBody => "LiveKit's answer is too large",
+        RequestFailure::AddressBlocked | RequestFailure::LargeHead | RequestFailure::NotSent => {
             "the call to LiveKit could not be made: check media.url"
         }
     };

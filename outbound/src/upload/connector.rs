@@ -1,4 +1,4 @@
-//! The HTTP client of object storage: the one of webhooks, with the same filter of addresses.
+//! HTTP client for object storage: the same client and address filter as for webhooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,30 +21,31 @@ use ureq::http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use super::UploadFailure;
 use crate::client::{Client, config_trusting};
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 use crate::roots::TrustedRoots;
 
-/// How long a connection may take, and how long a response.
+/// Timeouts for connecting and for a response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a part may take: the slowest link has a quarter of a megabit a second.
+/// Timeout for a part. At 8 MiB, it allows links down to a quarter megabit per second.
 const PART_TIMEOUT: Duration = Duration::from_secs(300);
-/// Bytes of a response that are read. No response to an upload is near that.
+/// Maximum length of a response in bytes. Responses to uploads are far shorter.
 const MAX_RESPONSE: u64 = 1024 * 1024;
-/// Characters of the code of an error.
+/// Maximum length of an error code.
 const MAX_CODE: usize = 64;
-/// A header that requests to Azure have.
+/// Header that identifies requests to Azure.
 const AZURE_VERSION: &str = "x-ms-version";
-/// Codes of requests that are made again at once: they did not arrive whole, or in time. S3 has them with the status 400.
-const DAMAGED: [&str; 5] = [
+/// Codes for requests that arrived damaged or too slowly, and are repeated at once. S3 sends them
+/// with status 400.
+const DAMAGED_CODES: [&str; 5] = [
     "RequestTimeout",
     "IncompleteBody",
     "BadDigest",
     "XAmzContentSHA256Mismatch",
     "Md5Mismatch",
 ];
-/// Codes of a storage that is too busy, whatever the status. Requests are made again after a while.
-const BUSY: [&str; 7] = [
+/// Codes for an overloaded storage, whatever the status. Requests are repeated after a delay.
+const BUSY_CODES: [&str; 7] = [
     "SlowDown",
     "Throttling",
     "ThrottlingException",
@@ -53,28 +54,30 @@ const BUSY: [&str; 7] = [
     "ServerBusy",
     "InternalError",
 ];
-/// Codes for which the whole file is uploaded again: the storage has lost the upload in parts, or parts of it.
-const LOST: [&str; 4] = [
+/// Codes after which the whole file is uploaded again: the storage has lost the multipart upload,
+/// or parts.
+const LOST_CODES: [&str; 4] = [
     "NoSuchUpload",
     "InvalidPart",
     "InvalidBlockList",
     "InvalidBlobOrBlock",
 ];
 
-/// The client of one attempt. It remembers why the last request has failed, in words without urls.
+/// Client for one attempt, which records why the last request failed.
 #[derive(Debug, Clone)]
-pub(super) struct Connector {
+pub(super) struct StorageConnector {
     client: Client,
-    /// Whether the storage may be called without TLS.
+    /// Whether plain HTTP is allowed.
     pub allows_http: bool,
     failure: Arc<Mutex<Option<UploadFailure>>>,
 }
 
-impl Connector {
-    /// Returns a client that dials only addresses that `filter` permits, and trusts the certificates of `roots`.
+impl StorageConnector {
+    /// Creates a client that dials only addresses that `filter` permits, and trusts `roots`.
     pub fn new(filter: AddressFilter, roots: TrustedRoots) -> Self {
         let config = config_trusting(roots)
             .timeout_connect(Some(CONNECT_TIMEOUT))
+            // No timeout for the whole request: a large part on a slow link may take minutes.
             .timeout_send_body(Some(PART_TIMEOUT))
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .timeout_recv_body(Some(RESPONSE_TIMEOUT))
@@ -86,7 +89,7 @@ impl Connector {
         }
     }
 
-    /// Returns a client that shares the connections of this one.
+    /// Creates a client for another attempt, which shares this one's connections.
     pub fn for_attempt(&self) -> Self {
         Self {
             client: self.client.clone(),
@@ -95,33 +98,34 @@ impl Connector {
         }
     }
 
-    /// Returns why the last request has failed, if one has.
+    /// Returns the reason why the last request failed, if it did.
     pub fn take_failure(&self) -> Option<UploadFailure> {
         self.failure.lock().take()
     }
 
-    fn remember(&self, failure: UploadFailure) {
+    fn record_failure(&self, failure: UploadFailure) {
         *self.failure.lock() = Some(failure);
     }
 
-    /// Makes a request. Blocks until the response has arrived.
+    /// Sends a request. Blocks until the response has arrived.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Vec<u8>>, Error> {
         if !self.allows_http && request.uri().scheme() != Some(&Scheme::HTTPS) {
+            // Credentials and recordings must not travel in plain text by mistake.
             return Err(Error::RequireHttpsOnly(String::new()));
         }
         self.client.send(request)
     }
 }
 
-impl HttpConnector for Connector {
+impl HttpConnector for StorageConnector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
 }
 
 #[async_trait]
-impl HttpService for Connector {
-    /// Blocks: an attempt has a thread of its own.
+impl HttpService for StorageConnector {
+    /// Blocks, since an attempt has its own thread.
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -129,18 +133,19 @@ impl HttpService for Connector {
             && !parts.headers.contains_key(AZURE_VERSION)
             && let Ok(sum) = HeaderValue::from_str(&BASE64_STANDARD.encode(Md5::digest(&body)))
         {
-            // Buckets with Object Lock refuse parts without it. S3, its imitations and Google all check it; newer checksums are unknown
-            // to some. It need not be among the signed headers, but for Azure, which has no such rule.
+            // Buckets with Object Lock reject parts without it. S3, compatible storages and Google
+            // check it; newer checksums are unknown to some. It need not be among the signed
+            // headers, except for Azure, which does not require it.
             parts.headers.insert("content-md5", sum);
         }
         let mut response = self
             .send(Request::from_parts(parts, body))
             .map_err(|error| {
-                self.remember(failure(&error));
-                HttpError::new(kind(&error), error)
+                self.record_failure(failure(&error));
+                HttpError::new(retry_kind(&error), error)
             })?;
         if !response.status().is_success() {
-            self.remember(refusal(&response));
+            self.record_failure(response_failure(&response));
         }
         if let Some(status) = repeated_status(&response) {
             *response.status_mut() = status;
@@ -149,46 +154,50 @@ impl HttpService for Connector {
     }
 }
 
-/// Returns what a request without a response means for the upload.
+/// Maps a request without a response to its effect on the upload.
 fn failure(error: &Error) -> UploadFailure {
     if matches!(error, Error::RequireHttpsOnly(_)) {
         return UploadFailure::Refused("the storage is not called without TLS".into());
     }
-    match Failure::from(error) {
-        Failure::AddressBlocked => {
+    match RequestFailure::from(error) {
+        RequestFailure::AddressBlocked => {
             UploadFailure::Refused("the storage has an address that is not public".into())
         }
-        Failure::UnknownIssuer => UploadFailure::Interrupted(format!(
+        RequestFailure::UnknownIssuer => UploadFailure::Interrupted(format!(
             "{} (egress.root_certs, SSL_CERT_FILE)",
-            Failure::UnknownIssuer
+            RequestFailure::UnknownIssuer
         )),
-        Failure::TimedOut => {
+        RequestFailure::TimedOut => {
             UploadFailure::Interrupted("the storage did not answer in time".into())
         }
         failure => UploadFailure::Interrupted(failure.to_string()),
     }
 }
 
-/// Returns whether a request without a response is made again at once.
-fn kind(error: &Error) -> HttpErrorKind {
-    match Failure::from(error) {
-        Failure::TimedOut => HttpErrorKind::Timeout,
-        Failure::NameNotResolved | Failure::Refused => HttpErrorKind::Connect,
-        Failure::Closed | Failure::NotHttp => HttpErrorKind::Interrupted,
+/// Returns whether `object_store` repeats a request without a response.
+fn retry_kind(error: &Error) -> HttpErrorKind {
+    match RequestFailure::from(error) {
+        RequestFailure::TimedOut => HttpErrorKind::Timeout,
+        RequestFailure::NameNotResolved | RequestFailure::Refused => HttpErrorKind::Connect,
+        RequestFailure::Closed | RequestFailure::NotHttp => HttpErrorKind::Interrupted,
+        // Not repeated: TLS errors and forbidden addresses do not go away within seconds.
         _ => HttpErrorKind::Unknown,
     }
 }
 
-/// Returns what a response other than a success means for the upload.
-fn refusal(response: &Response<Vec<u8>>) -> UploadFailure {
+/// Maps an error response to its effect on the upload.
+fn response_failure(response: &Response<Vec<u8>>) -> UploadFailure {
     let status = response.status();
+    // The status first: some storages send no code.
     let code = code(response.body())
         .map(|code| format!(" {code}"))
         .unwrap_or_default();
     let reason = format!("the storage answered {}{code}", status.as_u16());
-    let is_lost = self::code(response.body()).is_some_and(|code| LOST.contains(&code));
+    let is_lost = self::code(response.body()).is_some_and(|code| LOST_CODES.contains(&code));
     let is_temporary = status.is_server_error()
+        // 409 appears while another request changes the same object.
         || matches!(status.as_u16(), 408 | 409 | 429)
+        // `object_store` has repeated the request already; the next attempt may still succeed.
         || repeated_status(response).is_some()
         || is_lost;
     if is_temporary {
@@ -198,7 +207,8 @@ fn refusal(response: &Response<Vec<u8>>) -> UploadFailure {
     }
 }
 
-/// Returns the status by which the client knows that a request has to be made again, if the storage says so only by a code.
+/// Returns the status that makes `object_store` repeat a request, if only the error code asks for
+/// it.
 fn repeated_status(response: &Response<Vec<u8>>) -> Option<StatusCode> {
     let code = if response.status().is_client_error() {
         code(response.body())?
@@ -206,16 +216,17 @@ fn repeated_status(response: &Response<Vec<u8>>) -> Option<StatusCode> {
         return None;
     };
     match code {
-        code if DAMAGED.contains(&code) => Some(StatusCode::REQUEST_TIMEOUT),
-        code if BUSY.contains(&code) => Some(StatusCode::SERVICE_UNAVAILABLE),
+        code if DAMAGED_CODES.contains(&code) => Some(StatusCode::REQUEST_TIMEOUT),
+        code if BUSY_CODES.contains(&code) => Some(StatusCode::SERVICE_UNAVAILABLE),
         _ => None,
     }
 }
 
-/// Returns the code of an error in XML, such as `NoSuchBucket`.
+/// Returns the code in an XML error, such as `NoSuchBucket`.
 fn code(body: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(body).ok()?;
     let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
+    // Only words: an error must not carry markup or URLs from the storage.
     (code.len() <= MAX_CODE && code.chars().all(|c| c.is_ascii_alphanumeric())).then_some(code)
 }
 
@@ -235,7 +246,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || drop(listener.accept()));
-        let connector = Connector::new(
+        let connector = StorageConnector::new(
             AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
             TrustedRoots::default(),
         );
@@ -253,7 +264,7 @@ mod tests {
     fn a_refusal_says_the_status_and_the_code_and_nothing_else_of_the_response() {
         let body = "<Error><Code>AccessDenied</Code><Message>AKIA hush</Message></Error>";
         let refused = UploadFailure::Refused("the storage answered 403 AccessDenied".into());
-        assert_eq!(refusal(&response(403, body)), refused);
+        assert_eq!(response_failure(&response(403, body)), refused);
         for odd in [
             "<Code>a secret</Code>",
             "<Code>",
@@ -261,7 +272,7 @@ mod tests {
             "<Code>\u{e9}</Code>",
         ] {
             assert_eq!(
-                refusal(&response(403, odd)),
+                response_failure(&response(403, odd)),
                 UploadFailure::Refused("the storage answered 403".into()),
                 "{odd}"
             );
@@ -278,7 +289,7 @@ mod tests {
             (404, false),
             (301, false),
         ] {
-            let failure = refusal(&response(status, ""));
+            let failure = response_failure(&response(status, ""));
             assert_eq!(
                 matches!(failure, UploadFailure::Interrupted(_)),
                 is_temporary,
@@ -303,7 +314,8 @@ mod tests {
             (400, "EntityTooSmall", false, None),
         ] {
             let response = response(status, &format!("<Error><Code>{code}</Code></Error>"));
-            let is_interrupted = matches!(refusal(&response), UploadFailure::Interrupted(_));
+            let is_interrupted =
+                matches!(response_failure(&response), UploadFailure::Interrupted(_));
             assert_eq!(is_interrupted, is_temporary, "{status} {code}");
             assert_eq!(
                 repeated_status(&response).map(|status| status.as_u16()),
@@ -325,7 +337,7 @@ mod tests {
                 .body(sum)
                 .send(&mut stream);
         });
-        let mut connector = Connector::new(
+        let mut connector = StorageConnector::new(
             AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
             TrustedRoots::default(),
         );
@@ -334,7 +346,7 @@ mod tests {
         for (method, header, expected) in [
             (Method::PUT, "x-amz-date", sum),
             (Method::POST, "x-amz-date", "none"),
-            // It would have to be signed.
+            // Azure demands that it is signed.
             (Method::PUT, AZURE_VERSION, "none"),
         ] {
             let request = Request::builder()

@@ -1,21 +1,39 @@
-//! Uploads files to object storage, in parts.
+//! Multipart uploads to object storage.
 //!
-//! An attempt has a thread of its own with a low priority, so that neither the disk, the network nor the signing of parts holds a call
-//! up. It has one part in memory. How many run at once is decided by `lanes`; others wait. Its caller decides when an attempt is due,
-//! and keeps what [`UploadRecords`] says.
+//! # Dramatis personae
 //!
-//! The address that is dialled is checked as that of a webhook is, since a project supplies the url.
+//! - [`Uploader`] starts attempts. Its caller, the egress actor, decides when an attempt is due,
+//!   and persists what [`UploadRecords`] asks for.
+//! - `slots` limits concurrent attempts, and separates storages that respond from storages that
+//!   hang.
+//! - `transfer` sends a file's parts, and completes or aborts the multipart upload.
+//! - `storage` hides S3, Google Cloud Storage and Azure behind one interface.
+//! - `connector` is their HTTP client, and classifies errors: is another attempt worth it?
+//! - [`UploadProgress`] counts, for inspection.
 //!
-//! In reading order:
+//! # An attempt
 //!
-//! - this module: [`Uploader`], what a caller supplies ([`UploadRecords`]) and reads ([`UploadProgress`]), one attempt.
-//! - `transfer`: the parts of a file, and how an upload in parts is resumed, completed or aborted.
-//! - `storage`: S3, Google Cloud Storage and Azure behind one interface.
-//! - `connector`: their HTTP client, and what its errors mean for the upload.
-//! - `lanes`: the slots of attempts, by storages that answer and storages that hang.
+//! 1. It waits for a slot, then runs on a thread at low priority, so that neither disk, network nor
+//!    signing delays calls. It holds one part in memory.
+//! 2. It aborts the multipart upload of an earlier attempt, if there is one.
+//! 3. It creates a multipart upload and records its id, before the first part is sent: after a
+//!    crash, a later attempt can abort it, so no unfinished parts stay in the bucket.
+//! 4. It sends the parts and completes the upload. If the response to that is lost, a HEAD request
+//!    shows whether the object exists.
+//!
+//! # Failures
+//!
+//! - *Damaged or throttled requests* are repeated within the attempt, up to four times or a minute.
+//! - *Interrupted attempts* (network, 5xx, lost parts) start again from the first part, after a
+//!   delay that the caller chooses.
+//! - *Refusals* (403, no such bucket, forbidden address) are reported, since only a changed
+//!   destination helps.
+//! - *Shutdown or a deleted record* ends the attempt before its next part.
+//!
+//! The dialled address is checked as for webhooks, because a project supplies the URL.
 
 mod connector;
-mod lanes;
+mod slots;
 mod storage;
 mod transfer;
 
@@ -33,49 +51,50 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::roots::TrustedRoots;
-use connector::Connector;
-use lanes::Lanes;
-use storage::Storage;
-use transfer::Transfer;
+use connector::StorageConnector;
+use slots::UploadSlots;
+use storage::ObjectStorage;
+use transfer::UploadTransfer;
 
-/// Why an attempt has failed. The reasons have no secrets.
+/// Reason why an attempt failed, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadFailure {
-    /// There is no file, or nothing is in it.
+    /// The file is missing or empty.
     NoFile,
     /// The destination was deleted.
     NoDestination,
-    /// Another attempt would fail for the same reason, until the destination or the storage is changed.
+    /// Another attempt would fail as well, until the destination or the storage is changed.
     Refused(String),
     /// Another attempt may succeed.
     Interrupted(String),
 }
 
-/// What the caller knows and keeps about an upload. Called on the thread of an attempt.
+/// The caller's records about an upload, called on the attempt's thread.
 pub trait UploadRecords: Send + 'static {
-    /// Returns the storage to which the file is uploaded, as it is now.
+    /// Returns the current configuration of the destination.
     fn storage(&self) -> impl Future<Output = Result<RecordingConfig, UploadFailure>>;
 
-    /// Records the id of an upload in parts before its first part is sent, so that it can be aborted after a restart.
+    /// Records a multipart upload's id before its first part is sent, so that it can be aborted
+    /// after a restart.
     fn record_multipart(
         &self,
         multipart: String,
     ) -> impl Future<Output = Result<(), UploadFailure>>;
 }
 
-/// What an upload has done, over all its attempts.
+/// Progress of an upload over all its attempts.
 #[derive(Debug)]
 pub struct UploadProgress {
-    /// The recording whose file is uploaded.
+    /// Egress whose file is uploaded.
     pub egress: EgressId,
     sent: AtomicU64,
     size: AtomicU64,
-    /// The upload in parts that was begun last and not completed.
+    /// Last multipart upload that was created and not completed.
     multipart: Mutex<Option<String>>,
 }
 
 impl UploadProgress {
-    /// Returns the progress of an upload without attempts, or with those of an earlier run of the server.
+    /// Creates the progress of an upload, with the multipart upload of an earlier run, if any.
     pub fn new(egress: EgressId, multipart: Option<String>) -> Self {
         let (sent, size) = (AtomicU64::new(0), AtomicU64::new(0));
         Self {
@@ -86,58 +105,57 @@ impl UploadProgress {
         }
     }
 
-    /// Begins an attempt to upload this many bytes.
-    fn begin(&self, size: u64) {
+    /// Starts an attempt with this many bytes.
+    fn start(&self, size: u64) {
+        // An attempt starts from the first part.
         self.sent.store(0, Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
     }
 
-    /// Counts bytes that the storage has taken.
+    /// Counts bytes accepted by the storage.
     fn add_sent(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that the last attempt has sent.
+    /// Returns the bytes sent by the last attempt.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns the size of the file in bytes; 0 before the first attempt.
+    /// Returns the file size in bytes; 0 before the first attempt.
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Remembers the upload in parts that was begun.
     fn set_multipart(&self, multipart: String) {
         *self.multipart.lock() = Some(multipart);
     }
 
-    /// Takes the upload in parts that an earlier attempt has begun.
     fn take_multipart(&self) -> Option<String> {
         self.multipart.lock().take()
     }
 }
 
-/// Makes attempts to upload files.
+/// Starts upload attempts.
 pub struct Uploader {
     recordings: PathBuf,
-    connector: Connector,
-    lanes: Arc<Lanes>,
+    connector: StorageConnector,
+    slots: Arc<UploadSlots>,
     running: Mutex<Vec<Weak<UploadProgress>>>,
 }
 
-/// A file to upload.
+/// File to upload.
 #[derive(Debug, Clone)]
 pub struct UploadedFile {
-    /// The project that owns the recording.
+    /// Project that owns the recording.
     pub project: ProjectId,
-    /// The destination to which the file is uploaded.
+    /// Destination of the file.
     pub destination: DestinationId,
-    /// The path of the file in the project's directory.
+    /// Path in the project's directory.
     pub filepath: FilePath,
 }
 
-/// An attempt that runs or waits for others. Dropping it ends the attempt before its next part.
+/// Running or waiting attempt. Dropping it ends the attempt before its next part.
 pub struct RunningUpload {
     is_cancelled: Arc<AtomicBool>,
     task: JoinHandle<()>,
@@ -145,31 +163,33 @@ pub struct RunningUpload {
 
 impl Drop for RunningUpload {
     fn drop(&mut self) {
+        // The thread cannot be aborted, so it checks this flag before each part.
         self.is_cancelled.store(true, Ordering::Relaxed);
         self.task.abort();
     }
 }
 
 impl Uploader {
-    /// Returns an uploader of the files in a directory, with a directory for each project, to addresses that `filter` permits. The
-    /// certificates of `roots` are trusted. Threads are started when needed; each calls `lower_priority` first.
+    /// Creates an uploader for files in `recordings`, which has a directory per project. It dials
+    /// only addresses that `filter` permits, and trusts `roots`. Threads are started on demand;
+    /// each calls `lower_priority` first.
     ///
     /// # Errors
-    /// The operating system refuses the resources.
+    /// Fails if the operating system refuses the resources.
     pub fn new(
         recordings: PathBuf,
         filter: AddressFilter,
         roots: TrustedRoots,
         lower_priority: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let (connector, lanes) = (
-            Connector::new(filter, roots),
-            Arc::new(Lanes::new(lower_priority)?),
+        let (connector, slots) = (
+            StorageConnector::new(filter, roots),
+            Arc::new(UploadSlots::new(lower_priority)?),
         );
         Ok(Self {
             recordings,
             connector,
-            lanes,
+            slots,
             running: Mutex::default(),
         })
     }
@@ -182,19 +202,21 @@ impl Uploader {
         progress: Arc<UploadProgress>,
         done: impl FnOnce(Result<(), UploadFailure>) + Send + 'static,
     ) -> RunningUpload {
+        // Weak: a finished upload must not stay in the list.
         self.running.lock().push(Arc::downgrade(&progress));
-        let (lanes, path) = (
-            Arc::clone(&self.lanes),
+        let (slots, path) = (
+            Arc::clone(&self.slots),
             self.path(&file.project, &file.filepath),
         );
         let (is_cancelled, connector) =
+            // A connector per attempt: it records the last failure.
             (Arc::<AtomicBool>::default(), self.connector.for_attempt());
         let UploadedFile {
             project,
             destination,
             filepath,
         } = file;
-        let attempt = Attempt {
+        let attempt = UploadAttempt {
             filepath,
             path,
             records,
@@ -204,7 +226,7 @@ impl Uploader {
         };
         let task = tokio::spawn(async move {
             done(
-                lanes
+                slots
                     .run(&project, &destination, || attempt.run_blocking())
                     .await,
             );
@@ -212,17 +234,18 @@ impl Uploader {
         RunningUpload { is_cancelled, task }
     }
 
-    /// Removes a file that was uploaded. Blocks for a moment.
+    /// Removes an uploaded file. Blocks briefly.
     ///
     /// # Errors
-    /// The file system refuses it.
+    /// Fails if the file system refuses it.
     pub fn remove(&self, project: &ProjectId, filepath: &FilePath) -> io::Result<()> {
         std::fs::remove_file(self.path(project, filepath))
     }
 
-    /// Returns the attempts that run or wait.
+    /// Returns the progress of running and waiting attempts.
     pub fn running(&self) -> Vec<Arc<UploadProgress>> {
         let mut running = self.running.lock();
+        // Finished uploads are removed here, since nothing else reads the list.
         running.retain(|progress| progress.strong_count() > 0);
         running.iter().filter_map(Weak::upgrade).collect()
     }
@@ -234,18 +257,20 @@ impl Uploader {
     }
 }
 
-/// One attempt to upload a file, on its own thread.
-struct Attempt<R> {
+/// Attempt to upload a file, on its own thread.
+struct UploadAttempt<R> {
     filepath: FilePath,
     path: PathBuf,
     records: R,
     progress: Arc<UploadProgress>,
-    connector: Connector,
+    connector: StorageConnector,
     is_cancelled: Arc<AtomicBool>,
 }
 
-impl<R: UploadRecords> Attempt<R> {
+impl<R: UploadRecords> UploadAttempt<R> {
     fn run_blocking(self) -> Result<(), UploadFailure> {
+        // `object_store` is asynchronous, but the HTTP client below it blocks: one runtime per
+        // attempt keeps both on this thread.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
@@ -265,6 +290,7 @@ impl<R: UploadRecords> Attempt<R> {
         let opened = File::open(&path)
             .and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
         let (file, size) = match opened {
+            // An empty file counts as missing: nothing was recorded.
             Ok((file, size @ 1..)) => (file, size),
             Ok(_) => return Err(UploadFailure::NoFile),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -276,9 +302,10 @@ impl<R: UploadRecords> Attempt<R> {
                 )));
             }
         };
-        progress.begin(size);
-        let storage = Storage::open(&records.storage().await?, &filepath, &mut connector)?;
-        Transfer {
+        progress.start(size);
+        // The configuration is read per attempt, since the operator may have corrected it.
+        let storage = ObjectStorage::open(&records.storage().await?, &filepath, &mut connector)?;
+        UploadTransfer {
             storage,
             connector,
             file,

@@ -1,4 +1,4 @@
-//! The object storage of a destination.
+//! Object storage of a destination: S3, Google Cloud Storage, or Azure.
 
 use std::time::Duration;
 
@@ -14,36 +14,36 @@ use object_store::{
 };
 
 use super::UploadFailure;
-use super::connector::Connector;
+use super::connector::StorageConnector;
 
-/// The region of a storage that has none.
+/// Region if the destination has none.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// A storage that takes files in parts, and says what it has.
-pub(super) trait Store: MultipartStore + ObjectStore {}
+/// Storage with multipart uploads and object metadata.
+pub(super) trait MultipartObjectStore: MultipartStore + ObjectStore {}
 
-impl<T: MultipartStore + ObjectStore> Store for T {}
+impl<T: MultipartStore + ObjectStore> MultipartObjectStore for T {}
 
-/// An object in a storage.
-pub(super) struct Storage {
-    pub store: Box<dyn Store>,
-    /// The name of the object, the same in each attempt.
+/// Opened storage for one object.
+pub(super) struct ObjectStorage {
+    pub store: Box<dyn MultipartObjectStore>,
+    /// Object name, the same in each attempt.
     pub object: Path,
-    /// What is stored beside the object.
+    /// Object metadata.
     pub options: PutMultipartOptions,
 }
 
-impl Storage {
-    /// Opens the storage of a destination, for a file at this path. Nothing is sent yet.
+impl ObjectStorage {
+    /// Opens a destination's storage for a file. Sends nothing yet.
     ///
     /// # Errors
-    /// The credentials or the url cannot be used.
+    /// Fails if the credentials or the URL are unusable.
     pub fn open(
         config: &RecordingConfig,
         filepath: &FilePath,
-        connector: &mut Connector,
+        connector: &mut StorageConnector,
     ) -> Result<Self, UploadFailure> {
-        let opened: Result<Box<dyn Store>, object_store::Error> = match config {
+        let opened: Result<Box<dyn MultipartObjectStore>, object_store::Error> = match config {
             RecordingConfig::S3(s3) => open_s3(s3, connector),
             RecordingConfig::Gcp(gcp) => open_gcp(gcp, connector),
             RecordingConfig::Azure(azure) => open_azure(azure, connector),
@@ -53,11 +53,12 @@ impl Storage {
             UploadFailure::Refused("the destination's credentials are unusable".into())
         })?;
         let name = config.object_name(filepath);
+        // `Path::from` encodes characters that a name may not have.
         let object = Path::parse(&name).unwrap_or_else(|_| Path::from(name));
         let has_type = !matches!(config, RecordingConfig::Azure(_));
         let attributes = content_type(filepath)
             .filter(|_| has_type)
-            .map(|of| (Attribute::ContentType, of));
+            .map(|media_type| (Attribute::ContentType, media_type));
         let options = PutMultipartOptions::from(Attributes::from_iter(attributes));
         Ok(Self {
             store,
@@ -67,7 +68,7 @@ impl Storage {
     }
 }
 
-/// Returns how often and how long one request is repeated. More than that is another attempt.
+/// Returns how often a request is repeated within an attempt.
 fn retries() -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(200),
@@ -76,12 +77,17 @@ fn retries() -> RetryConfig {
     };
     RetryConfig {
         backoff,
+        // About three seconds with these delays; a longer outage is for the next attempt.
         max_retries: 4,
         retry_timeout: Duration::from_secs(60),
     }
 }
 
-fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box<dyn Store>> {
+fn open_s3(
+    s3: &S3Config,
+    connector: &mut StorageConnector,
+) -> object_store::Result<Box<dyn MultipartObjectStore>> {
+    // Only if the endpoint's URL is http, such as a MinIO in the same network.
     connector.allows_http = s3
         .endpoint
         .as_ref()
@@ -93,11 +99,12 @@ fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box
         .with_bucket_name(s3.bucket.as_ref())
         .with_access_key_id(s3.access_key.as_ref())
         .with_secret_access_key(s3.secret.reveal())
+        // Twice: the library checks before signing, the connector before sending.
         .with_allow_http(connector.allows_http);
     if let Some(token) = &s3.session_token {
         builder = builder.with_token(token.reveal());
     }
-    let (endpoint, is_virtual) = address_of(s3);
+    let (endpoint, is_virtual) = endpoint_url(s3);
     builder = builder.with_virtual_hosted_style_request(is_virtual);
     if let Some(endpoint) = endpoint {
         builder = builder.with_endpoint(endpoint);
@@ -105,9 +112,10 @@ fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box
     Ok(Box::new(builder.build()?))
 }
 
-/// Returns the url of the storage, if it is not Amazon's, and whether the bucket is part of the host name. At Amazon it is, unless
-/// `force_path_style` is set or no certificate covers the name; elsewhere only if `force_path_style` is `false`.
-fn address_of(s3: &S3Config) -> (Option<String>, bool) {
+/// Returns the endpoint, if it is not Amazon's, and whether the bucket is part of the host name.
+/// For Amazon it is, unless `force_path_style` is set or the bucket's name has a dot, which no
+/// wildcard certificate covers. For others it is only if `force_path_style` is `false`.
+fn endpoint_url(s3: &S3Config) -> (Option<String>, bool) {
     let Some(endpoint) = s3
         .endpoint
         .as_ref()
@@ -130,7 +138,10 @@ fn address_of(s3: &S3Config) -> (Option<String>, bool) {
     }
 }
 
-fn open_gcp(gcp: &GcpConfig, connector: &Connector) -> object_store::Result<Box<dyn Store>> {
+fn open_gcp(
+    gcp: &GcpConfig,
+    connector: &StorageConnector,
+) -> object_store::Result<Box<dyn MultipartObjectStore>> {
     let builder = GoogleCloudStorageBuilder::new()
         .with_http_connector(connector.clone())
         .with_retry(retries())
@@ -139,7 +150,10 @@ fn open_gcp(gcp: &GcpConfig, connector: &Connector) -> object_store::Result<Box<
     Ok(Box::new(builder.build()?))
 }
 
-fn open_azure(azure: &AzureConfig, connector: &Connector) -> object_store::Result<Box<dyn Store>> {
+fn open_azure(
+    azure: &AzureConfig,
+    connector: &StorageConnector,
+) -> object_store::Result<Box<dyn MultipartObjectStore>> {
     let builder = MicrosoftAzureBuilder::new()
         .with_http_connector(connector.clone())
         .with_retry(retries())
@@ -149,7 +163,7 @@ fn open_azure(azure: &AzureConfig, connector: &Connector) -> object_store::Resul
     Ok(Box::new(builder.build()?))
 }
 
-/// Returns the media type of a recorded file.
+/// Returns the media type for a recorded file.
 fn content_type(filepath: &FilePath) -> Option<&'static str> {
     match filepath.split_extension().1?.to_ascii_lowercase().as_str() {
         "mp4" | "m4v" => Some("video/mp4"),

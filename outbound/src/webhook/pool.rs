@@ -1,8 +1,8 @@
-//! The threads that post deliveries, and the bounds of how many posts run at once.
+//! Threads for posts, and limits for concurrent posts.
 //!
-//! The lane of a post follows from the receiver's last response.
+//! A post's class depends on the receiver's last response.
 //!
-//! | Lane | posts at once | of one project |
+//! | Class | concurrent posts | per project |
 //! |---|---|---|
 //! | answering | 256 | 64 |
 //! | untried | 384 | 128 |
@@ -17,26 +17,27 @@ use conclave_model::permits::{PermitLimits, ProjectPermit};
 use conclave_model::webhook::AttemptOutcome;
 use conclave_model::{LeaseCheck, ProjectId};
 
-use super::sender::{Delivery, Sender, failed};
-use crate::pool::Pool;
+use super::sender::{Delivery, DeliverySender, failed_outcome};
+use crate::pool::RequestPool;
 use crate::roots::TrustedRoots;
 
-/// Receivers by their last response.
+/// Class of a receiver by its last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// The last attempt did not time out. Before the first one since a start, a delivery was accepted at some time.
+pub enum ReceiverClass {
+    /// The last attempt did not time out. Before the first attempt since the start: a delivery was
+    /// accepted at some time.
     Answering,
-    /// Nothing was posted since the start, and no delivery accepted before.
+    /// No attempt since the start, and no delivery was ever accepted.
     Untried,
     /// The last attempt timed out.
     TimedOut,
 }
 
-impl Lane {
-    /// In the order of the pool's lanes.
+impl ReceiverClass {
+    /// All classes, in the pool's order.
     const ALL: [Self; 3] = [Self::Answering, Self::Untried, Self::TimedOut];
 
-    /// Returns the most posts at once.
+    /// Returns the limits for concurrent posts.
     const fn limits(self) -> PermitLimits {
         match self {
             Self::Answering => PermitLimits {
@@ -47,6 +48,7 @@ impl Lane {
                 total: 384,
                 of_project: 128,
             },
+            // Few: each of these posts is expected to block its thread for the whole timeout.
             Self::TimedOut => PermitLimits {
                 total: 128,
                 of_project: 32,
@@ -55,70 +57,79 @@ impl Lane {
     }
 }
 
-/// Posts deliveries on threads of its own.
+/// Posts deliveries on its own threads.
 #[derive(Debug)]
 pub struct DeliveryPool {
-    sender: Arc<Sender>,
-    pool: Pool<3>,
+    sender: Arc<DeliverySender>,
+    pool: RequestPool<3>,
     lease: LeaseCheck,
 }
 
 impl DeliveryPool {
-    /// Returns a pool that posts only to addresses that `filter` permits, and only while the lease is valid. `timeout` covers a whole
-    /// attempt. The certificates of `roots` are trusted. Threads are started when needed.
+    /// Creates a pool that posts only to addresses that `filter` permits, and only while the lease
+    /// is valid. `timeout` covers a whole attempt. Certificates in `roots` are trusted. Threads are
+    /// started on demand.
     ///
     /// # Errors
-    /// The operating system refuses the resources.
+    /// Fails if the operating system refuses the resources.
     pub fn new(
         filter: AddressFilter,
         timeout: Duration,
         roots: &TrustedRoots,
         lease: LeaseCheck,
     ) -> io::Result<Self> {
-        let pool = Pool::new("webhook-post", Lane::ALL.map(Lane::limits), || ())?;
+        let pool = RequestPool::new(
+            "webhook-post",
+            ReceiverClass::ALL.map(ReceiverClass::limits),
+            || (),
+        )?;
         Ok(Self {
-            sender: Arc::new(Sender::new(filter, timeout, roots)),
+            sender: Arc::new(DeliverySender::new(filter, timeout, roots)),
             pool,
             lease,
         })
     }
 
-    /// Whether this server may post now.
+    /// Returns whether this server may post now.
     #[must_use]
     pub fn may_post(&self) -> bool {
         self.lease.is_valid()
     }
 
-    /// Waits for a permit, and takes up to `at_most - 1` others that are free now.
+    /// Waits for a permit, and takes up to `at_most - 1` more that are free.
     pub async fn permits(
         &self,
         project: &ProjectId,
-        lane: Lane,
+        class: ReceiverClass,
         at_most: usize,
     ) -> Vec<ProjectPermit> {
-        let [answering, untried, timed_out] = self.pool.lanes();
-        let lane = match lane {
-            Lane::Answering => answering,
-            Lane::Untried => untried,
-            Lane::TimedOut => timed_out,
+        let [answering, untried, timed_out] = self.pool.classes();
+        let class = match class {
+            ReceiverClass::Answering => answering,
+            ReceiverClass::Untried => untried,
+            ReceiverClass::TimedOut => timed_out,
         };
-        let first = lane.wait(project).await;
-        let others = std::iter::from_fn(|| lane.take_free(project));
+        // Only the first one is waited for: a run with fewer permits is better than a late one.
+        let first = class.wait(project).await;
+        let others = std::iter::from_fn(|| class.take_free(project));
         std::iter::once(first)
+            // Permits that the run does not need would keep other receivers waiting.
             .chain(others.take(at_most.saturating_sub(1)))
             .collect()
     }
 
-    /// Makes one attempt on a thread of the pool. The caller holds a permit meanwhile. Returns `None` if this server may not post, so
-    /// that nothing was attempted.
+    /// Makes one attempt on a pool thread; the caller holds a permit meanwhile. Returns `None` if
+    /// this server may not post, so that nothing was attempted.
     pub async fn post(&self, delivery: Delivery) -> Option<AttemptOutcome> {
         let (sender, lease) = (Arc::clone(&self.sender), self.lease.clone());
-        // On the thread that posts, since it may have been awaited.
+        // Checked on the thread that posts, since the lease may have expired while the post was
+        // queued.
         let posted = self
             .pool
             .run(move || lease.is_valid().then(|| sender.post(&delivery)))
             .await;
-        posted.unwrap_or_else(|| Some(failed("the attempt ended unexpectedly")))
+        // A panic counts as an attempt, so that a poisonous delivery is not repeated forever.
+        posted.unwrap_or_else(|| Some(failed_outcome("the attempt ended unexpectedly")))
     }
 }
 
@@ -142,9 +153,13 @@ mod tests {
         .unwrap()
     }
 
-    /// Takes all the permits that are free now.
-    fn take_all(pool: &DeliveryPool, project: &ProjectId, lane: Lane) -> Vec<ProjectPermit> {
-        pool.permits(project, lane, usize::MAX)
+    /// Takes all free permits.
+    fn take_all(
+        pool: &DeliveryPool,
+        project: &ProjectId,
+        class: ReceiverClass,
+    ) -> Vec<ProjectPermit> {
+        pool.permits(project, class, usize::MAX)
             .now_or_never()
             .unwrap_or_default()
     }
@@ -178,32 +193,42 @@ mod tests {
     #[test]
     fn a_project_takes_its_share_of_a_lane_and_leaves_the_rest_to_others() {
         let (pool, one, other) = (pool(), ProjectId::new(), ProjectId::new());
-        for lane in [Lane::Answering, Lane::Untried, Lane::TimedOut] {
-            let held = take_all(&pool, &one, lane);
-            assert_eq!(held.len(), lane.limits().of_project);
-            assert!(take_all(&pool, &one, lane).is_empty());
+        for class in [
+            ReceiverClass::Answering,
+            ReceiverClass::Untried,
+            ReceiverClass::TimedOut,
+        ] {
+            let held = take_all(&pool, &one, class);
+            assert_eq!(held.len(), class.limits().of_project);
+            assert!(take_all(&pool, &one, class).is_empty());
             assert_eq!(
-                take_all(&pool, &other, lane).len(),
-                lane.limits().of_project
+                take_all(&pool, &other, class).len(),
+                class.limits().of_project
             );
             drop(held);
-            assert_eq!(take_all(&pool, &one, lane).len(), lane.limits().of_project);
+            assert_eq!(
+                take_all(&pool, &one, class).len(),
+                class.limits().of_project
+            );
         }
     }
 
     #[test]
     fn lanes_do_not_take_permits_from_one_another() {
         let (pool, project) = (pool(), ProjectId::new());
-        let _hanging = take_all(&pool, &project, Lane::TimedOut);
-        let _untried = take_all(&pool, &project, Lane::Untried);
-        assert_eq!(take_all(&pool, &project, Lane::Answering).len(), 64);
+        let _hanging = take_all(&pool, &project, ReceiverClass::TimedOut);
+        let _untried = take_all(&pool, &project, ReceiverClass::Untried);
+        assert_eq!(
+            take_all(&pool, &project, ReceiverClass::Answering).len(),
+            64
+        );
     }
 
     #[test]
     fn all_projects_together_stay_within_the_bound_of_the_lane() {
         let pool = pool();
         let held: Vec<_> = (0..20)
-            .flat_map(|_| take_all(&pool, &ProjectId::new(), Lane::TimedOut))
+            .flat_map(|_| take_all(&pool, &ProjectId::new(), ReceiverClass::TimedOut))
             .collect();
         assert_eq!(held.len(), 128);
     }

@@ -1,8 +1,8 @@
 //! The two signatures of a delivery, keyed with the same secret.
 //!
 //! `X-Svc-Signature` is this API's own and covers the body alone. The Standard Webhooks signature
-//! also covers the id and the time. They read the secret differently: the key of the first is the secret as shown, the key
-//! of the second the bytes that its base64 encodes.
+//! also covers the id and the time. Their keys differ: the first uses the secret's text, the second
+//! the bytes that its base64 encodes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,23 +11,24 @@ use conclave_model::secret::random_bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// The prefix of every signing secret.
+/// Prefix of signing secrets.
 const PREFIX: &str = "whsec_";
 
-/// Returns a new signing secret: `whsec_` and the base64 of 32 random bytes.
+/// Generates a signing secret: `whsec_` and 32 random bytes in base64.
 pub fn generate_secret() -> Secret {
     Secret::new(format!("{PREFIX}{}", STANDARD.encode(random_bytes::<32>())))
 }
 
-/// Returns the value of `X-Svc-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the raw `body`, keyed with the whole
-/// secret as text.
+/// Returns the value for `X-Svc-Signature`: `sha256=` and the HMAC-SHA256 of the raw `body` in
+/// lower-case hex, keyed with the whole secret as text.
 pub(super) fn svc_signature(secret: &Secret, body: &[u8]) -> String {
     let hex = hex::encode(hmac_sha256(secret.reveal().as_bytes(), &[body]));
     format!("sha256={hex}")
 }
 
-/// Returns the value of `webhook-signature`: `v1,` and the base64 HMAC-SHA256 of `{id}.{timestamp}.{body}`, keyed with the bytes
-/// behind `whsec_`. The timestamp is in Unix seconds and must be the one sent in `webhook-timestamp`.
+/// Returns the value for `webhook-signature`: `v1,` and the HMAC-SHA256 of
+/// `{id}.{timestamp}.{body}` in base64, keyed with the bytes after `whsec_`. The timestamp is in
+/// Unix seconds and must equal `webhook-timestamp`.
 pub(super) fn standard_signature(
     secret: &Secret,
     id: &str,
@@ -39,9 +40,10 @@ pub(super) fn standard_signature(
     format!("v1,{}", STANDARD.encode(mac))
 }
 
-/// Returns the bytes behind the prefix. The key of a secret in another format is its text.
+/// Returns the bytes after the prefix. For a secret in another format, the key is its text.
 fn standard_key(secret: &Secret) -> Vec<u8> {
     let text = secret.reveal();
+    // Secrets need not have the usual format.
     let decoded = text
         .strip_prefix(PREFIX)
         .and_then(|base64| STANDARD.decode(base64).ok());
@@ -51,6 +53,7 @@ fn standard_key(secret: &Secret) -> Vec<u8> {
 #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
 fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    // In parts, so that a large body is not copied.
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
 }

@@ -1,7 +1,8 @@
-//! The status of a response whose headers the HTTP client does not take: it reads 128 of them, and no `Content-Length` that is no number or
-//! several. Whether a delivery was accepted is said by the status alone.
+//! Status of a response whose headers ureq rejects: more than 128 of them, or an invalid or
+//! repeated `Content-Length`. The status alone decides whether a delivery was accepted.
 //!
-//! A transport around that of the client waits for the whole head of a response and notes its status for the thread that sends.
+//! A transport around ureq's waits for a response's whole head and records its status for the
+//! sending thread.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -9,45 +10,46 @@ use std::time::Instant;
 use ureq::Error;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
-/// Headers that a receiver may answer with.
+/// Maximum number of response headers.
 const MAX_HEADERS: usize = 256;
 
 thread_local! {
-    /// The status of the current response of this thread, once its whole head was received.
+    /// Status of this thread's current response, once its head is complete.
     static STATUS: Cell<Option<u16>> = const { Cell::new(None) };
 }
 
-/// Forgets the status of the last response of this thread.
-pub(super) fn forget() {
+/// Clears the status of this thread's last response.
+pub(super) fn clear() {
     STATUS.set(None);
 }
 
-/// Returns the status of the current response of this thread, if its whole head was received.
+/// Returns the status of this thread's current response, once its head is complete.
 pub(super) fn received() -> Option<u16> {
     STATUS.get()
 }
 
-/// Notes the status of each response of a connection. The connectors before it in the chain open the connection.
+/// Records the status of each response on a connection, which the connectors before it in the chain
+/// open.
 #[derive(Debug)]
-pub(super) struct NoteStatus;
+pub(super) struct StatusRecorder;
 
-impl<T: Transport> Connector<T> for NoteStatus {
-    type Out = Noted<T>;
+impl<T: Transport> Connector<T> for StatusRecorder {
+    type Out = StatusRecordingTransport<T>;
 
     fn connect(
         &self,
         _: &ConnectionDetails<'_>,
         connection: Option<T>,
-    ) -> Result<Option<Noted<T>>, Error> {
-        Ok(connection.map(Noted))
+    ) -> Result<Option<StatusRecordingTransport<T>>, Error> {
+        Ok(connection.map(StatusRecordingTransport))
     }
 }
 
-/// A connection whose responses are noted.
+/// Connection whose responses' status is recorded.
 #[derive(Debug)]
-pub(super) struct Noted<T>(T);
+pub(super) struct StatusRecordingTransport<T>(T);
 
-impl<T: Transport> Transport for Noted<T> {
+impl<T: Transport> Transport for StatusRecordingTransport<T> {
     fn buffers(&mut self) -> &mut dyn Buffers {
         self.0.buffers()
     }
@@ -57,23 +59,26 @@ impl<T: Transport> Transport for Noted<T> {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut left = timeout;
         loop {
             let is_more = self.0.await_input(left)?;
+            // The head was complete before; this is the body.
             if STATUS.get().is_some() {
                 return Ok(is_more);
             }
             STATUS.set(status(self.0.buffers().input()));
-            // The client would refuse the first part of a head that has too many headers.
+            // ureq would reject an incomplete head that has too many headers already.
             let is_full = self.0.buffers().input_append_buf().is_empty();
             if !is_more || is_full || STATUS.get().is_some() || is_whole(self.0.buffers().input()) {
                 return Ok(is_more);
             }
             left = NextTimeout {
-                after: timeout.after.saturating_sub(begun.elapsed()).into(),
+                after: timeout.after.saturating_sub(start.elapsed()).into(),
                 ..timeout
             };
+            // The inner transport starts its timeout anew with each read, so a slow head would
+            // never end.
             if left.after.is_zero() {
                 return Err(Error::Timeout(timeout.reason));
             }
@@ -89,21 +94,22 @@ impl<T: Transport> Transport for Noted<T> {
     }
 }
 
-/// Splits what was received behind its first whole head.
+/// Splits the input after its first complete head.
 fn split_head(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = input.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     Some((&input[..end], &input[end + 4..]))
 }
 
-/// Whether the head of a final response was received, of whatever form.
+/// Returns whether a final response's head is complete, well-formed or not.
 fn is_whole(input: &[u8]) -> bool {
     match split_head(input) {
+        // 1xx responses precede the final one.
         Some((head, rest)) if head.starts_with(b"HTTP/1.1 1") => is_whole(rest),
         found => found.is_some(),
     }
 }
 
-/// Returns the status of the first final response in what was received, if its head is whole and follows HTTP.
+/// Returns the status of the first final response, if its head is complete and well-formed.
 fn status(input: &[u8]) -> Option<u16> {
     let (head, rest) = split_head(input)?;
     let mut lines = head
@@ -115,6 +121,7 @@ fn status(input: &[u8]) -> Option<u16> {
     let code: u16 = std::str::from_utf8(status.get(..3)?).ok()?.parse().ok()?;
     let is_status = (100..=999).contains(&code) && matches!(status.get(3), None | Some(b' '));
     let headers = lines.by_ref().take(MAX_HEADERS).all(is_header);
+    // A line left over is one header too many.
     if !is_status || !headers || lines.next().is_some() {
         return None;
     }

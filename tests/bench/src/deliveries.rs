@@ -9,7 +9,7 @@ use conclave_model::address::AddressFilter;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 use conclave_outbound::TrustedRoots;
-use conclave_outbound::webhook::{Delivery, Sender};
+use conclave_outbound::webhook::{Delivery, DeliverySender};
 use futures_util::future::try_join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -142,7 +142,7 @@ impl Receivers {
     /// Returns how many requests a thread for each receiver posts in a second.
     fn post_in_a_loop(&self) -> f64 {
         let (sender, over) = (
-            Sender::new(
+            DeliverySender::new(
                 allow_loopback(),
                 Duration::from_secs(5),
                 &TrustedRoots::default(),

@@ -1,11 +1,12 @@
-//! One attempt at one delivery: a signed POST and its outcome.
+//! One attempt at a delivery: a signed POST and its outcome.
 //!
-//! The limits protect against a receiver that is slow, endless or hostile. The whole attempt, from the look-up of
-//! the name to the last byte read, has one deadline; headers and body are read up to a bound; redirects are not
-//! followed, since the place they lead to was never registered.
+//! The limits protect against receivers that are slow, endless or hostile. The whole attempt, from
+//! the name lookup to the last byte read, has one timeout. Headers and body are read up to a bound.
+//! Redirects are not followed, since their target was never registered.
 //!
-//! Connections are kept for a second, for the next delivery of a run. The resolver checks the addresses of each attempt all
-//! the same, before a kept connection is taken. One that the receiver has closed meanwhile is replaced by a new one.
+//! Connections are kept for a second, for the next delivery. The resolver still checks the
+//! addresses of each attempt before a kept connection is used. If the receiver has closed a kept
+//! connection, a new one replaces it.
 
 use std::cell::Cell;
 use std::io::{self, Read as _};
@@ -20,57 +21,59 @@ use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnecto
 use ureq::{Agent, Error};
 
 use super::signature::{standard_signature, svc_signature};
-use super::status::{self, NoteStatus};
+use super::status::{self, StatusRecorder};
 use crate::client::config_trusting;
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 use crate::resolver::{FilteredResolver, parse_url};
 use crate::roots::TrustedRoots;
 
-/// Bytes of status line and headers a receiver may answer with.
+/// Maximum length of status line and headers in bytes.
 const MAX_RESPONSE_HEAD: usize = 32 * 1024;
-/// Bytes of the response body read, so that a receiver that answers with one is not cut off while writing it.
+/// Number of body bytes read, so that a receiver that sends a short body is not cut off while
+/// writing it.
 const MAX_RESPONSE_BODY: u64 = 16 * 1024;
-/// Time in which it is read.
+/// Maximum time for reading the body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of each of a connection's two buffers; the larger of a request's and a response's head must fit.
+/// Size of each of a connection's two buffers, into which the head of a request or a response must
+/// fit.
 const BUFFER: usize = 48 * 1024;
-/// Characters of an error that are kept: some of them quote what the receiver sent.
+/// Maximum length of an error in characters, since some quote the receiver.
 const MAX_ERROR: usize = 200;
-/// How long an idle connection is kept. Common servers close theirs after two seconds or more.
+/// Maximum idle time of a connection. Common servers close theirs after two seconds or more.
 const MAX_IDLE: Duration = Duration::from_secs(1);
-/// Idle connections that are kept.
+/// Limits for kept connections.
 const IDLE_CONNECTIONS: IdleConnections = IdleConnections {
-    in_all: 64,
-    to_host: 4,
+    total: 64,
+    per_host: 4,
 };
-/// Those of a client that makes a new connection for each request.
+/// Limits for a client that makes a new connection per request.
 const NO_IDLE_CONNECTIONS: IdleConnections = IdleConnections {
-    in_all: 0,
-    to_host: 0,
+    total: 0,
+    per_host: 0,
 };
 
 thread_local! {
-    /// Whether the current request of this thread opened a connection; otherwise it used a kept one.
+    /// Whether this thread's current request opened a connection rather than using a kept one.
     static DIALLED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A delivery to post.
+/// Delivery to post.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The webhook endpoint, with the key of both signatures.
+    /// Webhook endpoint, with the key for both signatures.
     pub endpoint: Arc<WebhookEndpoint>,
-    /// The delivery's id, which is the same on each attempt.
+    /// Delivery id, the same on each attempt.
     pub id: DeliveryId,
-    /// The event's name.
+    /// Event name.
     pub event_type: String,
-    /// The exact body.
+    /// Exact body.
     pub payload: Box<str>,
-    /// The instant of this attempt.
+    /// Time of this attempt.
     pub at: Timestamp,
 }
 
-/// Returns the outcome of a post that was answered with a status: any 2xx accepts the delivery.
-fn answered(status: u16) -> AttemptOutcome {
+/// Returns the outcome of a post with a response: any 2xx accepts the delivery.
+fn outcome_for_status(status: u16) -> AttemptOutcome {
     let error = (!(200..=299).contains(&status)).then(|| format!("the receiver answered {status}"));
     AttemptOutcome {
         response_status: Some(status),
@@ -80,7 +83,7 @@ fn answered(status: u16) -> AttemptOutcome {
 }
 
 /// Returns the outcome of a post without a response.
-pub(super) fn failed(error: &str) -> AttemptOutcome {
+pub(super) fn failed_outcome(error: &str) -> AttemptOutcome {
     AttemptOutcome {
         response_status: None,
         error: Some(error.chars().take(MAX_ERROR).collect()),
@@ -88,21 +91,21 @@ pub(super) fn failed(error: &str) -> AttemptOutcome {
     }
 }
 
-/// Posts deliveries: one sender to all endpoints, from any number of threads.
+/// Posts deliveries. One sender serves all endpoints and any number of threads.
 #[derive(Debug)]
-pub struct Sender {
-    /// The HTTP client, which keeps connections open between attempts.
+pub struct DeliverySender {
+    /// Client that keeps connections between attempts.
     agent: Agent,
-    /// Keeps none, for the request that a kept connection has failed.
+    /// Client without kept connections, for requests that failed on one.
     fresh: Agent,
     timeout: Duration,
 }
 
-/// Notes that a connection is opened. It opens none itself; the next connector in the chain does.
+/// Records that a connection is opened. The next connector in the chain opens it.
 #[derive(Debug)]
-struct NoteDial;
+struct DialRecorder;
 
-impl Connector for NoteDial {
+impl Connector for DialRecorder {
     type Out = ();
 
     fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<()>, Error> {
@@ -111,9 +114,9 @@ impl Connector for NoteDial {
     }
 }
 
-impl Sender {
-    /// Returns a sender that dials only addresses that `filter` permits, and trusts the certificates of `roots`. `timeout` covers a
-    /// whole attempt.
+impl DeliverySender {
+    /// Creates a sender that dials only addresses that `filter` permits, and trusts `roots`.
+    /// `timeout` covers a whole attempt.
     #[must_use]
     pub fn new(filter: AddressFilter, timeout: Duration, roots: &TrustedRoots) -> Self {
         Self::with_resolver(|| FilteredResolver::new(filter.clone()), timeout, roots)
@@ -124,6 +127,7 @@ impl Sender {
         timeout: Duration,
         roots: &TrustedRoots,
     ) -> Self {
+        // Two agents, since an agent's pool cannot be bypassed for one request.
         let [agent, fresh] = [IDLE_CONNECTIONS, NO_IDLE_CONNECTIONS]
             .map(|idle| agent(resolver(), timeout, idle, roots.clone()));
         Self {
@@ -133,37 +137,45 @@ impl Sender {
         }
     }
 
-    /// Makes one attempt. Blocks for the timeout at most, so call it on a blocking thread.
+    /// Makes one attempt. Blocks up to the timeout, so it belongs on a blocking thread.
     #[must_use]
     pub fn post(&self, delivery: &Delivery) -> AttemptOutcome {
-        // The same parser as at registration, so that both read the same host in a url.
+        // The same parser as at registration, so that both find the same host in a URL.
         let url = match parse_url(&delivery.endpoint.url) {
             Ok(url) => url,
-            Err(refusal) => return failed(&format!("the url is not usable: {refusal}")),
+            Err(refusal) => return failed_outcome(&format!("the url is not usable: {refusal}")),
         };
-        let begun = Instant::now();
+        let start = Instant::now();
         let outcome = match self.send(url.as_str(), delivery) {
-            Ok(status) => answered(status),
-            Err(error) => match Failure::from(&error) {
-                Failure::UnknownIssuer => failed(&format!(
+            Ok(status) => outcome_for_status(status),
+            Err(error) => match RequestFailure::from(&error) {
+                RequestFailure::UnknownIssuer => failed_outcome(&format!(
                     "{} (webhooks.root_certs, SSL_CERT_FILE)",
-                    Failure::UnknownIssuer
+                    RequestFailure::UnknownIssuer
                 )),
-                Failure::TimedOut => failed(&format!("timed out after {:?}", self.timeout)),
-                failure => failed(&failure.to_string()),
+                RequestFailure::TimedOut => {
+                    failed_outcome(&format!("timed out after {:?}", self.timeout))
+                }
+                failure => failed_outcome(&failure.to_string()),
             },
         };
         AttemptOutcome {
-            timed_out: begun.elapsed() >= self.timeout,
+            // By the clock, not the error: a receiver that responds at the last moment is as slow
+            // as one that does not.
+            timed_out: start.elapsed() >= self.timeout,
             ..outcome
         }
     }
 
-    /// Sends on a kept connection if there is one. If the receiver has closed that without a response, sends on a new one.
+    /// Sends on a kept connection if there is one. If the receiver has closed it without a
+    /// response, sends on a new one.
     fn send(&self, url: &str, delivery: &Delivery) -> Result<u16, Error> {
         DIALLED.set(false);
         match send_with(&self.agent, url, delivery) {
-            Err(error) if Failure::from(&error) == Failure::Closed && !DIALLED.get() => {
+            // Only on a kept connection: on a new one, the receiver may have handled the request.
+            Err(error)
+                if RequestFailure::from(&error) == RequestFailure::Closed && !DIALLED.get() =>
+            {
                 send_with(&self.fresh, url, delivery)
             }
             result => result,
@@ -171,11 +183,11 @@ impl Sender {
     }
 }
 
-/// How many idle connections a client keeps.
+/// Limits for kept connections.
 #[derive(Clone, Copy)]
 struct IdleConnections {
-    in_all: usize,
-    to_host: usize,
+    total: usize,
+    per_host: usize,
 }
 
 fn agent(
@@ -186,17 +198,19 @@ fn agent(
 ) -> Agent {
     let config = config_trusting(roots)
         .timeout_global(Some(timeout))
+        // The body does not matter, so it gets a second at most.
         .timeout_recv_body(Some(timeout.min(BODY_TIMEOUT)))
         .max_response_header_size(MAX_RESPONSE_HEAD)
         .input_buffer_size(BUFFER)
         .output_buffer_size(BUFFER)
         .max_idle_age(MAX_IDLE)
-        .max_idle_connections(idle.in_all)
-        .max_idle_connections_per_host(idle.to_host)
+        .max_idle_connections(idle.total)
+        .max_idle_connections_per_host(idle.per_host)
         .build();
-    let connector = NoteDial
+    // In this order: record the dial, open the connection, record the status.
+    let connector = DialRecorder
         .chain(DefaultConnector::default())
-        .chain(NoteStatus);
+        .chain(StatusRecorder);
     Agent::with_parts(config, connector, resolver)
 }
 
@@ -206,8 +220,9 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error
         delivery.id.to_string(),
         delivery.payload.as_bytes(),
     );
+    // The attempt's time, so that receivers can reject old messages without rejecting retries.
     let seconds = delivery.at.millis().div_euclid(1_000);
-    status::forget();
+    status::clear();
     let sent = agent
         .post(url)
         .header("Content-Type", "application/json")
@@ -221,11 +236,11 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error
         )
         .send(body);
     let mut response = match sent {
-        // The client does not take the headers, but the receiver has answered.
+        // ureq rejects the headers, but the receiver has responded.
         Err(error @ Error::Protocol(_)) => return status::received().ok_or(error),
         sent => sent?,
     };
-    // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
+    // The status decides. A body that stalls or breaks off does not change it.
     let _ = io::copy(
         &mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY),
         &mut io::sink(),

@@ -16,12 +16,12 @@ use super::*;
 
 const PAYLOAD: &str = r#"{"type":"room.started","room":"Küche"}"#;
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-/// Longer than any attempt here takes when all is well.
+/// Longer than any successful attempt takes.
 const AMPLE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
 
-fn local_sender(timeout: Duration) -> Sender {
-    Sender::new(
+fn local_sender(timeout: Duration) -> DeliverySender {
+    DeliverySender::new(
         AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]),
         timeout,
         &TrustedRoots::default(),
@@ -47,7 +47,7 @@ pub(in crate::webhook) fn request(url: &str) -> Delivery {
     }
 }
 
-/// Starts a receiver that passes each request on and hands the connection to `answer`.
+/// Starts a receiver that reports each request and passes the connection to `answer`.
 fn receiver(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> (String, Receiver<Request>) {
     let (requests, received) = channel();
     let address = serve(move |request, stream| {
@@ -57,14 +57,13 @@ fn receiver(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> (String, Rec
     (format!("http://{address}/hook?a=1"), received)
 }
 
-/// What becomes of an attempt at a receiver that answers with these bytes and closes.
+/// Returns the outcome of an attempt at a receiver that responds with these bytes and closes.
 fn outcome_of(answer: &'static str) -> AttemptOutcome {
     let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
     local_sender(AMPLE).post(&request(&url))
 }
 
-/// Writes `bytes` over and over, one every 20 ms, until the other side is gone. The wait is a bounded read, which also
-/// notices that.
+/// Writes `bytes` repeatedly, every 20 ms, until the peer is gone, which the bounded read notices.
 fn drip(mut stream: TcpStream, bytes: &[u8]) {
     stream
         .set_read_timeout(Some(Duration::from_millis(20)))
@@ -77,12 +76,12 @@ fn drip(mut stream: TcpStream, bytes: &[u8]) {
     }
 }
 
-/// Keeps the connection open, silent, until the other side is gone.
+/// Keeps the connection open and silent until the peer is gone.
 fn hang(mut stream: TcpStream) {
     let _ = stream.read(&mut [0]);
 }
 
-fn failed(error: &str) -> AttemptOutcome {
+fn failed_outcome(error: &str) -> AttemptOutcome {
     let timed_out = error.starts_with("timed out");
     AttemptOutcome {
         response_status: None,
@@ -119,7 +118,7 @@ fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     headers.sort_unstable();
-    // Both signatures were computed elsewhere, over these bytes, this id and this second.
+    // Both signatures were computed elsewhere, for this body, id and second.
     assert_eq!(
         headers,
         [
@@ -181,7 +180,7 @@ fn the_length_of_a_body_and_the_number_of_headers_change_nothing() {
             .collect();
         let (url, _seen) = receiver(move |mut stream| {
             let answer = format!("HTTP/1.1 200 OK\r\n{headers}\r\n");
-            // In many packets: the head is not whole at first.
+            // In many packets, so that the head is incomplete at first.
             answer
                 .as_bytes()
                 .chunks(1_000)
@@ -239,7 +238,7 @@ fn a_receiver_that_never_answers_ends_at_the_timeout() {
     let started = Instant::now();
     assert_eq!(
         local_sender(SHORT).post(&request(&url)),
-        failed("timed out after 300ms")
+        failed_outcome("timed out after 300ms")
     );
     assert!(started.elapsed() >= SHORT);
 }
@@ -248,10 +247,10 @@ fn a_receiver_that_never_answers_ends_at_the_timeout() {
 fn a_tls_receiver_that_never_shakes_hands_ends_at_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
-    // The backlog accepts the connection; nothing is ever read from it.
+    // The backlog accepts the connection, but nothing is ever read from it.
     assert_eq!(
         local_sender(SHORT).post(&request(&url)),
-        failed("timed out after 300ms")
+        failed_outcome("timed out after 300ms")
     );
 }
 
@@ -265,7 +264,7 @@ fn headers_that_drip_end_at_the_timeout() {
     });
     assert_eq!(
         local_sender(SHORT).post(&request(&url)),
-        failed("timed out after 300ms")
+        failed_outcome("timed out after 300ms")
     );
 }
 
@@ -279,10 +278,10 @@ fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
     });
     let outcome = local_sender(SHORT).post(&request(&url));
     assert!(outcome.error.is_none() && outcome.timed_out);
-    // A receiver that has answered in time is not waited for much longer.
-    let begun = Instant::now();
+    // Once the status is known, the body is only waited for briefly.
+    let start = Instant::now();
     let outcome = local_sender(AMPLE).post(&request(&url));
-    assert!(outcome.error.is_none() && !outcome.timed_out && begun.elapsed() < AMPLE);
+    assert!(outcome.error.is_none() && !outcome.timed_out && start.elapsed() < AMPLE);
 }
 
 /// Proves S-76.
@@ -305,7 +304,7 @@ fn endless_headers_are_cut_off() {
     });
     assert_eq!(
         local_sender(AMPLE).post(&request(&url)),
-        failed("the answer's headers are too large")
+        failed_outcome("the answer's headers are too large")
     );
 }
 
@@ -313,20 +312,23 @@ fn endless_headers_are_cut_off() {
 fn responses_that_are_not_http_and_missing_responses_are_failures() {
     assert_eq!(
         outcome_of("220 mail.example ESMTP\r\n\r\n"),
-        failed("the answer is not valid HTTP")
+        failed_outcome("the answer is not valid HTTP")
     );
-    assert_eq!(outcome_of(""), failed("connection closed before an answer"));
+    assert_eq!(
+        outcome_of(""),
+        failed_outcome("connection closed before an answer")
+    );
 }
 
 #[test]
 fn a_refused_connection_is_named_as_the_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // The near end of a connection holds a port without a listener, and no listener can take it.
+    // The local end of a connection occupies a port without listening, and no listener can take it.
     let held = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let url = format!("http://{}/", held.local_addr().unwrap());
     assert_eq!(
         local_sender(AMPLE).post(&request(&url)),
-        failed("connection refused")
+        failed_outcome("connection refused")
     );
 }
 
@@ -336,7 +338,7 @@ fn a_blocked_address_is_never_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let sender = Sender::new(AddressFilter::default(), AMPLE, &TrustedRoots::default());
+    let sender = DeliverySender::new(AddressFilter::default(), AMPLE, &TrustedRoots::default());
     for host in [
         "127.0.0.1",
         "localhost",
@@ -346,7 +348,7 @@ fn a_blocked_address_is_never_dialled() {
     ] {
         assert_eq!(
             sender.post(&request(&format!("http://{host}:{port}/"))),
-            failed("address blocked"),
+            failed_outcome("address blocked"),
             "{host}"
         );
     }
@@ -360,7 +362,7 @@ fn a_blocked_address_is_never_dialled() {
 fn a_name_that_does_not_resolve_is_named_as_the_cause() {
     assert_eq!(
         local_sender(AMPLE).post(&request("https://nowhere.invalid/")),
-        failed("name not resolved")
+        failed_outcome("name not resolved")
     );
 }
 
@@ -369,17 +371,17 @@ fn a_url_or_an_event_name_that_cannot_be_sent_is_a_failure_and_no_panic() {
     let outcome = local_sender(AMPLE).post(&request("not a url"));
     assert_eq!(
         outcome,
-        failed("the url is not usable: must be an absolute http or https url")
+        failed_outcome("the url is not usable: must be an absolute http or https url")
     );
     let mut split = request("http://127.0.0.1:9/");
     split.event_type = "room\r\nstarted".to_owned();
     assert_eq!(
         local_sender(AMPLE).post(&split),
-        failed("the request could not be made")
+        failed_outcome("the request could not be made")
     );
 }
 
-/// Reads a request that comes on a connection that had one already.
+/// Reads another request on the same connection.
 fn read_next(stream: &mut TcpStream) {
     let mut read = Vec::new();
     while !read.ends_with(PAYLOAD.as_bytes()) {
@@ -421,7 +423,7 @@ fn a_kept_connection_that_the_receiver_closes_is_replaced() {
     assert_eq!(seen.try_iter().count(), 2, "connections");
 }
 
-/// A name server whose answers the test sets, one for each look-up.
+/// Resolver with scripted results, one per lookup.
 #[derive(Debug, Clone, Default)]
 struct Names(Arc<Mutex<Vec<SocketAddr>>>);
 
@@ -443,13 +445,13 @@ impl Resolver for Names {
 fn an_address_is_looked_up_once_for_each_attempt_and_what_was_checked_is_dialled() {
     let (url, seen) = receiver(|mut stream| stream.write_all(NO_CONTENT).unwrap());
     let port = url.parse::<Uri>().unwrap().port_u16().unwrap();
-    // Where it must not go: another address of this machine, with the same port.
+    // The forbidden target: another local address with the same port.
     let internal = TcpListener::bind(("127.0.0.2", port)).unwrap();
     internal.set_nonblocking(true).unwrap();
     let (public, names) = (SocketAddr::from(([127, 0, 0, 1], port)), Names::default());
     let filter = AddressFilter::new(vec!["127.0.0.1/32".parse().unwrap()]);
-    let sender = Sender::with_resolver(
-        || FilteredResolver::over(names.clone(), filter.clone()),
+    let sender = DeliverySender::with_resolver(
+        || FilteredResolver::with_resolver(names.clone(), filter.clone()),
         AMPLE,
         &TrustedRoots::default(),
     );
@@ -463,13 +465,13 @@ fn an_address_is_looked_up_once_for_each_attempt_and_what_was_checked_is_dialled
         (seen.try_iter().count(), names.0.lock().unwrap().len()),
         (1, 1)
     );
-    // The next attempt finds it changed, though its connection was kept.
-    assert_eq!(sender.post(&request), failed("address blocked"));
+    // The next attempt notices the change, even though its connection was kept.
+    assert_eq!(sender.post(&request), failed_outcome("address blocked"));
     assert_eq!(
         internal.accept().unwrap_err().kind(),
         io::ErrorKind::WouldBlock
     );
-    // It is tried again when the name is back: on the kept connection, and on a new one if that has been closed.
+    // When the name is back, the kept connection is used, or a new one if it was closed.
     set(&[public; 2]);
     assert!(sender.post(&request).error.is_none());
 }
