@@ -18,7 +18,7 @@ use crate::report_queue::ReportQueues;
 
 /// The most rooms whose deadline has come that are ended at once, of one project or of all. After a long stop a great many may be due:
 /// the writes of as many share a transaction, with room for those of others.
-pub const ROOMS_ENDING: PermitLimits = PermitLimits::of_all(32);
+pub const ROOMS_ENDING: PermitLimits = PermitLimits::new(32);
 
 /// The services and settings that all actors share.
 pub struct ActorContext {

@@ -1,39 +1,41 @@
-//! IP addresses: those that the server may connect to when a client supplies the url, those that are one client, and those of media
-//! workers.
+//! IP addresses: which ones the server may dial if a client supplies the URL, which ones count as
+//! one client, and the media workers' addresses.
 //!
-//! A webhook url is a request that the server makes on a stranger's word, from inside the operator's network. So only
-//! public unicast addresses are dialled: what the IANA special-purpose registries list is refused, whether or not they
-//! call it globally reachable, unless the operator allowed the network by name.
+//! A webhook URL makes the server send a request for an untrusted party, from inside the operator's
+//! network. Therefore only public unicast addresses are dialled. Addresses in the IANA
+//! special-purpose registries are refused, even if listed as globally reachable, unless the
+//! operator allows their network.
 //!
-//! An IPv6 address can carry an IPv4 one. Where the carried address is what is reached in the end (mapped, NAT64's
-//! well-known prefix), it is judged in its place. Where a relay or a local translator decides (6to4, Teredo, local
-//! NAT64), the form is refused whole.
+//! An IPv6 address may contain an IPv4 address. If that is the one reached in the end (mapped,
+//! NAT64's well-known prefix), it is checked instead. If a relay or a local translator decides
+//! (6to4, Teredo, local NAT64), the address is refused.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// The bits of an IPv6 address that name its network. A client has the rest of the address for itself.
+/// IPv6 network prefix length. A client may use all addresses within it.
 const IPV6_NETWORK_BITS: u32 = 64;
 
-/// Tells public addresses from all others. Pure: who resolves a name asks it about each address found.
+/// Filter for public addresses. Does not resolve names: callers check every address that a name
+/// resolves to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressFilter {
     allow: Vec<IpNet>,
 }
 
 impl AddressFilter {
-    /// A filter that permits public addresses, and those in `allow` whatever they are. A network of v4-mapped addresses
-    /// in `allow` means the IPv4 network it maps.
+    /// Creates a filter that permits public addresses, and any address in `allow`. A v4-mapped
+    /// network means the IPv4 network.
     pub fn new(allow: Vec<IpNet>) -> Self {
         Self {
             allow: allow.into_iter().map(unmapped_net).collect(),
         }
     }
 
-    /// The filter that also permits the special-purpose networks that these addresses are in: 10.0.0.0/8 for 10.1.2.3.
-    /// Multicast and unspecified addresses add nothing.
+    /// Returns a filter that also permits the special-purpose networks around these addresses, such
+    /// as 10.0.0.0/8 for 10.1.2.3. Multicast and unspecified addresses add nothing.
     #[must_use]
     pub fn with_networks_of(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let networks = addresses
@@ -44,13 +46,14 @@ impl AddressFilter {
         }
     }
 
-    /// Whether `address` may be dialled.
+    /// Returns whether `address` may be dialled.
     pub fn permits(&self, address: IpAddr) -> bool {
         self.refusal(address).is_none()
     }
 
-    /// The name of the range for which `address` is refused; `None` when it may be dialled.
+    /// Returns the range for which `address` is refused; `None` if it may be dialled.
     pub fn refusal(&self, address: IpAddr) -> Option<&'static str> {
+        // Otherwise `::ffff:127.0.0.1` would pass as IPv6.
         let address = unmapped(address);
         if self.allows(address) {
             return None;
@@ -58,6 +61,7 @@ impl AddressFilter {
         match address {
             IpAddr::V4(v4) => special_v4(v4),
             IpAddr::V6(v6) => match nat64_target(v6) {
+                // An allowed IPv4 network is allowed through NAT64, too.
                 Some(v4) if self.allows(v4.into()) => None,
                 Some(v4) => special_v4(v4),
                 None => special_v6(v6),
@@ -70,8 +74,8 @@ impl AddressFilter {
     }
 }
 
-/// What counts as one client: an IPv4 address, or the /64 network of an IPv6 address. An IPv4 address that is mapped into IPv6 is
-/// the IPv4 address.
+/// Address that counts as one client: an IPv4 address, or an IPv6 /64 network. A v4-mapped address
+/// counts as IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
 
@@ -79,6 +83,7 @@ impl From<IpAddr> for ClientAddress {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(v6) => {
+                // Limits per address would be useless: a client has 2^64 of them.
                 Self(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << IPV6_NETWORK_BITS)).into())
             }
             v4 @ IpAddr::V4(_) => Self(v4),
@@ -95,22 +100,24 @@ impl fmt::Display for ClientAddress {
     }
 }
 
-/// The address of a UDP socket of a media worker.
+/// A media worker's UDP socket address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaAddress {
-    /// The address of this machine that it is bound to.
+    /// Local address that the socket is bound to.
     pub bound: SocketAddr,
-    /// The address that clients are given.
+    /// Address given to clients.
     pub advertised: SocketAddr,
 }
 
-/// The address that dialling `address` reaches: a mapped one is its IPv4 address in another spelling.
+/// Returns the address that dialling `address` reaches: for a mapped one, its IPv4 address.
 fn unmapped(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
 fn unmapped_net(net: IpNet) -> IpNet {
     let IpNet::V6(v6) = net else { return net };
+    // 96 bits precede the IPv4 address (RFC 4291, section 2.5.5.2). A shorter prefix contains more
+    // than mapped addresses.
     match (
         v6.network().to_ipv4_mapped(),
         v6.prefix_len().checked_sub(96),
@@ -120,8 +127,9 @@ fn unmapped_net(net: IpNet) -> IpNet {
     }
 }
 
-/// The IPv4 address behind NAT64's well-known prefix.
+/// Returns the IPv4 address behind NAT64's well-known prefix.
 fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    // RFC 6052, section 2.1. With this prefix, the IPv4 address is the last 32 bits (section 2.2).
     const WELL_KNOWN: Ipv6Net = v6([0x64, 0xff9b, 0, 0], 96);
     let [.., a, b, c, d] = address.octets();
     WELL_KNOWN
@@ -129,8 +137,9 @@ fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
         .then_some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// The network of hosts with a special purpose that an address is in.
+/// Returns a host address's special-purpose network.
 fn special_network(address: IpAddr) -> Option<IpNet> {
+    // No host has such an address, so allowing its network cannot be intended.
     if address.is_multicast() || address.is_unspecified() {
         return None;
     }
@@ -153,16 +162,17 @@ fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
 }
 
 fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
+    // IANA assigns public addresses only from 2000::/3, so others need no entry to be refused.
     let listed = special_v6_entry(address).map(|(_, name)| *name);
     listed.or_else(|| (!GLOBAL_UNICAST_V6.contains(&address)).then_some("outside global unicast"))
 }
 
-/// A network from its leading octets.
+/// Creates a network from its first octets.
 const fn v4(a: u8, b: u8, c: u8, len: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), len)
 }
 
-/// A network from its leading four groups.
+/// Creates a network from its first four groups.
 const fn v6(lead: [u16; 4], len: u8) -> Ipv6Net {
     Ipv6Net::new_assert(
         Ipv6Addr::new(lead[0], lead[1], lead[2], lead[3], 0, 0, 0, 0),
@@ -170,7 +180,7 @@ const fn v6(lead: [u16; 4], len: u8) -> Ipv6Net {
     )
 }
 
-/// Everything in IPv4 that is not public unicast.
+/// IPv4 networks that are not public unicast (IANA IPv4 Special-Purpose Address Registry).
 const SPECIAL_V4: &[(Ipv4Net, &str)] = &[
     (v4(0, 0, 0, 8), "this network"),
     (v4(10, 0, 0, 8), "private"),
@@ -192,10 +202,12 @@ const SPECIAL_V4: &[(Ipv4Net, &str)] = &[
     (v4(240, 0, 0, 4), "reserved and broadcast"),
 ];
 
-/// Where public IPv6 lies; all outside it is refused, with or without a name below.
+/// Public IPv6 addresses. All others are refused, with or without a name below.
 const GLOBAL_UNICAST_V6: Ipv6Net = v6([0x2000, 0, 0, 0], 3);
 
-/// What IPv6 refuses by name: first what lies in global unicast, then the rest, so that a refusal can say why.
+/// Named IPv6 networks that are refused: first those in global unicast, then others, whose names
+/// only serve the error (IANA IPv6 Special-Purpose Address Registry). The first match counts, so
+/// parts of 2001::/23 stand before it.
 const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
     (v6([0x2001, 0, 0, 0], 32), "Teredo"),
     (v6([0x2001, 2, 0, 0], 48), "benchmark"),
@@ -273,7 +285,7 @@ mod tests {
         }
     }
 
-    /// First and last address of each range that must be refused.
+    /// Ranges that must be refused, with their first and last address.
     const REFUSED: &[(&str, &str)] = &[
         ("0.0.0.0", "0.255.255.255"),
         ("10.0.0.0", "10.255.255.255"),
@@ -321,7 +333,7 @@ mod tests {
         ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
     ];
 
-    /// The nearest public addresses on both sides of those ranges.
+    /// Nearest public addresses on both sides of those ranges.
     const NEIGHBOURS: &[&str] = &[
         "1.0.0.0 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0",
         "169.253.255.255 169.255.0.0 172.15.255.255 172.32.0.0 191.255.255.255 192.0.1.0 192.0.1.255 192.0.3.0",

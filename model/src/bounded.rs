@@ -1,5 +1,5 @@
-//! Integers that know their range, so that a role's numbers are checked while they are parsed and the refusal says what
-//! is allowed.
+//! Bounded integers, so that a role's numbers are checked while they are parsed and the error names
+//! the allowed range.
 
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};

@@ -1,4 +1,4 @@
-//! Time is injected: the product runs on the system's clock, tests run on one that they move.
+//! Injected time: the product uses the system's clock, tests move their own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,11 +7,11 @@ use tokio::sync::watch;
 
 use crate::Timestamp;
 
-/// The longest stretch slept without looking at the wall clock again. A laptop that slept, or a clock that was set,
-/// changes when a deadline is noticed by at most this much.
+/// Maximum sleep between two looks at the wall clock. If it was set, or the machine was suspended,
+/// a deadline is noticed at most this late.
 const LONGEST_NAP: Duration = Duration::from_secs(30);
 
-/// The source of the current time. Cheap to clone; all clones show the same time.
+/// Time source. Cheap to clone; all clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
 
@@ -21,7 +21,7 @@ enum Source {
     Manual(Arc<watch::Sender<ManualTime>>),
 }
 
-/// The time of a manual clock.
+/// A manual clock's time.
 #[derive(Debug, Clone, Copy)]
 struct ManualTime {
     /// Milliseconds since the epoch.
@@ -29,25 +29,26 @@ struct ManualTime {
     monotonic: Duration,
 }
 
-/// An instant to sleep until. The alarm is due once the clock has reached the instant, or as much time has passed as was left until
-/// then when the alarm was set. The latter comes first when the clock is set back: nobody waits for a clock to catch up.
+/// Instant to sleep until. The alarm is due at that instant, or after the time that was left until
+/// then when it was set. The latter comes first if the clock is set back: no timer waits for the
+/// clock to catch up.
 #[derive(Debug, Clone, Copy)]
 pub struct Alarm {
-    /// The instant by the wall clock.
+    /// Instant on the wall clock.
     pub at: Timestamp,
-    /// The monotonic time at which the alarm is due at the latest.
+    /// Monotonic time at which the alarm is due at the latest.
     pub latest: Duration,
 }
 
 impl Clock {
-    /// Returns the clock of the machine.
+    /// Returns the system's clock.
     pub fn system() -> Self {
         Self(Source::System {
             started: Instant::now(),
         })
     }
 
-    /// A clock that stands at `start` until [`Clock::advance`] moves it.
+    /// Creates a clock that stands at `start` until [`Clock::advance`] moves it.
     pub fn manual(start: Timestamp) -> Self {
         let monotonic = Duration::from_millis(u64::try_from(start.millis()).unwrap_or(0));
         Self(Source::Manual(Arc::new(watch::Sender::new(ManualTime {
@@ -69,7 +70,8 @@ impl Clock {
         })
     }
 
-    /// A steadily growing reading for measuring spans; it never goes back when the wall clock is set.
+    /// Returns the monotonic time, for measuring durations; setting the wall clock does not change
+    /// it.
     pub fn monotonic(&self) -> Duration {
         match &self.0 {
             Source::System { started } => started.elapsed(),
@@ -77,7 +79,8 @@ impl Clock {
         }
     }
 
-    /// Advances a manual clock and wakes the sleepers whose deadline has come. Does nothing to the system's clock.
+    /// Advances a manual clock and wakes sleepers whose deadline has passed. Does nothing to the
+    /// system's clock.
     pub fn advance(&self, span: Duration) {
         if let Source::Manual(now) = &self.0 {
             let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
@@ -88,19 +91,19 @@ impl Clock {
         }
     }
 
-    /// Sets a manual clock forward, or back if `millis` is negative, as an operator or NTP does: no time passes. Does nothing to
-    /// the system's clock.
+    /// Steps a manual clock forward, or back if `millis` is negative, as an operator or NTP does:
+    /// no time passes. Does nothing to the system's clock.
     pub fn step(&self, millis: i64) {
         if let Source::Manual(now) = &self.0 {
             now.send_modify(|now| now.wall = now.wall.saturating_add(millis));
         }
     }
 
-    /// Returns the alarm for the instant `at`, set now.
+    /// Returns an alarm for the instant `at`, set now.
     pub fn alarm(&self, at: Timestamp) -> Alarm {
         let (now, monotonic) = match &self.0 {
             Source::System { .. } => (self.now(), self.monotonic()),
-            // One reading, so that no step or advance comes between the two.
+            // A single read, so that no step or advance comes between the two values.
             Source::Manual(time) => {
                 let time = *time.borrow();
                 (Timestamp::from_millis(time.wall), time.monotonic)
@@ -112,7 +115,7 @@ impl Clock {
         }
     }
 
-    /// Returns once the alarm is due.
+    /// Waits until the alarm is due.
     pub async fn sleep(&self, alarm: Alarm) {
         match &self.0 {
             Source::System { .. } => loop {
@@ -129,18 +132,18 @@ impl Clock {
                 let is_due = |now: &ManualTime| {
                     now.wall >= alarm.at.millis() || now.monotonic >= alarm.latest
                 };
-                // An error means that the clock is gone, and with it everybody who could move it.
+                // Fails only if the clock was dropped, so that nothing can move it anymore.
                 let _ = now.subscribe().wait_for(is_due).await;
             }
         }
     }
 
-    /// Sleeps until an alarm for `deadline` is due that is set when the sleep begins.
+    /// Sleeps until an alarm for `deadline`, set now, is due.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         self.sleep(self.alarm(deadline)).await;
     }
 
-    /// Sleeps until [`Clock::monotonic`] has reached `reading`, whatever the wall clock shows.
+    /// Sleeps until [`Clock::monotonic`] reaches `reading`, whatever the wall clock shows.
     pub async fn sleep_until_reading(&self, reading: Duration) {
         self.sleep(Alarm {
             at: Timestamp::from_millis(i64::MAX),
@@ -154,7 +157,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Waits for a sleeper that has been woken.
+    /// Waits for a woken sleeper.
     async fn woken(sleeper: tokio::task::JoinHandle<()>) {
         tokio::time::timeout(Duration::from_secs(60), sleeper)
             .await

@@ -10,32 +10,34 @@ use sha2::{Digest, Sha256};
 use crate::secret::{UNAMBIGUOUS, random_text};
 use crate::{CodeId, Identity, ProjectId, RoleName, RoomName, Secret, Timestamp};
 
+// 60 bits: 12 characters out of 32.
 const GROUPS: usize = 3;
 const GROUP_LEN: usize = 4;
 
-/// The pattern of every code, as a regular expression.
+/// Pattern for codes, as a regular expression.
 pub const PATTERN: &str = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$";
 
-/// The shortest lifetime of a code: one minute.
+/// Minimum lifetime: one minute.
 pub const SHORTEST_LIFE: Duration = Duration::from_secs(60);
-/// The longest lifetime of a code: 30 days.
+/// Maximum lifetime: 30 days.
 pub const LONGEST_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// The default lifetime of a code: 24 hours.
+/// Default lifetime: 24 hours.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A complete code. It admits every client that has it, so it is handled like a secret.
+/// Complete code. It admits any client that has it, so it is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RoomCode(Secret);
 
-/// SHA-256 of a complete code, by which codes are stored, looked up and counted.
+/// A complete code's SHA-256, for storing, looking up and counting codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RoomCodeHash(pub [u8; 32]);
 
-/// The first four characters of a code, by which a list tells codes apart.
+/// A code's first four characters, which distinguish codes in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomCodePrefix(Box<str>);
 
-/// A text without the form of a code. No details, because a response must not give any either.
+/// The text is not formed like a code. The error has no details, so that no response can reveal
+/// any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a room code")]
 pub struct ParseRoomCodeError;
@@ -110,37 +112,37 @@ impl FromStr for RoomCodePrefix {
     }
 }
 
-/// The record of a room code.
+/// Room code record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomCodeRecord {
-    /// The id of the record.
+    /// Record id.
     pub id: CodeId,
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
-    /// The room it admits to.
+    /// Room that the code admits to.
     pub room: RoomName,
-    /// The role it admits with.
+    /// Role that the code grants.
     pub role: RoleName,
-    /// The first four characters.
+    /// First four characters.
     pub prefix: RoomCodePrefix,
-    /// When set, it always admits this identity.
+    /// Identity that the code always admits, if set.
     pub identity: Option<Identity>,
-    /// The instant from which on the code cannot be exchanged.
+    /// Time from which on the code cannot be exchanged.
     pub expires_at: Timestamp,
-    /// The maximum number of exchanges; `None` is unlimited.
+    /// Maximum number of exchanges; `None` is unlimited.
     pub max_uses: Option<u32>,
-    /// The number of exchanges so far.
+    /// Number of exchanges so far.
     pub uses: u32,
     /// Whether the project disabled it.
     pub disabled: bool,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// The instant of its creation, last exchange or disabling, whichever is latest.
+    /// Creation, last exchange or disabling, whichever is latest.
     pub updated_at: Timestamp,
 }
 
 impl RoomCodeRecord {
-    /// Whether the code can be exchanged at `now`.
+    /// Returns whether the code can be exchanged at `now`.
     pub fn usable(&self, now: Timestamp) -> bool {
         !self.disabled && now < self.expires_at && self.max_uses.is_none_or(|most| self.uses < most)
     }

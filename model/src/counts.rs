@@ -1,9 +1,9 @@
-//! How many there are of each, for limits by client, participant or project.
+//! Counters per key, for limits per client, participant or project.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A number for each key. A key whose number is 0 is not kept.
+/// Counters per key. Keys with 0 take no memory.
 #[derive(Debug, Clone)]
 pub struct Counts<K> {
     numbers: HashMap<K, usize>,
@@ -20,17 +20,17 @@ impl<K> Default for Counts<K> {
 }
 
 impl<K: Eq + Hash> Counts<K> {
-    /// Returns the number of a key.
+    /// Returns a key's counter.
     pub fn get(&self, key: &K) -> usize {
         self.numbers.get(key).copied().unwrap_or_default()
     }
 
-    /// Adds 1 to the number of a key.
+    /// Adds 1 to a key's counter.
     pub fn add(&mut self, key: K) {
         self.add_many(key, 1);
     }
 
-    /// Adds to the number of a key.
+    /// Adds to a key's counter.
     pub fn add_many(&mut self, key: K, number: usize) {
         if number > 0 {
             *self.numbers.entry(key).or_default() += number;
@@ -38,12 +38,12 @@ impl<K: Eq + Hash> Counts<K> {
         }
     }
 
-    /// Subtracts 1 from the number of a key, unless it is 0.
+    /// Subtracts 1 from a key's counter, unless it is 0.
     pub fn subtract(&mut self, key: &K) {
         self.subtract_many(key, 1);
     }
 
-    /// Subtracts from the number of a key, down to 0.
+    /// Subtracts from a key's counter, down to 0.
     pub fn subtract_many(&mut self, key: &K, number: usize) {
         let Some(count) = self.numbers.get_mut(key) else {
             return;
@@ -51,22 +51,23 @@ impl<K: Eq + Hash> Counts<K> {
         let number = number.min(*count);
         *count -= number;
         self.total -= number;
+        // Keys come from clients: without removal, the map would grow with every address seen.
         if *count == 0 {
             self.numbers.remove(key);
         }
     }
 
-    /// Returns the sum of all numbers.
+    /// Returns the sum of all counters.
     pub const fn total(&self) -> usize {
         self.total
     }
 
-    /// Returns how many keys have a number.
+    /// Returns how many keys have a counter above 0.
     pub fn keys(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Returns whether all numbers are 0.
+    /// Returns whether all counters are 0.
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }

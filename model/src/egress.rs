@@ -30,7 +30,7 @@ word_enum! {
 }
 
 impl EgressStatus {
-    /// Whether no other status can follow.
+    /// Returns whether no other status can follow.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Starting | Self::Active | Self::Ending => false,
@@ -38,8 +38,8 @@ impl EgressStatus {
         }
     }
 
-    /// The statuses that precede this one, from which an egress may move to it. The status that it has already is a repeated
-    /// report and not a move.
+    /// Returns the statuses from which an egress may move to this one. Reporting the current status
+    /// again is not a move.
     pub const fn predecessors(self) -> &'static [Self] {
         match self {
             Self::Starting => &[],
@@ -51,7 +51,7 @@ impl EgressStatus {
         }
     }
 
-    /// Whether an egress may move from this status to `next`.
+    /// Returns whether an egress may move from this status to `next`.
     pub fn may_become(self, next: Self) -> bool {
         next.predecessors().contains(&self)
     }
@@ -107,7 +107,7 @@ word_enum! {
     }
 }
 
-/// The media of a room composite.
+/// Media in a room composite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompositeMedia {
     /// Audio and video.
@@ -118,12 +118,12 @@ pub enum CompositeMedia {
     VideoOnly,
 }
 
-/// The media of its room that an egress records or sends.
+/// Media that an egress records or sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressSource {
     /// All participants in one composite.
     RoomComposite {
-        /// The arrangement of the participants.
+        /// Arrangement of the participants.
         layout: Layout,
         /// Whether audio, video or both are included.
         media: CompositeMedia,
@@ -156,69 +156,71 @@ impl From<&EgressSource> for RecordingType {
     }
 }
 
-/// An egress as the media plane reports it.
+/// Egress as the media plane reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressState {
-    /// The id on the media plane.
+    /// Id on the media plane.
     pub egress_id: EgressId,
-    /// The status that it has reached.
+    /// Current status.
     pub status: EgressStatus,
-    /// The reason of a failure, or a warning.
+    /// Failure reason, or a warning.
     pub error: Option<String>,
-    /// The instant at which the media plane accepted it.
+    /// Time at which the media plane accepted it.
     pub started_at: Timestamp,
-    /// The instant of its end; absent while it runs.
+    /// End time; absent while it runs.
     pub ended_at: Option<Timestamp>,
 }
 
-/// The destination of a template that an egress was started with.
+/// Template destination with which an egress was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedDestination {
-    /// The id, which stays the same when the configuration changes.
+    /// Id, which does not change with the configuration.
     pub id: DestinationId,
-    /// The name in the template.
+    /// Name in the template.
     pub name: DestinationName,
 }
 
-/// A recording or a broadcast to start: what the media plane needs, and what its record says. It has no credentials of a storage.
+/// Recording or broadcast to start: the media plane's input and the record's content. It has no
+/// storage credentials.
 #[derive(Debug, Clone)]
 pub struct EgressPlan {
-    /// The id of the room.
+    /// Room id.
     pub room_id: RoomId,
-    /// The media plane's name of the room, which it opens if it is not live.
+    /// Room name on the media plane, which opens the room if it is not live.
     pub room: NamespacedRoom,
-    /// The room's effective maximum of participants, used if the media plane opens it; `None` means no limit.
+    /// Effective maximum number of participants, used if the media plane opens the room; `None`
+    /// means no limit.
     pub max_participants: Option<u32>,
-    /// The media of the room that it contains.
+    /// Media that it contains.
     pub source: EgressSource,
-    /// Where it is written or sent.
+    /// File or receivers.
     pub output: EgressOutput,
-    /// The destination that the request named, if it named one.
+    /// Destination named in the request, if any.
     pub destination: Option<UsedDestination>,
 }
 
-/// Where an egress is written or sent.
+/// Egress output.
 #[derive(Debug, Clone)]
 pub enum EgressOutput {
-    /// A file, at a path of the destination.
+    /// File at a path in the destination.
     File {
-        /// Its path within the directory of the project, or behind the prefix of the destination.
+        /// Path within the project's directory, or after the destination's prefix.
         filepath: FilePath,
-        /// Paths of earlier recordings at the destination, which are not used again.
+        /// Paths of earlier recordings at the destination, which are not reused.
         taken: Vec<FilePath>,
     },
     /// RTMP receivers, 1 to 8, with their stream keys.
     Streams(Vec<RtmpUrl>),
 }
 
-/// An egress that the media plane has accepted.
+/// Egress accepted by the media plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedEgress {
-    /// Its id and state.
+    /// Id and state.
     pub state: EgressState,
-    /// The path of its file, if the media plane chose another one than it was asked for.
+    /// File path, if it differs from the requested one.
     pub filepath: Option<FilePath>,
-    /// Whether the media plane leaves its file in the project's local directory, so that the server has to upload it.
+    /// Whether the file stays in the project's local directory, so that the server must upload it.
     pub is_uploaded_by_server: bool,
 }
 
@@ -232,19 +234,19 @@ impl From<EgressState> for StartedEgress {
     }
 }
 
-/// The part of an egress record that depends on its kind.
+/// Fields that depend on the egress's kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressDetail {
-    /// An egress that writes a file.
+    /// Egress to a file.
     Recording {
-        /// The part of the room that it contains.
+        /// Recorded part.
         recording_type: RecordingType,
-        /// The path of the file, inside the project's recording directory or its destination.
+        /// File path in the project's recording directory or in its destination.
         filepath: FilePath,
     },
-    /// An egress that sends to RTMP servers.
+    /// Egress to RTMP servers.
     Broadcast {
-        /// The RTMP urls, with the stream keys redacted.
+        /// RTMP URLs with redacted stream keys.
         urls: Vec<String>,
     },
 }
@@ -262,7 +264,7 @@ impl EgressDetail {
         }
     }
 
-    /// Returns the kind to which the detail belongs.
+    /// Returns the kind.
     pub const fn kind(&self) -> EgressKind {
         match self {
             Self::Recording { .. } => EgressKind::Recording,
@@ -271,35 +273,35 @@ impl EgressDetail {
     }
 }
 
-/// The record of a recording or a broadcast.
+/// Egress record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Egress {
-    /// The id of the record.
+    /// Record id.
     pub id: EgressRowId,
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
-    /// The room that it records or sends.
+    /// Room that it records or sends.
     pub room: RoomName,
-    /// The id on the media plane, by which clients refer to it.
+    /// Id on the media plane, which clients use.
     pub egress_id: EgressId,
-    /// The fields of a recording or of a broadcast.
+    /// Fields for this kind.
     pub detail: EgressDetail,
-    /// The destination that the request named, if it named one.
+    /// Destination named in the request, if any.
     pub destination: Option<UsedDestination>,
-    /// The status that it has reached.
+    /// Current status.
     pub status: EgressStatus,
-    /// The instant at which the media plane accepted it.
+    /// Time at which the media plane accepted it.
     pub started_at: Timestamp,
-    /// The instant at which it became final; absent before.
+    /// Time at which it became final; absent before.
     pub ended_at: Option<Timestamp>,
-    /// The reason of a failure.
+    /// Failure reason.
     pub error: Option<String>,
-    /// The instant at which the record was created.
+    /// Record creation time.
     pub created_at: Timestamp,
 }
 
 impl Egress {
-    /// Returns the record of an egress that has just started.
+    /// Creates the record for an egress that has just started.
     pub fn new(plan: &EgressPlan, started: &StartedEgress, now: Timestamp) -> Self {
         let (project_id, room) = plan.room.split();
         Self {
@@ -317,7 +319,7 @@ impl Egress {
         }
     }
 
-    /// Returns the media plane's name of its room.
+    /// Returns the room's name on the media plane.
     pub fn namespaced_room(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.room)
     }

@@ -1,4 +1,5 @@
-//! Every error code of the API, as one enum that a test walks, and the problem that carries one to the client.
+//! API error codes, as one enum that a test walks, and the problem that carries a code to the
+//! client.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -136,7 +137,7 @@ codes! {
     EncryptionUnavailable = 503 "encryption_unavailable",
 }
 
-/// The content of an error response, before it is JSON.
+/// Error response content, before it is JSON.
 ///
 /// The message is prose and never contains a secret; what the log needs beyond it is logged where the failure
 /// is handled.
@@ -145,7 +146,7 @@ codes! {
 pub struct Problem {
     /// The stable code that clients branch on.
     pub code: ErrorCode,
-    /// What was wrong and what is allowed, in prose.
+    /// Description: the error, and the allowed values.
     pub message: Cow<'static, str>,
     /// A dotted path into the request (`roles.host.publish.video.width`), or the missing permission.
     pub field: Option<Cow<'static, str>>,
@@ -206,7 +207,7 @@ impl Problem {
         Self::new(ErrorCode::InvalidRequest, message).at(field)
     }
 
-    /// 404 `room_not_found`: the project has never had a room of that name.
+    /// 404 `room_not_found`: the project has never had a room with that name.
     pub fn room_not_found() -> Self {
         Self::new(
             ErrorCode::RoomNotFound,
@@ -222,7 +223,7 @@ impl Problem {
         )
     }
 
-    /// 404 `role_not_found`: the template has no role of that name.
+    /// 404 `role_not_found`: the template has no role with that name.
     pub fn role_not_found() -> Self {
         Self::new(
             ErrorCode::RoleNotFound,
@@ -236,7 +237,7 @@ impl Problem {
         Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")
     }
 
-    /// 404 `participant_not_found`: no participant of that identity is connected to the room.
+    /// 404 `participant_not_found`: no participant with that identity is connected to the room.
     pub fn participant_not_found() -> Self {
         Self::new(
             ErrorCode::ParticipantNotFound,
@@ -261,7 +262,8 @@ impl Problem {
         .at("role")
     }
 
-    /// 409 `identity_taken`, at `identity`: the identity belongs to another participant of the room.
+    /// 409 `identity_taken`, at `identity`: the identity belongs to another participant in the
+    /// room.
     pub fn identity_taken() -> Self {
         let message = "a participant with this identity is connected to the room, or was given a role there; choose another one";
         Self::new(ErrorCode::IdentityTaken, message).at("identity")

@@ -1,7 +1,8 @@
-//! Faults at named points of the program, for tests.
+//! Faults at named points in the program, for tests.
 //!
-//! Only builds with the feature `faults` have this module and the points; only dev-dependencies switch it on. A point belongs to
-//! a scope, such as a database file or a project, so that servers in one process do not get each other's faults.
+//! Only builds with the feature `faults`, which only dev-dependencies enable, have this module and
+//! the points. A point belongs to a scope, such as a database file or a project, so that servers in
+//! one process do not share faults.
 
 #![allow(clippy::panic, reason = "a panic is one of the faults")]
 
@@ -9,25 +10,25 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// The environment variable that arms a panic from outside: `point:number`, for the number-th time that the point is reached in
-/// any scope.
+/// Environment variable that arms a panic: `point:number`, for the number-th time that the point is
+/// reached in any scope.
 pub const VARIABLE: &str = "FAULT";
 
-/// What happens at a point.
+/// Fault at a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The thread panics.
     Panic,
-    /// The point runs this statement, such as one that makes the commit fail.
+    /// The point runs this statement, for example to fail the commit.
     Sql(&'static str),
 }
 
 #[derive(Debug)]
 struct Armed {
-    /// Absent for any scope.
+    /// Scope; `None` for any.
     scope: Option<String>,
     point: String,
-    /// How often the point is reached before the fault happens.
+    /// How often the point is reached before the fault.
     after: u32,
     fault: Fault,
 }
@@ -47,7 +48,7 @@ fn from_environment() -> Option<Armed> {
     })
 }
 
-/// Lets a fault happen the next time that a point is reached. Armed several times, it happens as often.
+/// Arms a fault for the next time that a point is reached. Each call arms one more.
 pub fn arm(scope: &str, point: &str, fault: Fault) {
     ARMED.lock().push(Armed {
         scope: Some(scope.to_owned()),
@@ -57,7 +58,7 @@ pub fn arm(scope: &str, point: &str, fault: Fault) {
     });
 }
 
-/// Returns the number of faults in a scope that have not happened yet.
+/// Returns how many faults in a scope are still armed.
 pub fn left(scope: &str) -> usize {
     ARMED
         .lock()
@@ -66,7 +67,7 @@ pub fn left(scope: &str) -> usize {
         .count()
 }
 
-/// Returns the fault that happens now at a point, and disarms it.
+/// Returns the fault armed at a point, and disarms it.
 ///
 /// # Panics
 /// If the fault is a panic.

@@ -1,4 +1,4 @@
-//! Where a recording's file lies: a relative name inside a directory that its author may write to.
+//! Recording paths: relative names inside a directory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use crate::visible::{deceptive_class, is_deceptive};
 use crate::{RoomName, Timestamp};
 
-/// Maximum length in bytes of a path that a client asks for.
+/// Maximum bytes in a requested path.
 const LONGEST: usize = 512;
-/// Maximum length in bytes of a path: a number and an extension can be added to the one that was asked for.
+/// Maximum bytes in a path: a number and an extension may be added to the requested one.
 const LONGEST_CHOSEN: usize = LONGEST + 16;
-/// Maximum length in bytes of a name between two slashes: what file systems take.
+/// Maximum bytes in a name between two slashes, as in most file systems.
 pub const LONGEST_NAME: usize = 255;
 
-/// A relative path that cannot leave the directory it is put in: no `..`, no leading `/`, no backslash, no NUL.
+/// Relative path that cannot leave its directory: no `..`, no leading `/`, no backslash, no NUL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilePath(Arc<str>);
 
-/// A text that is not such a path.
+/// The text is not such a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no component over 255 \
@@ -27,10 +27,11 @@ pub struct FilePath(Arc<str>);
 pub struct ParseFilePathError;
 
 impl FilePath {
-    /// Returns the path that a client asks for. Recorded ones may be longer, and have characters that set the direction of a text.
+    /// Parses a requested path. Recorded paths may be longer, and have characters that set the text
+    /// direction.
     ///
     /// # Errors
-    /// It is no path, or no file could have it.
+    /// Fails if it is not a path, or no file could have it.
     pub fn requested(text: &str) -> Result<Self, ParseFilePathError> {
         let fits = text.len() <= LONGEST && text.split('/').all(|name| name.len() <= LONGEST_NAME);
         let fits = fits && !text.contains(is_deceptive);
@@ -41,9 +42,9 @@ impl FilePath {
         }
     }
 
-    /// Returns the default name of a recording: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
+    /// Returns a recording's default name: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
     pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
-        // Colons are no part of a file name everywhere.
+        // Some file systems do not allow colons.
         let time: String = at
             .to_string()
             .chars()
@@ -53,9 +54,10 @@ impl FilePath {
         Self(format!("{room}-{time}.{extension}").into())
     }
 
-    /// Splits the path before the dot of its extension, if it has one.
+    /// Splits the path before its extension's dot, if it has one.
     pub fn split_extension(&self) -> (&str, Option<&str>) {
         let name = self.0.rfind('/').map_or(0, |slash| slash + 1);
+        // A name's leading dot marks a hidden file and no extension.
         match self.0[name..].rfind('.').filter(|dot| *dot > 0) {
             Some(dot) => (&self.0[..name + dot], Some(&self.0[name + dot + 1..])),
             None => (&self.0, None),
@@ -92,7 +94,7 @@ macro_rules! other_than {
     };
 }
 
-/// The pattern of a component: not empty, and neither `.` nor `..`.
+/// Component pattern: not empty, and neither `.` nor `..`.
 macro_rules! component {
     () => {
         concat!(
@@ -107,7 +109,7 @@ macro_rules! component {
 }
 
 impl FilePath {
-    /// The pattern of every path that a client asks for: components between slashes.
+    /// Pattern for requested paths: components between slashes.
     pub const PATTERN: &'static str = concat!("^", component!(), "(/", component!(), ")*$");
 }
 

@@ -1,9 +1,9 @@
-//! Idempotent calls: what a key is, and how an answer is kept in the transaction of the change it reports.
+//! Idempotent calls: keys, and responses stored in their change's transaction.
 //!
-//! A key is scoped to project and operation and lives 24 hours. What a participant is refused is kept
-//! beside that, for this participant: the refusal may be about who asked, and is no answer to anybody else. An operation
-//! that writes hands a [`ResponseRecorder`] down with its write, and the store renders and keeps the answer beside the change, so
-//! that no crash can leave the one without the other.
+//! A key is scoped to project and operation and lives for 24 hours. A refusal is stored per
+//! participant beside it, because it may concern the caller and is no response for others. An
+//! operation that writes passes a [`ResponseRecorder`] with its write. The store renders and stores
+//! the response together with the change, so that a crash leaves both or neither.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use crate::{Identity, ProjectId, RoomName};
 
-/// How long a response is stored: 24 hours.
+/// Time for which a response is stored: 24 hours.
 pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The text of an `Idempotency-Key` header.
+/// `Idempotency-Key` header value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(Box<str>);
 
-/// A header value that is not a key.
+/// The header value is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 255 printable ASCII characters")]
 pub struct ParseIdempotencyKeyError;
@@ -44,18 +44,20 @@ impl FromStr for IdempotencyKey {
     }
 }
 
-/// A participant that calls with a room token, as the key of a stored response.
+/// Participant that calls with a room token, as part of a stored response's key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ParticipantCaller(Box<str>);
 
 impl ParticipantCaller {
-    /// Returns the caller with this identity in this room. A newer token makes no other caller.
+    /// Returns the caller with this identity in this room. A newer token does not make another
+    /// caller.
     pub fn new(room: &RoomName, identity: &Identity) -> Self {
-        // Neither holds the slash between them.
+        // Neither contains a slash.
         Self(format!("{room}/{identity}").into())
     }
 
-    /// Sets the exchange of a room code that the token comes from: another one with the same identity is another caller.
+    /// Adds the exchange that the token came from: another exchange with the same identity is
+    /// another caller.
     #[must_use]
     pub fn with_exchange(self, exchange: Option<&str>) -> Self {
         match exchange {
@@ -70,36 +72,36 @@ impl ParticipantCaller {
     }
 }
 
-/// The request that a stored response belongs to.
+/// Request that a stored response belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencySlot {
-    /// The project that owns the key.
+    /// Project that the key belongs to.
     pub project_id: ProjectId,
-    /// The operation's id.
+    /// Operation id.
     pub operation: &'static str,
-    /// The key in the request's header.
+    /// Key in the request's header.
     pub key: IdempotencyKey,
-    /// The participant that was refused; `None` for the response that belongs to the key.
+    /// Participant that was refused; `None` for the key's own response.
     pub refused: Option<ParticipantCaller>,
 }
 
-/// A response as it is stored, byte for byte. Only those that made it know what it means.
+/// Stored response, byte for byte. Only its maker can interpret it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The outcome; the HTTP API has its status here.
+    /// Outcome; the status in the HTTP API.
     pub code: u16,
-    /// The content; empty for a response without any.
+    /// Content; may be empty.
     pub body: Vec<u8>,
 }
 
-/// A response to store: for which request, and whether it contains a secret.
+/// Response to store: its request, and whether it contains a secret.
 #[derive(Debug, Clone)]
 pub struct IdempotencyRecord {
-    /// The request that the response belongs to.
+    /// Request that the response belongs to.
     pub slot: IdempotencySlot,
-    /// BLAKE3 hash of the path and the raw body.
+    /// BLAKE3 hash over the path and the raw body.
     pub fingerprint: [u8; 32],
-    /// The participant that made the request; `None` for a server with an API key.
+    /// Participant that made the request; `None` for a server with an API key.
     pub made_by: Option<ParticipantCaller>,
     /// Whether the response contains a secret and is stored encrypted.
     pub secret: bool,
@@ -107,7 +109,7 @@ pub struct IdempotencyRecord {
 }
 
 impl IdempotencyRecord {
-    /// Returns a record for a request whose response is not stored yet.
+    /// Creates a record for a request whose response is not stored yet.
     pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
         Self {
             slot,
@@ -127,23 +129,23 @@ impl IdempotencyRecord {
         }
     }
 
-    /// Marks the response as durable, in every clone of this record.
+    /// Marks the response as durable, in all clones.
     pub fn mark_stored(&self) {
         self.stored.store(true, Ordering::Release);
     }
 
-    /// Whether the response is durable.
+    /// Returns whether the response is durable.
     pub fn is_stored(&self) -> bool {
         self.stored.load(Ordering::Acquire)
     }
 }
 
-/// An [`IdempotencyRecord`] that renders the response to a successful change of `T`.
+/// [`IdempotencyRecord`] that renders the response to a successful change.
 #[derive(Debug, Clone)]
 pub struct ResponseRecorder<T> {
-    /// The request and the settings of the stored response.
+    /// Request and settings for the stored response.
     pub record: IdempotencyRecord,
-    /// Renders the response from the result of the change.
+    /// Renders the response from the change's result.
     pub render: fn(&T) -> Response,
 }
 

@@ -36,13 +36,14 @@ word_enum! {
 }
 
 impl IngressStatus {
-    /// Whether no other status can follow. A project can still delete a `complete` endpoint.
+    /// Returns whether no other status can follow. A project can still delete a `complete`
+    /// endpoint.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Complete | Self::Deleted)
     }
 
-    /// The status that the event of a move to `next` carries: one event when an encoder begins to publish, one when it
-    /// does no more, and none for other moves. The status of an event is never `deleted`.
+    /// Returns the event's status for a move to `next`: there is one event when an encoder starts
+    /// to publish, one when it stops, and none for other moves. It is never `deleted`.
     pub const fn event_status(self, next: Self) -> Option<Self> {
         match (self, next) {
             (Self::Publishing, Self::Publishing) => None,
@@ -54,12 +55,12 @@ impl IngressStatus {
     }
 }
 
-/// SHA-256 of a stream key. The key itself is shown once and not stored.
+/// A stream key's SHA-256. The key itself is shown once and not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamKeyHash(pub [u8; 32]);
 
 impl StreamKeyHash {
-    /// Returns the hash of a stream key.
+    /// Returns a stream key's hash.
     pub fn from_key(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
@@ -71,52 +72,52 @@ impl fmt::Debug for StreamKeyHash {
     }
 }
 
-/// An endpoint as the media plane reports it.
+/// Endpoint as the media plane reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressState {
-    /// The id on the media plane.
+    /// Id on the media plane.
     pub ingress_id: IngressId,
-    /// The status; never `deleted`, which only records have.
+    /// Status; never `deleted`, which only records have.
     pub status: IngressStatus,
-    /// The reason of the failure, for status `error`.
+    /// Failure reason, for status `error`.
     pub error: Option<String>,
 }
 
-/// The record of an ingress endpoint.
+/// Ingress endpoint record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
-    /// The id of the record.
+    /// Record id.
     pub id: IngressRowId,
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
-    /// The room it publishes into.
+    /// Room it publishes into.
     pub room: RoomName,
-    /// The id on the media plane, by which clients refer to it.
+    /// Id on the media plane, which clients use.
     pub ingress_id: IngressId,
-    /// The protocol of its encoder.
+    /// The encoder's protocol.
     pub input_type: InputType,
-    /// The identity of the participant that publishes the stream.
+    /// The publishing participant's identity.
     pub participant_identity: Identity,
-    /// The display name of that participant.
+    /// That participant's display name.
     pub participant_name: Option<String>,
-    /// The url of the encoder, with the stream key redacted.
+    /// The encoder's URL with a redacted stream key.
     pub url: String,
-    /// The hash of the stream key.
+    /// Stream key hash.
     pub key_hash: StreamKeyHash,
-    /// The last status that was reported.
+    /// Last reported status.
     pub status: IngressStatus,
-    /// The reason of the last failure.
+    /// Last failure reason.
     pub error: Option<String>,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// The instant of its last change.
+    /// Last change.
     pub updated_at: Timestamp,
-    /// The instant of its deletion; absent before.
+    /// Deletion time; absent before.
     pub deleted_at: Option<Timestamp>,
 }
 
 impl Ingress {
-    /// Returns the media plane's name of its room.
+    /// Returns the room's name on the media plane.
     pub fn namespaced_room(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.room)
     }

@@ -10,30 +10,32 @@ use crate::project::Environment;
 use crate::secret::{BASE62, random_text};
 use crate::{ProjectId, Secret, Timestamp};
 
+// 256 bits, as many as the hash has: 43 × log2(62) = 256.03.
 const RANDOM_CHARACTERS: usize = 43;
 
-/// A complete API key.
+/// Complete API key.
 #[derive(Clone)]
 pub struct ApiKey(Secret);
 
-/// The first twelve characters of a key, by which it is listed, revoked and named in audit trails.
+/// A key's first twelve characters, which name it in lists, at the revocation, and in audit trails.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyPrefix([u8; Self::LEN]);
 
-/// SHA-256 of a whole key. Compared in constant time.
+/// A complete key's SHA-256. Compared in constant time.
 #[derive(Clone, Copy)]
 pub struct ApiKeyHash(pub [u8; 32]);
 
-/// An API key as it is looked up: its prefix finds the record, its hash decides.
+/// API key for the look-up: the prefix finds the record, the hash decides.
 #[derive(Clone)]
 pub struct ApiKeyLookup {
-    /// The first twelve characters.
+    /// First twelve characters.
     pub prefix: ApiKeyPrefix,
-    /// The hash of the whole key.
+    /// The complete key's hash.
     pub hash: ApiKeyHash,
 }
 
-/// A text without the form of an API key. No details, because a response must not give any either.
+/// The text is not formed like an API key. The error has no details, so that no response can reveal
+/// any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an API key")]
 pub struct ParseApiKeyError;
@@ -49,15 +51,15 @@ impl ApiKey {
 
     /// Returns the first twelve characters.
     pub fn prefix(&self) -> ApiKeyPrefix {
-        ApiKeyPrefix::of_key(self.reveal())
+        ApiKeyPrefix::from_key(self.reveal())
     }
 
     /// Returns the hash that is stored.
     pub fn hash(&self) -> ApiKeyHash {
-        ApiKeyHash::of_key(self.reveal())
+        ApiKeyHash::from_key(self.reveal())
     }
 
-    /// Returns what finds the key's record.
+    /// Returns the prefix and hash that find the record.
     pub fn lookup(&self) -> ApiKeyLookup {
         ApiKeyLookup {
             prefix: self.prefix(),
@@ -80,15 +82,15 @@ impl FromStr for ApiKey {
     }
 }
 
-/// Reads a key that a client has sent, of which no copy is made.
+/// Parses a key from a client without copying it.
 impl FromStr for ApiKeyLookup {
     type Err = ParseApiKeyError;
 
     fn from_str(text: &str) -> Result<Self, ParseApiKeyError> {
         check_shape(text)?;
         Ok(Self {
-            prefix: ApiKeyPrefix::of_key(text),
-            hash: ApiKeyHash::of_key(text),
+            prefix: ApiKeyPrefix::from_key(text),
+            hash: ApiKeyHash::from_key(text),
         })
     }
 }
@@ -114,11 +116,11 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKeyPrefix {
-    /// The length of a prefix, in characters.
+    /// Prefix length in characters: `vk_<env>_`, and four random ones.
     pub const LEN: usize = 12;
 
-    /// Returns the prefix of a text with the shape of a key.
-    fn of_key(text: &str) -> Self {
+    /// Returns the prefix of `text`, which is formed like a key.
+    fn from_key(text: &str) -> Self {
         let mut prefix = [0; Self::LEN];
         prefix.copy_from_slice(&text.as_bytes()[..Self::LEN]);
         Self(prefix)
@@ -163,29 +165,30 @@ impl fmt::Debug for ApiKeyPrefix {
 }
 
 impl ApiKeyHash {
-    fn of_key(text: &str) -> Self {
+    fn from_key(text: &str) -> Self {
         Self(Sha256::digest(text).into())
     }
 }
 
 impl PartialEq for ApiKeyHash {
     fn eq(&self, other: &Self) -> bool {
+        // Response times must not reveal how much of a hash matches.
         self.0.ct_eq(&other.0).into()
     }
 }
 
-/// The record of an API key.
+/// API key record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyRecord {
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
-    /// The first twelve characters.
+    /// First twelve characters.
     pub prefix: ApiKeyPrefix,
-    /// A note of the operator.
+    /// The operator's note.
     pub label: String,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// The instant of its revocation; absent while it is valid.
+    /// Revocation time; absent while the key is valid.
     pub revoked_at: Option<Timestamp>,
 }
 

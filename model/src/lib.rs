@@ -1,24 +1,28 @@
-//! The shared types and rules of Conclave: ids, statuses, roles, events, error codes, time.
+//! Shared types and rules of Conclave: ids, statuses, roles, events, error codes, time.
 //!
-//! Everything here is a value or a pure rule. Nothing opens a file, a socket or a database, so every other crate of the
-//! workspace can depend on this one, and each rule is tested in its own file.
+//! Everything here is a value or a pure rule. Nothing opens a file, a socket or a database, so
+//! every other crate can depend on this one, and each rule is tested in its own file. A value of
+//! these types is valid because it exists: external text is parsed once, at the edge, and is a type
+//! from there on.
 //!
-//! A value of one of these types is valid because it exists: text from outside is parsed once, at the edge, and travels
-//! as a type from there on.
-//!
-//! In reading order:
-//!
-//! - Text and time: [`ids`] (every typed id), [`timestamp`], [`clock`]; [`text`], [`display_name`], [`visible`] and [`secret`].
-//! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code, and the problem that carries one).
-//! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with its tracks and sessions), [`role_change`], [`code`] (room codes).
-//! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`] and [`rtmp`]; [`ingress`].
+//! - Text and time: [`ids`] (every typed id), [`timestamp`], [`clock`]; [`text`], [`display_name`],
+//!   [`visible`] and [`secret`].
+//! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code,
+//!   and the problem that carries it).
+//! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with tracks and sessions),
+//!   [`role_change`], [`code`] (room codes).
+//! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`]
+//!   and [`rtmp`]; [`ingress`].
 //! - [`event`] (what webhooks report) and [`webhook`] (endpoints and deliveries).
-//! - Requests: [`page`] and [`idempotency`]; [`bounded`], [`non_null`] and [`schema`] for parsing and describing bodies.
-//! - Limits: [`rates`], [`permits`], [`round_robin`], [`counts`]; [`address`] (IP addresses: public ones, clients, media workers).
-//! - [`settings`]: the sections of settings that several crates use.
-//! - [`LeaseCheck`]: whether this server may act outside its database. `faults`: points at which tests make a fault.
+//! - Requests: [`page`] and [`idempotency`]; [`bounded`], [`non_null`] and [`schema`] for parsing
+//!   and describing bodies.
+//! - Limits: [`rates`], [`permits`], [`round_robin`], [`counts`]; [`address`] (IP addresses: public
+//!   ones, clients, media workers).
+//! - [`settings`]: settings sections that several crates use.
+//! - [`LeaseCheck`]: whether this server may act outside its database. `faults`: named points at
+//!   which tests inject faults.
 
-// `settings!` names this crate in attributes, where there is no `$crate`, also here.
+// `settings!` names this crate in attributes, where `$crate` does not work, even here.
 extern crate self as conclave_model;
 
 pub mod address;

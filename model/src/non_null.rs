@@ -29,7 +29,7 @@ pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     object(deserializer).map(Some)
 }
 
-/// The same for one that may not be left out.
+/// The same for a required field.
 ///
 /// # Errors
 /// As [`non_null_object`].

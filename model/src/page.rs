@@ -1,6 +1,7 @@
-//! Paging: `limit` 1 to 200 (default 50), `offset` from 0, and one row more than asked for to know `has_more`.
+//! Paging: `limit` 1 to 200 (default 50), `offset` from 0, and one row more than requested to
+//! determine `has_more`.
 
-/// The checked paging parameters of a list request.
+/// Validated paging parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
     /// Maximum number of rows, 1 to 200.
@@ -10,11 +11,11 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    /// The default of `limit`.
+    /// Default `limit`.
     pub const DEFAULT_LIMIT: u32 = 50;
-    /// The largest `limit`.
+    /// Maximum `limit`.
     pub const MAX_LIMIT: u32 = 200;
-    /// The largest `offset`: the largest integer of the database.
+    /// Maximum `offset`: the database's largest integer.
     pub const MAX_OFFSET: u64 = i64::MAX.unsigned_abs();
 }
 
@@ -27,19 +28,19 @@ impl Default for PageRequest {
     }
 }
 
-/// One page of a list.
+/// Page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The rows, in the list's total order.
+    /// Rows, in the list's total order.
     pub items: Vec<T>,
-    /// The request that the page belongs to.
+    /// Request that the page belongs to.
     pub request: PageRequest,
     /// Whether a further page exists.
     pub has_more: bool,
 }
 
 impl<T> Page<T> {
-    /// Builds a page from up to `limit + 1` rows fetched from `offset` on.
+    /// Creates a page from up to `limit + 1` rows fetched from `offset` on.
     pub fn from_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
         let limit = request.limit as usize;
         let has_more = rows.len() > limit;
@@ -54,6 +55,7 @@ impl<T> Page<T> {
     /// Cuts a page out of a complete list.
     pub fn from_all(rows: Vec<T>, request: PageRequest) -> Self {
         let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
+        // One row too many shows `from_fetched` that a further page exists.
         let fetched = rows
             .into_iter()
             .skip(skipped)
@@ -61,7 +63,7 @@ impl<T> Page<T> {
         Self::from_fetched(fetched.collect(), request)
     }
 
-    /// Converts the rows of the page.
+    /// Converts the rows.
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
         Page {
             items: self.items.into_iter().map(convert).collect(),
@@ -70,10 +72,10 @@ impl<T> Page<T> {
         }
     }
 
-    /// Converts the rows of the page.
+    /// Converts the rows.
     ///
     /// # Errors
-    /// That of the first row that cannot be converted.
+    /// Returns the first conversion error.
     pub fn try_map<U, E>(self, convert: impl FnMut(T) -> Result<U, E>) -> Result<Page<U>, E> {
         let items = self
             .items

@@ -30,7 +30,7 @@ pub fn is_reserved_attribute(name: &str) -> bool {
     name.starts_with("svc.")
 }
 
-/// Leaves out the attributes with which only the server's own tokens are told apart.
+/// Omits attributes that only distinguish the server's own tokens.
 fn serialize_attributes<S: Serializer>(
     attributes: &BTreeMap<String, String>,
     serializer: S,
@@ -228,7 +228,7 @@ pub struct Track {
 /// One join of one participant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The id of the record.
+    /// Record id.
     pub id: SessionId,
     /// The project that owns the room.
     pub project_id: ProjectId,

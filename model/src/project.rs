@@ -20,7 +20,7 @@ pub struct Project {
     pub default_template_id: Option<TemplateId>,
     /// The balance of the wallet, in Ugandan shillings.
     pub balance_ugx: i64,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
@@ -35,7 +35,7 @@ word_enum! {
 }
 
 word_enum! {
-    /// Whether a project may start work.
+    /// Decision whether a project may start work.
     ProjectStatus {
         /// The project may start work.
         Active = "active",

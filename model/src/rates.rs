@@ -1,5 +1,5 @@
-//! Rates: how often something may happen, by the monotonic clock; and what may happen once in an interval, such as a line in the log that
-//! clients cause.
+//! Rate limits on the monotonic clock, and throttles, which allow something once per interval, such
+//! as a log line that clients cause.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,20 +19,20 @@ use parking_lot::Mutex;
 
 use crate::Clock;
 
-/// The number of keys below which those that have their full burst again are not looked for.
+/// Up to this number, idle keys are not removed.
 const FEW_KEYS: usize = 1_024;
 
-/// A sustained rate and a burst. 0 counts as 1.
+/// Sustained rate and burst. 0 counts as 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
-    /// How often a second, sustained.
+    /// Sustained number per second.
     pub per_second: u32,
-    /// How often at once.
+    /// Number at once.
     pub burst: u32,
 }
 
 impl Rate {
-    /// Returns a rate and burst that are so many times as high.
+    /// Returns a rate and burst multiplied by `factor`.
     #[must_use]
     pub const fn times(self, factor: u32) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Rate {
     }
 }
 
-/// The steadily growing reading of a [`Clock`].
+/// A [`Clock`]'s monotonic time.
 #[derive(Debug, Clone)]
 struct MonotonicClock(Clock);
 
@@ -59,11 +59,11 @@ impl governor::clock::Clock for MonotonicClock {
     }
 }
 
-/// Limits one thing to a rate.
+/// Rate limit for one thing.
 pub struct RateLimit(RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Nanos>>);
 
 impl RateLimit {
-    /// Nothing has been taken.
+    /// Creates an unused limit.
     pub fn new(clock: &Clock, rate: Rate) -> Self {
         Self(RateLimiter::direct_with_clock(
             rate.quota(),
@@ -71,21 +71,21 @@ impl RateLimit {
         ))
     }
 
-    /// Takes a number of what the rate allows; returns whether there was enough. More than the burst is never there.
+    /// Takes `number` units. Returns whether they were available; more than the burst never are.
     pub fn take(&self, number: u32) -> bool {
         NonZeroU32::new(number).is_none_or(|number| matches!(self.0.check_n(number), Ok(Ok(()))))
     }
 }
 
-/// Limits each key to a rate. Keys that have their full burst again are forgotten.
+/// Rate limit per key. Keys with their full burst are removed.
 pub struct RateLimits<K: Hash + Eq + Clone> {
     limiter: RateLimiter<K, DashMapStateStore<K>, MonotonicClock, NoOpMiddleware<Nanos>>,
-    /// The number of calls after which keys are forgotten.
+    /// Calls until idle keys are removed.
     before_forgetting: AtomicUsize,
 }
 
 impl<K: Hash + Eq + Clone> RateLimits<K> {
-    /// Nothing has been taken.
+    /// Creates unused limits.
     pub fn new(clock: &Clock, rate: Rate) -> Self {
         let limiter = RateLimiter::dashmap_with_clock(rate.quota(), MonotonicClock(clock.clone()));
         Self {
@@ -94,10 +94,10 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         }
     }
 
-    /// Takes one of what the rate allows for a key.
+    /// Takes one unit for a key.
     ///
     /// # Errors
-    /// How long to wait.
+    /// Returns the time to wait.
     pub fn check(&self, key: &K) -> Result<(), Duration> {
         self.forget_idle();
         self.limiter
@@ -105,17 +105,18 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
             .map_err(|until| until.wait_time_from(self.limiter.clock().now()))
     }
 
-    /// Takes a number of what the rate allows for a key; returns whether there was enough. More than the burst is never there.
+    /// Takes `number` units for a key. Returns whether they were available; more than the burst
+    /// never are.
     pub fn take(&self, key: &K, number: u32) -> bool {
         self.forget_idle();
         NonZeroU32::new(number)
             .is_none_or(|number| matches!(self.limiter.check_key_n(key, number), Ok(Ok(()))))
     }
 
-    /// Forgets keys that have their full burst again, once in as many calls as keys were left the last time: so they never are
-    /// many more than those in use, and the work for a call does not grow with them.
+    /// Removes idle keys, once per as many calls as keys were left the last time. So there are
+    /// never many more keys than in use, and the cost per call is constant.
     fn forget_idle(&self) {
-        // Calls at the same time go below 0, which wraps around, until the number is set again.
+        // Concurrent calls may go below 0, which wraps around, until the counter is set again.
         if self.before_forgetting.fetch_sub(1, Ordering::Relaxed) == 0 {
             self.limiter.retain_recent();
             self.before_forgetting
@@ -136,29 +137,30 @@ impl<K: Hash + Eq + Clone> fmt::Debug for RateLimits<K> {
     }
 }
 
-/// Allows something once in an interval: in all, or for each key. Times are of any one clock that never goes back.
+/// Allows something once per interval, in total or per key. Times must come from one monotonic
+/// clock.
 #[derive(Debug)]
 pub struct Throttle<K = (), T = Instant> {
     interval: Duration,
     most_keys: usize,
-    /// When it was allowed within the interval.
+    /// Permissions within the interval, with their times.
     allowed: Mutex<HashMap<K, T>>,
 }
 
 impl<T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<(), T> {
-    /// Nothing was allowed yet.
+    /// Creates an unused throttle.
     pub fn new(interval: Duration) -> Self {
         Self::by_key(interval, 1)
     }
 
-    /// Returns whether it is allowed now.
+    /// Returns whether it is allowed now, and starts an interval if so.
     pub fn allow(&self, now: T) -> bool {
         self.allow_key((), now)
     }
 }
 
 impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K, T> {
-    /// Nothing was allowed yet. In an interval, so many keys are allowed at the most.
+    /// Creates an unused throttle that allows at most `most_keys` keys per interval.
     pub fn by_key(interval: Duration, most_keys: usize) -> Self {
         Self {
             interval,
@@ -167,9 +169,10 @@ impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K,
         }
     }
 
-    /// Returns whether it is allowed for a key now.
+    /// Returns whether it is allowed for a key now, and starts an interval if so.
     pub fn allow_key(&self, key: K, now: T) -> bool {
         let mut allowed = self.allowed.lock();
+        // Before the count, so that expired keys neither take memory nor block new ones.
         allowed.retain(|_, at| now < *at + self.interval);
         let is_allowed = allowed.len() < self.most_keys && !allowed.contains_key(&key);
         if is_allowed {
@@ -251,7 +254,7 @@ mod tests {
                 assert!(!limits.take(&u32::MAX, 9), "it has 8 again");
             }
         }
-        // Each is kept for a second.
+        // Each key is kept for a second.
         assert!(
             limits.limiter.len() <= 1_000 + FEW_KEYS + 2,
             "{}",

@@ -1,36 +1,36 @@
-//! The log of role changes: who got which role, when, and by whom.
+//! Role change log: participant, role, time and caller.
 
 use crate::event::ChangedBy;
 use crate::participant::Participant;
 use crate::{Identity, ParticipantSid, RoleChangeId, RoleName, RoomName, Timestamp};
 
-/// A change of a participant's role.
+/// Role change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleChange {
-    /// The id of the record.
+    /// Record id.
     pub id: RoleChangeId,
-    /// The room of the participant.
+    /// Room.
     pub room: RoomName,
-    /// The participant whose role changed.
+    /// Participant whose role changed.
     pub participant_identity: Identity,
-    /// The join during which the role changed.
+    /// Join during which the role changed.
     pub participant_sid: ParticipantSid,
-    /// The new role.
+    /// New role.
     pub role: RoleName,
-    /// The role before; `None` if the participant had none.
+    /// Previous role; `None` if the participant had none.
     pub previous_role: Option<RoleName>,
-    /// The caller that made the change.
+    /// Caller that made the change.
     pub changed_by: ChangedBy,
-    /// The instant of the change.
+    /// Change time.
     pub created_at: Timestamp,
 }
 
-/// The result of a role change.
+/// Role change result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleChanged {
-    /// The record of the change.
+    /// Change record.
     pub change: RoleChange,
-    /// The participant after the change, as the media plane reports it.
+    /// Participant after the change, as the media plane reports it.
     pub participant: Participant,
 }
 

@@ -11,9 +11,9 @@ pub const DEFAULT_EMPTY_TIMEOUT_SECONDS: u32 = 300;
 /// The record of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
-    /// The id of the record.
+    /// Record id.
     pub id: RoomId,
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
     /// The name, which a project can use once.
     pub name: RoomName,
@@ -27,7 +27,7 @@ pub struct Room {
     pub status: RoomStatus,
     /// The template that defines its roles.
     pub template_id: Option<TemplateId>,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
     /// The instant of the first join; absent before.
     pub started_at: Option<Timestamp>,
@@ -39,7 +39,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Returns the media plane's name of the room.
+    /// Returns the room's name on the media plane.
     pub fn namespaced_name(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.name)
     }
@@ -55,8 +55,8 @@ word_enum! {
     }
 }
 
-/// Returns the deadline of a room without a first join. A timeout of 0 applies after a leave only, so before the first
-/// join it means the default.
+/// Returns a room's deadline before its first join. A timeout of 0 applies after a leave only, so
+/// before the first join it means the default.
 pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
     let seconds = if empty_timeout_seconds == 0 {
         DEFAULT_EMPTY_TIMEOUT_SECONDS
@@ -76,7 +76,7 @@ impl Room {
     }
 }
 
-/// Returns the deadline of a room that its last participant left at `left_at`.
+/// Returns a room's deadline after its last participant left at `left_at`.
 pub fn left_deadline(left_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
     left_at.after(Duration::from_secs(empty_timeout_seconds.into()))
 }

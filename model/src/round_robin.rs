@@ -1,19 +1,19 @@
-//! A queue for each project, room or other key, whose turns alternate.
+//! Queue per key, such as a project or room, served round robin.
 //!
-//! What waits for one key keeps its order, and waits for at most one item of each other key between two of its own, however many of
-//! them wait. A key for which nothing waits takes no memory.
+//! A key's items keep their order. Between two such items, each other key is served at most once,
+//! however many items it has. Keys without items take no memory.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// What waits, by key.
+/// Items by key.
 #[derive(Debug)]
 pub struct RoundRobin<K, T> {
-    /// The items of each key by their numbers. No key is without items.
+    /// Each key's queued items, by number. No queue is empty.
     queues: HashMap<K, BTreeMap<u64, T>>,
-    /// The same keys, by their next turn.
+    /// The same keys, in the order in which they are served.
     turns: VecDeque<K>,
-    /// The number of the next item.
+    /// Next item number.
     next: u64,
 }
 
@@ -28,7 +28,7 @@ impl<K, T> Default for RoundRobin<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
-    /// Adds an item behind those of its key. Returns its number, which no other item has.
+    /// Appends an item to its key's queue. Returns its unique number.
     pub fn push(&mut self, key: &K, item: T) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -37,38 +37,40 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
         } else {
             self.queues
                 .insert(key.clone(), BTreeMap::from([(number, item)]));
+            // A new key is served after all others.
             self.turns.push_back(key.clone());
         }
         number
     }
 
-    /// Returns whether something waits for a key.
+    /// Returns whether a key has items.
     pub fn has(&self, key: &K) -> bool {
         self.queues.contains_key(key)
     }
 
-    /// Returns the item of a key with this number, if it waits.
+    /// Returns a key's item with this number, if it is queued.
     pub fn get(&self, key: &K, number: u64) -> Option<&T> {
         self.queues.get(key)?.get(&number)
     }
 
-    /// Removes the item of a key with this number, if it waits.
+    /// Removes a key's item with this number, if it is queued.
     pub fn remove(&mut self, key: &K, number: u64) -> Option<T> {
         let queue = self.queues.get_mut(key)?;
         let item = queue.remove(&number);
         if queue.is_empty() {
             self.queues.remove(key);
+            // Linear, but only when a key's last item is removed from the middle.
             self.turns.retain(|other| other != key);
         }
         item
     }
 
-    /// Takes the first item of the key whose turn it is.
+    /// Removes the next key's first item.
     pub fn pop(&mut self) -> Option<(K, T)> {
         self.pop_of(|_| true)
     }
 
-    /// Takes the first item of that key among `eligible` ones whose turn comes first. The others keep their turns.
+    /// Removes the first item for the next `eligible` key. Other keys keep their positions.
     pub fn pop_of(&mut self, eligible: impl Fn(&K) -> bool) -> Option<(K, T)> {
         let position = self.turns.iter().position(eligible)?;
         let key = self.turns.remove(position)?;
@@ -77,17 +79,18 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
         if queue.is_empty() {
             self.queues.remove(&key);
         } else {
+            // At the end: every other key is served before this one again.
             self.turns.push_back(key.clone());
         }
         Some((key, item))
     }
 
-    /// Returns the number of keys for which something waits.
+    /// Returns how many keys have items.
     pub fn keys(&self) -> usize {
         self.queues.len()
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether no key has items.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
@@ -107,9 +110,9 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Push(usize),
-        /// Takes the next item of the keys that are eligible.
+        /// Removes the next eligible item.
         Pop([bool; KEYS]),
-        /// Removes an item, counted round those that wait.
+        /// Removes an item, by its position modulo the queue's length.
         Remove(usize),
     }
 
@@ -123,17 +126,17 @@ mod tests {
         vec(step, 1..200)
     }
 
-    /// The queue, and what must hold of it.
+    /// The queue, and its model.
     #[derive(Default)]
-    struct World {
+    struct Fixture {
         queue: RoundRobin<usize, usize>,
-        /// The items that wait: key, number and value, in the order in which they were added.
+        /// Queued items: key, number and value, in the order in which they were added.
         waiting: Vec<(usize, u64, usize)>,
-        /// Which keys were served since another one waits, could have been served, and was not.
+        /// Keys that were served while another one waited, could have been served, and was not.
         overtaken: BTreeSet<(usize, usize)>,
     }
 
-    impl World {
+    impl Fixture {
         fn run(&mut self, value: usize, step: &Step) {
             match *step {
                 Step::Push(key) => {
@@ -192,8 +195,8 @@ mod tests {
     proptest! {
         #[test]
         fn keys_take_turns_the_items_of_each_keep_their_order_and_keys_without_any_are_forgotten(steps in steps()) {
-            let mut world = World::default();
-            steps.iter().enumerate().for_each(|(value, step)| world.run(value, step));
+            let mut fixture = Fixture::default();
+            steps.iter().enumerate().for_each(|(value, step)| fixture.run(value, step));
         }
     }
 }

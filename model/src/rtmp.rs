@@ -1,6 +1,5 @@
-//! RTMP urls, which broadcasts are sent to. The last part of a url is a stream key, and a client that has it can stream
-//! in the
-//! name of its owner.
+//! RTMP URLs, to which broadcasts are sent. Their last part is a stream key, and a client that has
+//! it can stream in its owner's name.
 
 use std::fmt;
 
@@ -11,10 +10,10 @@ use utoipa::openapi::extensions::Extensions;
 use crate::schema::string;
 use crate::{ErrorCode, Problem, Secret};
 
-/// The text that replaces a stream key wherever a url is shown.
+/// Replacement for the stream key wherever a URL is shown.
 pub const REDACTED: &str = "REDACTED";
 
-/// Maximum number of urls of one broadcast.
+/// Maximum number of URLs per broadcast.
 pub const MOST_URLS: usize = 8;
 
 /// An `rtmp://` or `rtmps://` url with a host. It is kept as it was sent, since a stream key must reach its service byte
@@ -26,16 +25,16 @@ pub struct RtmpUrl {
     redacted: Box<str>,
 }
 
-/// The parts of an RTMP url.
+/// Parts of an RTMP URL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StreamKey<'a> {
-    /// The application, `app` or `app/instance`, with its query.
+    /// Application, `app` or `app/instance`, with its query.
     pub application: &'a str,
-    /// The stream key with its query.
+    /// Stream key with its query.
     pub key: &'a str,
 }
 
-/// A text that is not an RTMP url. The message never repeats the text.
+/// The text is not an RTMP URL. The message never repeats it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRtmpUrlError {
     /// Characters that parsers read differently.
@@ -53,7 +52,8 @@ pub enum ParseRtmpUrlError {
 }
 
 impl RtmpUrl {
-    /// The pattern of every url. It says nothing of the literal `REDACTED`, nor of which addresses there are in brackets.
+    /// Pattern for URLs. It does not exclude the literal `REDACTED`, nor invalid addresses in
+    /// brackets.
     pub const PATTERN: &'static str = concat!(
         r#"^[Rr][Tt][Mm][Pp][Ss]?://([!-"$-.0->@-\[\]-~]*@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"#,
         "(:0*([0-9]{0,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?",
@@ -63,11 +63,14 @@ impl RtmpUrl {
     /// Reads a url.
     ///
     /// # Errors
-    /// [`ParseRtmpUrlError`], whose variant says what is not allowed.
+    /// [`ParseRtmpUrlError`], whose variant names the violated rule.
     pub fn parse(text: &str) -> Result<Self, ParseRtmpUrlError> {
+        // Checked before parsing: URL parsers drop tabs and line ends without an error (WHATWG URL,
+        // section 4.4), but the text is stored as it is.
         if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
             return Err(ParseRtmpUrlError::Characters);
         }
+        // A client that sends back the URL it read must not overwrite the stored key.
         if text.contains(REDACTED) {
             return Err(ParseRtmpUrlError::Redacted);
         }
@@ -94,12 +97,14 @@ impl RtmpUrl {
         self.text.reveal()
     }
 
-    /// Splits the url as media servers and their clients do; `None` if nothing tells the stream key from the application.
+    /// Splits the URL as media servers and their clients do; `None` if the stream key cannot be
+    /// distinguished from the application.
     pub fn split_key(&self) -> Option<StreamKey<'_>> {
         let text = self.reveal();
         let path = text
             .find("://")
             .and_then(|at| Some(at + 3 + text[at + 3..].find(['/', '?', '#'])?))?;
+        // librtmp reads the key from a parameter `slist`, other clients from the path: ambiguous.
         let rest = text[path..]
             .strip_prefix('/')
             .filter(|rest| !rest.contains("slist="))?;
@@ -130,15 +135,16 @@ impl RtmpUrl {
     }
 }
 
-/// The parser takes nearly every text for the host of a url that is not http, percent-encoded ones too, and what a
-/// media server makes of those is its own affair.
+/// Returns whether a host is valid. For URLs that are not http, the parser accepts nearly any text,
+/// even percent-encoded, which media servers interpret differently.
 fn is_host(host: &str) -> bool {
     let name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     // The text in brackets has been parsed as an address.
     !host.is_empty() && (host.starts_with('[') || host.bytes().all(name))
 }
 
-/// With fewer than two parts in the path nothing tells an application from a stream key, so all of it is left out.
+/// Returns the redacted URL. With fewer than two parts in the path, application and stream key
+/// cannot be distinguished, so the whole path is omitted.
 fn redacted(url: &Url, host: &str) -> String {
     let port = url
         .port()
@@ -178,10 +184,11 @@ impl fmt::Debug for RtmpUrl {
     }
 }
 
-/// Reads the urls of a broadcast or a destination that stand at `field`.
+/// Parses the URLs at `field`, for a broadcast or a destination.
 ///
 /// # Errors
-/// 400 `invalid_request` at `field` for a wrong number of them, 400 `invalid_url` at `field[2]` for one that is none.
+/// 400 `invalid_request` at `field` for a wrong number of URLs, 400 `invalid_url` at `field[2]` for
+/// an invalid one.
 pub fn parse_urls(field: &str, texts: &[String]) -> Result<Vec<RtmpUrl>, Problem> {
     if !(1..=MOST_URLS).contains(&texts.len()) {
         return Err(Problem::invalid(

@@ -1,5 +1,5 @@
-//! OpenAPI schemas of the model's text types and of http urls that a caller names, and the two macros by which a type is text on the
-//! wire.
+//! OpenAPI schemas for the model's text types and for callers' http URLs, and the two macros that
+//! make a type text on the wire.
 //!
 //! `wire_text!` is for a type with `FromStr`, `as_str` and `PATTERN`; `word_enum!` declares an enum whose variants are
 //! fixed words. Each states the accepted text once: parser, JSON and description come from it.
@@ -14,7 +14,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::{KnownFormat, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A text that is none of an enum's words.
+/// The text is not among an enum's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {allowed}")]
 pub struct ParseWordError {
@@ -22,8 +22,9 @@ pub struct ParseWordError {
     pub allowed: &'static str,
 }
 
-/// Reads a string by the type's `FromStr`, whose message the error carries. `expected` is what anything else than a string is
-/// refused with. serde's own `Deserialize` of an enum would also take `{"word": null}` for a word.
+/// Parses a string with the type's `FromStr`, whose message becomes the error. `expected` is the
+/// error for anything but a string. serde's own `Deserialize` of an enum would also take `{"word":
+/// null}` for a word.
 pub(crate) fn read_text<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -52,7 +53,7 @@ impl<T: FromStr<Err: Display>> Visitor<'_> for TextVisitor<T> {
     }
 }
 
-/// Describes a string of this pattern, whose length in characters lies in `lengths`.
+/// Describes a string with this pattern, whose length in characters lies in `lengths`.
 pub(crate) fn text(doc: &str, pattern: &str, lengths: RangeInclusive<usize>) -> RefOr<Schema> {
     string(doc)
         .pattern(Some(pattern))
@@ -61,14 +62,14 @@ pub(crate) fn text(doc: &str, pattern: &str, lengths: RangeInclusive<usize>) -> 
         .into()
 }
 
-/// Describes a string of a format that OpenAPI knows.
+/// Describes a string in a format that OpenAPI knows.
 pub(crate) fn formatted(doc: &str, format: KnownFormat) -> RefOr<Schema> {
     string(doc)
         .format(Some(SchemaFormat::KnownFormat(format)))
         .into()
 }
 
-/// Describes a string that is one of these words.
+/// Describes a string among these words.
 pub(crate) fn words(doc: &str, words: impl IntoIterator<Item = &'static str>) -> RefOr<Schema> {
     string(doc).enum_values(Some(words)).into()
 }
@@ -97,7 +98,7 @@ impl PartialSchema for HttpUrl {
 
 impl ToSchema for HttpUrl {}
 
-/// Implements `Serialize`, `Deserialize` through `FromStr`, and the description of a string with the type's `PATTERN`.
+/// Implements `Serialize`, `Deserialize` through `FromStr`, and a schema with the type's `PATTERN`.
 macro_rules! wire_text {
     ($name:ident, $lengths:expr, $doc:expr) => {
         impl serde::Serialize for $name {
@@ -116,7 +117,8 @@ macro_rules! wire_text {
     };
 }
 
-/// Implements `Deserialize` by [`read_text`], and names the type's schema. What is expected is "a string" unless it is given.
+/// Implements `Deserialize` by [`read_text`], and names the type's schema. The expectation in
+/// errors is "a string" by default.
 macro_rules! read_by_from_str {
     ($name:ident) => {
         $crate::schema::read_by_from_str!($name, "a string");
@@ -146,9 +148,9 @@ macro_rules! word_enum {
         }
 
         impl $name {
-            /// Every variant, in the order of declaration.
+            /// All variants, in declaration order.
             pub const ALL: &'static [Self] = &[Self::$first, $(Self::$variant,)*];
-            /// The words of all variants, separated by commas, for messages.
+            /// All words, separated by commas, for messages.
             pub const WORDS: &'static str = concat!($first_word, $(", ", $word),*);
 
             /// Returns the word by which the variant is stored and shown.

@@ -1,11 +1,11 @@
-//! Secrets that are never printed, and the generation of random text.
+//! Secrets that are never printed, and random text.
 
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// Text that `Debug` shows as `***` and whose memory is overwritten with zeros when it is dropped. There is no `Display`;
-/// every use of the text is a call of [`Secret::reveal`].
+/// Text that `Debug` shows as `***` and whose memory is zeroed on drop. There is no `Display`:
+/// every use calls [`Secret::reveal`].
 #[derive(Clone)]
 pub struct Secret(SecretString);
 
@@ -15,7 +15,7 @@ impl Secret {
         Self(SecretString::new(text.into()))
     }
 
-    /// Returns the text, to sign with it, to send it or to show it once.
+    /// Returns the text, to sign with it, send it or show it once.
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()
     }
@@ -38,7 +38,7 @@ impl fmt::Debug for Secret {
 /// Returns `N` random bytes from the operating system.
 ///
 /// # Panics
-/// The operating system provides no random bytes. Without them, secrets would be predictable.
+/// If the operating system provides no random bytes. Predictable secrets would be worse.
 #[expect(
     clippy::expect_used,
     reason = "without random bytes, secrets would be predictable"
@@ -49,9 +49,10 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Returns `len` characters drawn uniformly from `alphabet`; bytes beyond its largest multiple are discarded.
+/// Returns `len` characters, drawn uniformly from `alphabet`.
 pub fn random_text(len: usize, alphabet: &[u8]) -> String {
     let mut text = String::with_capacity(len);
+    // A draw may yield too few characters: for base62, 8 of the 256 byte values are skipped.
     while text.len() < len {
         let drawn: [u8; 32] = random_bytes();
         text.extend(fair_characters(&drawn, alphabet).take(len - text.len()));
@@ -59,7 +60,8 @@ pub fn random_text(len: usize, alphabet: &[u8]) -> String {
     text
 }
 
-/// Returns the characters that random bytes stand for. Each character has the same number of bytes; those that are left have none.
+/// Maps random bytes to characters. Bytes beyond the largest multiple of the alphabet's length are
+/// skipped, since they would favor its first characters.
 fn fair_characters(drawn: &[u8], alphabet: &[u8]) -> impl Iterator<Item = char> {
     let limit = 256 - 256 % alphabet.len();
     let fair = drawn
@@ -69,10 +71,11 @@ fn fair_characters(drawn: &[u8], alphabet: &[u8]) -> impl Iterator<Item = char> 
     fair.map(|b| alphabet[b % alphabet.len()] as char)
 }
 
-/// Digits and letters, the alphabet of API keys and sids.
+/// Digits and letters, for API keys and sids.
 pub const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// 32 lower-case characters without the similar `0`, `1`, `i` and `l`, for codes that are read aloud or typed.
+/// 32 lower-case characters without the similar `0`, `1`, `i` and `l`, for codes that are read
+/// aloud or typed.
 pub const UNAMBIGUOUS: &[u8] = b"abcdefghjkmnopqrstuvwxyz23456789";
 
 #[cfg(test)]

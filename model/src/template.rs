@@ -1,4 +1,4 @@
-//! Templates: reusable sets of roles and settings that rooms refer to.
+//! Templates: reusable roles and settings that rooms refer to.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
 pub struct Template {
     /// The id of the template.
     pub id: TemplateId,
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
     /// The name, unique in the project.
     pub name: TemplateName,
@@ -21,9 +21,9 @@ pub struct Template {
     pub region: Region,
     /// The roles by name.
     pub roles: BTreeMap<RoleName, Role>,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// The instant of its last change.
+    /// Last change.
     pub updated_at: Timestamp,
 }
 
@@ -63,7 +63,7 @@ pub struct UnknownRoleReference {
     pub missing: RoleName,
 }
 
-/// Checks that every `subscribe.to_roles` of a template names roles of the template.
+/// Checks that every `subscribe.to_roles` in a template names the template's roles.
 ///
 /// # Errors
 /// The first reference to a role that does not exist.

@@ -1,4 +1,4 @@
-//! Instants, as the wire shows them: RFC 3339, UTC, milliseconds, `Z`.
+//! Instants in the API's format: RFC 3339 in UTC with milliseconds and `Z`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// The months that ended with a leap second. None has been announced since.
+/// Months that ended with a leap second. None has been announced since (IERS Bulletin C).
 const LEAP_SECONDS: [(i16, i8); 27] = [
     (1972, 6),
     (1972, 12),
@@ -41,12 +41,12 @@ const LEAP_SECONDS: [(i16, i8); 27] = [
     (2016, 12),
 ];
 
-/// An instant in milliseconds since 1970-01-01T00:00:00Z.
+/// Instant in milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// An instant from milliseconds since the epoch, brought into the years 1970 to 9999.
+    /// Creates an instant from milliseconds since the epoch, clamped to the years 1970 to 9999.
     pub const fn from_millis(millis: i64) -> Self {
         // 9999-12-31T23:59:59.999Z
         const LAST: i64 = 253_402_300_799_999;
@@ -59,37 +59,38 @@ impl Timestamp {
         })
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns the milliseconds since the epoch.
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// This instant and `span` later.
+    /// Returns the instant that is `span` later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.0.saturating_add(millis))
     }
 
-    /// This instant and `span` earlier.
+    /// Returns the instant that is `span` earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.0.saturating_sub(millis))
     }
 
-    /// How long from `earlier` to this; zero when `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
-    /// The first instant of this instant's calendar month, in UTC.
+    /// Returns when the instant's calendar month started, in UTC.
     #[must_use]
     pub fn month_start(self) -> Self {
         Self::from_millis(millis_of(self.civil().date().first_of_month().into()))
     }
 
-    /// The date and time in UTC. `jiff::Timestamp` leaves out the last day of the year 9999, so that each fits into any time zone.
+    /// Returns date and time in UTC. `jiff::Timestamp` excludes the last day of 9999, so that each
+    /// value fits into any time zone.
     fn civil(self) -> DateTime {
         EPOCH
             .checked_add(SignedDuration::from_millis(self.0))
@@ -118,7 +119,7 @@ impl utoipa::PartialSchema for Timestamp {
 
 crate::schema::read_by_from_str!(Timestamp);
 
-/// A text that is not an RFC 3339 timestamp.
+/// The text is not an RFC 3339 timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be an RFC 3339 timestamp, like 2026-01-31T12:00:00Z")]
 pub struct ParseTimestampError;
@@ -138,9 +139,10 @@ fn millis_of(at: DateTime) -> i64 {
     i64::try_from(at.duration_since(EPOCH).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Reads the `date-time` of RFC 3339, section 5.6. jiff's parser takes more: spaces, commas, offsets of other shapes, and names of time
-/// zones; and it takes less: at most nine digits of a fraction, and not the last day of the year 9999.
+/// Parses `date-time` in RFC 3339, section 5.6. jiff's parser accepts more (spaces, commas, other
+/// offsets, time zone names) and less (at most nine fractional digits, not the last day of 9999).
 fn parse(text: &[u8]) -> Option<i64> {
+    // `T` and `Z` may be lower case (RFC 3339, section 5.6, note).
     let (
         &[
             y1,
@@ -182,13 +184,15 @@ fn parse(text: &[u8]) -> Option<i64> {
         }
         _ => (&[][..], rest),
     };
-    // A leap second is shown as the one before it.
+    // A leap second maps to the second before it.
     let local = date.to_datetime(Time::new(two(h1, h2)?, two(n1, n2)?, second.min(59), 0).ok()?);
     let (hours, minutes) = offset_of(offset)?;
     let at = millis_of(local) - (hours * 60 + minutes) * 60_000;
+    // Leap seconds are inserted in UTC, at another local time (RFC 3339, section 5.7).
     if second > 59 && (second > 60 || !is_before_leap_second(at)) {
         return None;
     }
+    // Any number of digits is valid; those after the third are cut off.
     Some(
         at + (0..3).fold(0, |millis, digit| {
             millis * 10 + i64::from(fraction.get(digit).map_or(0, |byte| byte - b'0'))
@@ -196,7 +200,7 @@ fn parse(text: &[u8]) -> Option<i64> {
     )
 }
 
-/// Reads a number of two digits.
+/// Parses two digits.
 fn two(tens: u8, ones: u8) -> Option<i8> {
     let digit = |byte: u8| {
         byte.is_ascii_digit()
@@ -206,7 +210,7 @@ fn two(tens: u8, ones: u8) -> Option<i8> {
     Some(digit(tens)? * 10 + digit(ones)?)
 }
 
-/// Reads hours and minutes of an offset from UTC, which have the same sign.
+/// Parses an offset from UTC into hours and minutes, which have the same sign.
 fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
     let sign = match text {
         [b'Z' | b'z'] => return Some((0, 0)),
@@ -221,7 +225,7 @@ fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
     (hours < 24 && minutes < 60).then(|| (sign * i64::from(hours), sign * i64::from(minutes)))
 }
 
-/// Whether a leap second follows this one.
+/// Returns whether a leap second follows this second.
 fn is_before_leap_second(millis: i64) -> bool {
     let Some(next) = EPOCH
         .checked_add(SignedDuration::from_millis(millis.saturating_add(1_000)))

@@ -15,11 +15,11 @@ use crate::{ErrorCode, Problem, Timestamp};
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
 const MINUTE_MILLIS: u64 = 60 * 1_000;
 
-/// A calendar day in UTC, written `YYYY-MM-DD`.
+/// Calendar day in UTC, written `YYYY-MM-DD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(i64);
 
-/// A text that is not a calendar day.
+/// The text is not a calendar day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a day, like 2026-01-31")]
 pub struct ParseDayError;
@@ -35,7 +35,7 @@ impl Day {
         self.0
     }
 
-    /// Returns the first instant of the day.
+    /// Returns when the day starts.
     pub const fn start(self) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_mul(DAY_MILLIS))
     }
@@ -71,7 +71,7 @@ impl FromStr for Day {
         let start: Timestamp = format!("{text}T00:00:00Z")
             .parse()
             .map_err(|_| ParseDayError)?;
-        // What lies outside the years that an instant can have was moved into them.
+        // Timestamps clamp years that they cannot represent, so the result may be another day.
         Some(Self::from(start))
             .filter(|day| day.to_string() == text)
             .ok_or(ParseDayError)
@@ -110,27 +110,27 @@ pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Dura
         .filter(|(_, within)| !within.is_zero())
 }
 
-/// The usage of one day.
+/// Usage on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageDay {
-    /// The calendar day in UTC.
+    /// Calendar day in UTC.
     pub day: Day,
-    /// The time that participants spent in rooms on this day.
+    /// Time that participants spent in rooms on this day.
     pub participant_time: Duration,
-    /// Number of sessions that began on this day.
+    /// Number of sessions that started on this day.
     pub sessions: u32,
 }
 
-/// The usage of the current month so far.
+/// Usage in the current month so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonthUse {
-    /// The time that participants spent in rooms.
+    /// Time that participants spent in rooms.
     pub participant_time: Duration,
-    /// The balance at the start of the month plus the credits since, in Ugandan shillings.
+    /// Balance at the start of the month plus credits since, in Ugandan shillings.
     pub balance_ugx: i64,
-    /// Whether the months before are settled.
+    /// Whether earlier months are settled.
     pub settled: bool,
-    /// Number of rooms that are open now.
+    /// Number of open rooms.
     pub active_rooms: u32,
 }
 
@@ -139,7 +139,8 @@ pub fn minutes(time: Duration) -> f64 {
     time.as_secs_f64() / 60.0
 }
 
-/// Returns the price of a month's time above the plan's limit, each minute begun counted in full; 0 without a price.
+/// Returns the price of a month's time above the plan's limit, rounded up to whole minutes; 0
+/// without a price.
 pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     let (Some(block), Some(price)) = (
         plan.limits.participant_minutes_per_month,
@@ -154,7 +155,7 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
         .saturating_mul(price)
 }
 
-/// The answer of an external billing service about a project.
+/// External billing service's verdict on a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BillingVerdict {
@@ -178,7 +179,7 @@ word_enum! {
     }
 }
 
-/// Whether a project may start work.
+/// Decision whether a project may start work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaDecision {
     /// The project may start work.
@@ -192,7 +193,7 @@ pub enum QuotaDecision {
 }
 
 impl QuotaDecision {
-    /// Decides by the records of minutes, credits and settlements.
+    /// Decides by recorded minutes, credits and settlements.
     pub fn from_ledger(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
         let block = plan
             .limits
@@ -203,6 +204,7 @@ impl QuotaDecision {
         match (status, spent, plan.overage_ugx_per_minute) {
             (ProjectStatus::Suspended, _, _) => Self::Suspended,
             (ProjectStatus::Active, true, None) => Self::BlockSpent,
+            // A balance that equals the debt does not pay for the next minute.
             (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => {
                 Self::WalletEmpty
             }
@@ -210,15 +212,17 @@ impl QuotaDecision {
         }
     }
 
-    /// Whether the decision depends on the wallet. A refusal by the operator or the plan does not.
+    /// Returns whether the decision depends on the wallet. A refusal by the operator or the plan
+    /// does not.
     pub const fn depends_on_balance(self) -> bool {
         matches!(self, Self::Allowed | Self::WalletEmpty)
     }
 
-    /// Replaces the records' verdict on the wallet by that of the billing service.
+    /// Replaces the recorded wallet state by the billing service's verdict.
     #[must_use]
     pub const fn with_billing(self, verdict: BillingVerdict) -> Self {
         match verdict {
+            // The service cannot lift the operator's suspension or the plan's limit.
             _ if !self.depends_on_balance() => self,
             BillingVerdict::Ok => Self::Allowed,
             BillingVerdict::InsufficientBalance => Self::WalletEmpty,

@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 /// like another one.
 #[must_use]
 pub fn is_deceptive(letter: char) -> bool {
+    // Arabic letter mark, direction marks, line and paragraph separators, then embeddings, overrides
+    // and isolates (UAX #9, section 2).
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -22,7 +24,7 @@ pub(crate) use deceptive_class;
 /// Checks the name of a project or the label of a key: `lengths` characters, none of them deceptive.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns the allowed values.
 pub fn checked_label(text: &str, lengths: RangeInclusive<usize>) -> Result<&str, String> {
     if lengths.contains(&text.chars().count()) && !text.contains(is_deceptive) {
         return Ok(text);

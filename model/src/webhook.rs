@@ -5,49 +5,49 @@ use serde::Serialize;
 use crate::schema::word_enum;
 use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
-/// The record of a webhook endpoint.
+/// Webhook endpoint record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEndpoint {
-    /// The id of the endpoint.
+    /// Endpoint id.
     pub id: EndpointId,
-    /// The project that owns it.
+    /// Owning project.
     pub project_id: ProjectId,
-    /// The url that events are posted to.
+    /// URL to which events are posted.
     pub url: String,
-    /// The signing key of deliveries: `whsec_` and base64 of 32 random bytes.
+    /// Signing key for deliveries: `whsec_` and base64 of 32 random bytes.
     pub secret: Secret,
-    /// Whether events are delivered to it.
+    /// Whether events are delivered to the endpoint.
     pub active: bool,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
-/// The delivery of one event to one endpoint.
+/// An event's delivery to one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The id of the delivery, sent in the `webhook-id` header.
+    /// Delivery id, sent in the `webhook-id` header.
     pub id: DeliveryId,
-    /// The endpoint that receives it.
+    /// Receiving endpoint.
     pub endpoint_id: EndpointId,
-    /// The url of the endpoint when the event was queued.
+    /// The endpoint's URL when the event was queued.
     pub endpoint_url: String,
-    /// The type of the event.
+    /// Event type.
     pub event_type: String,
-    /// The body, as it is posted.
+    /// Body as posted.
     pub payload: Box<str>,
     /// Pending, delivered or failed.
     pub status: DeliveryStatus,
-    /// Number of attempts so far.
+    /// Attempts so far.
     pub attempts: u32,
-    /// The instant of the next attempt; absent unless pending.
+    /// Next attempt; absent unless pending.
     pub next_attempt_at: Option<Timestamp>,
-    /// The instant at which the endpoint accepted it; absent before.
+    /// Time at which the endpoint accepted it; absent before.
     pub delivered_at: Option<Timestamp>,
-    /// The instant at which it was queued.
+    /// Time at which it was queued.
     pub created_at: Timestamp,
-    /// The transport or status error of the latest attempt; empty if there was none.
+    /// Transport or status error from the latest attempt; empty if there was none.
     pub last_error: String,
-    /// The status code of the latest response; `None` without a response.
+    /// Latest response status; `None` without a response.
     pub response_status: Option<u16>,
 }
 
@@ -63,45 +63,45 @@ word_enum! {
     }
 }
 
-/// What became of a post.
+/// Post outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttemptOutcome {
-    /// The status of the response; `None` if the request did not complete.
+    /// Response status; `None` if the request did not complete.
     pub response_status: Option<u16>,
-    /// The cause of the failure, without secrets or payload; `None` if the delivery was accepted.
+    /// Failure cause, without secrets or payload; `None` if the delivery was accepted.
     pub error: Option<String>,
-    /// Whether it took the whole timeout, be it for the response or for its body.
+    /// Whether the attempt took the whole timeout, for the response or for its body.
     #[serde(skip)]
     pub timed_out: bool,
 }
 
-/// An attempt to deliver. Serialized, it is what the debug endpoint shows of the last one.
+/// Delivery attempt. The debug endpoint shows the last one in this form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attempt {
-    /// The project that the delivery belongs to.
+    /// Project that the delivery belongs to.
     #[serde(skip)]
     pub project_id: ProjectId,
-    /// The delivery that was attempted.
+    /// Attempted delivery.
     #[serde(skip)]
     pub delivery_id: DeliveryId,
-    /// The number of the attempt, from 1.
+    /// Attempt number, from 1.
     #[serde(rename = "attempt")]
     pub number: u32,
-    /// The instant at which it was due.
+    /// Time at which it was due.
     #[serde(skip)]
     pub due: Timestamp,
-    /// The instant at which it ended.
+    /// Time at which it ended.
     pub at: Timestamp,
-    /// What became of it.
+    /// Outcome.
     #[serde(flatten)]
     pub outcome: AttemptOutcome,
-    /// The instant of the next attempt; `None` if there will be none.
+    /// Next attempt; `None` if there will be none.
     #[serde(skip)]
     pub retry_at: Option<Timestamp>,
 }
 
 impl Attempt {
-    /// Returns the status of the delivery after this attempt.
+    /// Returns the delivery's status after this attempt.
     pub const fn status(&self) -> DeliveryStatus {
         match (&self.outcome.error, self.retry_at) {
             (None, _) => DeliveryStatus::Delivered,

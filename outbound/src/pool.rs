@@ -82,7 +82,7 @@ mod tests {
     const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
     fn pool() -> RequestPool<1> {
-        RequestPool::new("test", [PermitLimits::of_all(2)], || ()).unwrap()
+        RequestPool::new("test", [PermitLimits::new(2)], || ()).unwrap()
     }
 
     #[tokio::test]

@@ -157,7 +157,7 @@ impl EgressService {
     /// receivers.
     pub fn new(settings: EgressSettings, dialler: RtmpDialler) -> Self {
         let transcoders = TranscoderPermits::new(settings.max_composites());
-        let composites = ProjectPermits::new(PermitLimits::of_all(settings.max_composites()));
+        let composites = ProjectPermits::new(PermitLimits::new(settings.max_composites()));
         let (decoders, stop) = (DecoderSlots::for_server(), StopDeadline::default());
         let totals = Arc::default();
         Self {

@@ -1,4 +1,4 @@
-//! Configurations as callers send them, and how they are completed by what is stored.
+//! Configurations as callers send them, completed by stored ones.
 
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
@@ -210,9 +210,10 @@ pub enum RecordingInput {
 /// A configuration as a caller sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigInput {
-    /// Where files go.
+    /// Object storage for files.
     Recording(RecordingInput),
-    /// Where broadcasts go. It keeps nothing: a url that was read back is refused while it is parsed.
+    /// Broadcast receivers. It keeps nothing: a url that was read back is refused while it is
+    /// parsed.
     Rtmp(RtmpConfig),
 }
 
@@ -225,7 +226,7 @@ impl ConfigInput {
         }
     }
 
-    /// The configuration, with what was left out taken from the stored one.
+    /// Returns the configuration, in which omitted values come from the stored one.
     ///
     /// # Errors
     /// 400 `invalid_request` at a credential that is neither sent nor stored for the same type of storage.

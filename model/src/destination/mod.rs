@@ -1,8 +1,8 @@
-//! Destinations: where recordings and broadcasts of a template's rooms go.
+//! Destinations for recordings and broadcasts in a template's rooms.
 //!
-//! A configuration has three forms. What a caller sends ([`RecordingInput`]) may leave credentials out, which keeps those
-//! that are stored. What is used ([`RecordingConfig`], [`RtmpConfig`]) is complete. What is shown is JSON without secrets
-//! ([`DestinationConfig::redacted`]).
+//! A configuration has three forms. The caller's input ([`RecordingInput`]) may omit credentials,
+//! which keeps the stored ones. The configuration in use ([`RecordingConfig`], [`RtmpConfig`]) is
+//! complete. The redacted form is JSON without secrets ([`DestinationConfig::redacted`]).
 
 mod input;
 
@@ -24,25 +24,25 @@ pub use input::{
     S3Word, StorageType,
 };
 
-/// The placeholder of a secret in a configuration that is shown. Sent back, it means the stored secret.
+/// Placeholder for a secret in a redacted configuration. Sent back, it means the stored secret.
 pub const HIDDEN: &str = "***";
 
-/// A destination as it is shown.
+/// Destination in redacted form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// The id of the destination.
+    /// Destination id.
     pub id: DestinationId,
-    /// The template that it belongs to.
+    /// Template that it belongs to.
     pub template_id: TemplateId,
-    /// Unique in the template; how recordings and broadcasts refer to it.
+    /// Name, unique in the template, by which recordings and broadcasts refer to it.
     pub name: DestinationName,
     /// Recording or RTMP; it never changes.
     pub kind: DestinationKind,
-    /// The configuration without its secrets.
+    /// Configuration without secrets.
     pub config: Value,
-    /// The instant of its creation.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// The instant of its last change.
+    /// Last change.
     pub updated_at: Timestamp,
 }
 
@@ -67,7 +67,7 @@ word_enum! {
 }
 
 impl DestinationKind {
-    /// Why a change to a destination of this kind is refused that names another at `field`.
+    /// Returns the problem if a change names another kind at `field`.
     pub fn immutable_kind(self, field: &'static str) -> Problem {
         Problem::invalid(
             field,
@@ -75,7 +75,7 @@ impl DestinationKind {
         )
     }
 
-    /// What a plan must include for a destination of this kind to be written.
+    /// Returns the plan feature that this kind of destination needs.
     pub const fn feature(self) -> Feature {
         match self {
             Self::Recording => Feature::Recording,
@@ -84,16 +84,16 @@ impl DestinationKind {
     }
 }
 
-/// A complete configuration, secrets and all.
+/// Complete configuration, including secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DestinationConfig {
-    /// Where files go.
+    /// Object storage for files.
     Recording(RecordingConfig),
-    /// Where broadcasts go.
+    /// Broadcast receivers.
     Rtmp(RtmpConfig),
 }
 
-/// The object storage of a project.
+/// A project's object storage.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordingConfig {
@@ -105,47 +105,47 @@ pub enum RecordingConfig {
     Azure(AzureConfig),
 }
 
-/// A bucket behind the S3 protocol.
+/// S3 bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct S3Config {
-    /// The name of the bucket.
+    /// Bucket name.
     pub bucket: BucketName,
-    /// The region of the bucket; absent for the service's default.
+    /// Bucket region; absent for the service's default.
     pub region: Option<StorageLabel>,
     /// The service's http(s) url, when it is not Amazon's.
     pub endpoint: Option<String>,
-    /// The prefix of each file's path.
+    /// Prefix for file paths.
     pub prefix: Option<StorageText>,
-    /// The bucket is part of the path and not of the host name.
+    /// Whether the path contains the bucket, rather than the host name.
     pub force_path_style: Option<bool>,
     /// The access key's id, which is no secret.
     pub access_key: StorageText,
     /// The access key's secret.
     #[serde(deserialize_with = "stored_secret")]
     pub secret: Secret,
-    /// What temporary credentials need beside.
+    /// Session token for temporary credentials.
     #[serde(default, deserialize_with = "stored_secret_if_any")]
     pub session_token: Option<Secret>,
 }
 
-/// A bucket of Google Cloud Storage.
+/// Google Cloud Storage bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GcpConfig {
-    /// The name of the bucket.
+    /// Bucket name.
     pub bucket: BucketName,
-    /// The prefix of each file's path.
+    /// Prefix for file paths.
     pub prefix: Option<StorageText>,
     /// A service account's key, as the JSON text that Google gives.
     #[serde(deserialize_with = "stored_secret")]
     pub credentials: Secret,
 }
 
-/// A container of Azure Blob Storage.
+/// Azure Blob Storage container.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AzureConfig {
-    /// The name of the container.
+    /// Container name.
     pub container: BucketName,
-    /// The prefix of each file's path.
+    /// Prefix for file paths.
     pub prefix: Option<StorageText>,
     /// The account's name.
     pub account_name: StorageLabel,
@@ -154,7 +154,7 @@ pub struct AzureConfig {
     pub account_key: Secret,
 }
 
-/// Where broadcasts go.
+/// Broadcast receivers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtmpConfig {
     /// One to eight urls.
@@ -209,13 +209,13 @@ fn stored_secret_if_any<'de, D: Deserializer<'de>>(
     stored_secret(deserializer).map(Some)
 }
 
-/// A stored configuration that does not read. The error does not quote the text.
+/// The stored configuration is malformed. The error does not quote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a stored destination does not read")]
 pub struct ParseDestinationConfigError;
 
 impl DestinationConfig {
-    /// The configuration as it is shown. Options that are not set are absent.
+    /// Returns the redacted configuration. Unset options are absent.
     pub fn redacted(&self) -> Value {
         match self {
             Self::Recording(config) => config.json(|_| HIDDEN),
@@ -223,7 +223,7 @@ impl DestinationConfig {
         }
     }
 
-    /// The whole configuration as one secret, to be sealed.
+    /// Returns the whole configuration as one secret, for encryption.
     pub fn to_secret(&self) -> Secret {
         let json = match self {
             Self::Recording(config) => config.json(Secret::reveal),
@@ -232,10 +232,10 @@ impl DestinationConfig {
         Secret::new(json.to_string())
     }
 
-    /// Reads back what [`Self::to_secret`] gave.
+    /// Parses a secret from [`Self::to_secret`].
     ///
     /// # Errors
-    /// A text that is no configuration of this kind.
+    /// Fails if the text is not a configuration of this kind.
     pub fn from_secret(
         kind: DestinationKind,
         text: &Secret,
@@ -259,8 +259,8 @@ impl DestinationConfig {
         }
     }
 
-    /// A shown configuration in the place of one that is used: every secret in it is [`HIDDEN`]. It tells what there is
-    /// to keep without any key. A broadcast's has nothing that is ever kept.
+    /// Converts a redacted configuration, in which every secret is [`HIDDEN`]. It shows which
+    /// secrets can be kept, without decryption. A broadcast's configuration has none.
     pub fn from_redacted(kind: DestinationKind, shown: &Value) -> Option<Self> {
         match kind {
             DestinationKind::Recording => RecordingConfig::deserialize(shown)
@@ -270,7 +270,7 @@ impl DestinationConfig {
         }
     }
 
-    /// Whether any secret is still [`HIDDEN`], since it was taken from [`Self::from_redacted`].
+    /// Returns whether any secret is still [`HIDDEN`], after [`Self::from_redacted`].
     pub fn is_hidden(&self) -> bool {
         let hidden = |secret: &Secret| secret.reveal() == HIDDEN;
         match self {
@@ -285,8 +285,8 @@ impl DestinationConfig {
 }
 
 impl RecordingConfig {
-    /// Returns the name of the object for a file: its path behind the prefix, which is a directory with or without a slash at its
-    /// end.
+    /// Returns a file's object name: its path after the prefix, which is a directory, with or
+    /// without a final slash.
     pub fn object_name(&self, filepath: &FilePath) -> String {
         let prefix = match self {
             Self::S3(s3) => &s3.prefix,
@@ -344,7 +344,7 @@ impl RtmpConfig {
     }
 }
 
-/// An object of what is there.
+/// Returns an object with the fields that are present.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let there = fields
         .into_iter()

@@ -1,4 +1,5 @@
-//! The description of events for the OpenAPI document: of each the schema of its body, put together from those of its parts.
+//! Description of events for the OpenAPI document: each event's body schema, composed from the
+//! schemas of its parts.
 
 use serde::Serialize;
 use serde_json::Value;

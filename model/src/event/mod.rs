@@ -1,8 +1,9 @@
 //! The events that a project reports by webhooks: one declaration (`events!`) of each with its name, meaning, fields and example.
 //!
-//! An event has the four fields of every event, and those of its parts, such as a [`ParticipantRef`]. From the declaration come the
-//! names ([`EventType`]), the bodies of deliveries ([`Event`]), and their description ([`EventDoc`]): the OpenAPI document has it in
-//! its section `webhooks`, from which the types and tables of the SDKs and the tables of the documentation are generated.
+//! An event has four common fields and the fields of its parts, such as a [`ParticipantRef`]. From
+//! the declaration come the names ([`EventType`]), the bodies of deliveries ([`Event`]), and their
+//! description ([`EventDoc`]): the OpenAPI document has it in its section `webhooks`, from which
+//! the types and tables of the SDKs and the tables of the documentation are generated.
 //!
 //! The console's [`TestEvent`] stands beside them. It is about no room, and only one webhook endpoint gets it.
 
@@ -24,10 +25,10 @@ use crate::{
 use doc::BodySchema;
 pub use doc::EventDoc;
 
-/// Declares the events: the enum of their names, the enum of their bodies, and what describes them.
+/// Declares the events: the enum of their names, the enum of their bodies, and their descriptions.
 ///
-/// The comment of an event says when it is sent, and is shown to users. The parts of an event are types with a function `example`,
-/// which takes what stands behind `=`.
+/// The comment of an event states when it is sent, and is shown to users. The parts of an event are
+/// types with a function `example`, which takes what stands behind `=`.
 macro_rules! events {
     ($(
         $(#[doc = $doc:literal])+
@@ -385,7 +386,8 @@ pub enum ChangedBy {
 }
 
 impl ChangedBy {
-    /// What stands in the place of an API key's prefix for [`ChangedBy::Operator`]. It is no prefix of a key.
+    /// Replacement for an API key's prefix for [`ChangedBy::Operator`]. No key has it as its
+    /// prefix.
     pub const OPERATOR: &str = "operator";
 
     /// Returns the participant that made the change, if one did.
@@ -406,21 +408,21 @@ impl ChangedBy {
     }
 }
 
-/// How a participant goes.
+/// Way in which a participant leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// It left on purpose, or was told to.
+    /// It left on purpose, or was removed.
     Left,
     /// Its connection was lost.
     Lost,
 }
 
-/// What happens to a track.
+/// Change of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackChange {
-    /// The track begins.
+    /// The track is published.
     Published,
-    /// The track ends.
+    /// The track is unpublished.
     Unpublished,
 }
 
@@ -555,7 +557,7 @@ impl Event {
         }
     }
 
-    /// `ingress.started` when an encoder begins to publish, `ingress.ended` when it stops.
+    /// `ingress.started` when an encoder starts to publish, `ingress.ended` when it stops.
     pub fn ingress(
         context: EventContext,
         ingress_id: IngressId,
@@ -578,7 +580,7 @@ impl Event {
 /// Sent by the console to test an endpoint. It is about no room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TestEvent {
-    // The order of the fields is that of the bodies that receivers have always got.
+    // The fields keep the order in which receivers have always seen them.
     /// The instant by the server's clock.
     pub occurred_at: Timestamp,
     /// The project that owns the webhook endpoint.

@@ -57,7 +57,7 @@ fn there_are_twenty_event_types_and_each_reads_back() {
     }
 }
 
-/// Returns the fields of an event that are not those of all events.
+/// Returns an event's own fields, without the common ones.
 fn fields(event: &Event) -> serde_json::Value {
     let mut event = serde_json::to_value(event).unwrap();
     event

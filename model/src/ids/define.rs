@@ -1,10 +1,10 @@
-//! The two macros that define an id type, the error of their parsers, and the rules of text ids.
+//! Macros that define id types, their parse error, and the rules for text ids.
 
-/// A text that is not an id of the wanted type.
+/// The text is not an id of the wanted type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must match {pattern}")]
 pub struct ParseIdError {
-    /// What is allowed: a regular expression, or a phrase.
+    /// Allowed values: a regular expression, or a phrase.
     pub pattern: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The registry of typed ids. Signatures never say `String` for an id.
+//! Typed ids. No signature has `String` for an id.
 //!
 //! Patterns are part of the API: they are in its OpenAPI description. An id is parsed once, by [`str::parse`] or by serde,
 //! with the same error, and is cheap to clone. Each describes itself to OpenAPI by the pattern that its parser accepts.
@@ -191,7 +191,7 @@ impl NamespacedRoom {
         Self(format!("{project}.{name}").into())
     }
 
-    /// Returns the project and the room of this name.
+    /// Splits the name into project and room.
     pub fn split(&self) -> (ProjectId, RoomName) {
         // The pattern guarantees the dot; an empty tail would not have parsed.
         let (project, room) = self.0.split_once('.').unwrap_or((&self.0, ""));

@@ -1,11 +1,12 @@
-//! Permits: how many of one thing run at once, in total and of each project.
+//! Permits: limits for concurrent work, in total and per project.
 //!
-//! A permit is asked for in one of three ways:
+//! There are three ways to get a permit:
 //!
-//! - [`wait`](ProjectPermits::wait): what has none waits in the queue of its project, and projects take turns.
-//! - [`take`](ProjectPermits::take): who is refused asks again later. A refused project that has less than an equal share is remembered
-//!   for [`ASKS`]: as long, those that have theirs leave the next free permits to it.
-//! - [`take_free`](ProjectPermits::take_free): a refusal leaves no trace.
+//! - [`wait`](ProjectPermits::wait) queues per project, and serves projects round robin.
+//! - [`take`](ProjectPermits::take) refuses; the client retries later. A refused project with less
+//!   than an equal share is remembered for [`REFUSAL_MEMORY`]: meanwhile, projects that have their share
+//!   leave the next free permits to it.
+//! - [`take_free`](ProjectPermits::take_free) refuses without being remembered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,26 +17,26 @@ use tokio::sync::oneshot;
 
 use crate::{Counts, ProjectId, RoundRobin};
 
-/// How long a project counts as asking after it was refused: three times the `Retry-After` of 30 s.
-pub const ASKS: Duration = Duration::from_secs(90);
+/// Time for which a refused project is remembered: three times the `Retry-After` value, 30 s.
+pub const REFUSAL_MEMORY: Duration = Duration::from_secs(90);
 
-/// How many permits of one kind there are.
+/// Limits for one kind of permit.
 #[derive(Debug, Clone, Copy)]
 pub struct PermitLimits {
-    /// All of them.
+    /// Maximum in total.
     pub total: usize,
-    /// Those that one project may have.
-    pub of_project: usize,
+    /// Maximum per project.
+    pub per_project: usize,
 }
 
-/// The permits of one kind. Clones share them.
+/// Permits of one kind. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ProjectPermits {
     limits: PermitLimits,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PermitState>>,
 }
 
-/// The permit to run one thing. It is free again when this is dropped.
+/// Permit, which is free again when this is dropped.
 #[derive(Debug)]
 pub struct ProjectPermit {
     project: ProjectId,
@@ -43,34 +44,34 @@ pub struct ProjectPermit {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// How many permits each project has.
+struct PermitState {
+    /// Permits held by each project.
     taken: Counts<ProjectId>,
-    /// What waits, by project.
+    /// Waiting callers, by project.
     waiting: RoundRobin<ProjectId, oneshot::Sender<ProjectPermit>>,
-    /// When projects were refused that had less than their share.
+    /// Refusal time for each project that had less than its share.
     asked: HashMap<ProjectId, Instant>,
 }
 
-/// The position in a queue, which is left when this is dropped.
-struct Position<'a> {
+/// Position in a queue, which is left on drop.
+struct QueuePosition<'a> {
     permits: &'a ProjectPermits,
     project: &'a ProjectId,
     number: u64,
 }
 
 impl PermitLimits {
-    /// So many permits, all of which one project may have.
-    pub const fn of_all(total: usize) -> Self {
+    /// Creates limits without a maximum per project.
+    pub const fn new(total: usize) -> Self {
         Self {
             total,
-            of_project: total,
+            per_project: total,
         }
     }
 }
 
 impl ProjectPermits {
-    /// Creates permits that are free.
+    /// Creates free permits.
     pub fn new(limits: PermitLimits) -> Self {
         Self {
             limits,
@@ -78,13 +79,14 @@ impl ProjectPermits {
         }
     }
 
-    /// Takes a permit. `None` if all are taken, the project has as many as it may have, or those that are free are left to projects that
-    /// have less; if it has less than its share itself, it is remembered then.
+    /// Takes a permit. Returns `None` if all are taken, the project has its maximum, or the free
+    /// ones are left to projects with less. If the project has less than its share itself, it is
+    /// remembered.
     pub fn take(&self, project: &ProjectId, now: Instant) -> Option<ProjectPermit> {
         self.take_at(project, now, true)
     }
 
-    /// Takes a permit, as [`take`](Self::take) does, without being remembered.
+    /// Takes a permit like [`take`](Self::take), without being remembered.
     pub fn take_free(&self, project: &ProjectId) -> Option<ProjectPermit> {
         self.take_at(project, Instant::now(), false)
     }
@@ -96,19 +98,21 @@ impl ProjectPermits {
         is_remembered: bool,
     ) -> Option<ProjectPermit> {
         let mut state = self.state.lock();
+        // No permit stays reserved for a project that no longer asks.
         state
             .asked
-            .retain(|_, at| now.saturating_duration_since(*at) < ASKS);
+            .retain(|_, at| now.saturating_duration_since(*at) < REFUSAL_MEMORY);
         let (own, free) = (
             state.taken.get(project),
             self.limits.total - state.taken.total(),
         );
         let has_less = own < state.share(project, self.limits.total);
-        if own >= self.limits.of_project
+        if own >= self.limits.per_project
             || free == 0
-            || (!has_less && free <= state.asking_beside(project))
+            // One free permit is reserved per remembered project, not for all they may want.
+            || (!has_less && free <= state.other_refused_projects(project))
         {
-            if is_remembered && has_less && own < self.limits.of_project {
+            if is_remembered && has_less && own < self.limits.per_project {
                 state.asked.insert(project.clone(), now);
             }
             return None;
@@ -117,48 +121,50 @@ impl ProjectPermits {
         Some(self.count(&mut state, project))
     }
 
-    /// Waits for a permit: in the order of the requests within the project, and in turn with other projects.
+    /// Waits for a permit, in order within the project and round robin with other projects.
     pub async fn wait(&self, project: &ProjectId) -> ProjectPermit {
         let (sender, receiver) = oneshot::channel();
         let number = self.state.lock().waiting.push(project, sender);
-        let _position = Position {
+        let _position = QueuePosition {
             permits: self,
             project,
             number,
         };
+        // A permit may be free already, and nothing else would assign it.
         self.serve();
         match receiver.await {
             Ok(permit) => permit,
-            // Impossible: the sender leaves its queue only to send, or when this future is dropped.
+            // Unreachable: a sender leaves its queue only to send, or when this future is dropped.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Returns how many permits no project has.
+    /// Returns how many permits are free.
     pub fn free(&self) -> usize {
         self.limits.total - self.state.lock().taken.total()
     }
 
-    /// Gives what is free to those that wait.
+    /// Assigns free permits to waiting callers.
     fn serve(&self) {
         while let Some((sender, permit)) = self.next_waiting() {
-            // One that has just gone gives it back, without the lock.
+            // If the caller has just gone, the permit is dropped here and returned, which needs the
+            // lock that is free now.
             let _ = sender.send(permit);
         }
     }
 
     fn next_waiting(&self) -> Option<(oneshot::Sender<ProjectPermit>, ProjectPermit)> {
         let mut state = self.state.lock();
-        let State { taken, waiting, .. } = &mut *state;
+        let PermitState { taken, waiting, .. } = &mut *state;
         if taken.total() >= self.limits.total {
             return None;
         }
         let (project, sender) =
-            waiting.pop_of(|project| taken.get(project) < self.limits.of_project)?;
+            waiting.pop_of(|project| taken.get(project) < self.limits.per_project)?;
         Some((sender, self.count(&mut state, &project)))
     }
 
-    fn count(&self, state: &mut State, project: &ProjectId) -> ProjectPermit {
+    fn count(&self, state: &mut PermitState, project: &ProjectId) -> ProjectPermit {
         state.taken.add(project.clone());
         ProjectPermit {
             project: project.clone(),
@@ -167,11 +173,13 @@ impl ProjectPermits {
     }
 }
 
-impl State {
-    /// Returns how many permits a project may have while others ask: an equal part, at least one.
+impl PermitState {
+    /// Returns how many permits a project may have while others are refused: an equal share, at
+    /// least one.
     fn share(&self, project: &ProjectId, total: usize) -> usize {
         let has_some = |id: &ProjectId| self.taken.get(id) > 0;
         let beside = self.taken.keys() - usize::from(has_some(project));
+        // Projects that hold permits are counted above, whether they were refused or not.
         let asking = self
             .asked
             .keys()
@@ -180,8 +188,8 @@ impl State {
         (total / (beside + asking + 1)).max(1)
     }
 
-    /// Returns how many other projects ask.
-    fn asking_beside(&self, project: &ProjectId) -> usize {
+    /// Returns how many other projects are remembered.
+    fn other_refused_projects(&self, project: &ProjectId) -> usize {
         self.asked.keys().filter(|other| *other != project).count()
     }
 }
@@ -189,11 +197,12 @@ impl State {
 impl Drop for ProjectPermit {
     fn drop(&mut self) {
         self.permits.state.lock().taken.subtract(&self.project);
+        // After the lock is released: `serve` may drop a permit, which takes the lock again.
         self.permits.serve();
     }
 }
 
-impl Drop for Position<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
         self.permits
             .state

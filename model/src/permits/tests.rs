@@ -19,8 +19,8 @@ fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Option<T> {
     }
 }
 
-fn permits(total: usize, of_project: usize) -> ProjectPermits {
-    ProjectPermits::new(PermitLimits { total, of_project })
+fn permits(total: usize, per_project: usize) -> ProjectPermits {
+    ProjectPermits::new(PermitLimits { total, per_project })
 }
 
 fn projects<const N: usize>() -> [ProjectId; N] {
@@ -68,7 +68,7 @@ fn a_project_that_does_not_ask_any_more_keeps_no_other_from_its_permit() {
     drop(held);
     let held: Vec<_> = (0..2).map_while(|_| permits.take(&one, now)).collect();
     assert_eq!(held.len(), 1, "the other one asks");
-    assert!(permits.take(&one, now + ASKS).is_some());
+    assert!(permits.take(&one, now + REFUSAL_MEMORY).is_some());
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn what_is_refused_without_being_remembered_keeps_no_other_from_a_permit() {
     assert!(permits.take_free(&one).is_some());
 }
 
-/// What the projects of the property test do.
+/// Property test steps.
 #[derive(Debug, Clone)]
 enum Step {
     Take(usize),
     TakeFree(usize),
     Wait(usize),
-    /// What waits goes, counted round those that wait.
+    /// A waiting caller leaves, by its position modulo their number.
     Leave(usize),
     /// It goes just after it was given a permit, before it has seen it: a permit is given back meanwhile.
     LeaveLate(usize, usize),
@@ -131,8 +131,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..120)
 }
 
-/// Projects that take permits, give them back, wait and leave, and what must hold of it.
-struct World<'a> {
+/// Projects that take permits, return them, wait and leave, with the invariants.
+struct Fixture<'a> {
     permits: &'a ProjectPermits,
     projects: &'a [ProjectId; PROJECTS],
     now: Instant,
@@ -142,7 +142,7 @@ struct World<'a> {
     overtaken: BTreeMap<(usize, usize), usize>,
 }
 
-impl World<'_> {
+impl Fixture<'_> {
     fn held_by(&self, project: usize) -> usize {
         self.held
             .iter()
@@ -152,7 +152,7 @@ impl World<'_> {
 
     fn can_be_served(&self, project: usize) -> bool {
         self.waiting.iter().any(|(waiter, _)| *waiter == project)
-            && self.held_by(project) < self.permits.limits.of_project
+            && self.held_by(project) < self.permits.limits.per_project
     }
 
     fn run(&mut self, step: &Step) {
@@ -178,34 +178,36 @@ impl World<'_> {
                 drop(self.held.remove(held % self.held.len()));
                 let (project, waiting) = self.waiting.remove(waiter % self.waiting.len());
                 drop(waiting);
-                // It may have been the turn of its project.
+                // Its project may have been next.
                 self.overtaken.retain(|(waiter, _), _| *waiter != project);
             }
             Step::Free(held) if !self.held.is_empty() => {
                 drop(self.held.remove(held % self.held.len()));
             }
-            Step::Pass => self.now += ASKS,
+            Step::Pass => self.now += REFUSAL_MEMORY,
             Step::Leave(_) | Step::LeaveLate(..) | Step::Free(_) => {}
         }
         self.collect();
         self.check();
     }
 
-    /// A project that has none gets one that is free, whatever others have; one that has all that it may have gets none.
+    /// A project without permits gets a free one, whatever others have; a project with its maximum
+    /// gets none.
     fn take(&mut self, project: usize) {
         let (own, is_full) = (
             self.held_by(project),
             self.held.len() == self.permits.limits.total,
         );
         let taken = self.permits.take(&self.projects[project], self.now);
-        if own == 0 && self.permits.limits.of_project > 0 {
+        if own == 0 && self.permits.limits.per_project > 0 {
             assert_eq!(taken.is_some(), !is_full);
         }
-        assert!(taken.is_none() || own < self.permits.limits.of_project);
+        assert!(taken.is_none() || own < self.permits.limits.per_project);
         self.held.extend(taken.map(|permit| (project, permit)));
     }
 
-    /// Takes what those that wait have been given, and checks that they take turns.
+    /// Collects the permits given to waiting callers, and checks that projects are served round
+    /// robin.
     fn collect(&mut self) {
         let mut given = Vec::new();
         self.waiting
@@ -233,10 +235,10 @@ impl World<'_> {
     }
 
     fn check(&self) {
-        let PermitLimits { total, of_project } = self.permits.limits;
+        let PermitLimits { total, per_project } = self.permits.limits;
         assert!(self.held.len() <= total, "{} of {total}", self.held.len());
         for project in 0..PROJECTS {
-            assert!(self.held_by(project) <= of_project);
+            assert!(self.held_by(project) <= per_project);
             assert!(
                 self.held.len() == total || !self.can_be_served(project),
                 "project {project} waits for nothing"
@@ -265,11 +267,11 @@ proptest! {
     #[test]
     fn permits_are_bounded_given_in_turn_and_never_lost_and_projects_without_any_are_forgotten(
         total in 1..6_usize,
-        of_project in 1..6_usize,
+        per_project in 1..6_usize,
         steps in steps(),
     ) {
-        let (permits, projects) = (permits(total, of_project), projects());
-        let mut world = World {
+        let (permits, projects) = (permits(total, per_project), projects());
+        let mut fixture = Fixture {
             permits: &permits,
             projects: &projects,
             now: Instant::now(),
@@ -277,9 +279,9 @@ proptest! {
             waiting: Vec::new(),
             overtaken: BTreeMap::new(),
         };
-        steps.iter().for_each(|step| world.run(step));
-        let later = world.now + ASKS;
-        drop(world);
+        steps.iter().for_each(|step| fixture.run(step));
+        let later = fixture.now + REFUSAL_MEMORY;
+        drop(fixture);
         drop(permits.take(&projects[0], later));
         let state = permits.state.lock();
         prop_assert!(state.taken.is_empty() && state.asked.is_empty() && state.waiting.is_empty());

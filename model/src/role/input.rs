@@ -1,4 +1,4 @@
-//! A role as a caller sends it, and the defaults of what it leaves out.
+//! Role as a caller sends it, and the defaults for omitted fields.
 
 use serde::Deserialize;
 use utoipa::ToSchema;

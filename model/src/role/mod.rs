@@ -1,7 +1,7 @@
-//! Roles: what a participant may publish, what it receives, and whom it may moderate.
+//! Roles: publishing, receiving and moderation rights of participants.
 //!
-//! A [`Role`] is complete. A [`RoleInput`] is what a caller sends: every field optional, filled from the defaults before
-//! anything else looks at it.
+//! A [`Role`] is complete. A [`RoleInput`] is sent by a caller: every field is optional, and filled
+//! from the defaults before any other use.
 
 mod attributes;
 mod input;

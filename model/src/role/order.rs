@@ -1,4 +1,4 @@
-//! Which of two roles is the lesser one.
+//! Role order.
 
 use std::cmp::Ordering;
 
@@ -7,9 +7,10 @@ use crate::RoleName;
 use crate::bounded::Kbps;
 
 impl Role {
-    /// Returns whether the role is less than another one, so that giving it is a demotion. What differs first decides: permissions, what
-    /// may be published, the bitrate of it, what is received, visibility, and priority. A role that has something there that the other
-    /// lacks is not less, nor is one that differs in nothing of this.
+    /// Returns whether the role is less than another one, so that assigning it is a demotion. The
+    /// first difference decides: permissions, publishable media, their bitrate, received media,
+    /// visibility, and priority. A role with something that the other lacks is not less, nor is an
+    /// equal role.
     #[must_use]
     pub fn is_less_than(&self, other: &Self) -> bool {
         let holds = |role: &Self, permission: &Permission| role.permissions.allows(*permission);
@@ -46,7 +47,8 @@ impl Role {
     }
 }
 
-/// Compares two sets by what each contains of `all`. Sets of which neither contains the other count as greater.
+/// Compares two sets by their elements in `all`. If neither contains the other, the first is
+/// greater.
 fn by_contents<T>(all: &[T], contains: impl Fn(&T) -> (bool, bool)) -> Ordering {
     let mut order = Ordering::Equal;
     for one in all {
@@ -65,7 +67,7 @@ fn by_limit(one: Option<&Kbps>, other: Option<&Kbps>) -> Ordering {
     limit(one).cmp(&limit(other))
 }
 
-/// Compares two lists of roles that are received; none is every role.
+/// Compares two received-role lists; `None` means every role.
 fn by_received_roles(one: Option<&[RoleName]>, other: Option<&[RoleName]>) -> Ordering {
     match (one, other) {
         (None, None) => Ordering::Equal,

@@ -1,4 +1,4 @@
-//! The media and data that a role may publish, and in what quality.
+//! Media and data that a role may publish, and their quality.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

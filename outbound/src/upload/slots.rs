@@ -16,12 +16,12 @@ use crate::pool::RequestPool;
 /// Concurrent attempts at storages that work.
 const WORKING_LIMITS: PermitLimits = PermitLimits {
     total: 6,
-    of_project: 2,
+    per_project: 2,
 };
 /// Concurrent attempts at storages whose last attempt was interrupted.
 const INTERRUPTED_LIMITS: PermitLimits = PermitLimits {
     total: 4,
-    of_project: 1,
+    per_project: 1,
 };
 
 /// Threads and permits for attempts.
@@ -117,10 +117,10 @@ mod tests {
         );
         let (storage, others) = (DestinationId::new(), DestinationId::new());
         let permits = take_all(&slots, &one, &storage);
-        assert_eq!(permits.len(), WORKING_LIMITS.of_project);
+        assert_eq!(permits.len(), WORKING_LIMITS.per_project);
         assert_eq!(
             take_all(&slots, &other, &others).len(),
-            WORKING_LIMITS.of_project
+            WORKING_LIMITS.per_project
         );
     }
 
@@ -144,12 +144,12 @@ mod tests {
         assert!(take_all(&slots, project, storage).is_empty());
         assert_eq!(
             take_all(&slots, project, &DestinationId::new()).len(),
-            WORKING_LIMITS.of_project
+            WORKING_LIMITS.per_project
         );
         slots.record_result(storage, &Ok(()));
         assert_eq!(
             take_all(&slots, project, storage).len(),
-            WORKING_LIMITS.of_project,
+            WORKING_LIMITS.per_project,
             "it works again"
         );
     }
@@ -165,7 +165,7 @@ mod tests {
         assert!(slots.run(&project, &storage, || Ok(())).await.is_ok());
         assert_eq!(
             take_all(&slots, &project, &storage).len(),
-            WORKING_LIMITS.of_project
+            WORKING_LIMITS.per_project
         );
         let ended = slots.run(&project, &storage, interrupted).await;
         assert!(
@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             take_all(&slots, &project, &storage).len(),
-            INTERRUPTED_LIMITS.of_project
+            INTERRUPTED_LIMITS.per_project
         );
     }
 }

@@ -42,16 +42,16 @@ impl ReceiverClass {
         match self {
             Self::Answering => PermitLimits {
                 total: 256,
-                of_project: 64,
+                per_project: 64,
             },
             Self::Untried => PermitLimits {
                 total: 384,
-                of_project: 128,
+                per_project: 128,
             },
             // Few: each of these posts is expected to block its thread for the whole timeout.
             Self::TimedOut => PermitLimits {
                 total: 128,
-                of_project: 32,
+                per_project: 32,
             },
         }
     }
@@ -199,16 +199,16 @@ mod tests {
             ReceiverClass::TimedOut,
         ] {
             let held = take_all(&pool, &one, class);
-            assert_eq!(held.len(), class.limits().of_project);
+            assert_eq!(held.len(), class.limits().per_project);
             assert!(take_all(&pool, &one, class).is_empty());
             assert_eq!(
                 take_all(&pool, &other, class).len(),
-                class.limits().of_project
+                class.limits().per_project
             );
             drop(held);
             assert_eq!(
                 take_all(&pool, &one, class).len(),
-                class.limits().of_project
+                class.limits().per_project
             );
         }
     }

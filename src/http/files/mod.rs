@@ -97,7 +97,7 @@ async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
     };
     let (file, name) = find_in_turn(state, admission, &project, &id).await?;
     let Some(permit) = permits.take_free(&project) else {
-        let most = DOWNLOADS.of_project;
+        let most = DOWNLOADS.per_project;
         let message =
             format!("{most} downloads of the project {kind} are running, as many as may be");
         return Err(Problem::new(ErrorCode::RateLimited, message)

@@ -373,7 +373,7 @@ fn weight(turns: usize, at_once: usize) -> u32 {
 /// Downloads at once, by API key and by link. Each has a connection, and a thread of the blocking pool while it reads.
 pub const DOWNLOADS: PermitLimits = PermitLimits {
     total: 256,
-    of_project: 64,
+    per_project: 64,
 };
 
 /// What downloads have for themselves. Anyone may have a link, so those by link take nothing from the project's own.

@@ -72,7 +72,7 @@ impl Readers {
         }
         let permits = ProjectPermits::new(PermitLimits {
             total: usize::MAX,
-            of_project: LISTS_OF_PROJECT,
+            per_project: LISTS_OF_PROJECT,
         });
         Ok(Self {
             queue: Arc::new(sender),

@@ -108,7 +108,7 @@ impl TranscoderPermits {
             ProjectPermits::new(PermitLimits {
                 total,
                 // Rounded up: with a single permit, a project must be able to get it.
-                of_project: total.div_ceil(2),
+                per_project: total.div_ceil(2),
             })
         };
         Self {

@@ -20,7 +20,7 @@ pub(super) const THREADS: usize = 4;
 /// The most lists that run at once or wait for a thread.
 const AT_ONCE: PermitLimits = PermitLimits {
     total: usize::MAX,
-    of_project: LISTS_OF_PROJECT,
+    per_project: LISTS_OF_PROJECT,
 };
 
 /// How often the deadline is checked, in instructions of SQLite's virtual machine: every 100 microseconds or so.
@@ -276,7 +276,7 @@ mod tests {
         let readers = readers(&dir);
         let (busy, other) = (ProjectId::new(), ProjectId::new());
         let lists = Holding::start(&readers, std::iter::repeat_n(busy, THREADS));
-        lists.running(AT_ONCE.of_project).await;
+        lists.running(AT_ONCE.per_project).await;
         assert_eq!(
             timeout(SOON, readers.list(other, list_one))
                 .await
