@@ -1,6 +1,6 @@
-//! What the control side tells a media worker.
+//! What the control side tells the media workers.
 //!
-//! Commands of one room are handled in the order in which they are sent, and rooms take turns. Of changes of the same thing, such
+//! Commands of one room are handled in the order in which they are sent, by each of its workers, and rooms take turns. Of changes of the same thing, such
 //! as two offers of a participant, only the newest is handled: an offer that was replaced gets no answer. A participant whose client
 //! causes more than the worker keeps fails ([`TooManyCommands`](FailureReason::TooManyCommands)). A command that names a peer or a track that the
 //! worker does not know is ignored: the peer may have failed in the meantime, and its [`Failed`](crate::PeerEvent::Failed)
@@ -35,7 +35,7 @@ use crate::recorder::PacketSink;
 use crate::snapshot::PeerSnapshot;
 use crate::track::{NewTrack, Quality};
 
-/// An instruction for the worker of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
+/// An instruction for the workers of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
 #[derive(Debug)]
 pub enum Command {
     /// It concerns one participant.

@@ -37,11 +37,13 @@ pub enum DropReason {
     RecorderFull,
     /// It is a reliable message, and too many bytes of them wait for the receiver already.
     DataBacklog,
+    /// It is for receivers on another worker, and too many packets wait for that already.
+    MirrorFull,
 }
 
 impl DropReason {
     /// All of them, in their order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Stranger,
         Self::Malformed,
         Self::TooLarge,
@@ -59,6 +61,7 @@ impl DropReason {
         Self::NoSource,
         Self::RecorderFull,
         Self::DataBacklog,
+        Self::MirrorFull,
     ];
 
     /// Its value of the label `reason` in the metrics.
@@ -82,6 +85,7 @@ impl DropReason {
             Self::NoSource => "no_source",
             Self::RecorderFull => "recorder_full",
             Self::DataBacklog => "data_backlog",
+            Self::MirrorFull => "mirror_full",
         }
     }
 }
@@ -122,7 +126,7 @@ mod tests {
             (0..=position).for_each(|_| drops.count(reason));
         }
         let counted: Vec<_> = drops.iter().map(|(_, packets)| packets).collect();
-        assert_eq!(counted, Vec::from_iter(1..=17));
+        assert_eq!(counted, Vec::from_iter(1..=18));
         let labels: std::collections::BTreeSet<_> = DropReason::ALL.map(DropReason::label).into();
         assert_eq!(labels.len(), DropReason::ALL.len());
     }

@@ -1,6 +1,6 @@
 //! What a media worker reports to the control side.
 //!
-//! Events of one room arrive in the order in which they happened, on the worker's thread.
+//! Events of one participant arrive in the order in which they happened, on its worker's thread.
 
 use std::time::Duration;
 

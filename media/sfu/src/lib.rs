@@ -1,9 +1,9 @@
 //! The packet side of the embedded media plane: WebRTC transports and selective forwarding.
 //!
-//! Media workers are threads, each with a UDP port of its own. A room lives on one worker, with all its participants'
-//! transports and its forwarding tables, so a packet takes no lock and changes no thread. The control side (signalling,
-//! admission, permissions) decides; it sends [`Command`]s to the worker of a room and receives [`Event`]s. No packet waits
-//! for it.
+//! Media workers are threads, each with a UDP port of its own. A participant lives on one worker, with its transports and all
+//! that is sent to it, and a room on as many workers as it needs. A packet crosses to each other worker of the room once; it
+//! waits for no lock. The control side (signalling, admission, permissions) decides; it sends [`Command`]s to the workers of a
+//! room and receives [`Event`]s. No packet waits for it.
 //!
 //! # Reading order
 //!
@@ -12,7 +12,8 @@
 //! 1. [`Command`] and [`Event`]: what the control side sends and receives, with the order of commands in the life of a connection;
 //!    [`config`] (ports, addresses, limits), [`track`] and [`codec`]; [`recorder`]: receivers of tracks in this process;
 //!    [`snapshot`]: the state of participants, for inspection.
-//! 2. `workers` and `queue`: the media workers of a process, and the way of commands to them.
+//! 2. `workers`, `room`, `placement` and `queue`: the media workers of a process, which of them a room is on, and the way of commands
+//!    to them. `notice` and `mirror`: what workers of a room tell each other, and how packets cross.
 //! 3. `driver`: the threads, sockets and clocks around the workers.
 //!
 //! A worker without its driver is a state machine without I/O:
@@ -42,9 +43,14 @@ mod driver;
 mod dropped;
 pub mod event;
 mod measure;
+mod mirror;
+mod notice;
+mod packet;
 pub mod packetize;
+mod placement;
 mod queue;
 pub mod recorder;
+mod room;
 mod sdp;
 pub mod snapshot;
 pub mod track;
@@ -55,8 +61,11 @@ mod workers;
 /// The state machine of a worker, without threads and sockets: for tests and fuzzing.
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod machine {
+    pub use crate::mirror::{RingReader, WorkerId};
+    pub use crate::notice::Instruction;
+    pub use crate::placement::Placement;
     pub use crate::transport::Source;
-    pub use crate::worker::{Datagram, Worker};
+    pub use crate::worker::{Crossings, Datagram, Worker};
 }
 
 pub use adapt::{DependencyDescriptor, FrameLayer, SpatialLayers, Vp9Descriptor};
@@ -73,8 +82,8 @@ pub use event::{
     CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality,
     PublishRate, Receivers, RoomEvent, SentMessage, Speaker,
 };
-pub use queue::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
+pub use room::RoomHandle;
 pub use sdp::{
     DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs,
 };

@@ -1,11 +1,10 @@
-//! The way of commands to a worker: the control side's end of it, and the commands that wait.
+//! The way of instructions to a worker: commands of the control side, and what other workers of a room tell.
 //!
-//! Commands of one room keep their order, and rooms take turns. What clients cause is bounded: a change of the same thing replaces
+//! Instructions of one room keep their order, and rooms take turns. What clients cause is bounded: a change of the same thing replaces
 //! the one that waits (the newest offer of a participant, say), and a participant with too many others fails. Commands of the server
 //! are never lost.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use conclave_model::{Counts, NamespacedRoom, ParticipantSid, RoundRobin, TrackSid};
@@ -14,6 +13,8 @@ use parking_lot::Mutex;
 
 use crate::command::{Command, PeerCommand};
 use crate::event::FailureReason;
+use crate::notice::Instruction;
+use crate::transport::TrackKey;
 
 /// How many commands wait that one participant has caused, beside those that replace each other.
 const WAITING_OF_PEER: usize = 1024;
@@ -21,19 +22,21 @@ const WAITING_OF_PEER: usize = 1024;
 /// How many bytes of session descriptions wait. Beyond it no room has more than its share.
 const WAITING_SDP_BYTES: usize = 32 * 1024 * 1024;
 
-/// A command and the room that it is for.
-pub struct RoomCommand {
+/// An instruction and the room that it is for.
+pub struct RoomInstruction {
     pub room: NamespacedRoom,
-    pub command: Command,
+    pub instruction: Instruction,
 }
 
-/// The commands that wait for a worker.
+/// What waits for a worker.
 #[derive(Default)]
-pub struct CommandQueue(Mutex<Waiting>);
+pub struct WorkerQueue(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    commands: RoundRobin<NamespacedRoom, Command>,
+    instructions: RoundRobin<NamespacedRoom, Instruction>,
+    /// The mirrors for which packets of other workers wait.
+    ready: Vec<TrackKey>,
     /// Where the commands are that a newer one replaces.
     slots: HashMap<Slot, u64>,
     /// How many of the others there are of each participant.
@@ -56,18 +59,38 @@ pub enum Pushed {
     Closed,
 }
 
-impl CommandQueue {
-    /// Adds a command.
-    pub fn push(&self, room: &NamespacedRoom, command: Command) -> Pushed {
-        self.0.lock().push(room, command)
+impl WorkerQueue {
+    /// Adds an instruction.
+    pub fn push(&self, room: &NamespacedRoom, instruction: impl Into<Instruction>) -> Pushed {
+        self.0.lock().push(room, instruction.into())
     }
 
-    /// Takes the next command: of the room whose turn it is.
-    pub fn pop(&self) -> Option<RoomCommand> {
+    /// Adds what another worker tells, in order, and the mirrors for which it has packets.
+    pub fn extend(
+        &self,
+        told: impl Iterator<Item = RoomInstruction>,
+        ready: impl Iterator<Item = TrackKey>,
+    ) {
+        let mut waiting = self.0.lock();
+        for RoomInstruction { room, instruction } in told {
+            waiting.push(&room, instruction);
+        }
+        if !waiting.is_closed {
+            waiting.ready.extend(ready);
+        }
+    }
+
+    /// Takes the next instruction: of the room whose turn it is.
+    pub fn pop(&self) -> Option<RoomInstruction> {
         self.0.lock().pop()
     }
 
-    /// Drops all commands, and those to come.
+    /// Adds the mirrors for which packets have come to `ready`.
+    pub fn take_ready(&self, ready: &mut VecDeque<TrackKey>) {
+        ready.extend(self.0.lock().ready.drain(..));
+    }
+
+    /// Drops all that waits, and what is to come.
     pub fn close(&self) {
         *self.0.lock() = Waiting {
             is_closed: true,
@@ -77,10 +100,20 @@ impl CommandQueue {
 }
 
 impl Waiting {
-    fn push(&mut self, room: &NamespacedRoom, command: Command) -> Pushed {
+    fn push(&mut self, room: &NamespacedRoom, instruction: Instruction) -> Pushed {
         if self.is_closed {
             return Pushed::Closed;
         }
+        match instruction {
+            Instruction::Command(command) => self.push_command(room, command),
+            told => {
+                self.instructions.push(room, told);
+                Pushed::Waits
+            }
+        }
+    }
+
+    fn push_command(&mut self, room: &NamespacedRoom, command: Command) -> Pushed {
         match &command {
             Command::Peer {
                 peer,
@@ -105,11 +138,13 @@ impl Waiting {
             }
         }
         self.sdp_bytes.add_many(room.clone(), sdp_bytes(&command));
-        let number = self.commands.push(room, command);
+        let number = self.instructions.push(room, command.into());
         if let Some(slot) = slot {
             self.slots.insert(slot, number);
         }
-        if let Some(replaced) = replaced.and_then(|number| self.commands.remove(room, number)) {
+        if let Some(Instruction::Command(replaced)) =
+            replaced.and_then(|number| self.instructions.remove(room, number))
+        {
             self.sdp_bytes.subtract_many(room, sdp_bytes(&replaced));
         }
         Pushed::Waits
@@ -119,10 +154,13 @@ impl Waiting {
     /// room within its bound.
     fn fits(&self, room: &NamespacedRoom, command: &Command, replaced: Option<u64>) -> bool {
         let replaced = replaced
-            .and_then(|number| self.commands.get(room, number))
-            .map_or(0, sdp_bytes);
+            .and_then(|number| self.instructions.get(room, number))
+            .map_or(0, |replaced| match replaced {
+                Instruction::Command(replaced) => sdp_bytes(replaced),
+                _ => 0,
+            });
         let added = sdp_bytes(command).saturating_sub(replaced);
-        let rooms = self.commands.keys() + usize::from(!self.commands.has(room));
+        let rooms = self.instructions.keys() + usize::from(!self.instructions.has(room));
         added == 0
             || self.sdp_bytes.total() + added <= WAITING_SDP_BYTES
             || self.sdp_bytes.get(room) + added <= WAITING_SDP_BYTES / rooms
@@ -138,23 +176,23 @@ impl Waiting {
             }
         ) {
             self.refused.insert(peer.clone(), room.clone());
-            self.commands.push(
-                room,
-                PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer),
-            );
+            let failed = PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer);
+            self.instructions.push(room, failed.into());
         }
         Pushed::Refused
     }
 
-    fn pop(&mut self) -> Option<RoomCommand> {
-        let (room, command) = self.commands.pop()?;
-        self.sdp_bytes.subtract_many(&room, sdp_bytes(&command));
-        if let Some(slot) = slot_of(&command) {
-            self.slots.remove(&slot);
-        } else if let Some(client) = client_of(&command) {
-            self.counts.subtract(client);
+    fn pop(&mut self) -> Option<RoomInstruction> {
+        let (room, instruction) = self.instructions.pop()?;
+        if let Instruction::Command(command) = &instruction {
+            self.sdp_bytes.subtract_many(&room, sdp_bytes(command));
+            if let Some(slot) = slot_of(command) {
+                self.slots.remove(&slot);
+            } else if let Some(client) = client_of(command) {
+                self.counts.subtract(client);
+            }
         }
-        Some(RoomCommand { room, command })
+        Some(RoomInstruction { room, instruction })
     }
 }
 
@@ -231,16 +269,33 @@ pub fn sdp_bytes(command: &Command) -> usize {
     }
 }
 
-/// The sending end of a worker's commands.
+/// The sending end of a worker's queue.
 #[derive(Clone)]
 pub(crate) struct WorkerSender {
-    commands: Arc<CommandQueue>,
+    queue: Arc<WorkerQueue>,
     waker: Arc<Waker>,
 }
 
 impl WorkerSender {
-    pub fn new(commands: Arc<CommandQueue>, waker: Arc<Waker>) -> Self {
-        Self { commands, waker }
+    pub fn new(queue: Arc<WorkerQueue>, waker: Arc<Waker>) -> Self {
+        Self { queue, waker }
+    }
+
+    /// Sends an instruction. It is lost if the worker has ended, or if a client has caused too many.
+    pub fn send(&self, room: &NamespacedRoom, instruction: Instruction) {
+        if self.queue.push(room, instruction) != Pushed::Closed {
+            self.wake();
+        }
+    }
+
+    /// Sends what another worker tells, and the mirrors for which it has packets.
+    pub fn send_all(
+        &self,
+        told: impl Iterator<Item = RoomInstruction>,
+        ready: impl Iterator<Item = TrackKey>,
+    ) {
+        self.queue.extend(told, ready);
+        self.wake();
     }
 
     /// Returns how many such ends there are: one for each room, and always as many more.
@@ -255,47 +310,11 @@ impl WorkerSender {
     }
 }
 
-/// The way to the worker of a room, which is opened on it. Dropping it closes the room there ([`Command::CloseRoom`]).
-pub struct RoomHandle {
-    room: NamespacedRoom,
-    worker: WorkerSender,
-}
-
-impl RoomHandle {
-    pub(crate) fn new(room: NamespacedRoom, worker: WorkerSender) -> Self {
-        Self { room, worker }
-    }
-
-    /// Sends a command. Never blocks. The command is lost if the workers have been stopped, or if a client has caused too many.
-    pub fn send(&self, command: Command) {
-        if self.worker.commands.push(&self.room, command) != Pushed::Closed {
-            self.worker.wake();
-        }
-    }
-
-    /// Returns the name of the room.
-    pub fn room(&self) -> &NamespacedRoom {
-        &self.room
-    }
-}
-
-impl Drop for RoomHandle {
-    fn drop(&mut self) {
-        self.send(Command::CloseRoom);
-    }
-}
-
-impl fmt::Debug for RoomHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RoomHandle")
-            .field("room", &self.room)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mirror::WorkerId;
+    use crate::notice::{Notice, SharingId};
 
     fn room(name: &str) -> NamespacedRoom {
         format!("prj_0123456789ab.{name}").parse().unwrap()
@@ -318,9 +337,13 @@ mod tests {
     }
 
     /// What waits, in a short form, in its order.
-    fn drain(queue: &CommandQueue) -> Vec<String> {
-        let commands = std::iter::from_fn(|| queue.pop());
-        let text = |RoomCommand { room, command }: RoomCommand| match command {
+    fn drain(queue: &WorkerQueue) -> Vec<String> {
+        let instructions = std::iter::from_fn(|| queue.pop());
+        let command = |RoomInstruction { room, instruction }| match instruction {
+            Instruction::Command(command) => (room, command),
+            _ => unreachable!("nothing is told"),
+        };
+        let text = |(room, command): (NamespacedRoom, Command)| match command {
             Command::Peer {
                 peer,
                 command: PeerCommand::Offer { offer_id, .. },
@@ -348,20 +371,20 @@ mod tests {
             } => format!("unsubscribe {track}"),
             other => format!("{other:?}"),
         };
-        commands.map(text).collect()
+        instructions.map(command).map(text).collect()
     }
 
     /// Whether nothing is kept of any room.
-    fn keeps_nothing(queue: &CommandQueue) -> bool {
+    fn keeps_nothing(queue: &WorkerQueue) -> bool {
         let Waiting {
-            commands,
+            instructions,
             slots,
             counts,
             refused,
             sdp_bytes,
             ..
         } = &*queue.0.lock();
-        commands.is_empty()
+        instructions.is_empty()
             && slots.is_empty()
             && counts.is_empty()
             && refused.is_empty()
@@ -371,7 +394,7 @@ mod tests {
     /// Proves S-38.
     #[test]
     fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
-        let (queue, room) = (CommandQueue::default(), room("a"));
+        let (queue, room) = (WorkerQueue::default(), room("a"));
         for id in 1..=100_000 {
             assert_eq!(queue.push(&room, offer("PA_a", id, 100)), Pushed::Waits);
         }
@@ -383,7 +406,7 @@ mod tests {
 
     #[test]
     fn an_offer_comes_behind_what_was_sent_before_it() {
-        let (queue, room) = (CommandQueue::default(), room("a"));
+        let (queue, room) = (WorkerQueue::default(), room("a"));
         queue.push(&room, offer("PA_a", 1, 1));
         queue.push(&room, PeerCommand::Resume.for_peer(sid("PA_a")));
         queue.push(&room, offer("PA_a", 2, 1));
@@ -392,7 +415,7 @@ mod tests {
 
     #[test]
     fn the_newest_wish_for_a_track_replaces_the_earlier_ones() {
-        let (queue, room) = (CommandQueue::default(), room("a"));
+        let (queue, room) = (WorkerQueue::default(), room("a"));
         for track in ["TR_a", "TR_b"] {
             for _ in 0..3 {
                 queue.push(
@@ -410,7 +433,7 @@ mod tests {
 
     #[test]
     fn rooms_take_turns() {
-        let queue = CommandQueue::default();
+        let queue = WorkerQueue::default();
         for id in 1..=3 {
             queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, 1));
         }
@@ -429,7 +452,7 @@ mod tests {
     /// Proves S-38.
     #[test]
     fn a_participant_with_too_many_commands_fails_and_commands_of_the_server_are_kept() {
-        let (queue, room) = (CommandQueue::default(), room("a"));
+        let (queue, room) = (WorkerQueue::default(), room("a"));
         let resume = || PeerCommand::Resume.for_peer(sid("PA_a"));
         for _ in 0..WAITING_OF_PEER {
             assert_eq!(queue.push(&room, resume()), Pushed::Waits);
@@ -450,7 +473,7 @@ mod tests {
 
     #[test]
     fn waiting_descriptions_are_bounded_and_each_room_has_its_share() {
-        let queue = CommandQueue::default();
+        let queue = WorkerQueue::default();
         let large = 512 * 1024;
         let refused: Vec<_> = (0..100)
             .filter(|id| {
@@ -474,8 +497,35 @@ mod tests {
     }
 
     #[test]
+    fn what_workers_tell_comes_in_order_with_the_commands_and_none_replaces_it() {
+        let (queue, room) = (WorkerQueue::default(), room("a"));
+        let told = |number| RoomInstruction {
+            room: room.clone(),
+            instruction: Instruction::Notice {
+                from: WorkerId(number),
+                sharing: SharingId(0),
+                notice: Notice::AllPeers,
+            },
+        };
+        queue.push(&room, remove("PA_a"));
+        let keys = || [TrackKey::default()].into_iter();
+        queue.extend((1..3).map(told), keys());
+        queue.push(&room, remove("PA_b"));
+        let kinds = std::iter::from_fn(|| queue.pop()).map(|waiting| match waiting.instruction {
+            Instruction::Notice { from, .. } => from.0,
+            _ => 0,
+        });
+        assert_eq!(Vec::from_iter(kinds), [0, 1, 2, 0]);
+        let mut ready = VecDeque::new();
+        queue.take_ready(&mut ready);
+        queue.take_ready(&mut ready);
+        assert_eq!(ready, Vec::from_iter(keys()));
+        assert!(keeps_nothing(&queue));
+    }
+
+    #[test]
     fn a_closed_queue_keeps_nothing() {
-        let queue = CommandQueue::default();
+        let queue = WorkerQueue::default();
         queue.push(&room("a"), remove("PA_a"));
         queue.close();
         assert_eq!(queue.push(&room("a"), remove("PA_a")), Pushed::Closed);

@@ -8,13 +8,16 @@ use std::sync::atomic::Ordering;
 use conclave_model::{MediaAddress, NamespacedRoom};
 
 use crate::config::Config;
-use crate::driver::{BindError, WorkerMetrics, WorkerThread, start_worker};
+use crate::driver::{BindError, Neighbours, WorkerMetrics, WorkerThread, start_worker};
 use crate::event::EventSink;
-use crate::queue::RoomHandle;
+use crate::mirror::WorkerId;
+use crate::room::{RoomHandle, WorkerEnd};
 
 /// The media workers of a process. Dropping it stops them; connections are not closed cleanly then.
 pub struct Workers {
     threads: Vec<WorkerThread>,
+    /// The workers as rooms know them.
+    ends: Arc<[WorkerEnd]>,
 }
 
 impl Workers {
@@ -24,33 +27,39 @@ impl Workers {
     ///
     /// If a socket cannot be bound, or there is no address to bind one to.
     pub fn start(config: &Config, sink: Arc<dyn EventSink>) -> Result<Self, BindError> {
+        let neighbours = Neighbours::default();
         let threads = ports(config)
             .into_iter()
-            .map(|port| start_worker(config, port, sink.clone()));
+            .map(|port| start_worker(config, port, sink.clone(), neighbours.clone()));
         let threads: Vec<_> = threads.collect::<Result<_, _>>()?;
         if threads.is_empty() {
-            Err(BindError::NoPort)
-        } else {
-            Ok(Self { threads })
+            return Err(BindError::NoPort);
         }
+        neighbours.introduce(threads.iter().map(|thread| thread.sender.clone()));
+        let end = |thread: &WorkerThread| WorkerEnd {
+            sender: thread.sender.clone(),
+            metrics: thread.metrics.clone(),
+            most_peers: config.limits.peers,
+        };
+        let ends = threads.iter().map(end).collect();
+        Ok(Self { threads, ends })
     }
 
-    /// Opens a room on the worker with the fewest participants; among several on the one with the fewest rooms. The caller opens
-    /// a room again only after it has dropped the handle.
+    /// Opens a room. Its first participants come to the worker that has the fewest participants now; among several to the one with
+    /// the fewest rooms. Once that is half busy, others come to the least busy worker. The caller opens a room again only after
+    /// it has dropped the handle.
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
-        let load = |worker: &&WorkerThread| {
+        let load = |(_, worker): &(usize, &WorkerThread)| {
             (
                 worker.metrics.peers.load(Ordering::Relaxed),
                 worker.sender.handles(),
             )
         };
         // There is at least one.
-        let worker = self
-            .threads
-            .iter()
-            .min_by_key(load)
-            .unwrap_or(&self.threads[0]);
-        RoomHandle::new(name.clone(), worker.sender.clone())
+        let workers = self.threads.iter().enumerate();
+        let (index, worker) = workers.min_by_key(load).unwrap_or((0, &self.threads[0]));
+        let preferred = (WorkerId(index), worker.sender.clone());
+        RoomHandle::new(name.clone(), Arc::clone(&self.ends), preferred)
     }
 
     /// Returns the addresses that are advertised to clients: for each worker those of UDP, then those of TCP.

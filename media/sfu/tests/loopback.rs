@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
 use conclave_sfu::{
-    Command, Config, ConnectionMode, Event, Limits, PeerCommand, PeerEvent, RoomHandle, Workers,
+    Command, Config, ConnectionMode, Event, Limits, PeerCommand, PeerEvent, RoomHandle,
+    WorkerMetrics, Workers,
 };
 use str0m::format::Codec;
 use str0m::media::{MediaKind, Mid};
@@ -45,14 +46,15 @@ struct Call {
     happened: Vec<(String, PeerEvent)>,
 }
 
-fn start(config: Config) -> (Workers, mpsc::Receiver<Event>) {
+fn start(workers: usize, limits: Limits) -> (Workers, mpsc::Receiver<Event>) {
     let (sender, events) = mpsc::channel();
     let sink = move |event| sender.send(event).unwrap_or_default();
     let config = Config {
         udp_ports: 0..=0,
-        workers: 1,
+        workers,
+        limits,
         addresses: vec!["127.0.0.1".parse().unwrap()],
-        ..config
+        ..Config::default()
     };
     (
         Workers::start(&config, Arc::new(sink)).expect("the loopback interface has free ports"),
@@ -62,7 +64,11 @@ fn start(config: Config) -> (Workers, mpsc::Receiver<Event>) {
 
 impl Call {
     fn new() -> Self {
-        let (workers, events) = start(Config::default());
+        Self::with_workers(1, Limits::default())
+    }
+
+    fn with_workers(workers: usize, limits: Limits) -> Self {
+        let (workers, events) = start(workers, limits);
         let room: NamespacedRoom = "prj_0123456789ab.room".parse().unwrap();
         Self {
             room: workers.open_room(&room),
@@ -203,10 +209,16 @@ impl Call {
                 >= 20
         });
         let metrics = self.workers.metrics();
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let count = |counter: fn(&WorkerMetrics) -> &AtomicU64| {
+            let counts = metrics
+                .iter()
+                .map(|metrics| counter(metrics).load(Ordering::Relaxed));
+            counts.sum::<u64>()
+        };
         // The counters follow within one turn of the thread.
         assert!(
-            count(&metrics[0].forwarded_packets) >= 10 && count(&metrics[0].sent_packets) >= 10,
+            count(|metrics| &metrics.forwarded_packets) >= 10
+                && count(|metrics| &metrics.sent_packets) >= 10,
             "{metrics:?}"
         );
     }
@@ -220,6 +232,28 @@ fn participants_hear_each_other_over_udp() {
         call.join("PA_bob", Protocol::Udp),
     );
     call.assert_audible(alice, bob);
+}
+
+#[test]
+fn participants_on_two_workers_hear_each_other() {
+    // A worker that is full takes no others, so each participant comes to one of its own.
+    let limits = Limits {
+        peers: 1,
+        ..Limits::default()
+    };
+    let mut call = Call::with_workers(2, limits);
+    let (alice, bob) = (
+        call.join("PA_alice", Protocol::Udp),
+        call.join("PA_bob", Protocol::Udp),
+    );
+    call.assert_audible(alice, bob);
+    let counters = call.workers.metrics().into_iter().map(|metrics| {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&metrics.peers), count(&metrics.mirrored_packets) > 0)
+    });
+    let mut counters: Vec<_> = counters.collect();
+    counters.sort_unstable();
+    assert_eq!(counters, [(1, false), (1, true)]);
 }
 
 #[test]
@@ -296,10 +330,7 @@ fn connections_of_strangers_are_closed_and_limited() {
         tcp_unbound: Duration::ZERO,
         ..Limits::default()
     };
-    let (workers, _events) = start(Config {
-        limits,
-        ..Config::default()
-    });
+    let (workers, _events) = start(1, limits);
     let server = workers
         .addresses()
         .into_iter()

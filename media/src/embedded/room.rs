@@ -1,4 +1,4 @@
-//! A room of the plane: one value with its machine, the channels to its clients' sessions, and the way to its media worker.
+//! A room of the plane: one value with its machine, the channels to its clients' sessions, and the way to its media workers.
 //!
 //! A room is made when it is first used, and leaves the directory under its own lock once nothing is left of it. From then on it
 //! takes nothing: who finds it looks again, and gets a new one. The sessions of its last participants may keep it a while longer.
@@ -30,7 +30,7 @@ pub(super) struct Room {
     state: Mutex<RoomState>,
     /// The channels to its clients. Media workers use them without the lock of the state.
     pub sessions: Sessions,
-    /// The way to the media worker, as long as that has participants of the room.
+    /// The way to the media workers, as long as they have participants of the room.
     media: Mutex<Option<RoomHandle>>,
     /// Wakes who waits for the end of a join.
     joins: Notify,
@@ -101,17 +101,17 @@ impl Room {
         self.state.lock()
     }
 
-    /// Gives the room to a media worker, if there are any.
+    /// Gives the room to the media workers, if there are any.
     pub fn open_media(&self, workers: Option<&Workers>) {
         *self.media.lock() = workers.map(|workers| workers.open_room(&self.name));
     }
 
-    /// Takes the room from its media worker.
+    /// Takes the room from its media workers.
     pub fn close_media(&self) {
         *self.media.lock() = None;
     }
 
-    /// Sends a command to the media worker, without the lock of the room's state. It is lost if none has the room.
+    /// Sends a command to the media workers, without the lock of the room's state. It is lost if none has the room.
     pub fn send_command(&self, command: Command) {
         if let Some(media) = &*self.media.lock() {
             media.send(command);

@@ -138,13 +138,14 @@ const WORKER_METRICS: &[WorkerMetric] = &[
     },
     WorkerMetric {
         name: "conclave_rtc_media_packets_total",
-        help: "Media packets of admitted tracks, and those forwarded, counted for each receiver",
+        help: "Media packets of admitted tracks, those forwarded, counted for each receiver, and those mirrored, counted for each other media worker",
         is_counter: true,
         divisor: 1.,
         label: "packets",
         values: &[
             ("published", |worker| &worker.published_packets),
             ("forwarded", |worker| &worker.forwarded_packets),
+            ("mirrored", |worker| &worker.mirrored_packets),
         ],
     },
     WorkerMetric {
@@ -204,6 +205,9 @@ const WORKER_METRICS: &[WorkerMetric] = &[
             }),
             (DropReason::DataBacklog.label(), |worker| {
                 worker.dropped(DropReason::DataBacklog)
+            }),
+            (DropReason::MirrorFull.label(), |worker| {
+                worker.dropped(DropReason::MirrorFull)
             }),
         ],
     },

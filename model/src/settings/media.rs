@@ -106,7 +106,7 @@ crate::settings! {
         /// It does so when a client asks for a full ICE agent (`disable_ice_lite`). The networks of the server's own addresses, such as
         /// 10.0.0.0/8 or loopback, are always allowed.
         pub allow_networks: Vec<IpNet> = Vec::new();
-        /// Number of media workers; 0 means one per core. A room is on one worker.
+        /// Number of media workers; 0 means one per core. A large room is on several.
         pub workers: usize = 0, Rule::THREADS;
         /// Sustained changes per second that a participant may make by signalling: mutes, new tracks, offers, and changes of who may
         /// subscribe. A participant that exceeds this is disconnected.

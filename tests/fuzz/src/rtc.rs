@@ -20,6 +20,9 @@ use str0m::format::Codec;
 use support::Abilities;
 use world::{Publication, World};
 
+/// The media workers of a world.
+const WORKERS: usize = 1;
+
 /// Two participants: alice speaks to bob.
 pub struct Call {
     pub world: World,

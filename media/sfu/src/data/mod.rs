@@ -1,10 +1,12 @@
 //! Data messages between participants (LiveKit's `DataPacket`).
 
 mod backlog;
+mod link;
 mod packet;
 mod recent;
 
 pub use backlog::Backlog;
+pub use link::{BYTES_TO_WAIT_FOR, DataLink};
 pub use packet::{Routed, Sender, route, route_plain, sent_message, server_packet};
 pub use recent::RecentMessages;
 

@@ -1,6 +1,7 @@
 //! The threads and sockets around the workers.
 
 mod addresses;
+mod neighbours;
 mod sockets;
 mod tcp;
 mod thread;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::dropped::DropReason;
 
 pub use addresses::BindError;
+pub use neighbours::Neighbours;
 pub use thread::{WorkerThread, start_worker};
 
 /// Counters of a worker since its start. Written by its thread only, and read without a lock.
@@ -30,6 +32,8 @@ pub struct WorkerMetrics {
     pub published_packets: AtomicU64,
     /// Media packets that were sent on, counted for each receiver.
     pub forwarded_packets: AtomicU64,
+    /// Media packets that crossed to other workers, counted for each of these.
+    pub mirrored_packets: AtomicU64,
     /// Packets that were not sent on, by the position of the reason in [`DropReason::ALL`].
     dropped_by_reason: [AtomicU64; DropReason::ALL.len()],
     /// Key frames that were requested from publishers.
@@ -48,6 +52,8 @@ pub struct WorkerMetrics {
     pub reduced_percent: AtomicU64,
     /// Microseconds in which the thread did not wait.
     pub busy_microseconds: AtomicU64,
+    /// The share of its time in which the thread was busy in the last second, in thousandths.
+    pub busy_thousandths: AtomicU64,
 }
 
 impl WorkerMetrics {

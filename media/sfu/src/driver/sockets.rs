@@ -11,6 +11,7 @@ use str0m::Candidate;
 use str0m::net::{Protocol, TcpType, Transmit};
 
 use super::addresses::{BindError, candidate_addresses};
+use super::neighbours::Neighbours;
 use super::tcp::{Rest, TcpConnections, listen};
 use super::udp::{UdpPort, bind};
 use super::{WorkerMetrics, add, set};
@@ -48,11 +49,17 @@ pub struct Sockets {
     tcp: TcpConnections,
     limits: Limits,
     buffer: Vec<u8>,
+    neighbours: Neighbours,
 }
 
 impl Sockets {
     /// Opens the sockets of a worker at a port of every configured address. With port 0 the system chooses one.
-    pub fn open(config: &Config, port: u16, registry: &Registry) -> Result<Self, BindError> {
+    pub fn open(
+        config: &Config,
+        port: u16,
+        registry: &Registry,
+        neighbours: Neighbours,
+    ) -> Result<Self, BindError> {
         let mut sockets = Self {
             udp: Vec::new(),
             readable: Vec::new(),
@@ -61,6 +68,7 @@ impl Sockets {
             tcp: TcpConnections::default(),
             limits: config.limits.clone(),
             buffer: vec![0; BUFFER_BYTES],
+            neighbours,
         };
         for (bound, advertised) in candidate_addresses(config)? {
             let address = SocketAddr::from((bound, port));
@@ -318,14 +326,22 @@ impl Sockets {
         }
     }
 
-    /// Completes what was received, and sends what the worker has to send.
+    fn send_crossings(&self, worker: &mut Worker) {
+        if let Some(crossings) = worker.take_crossings() {
+            self.neighbours.send(crossings);
+        }
+    }
+
+    /// Completes what was received, and sends what the worker has to send: to other workers first, which begin with it meanwhile.
     pub fn send(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let mut broken = Vec::new();
         let mut has_more = true;
         while has_more {
+            self.send_crossings(worker);
             has_more = worker.flush(Instant::now());
             self.send_outbox(worker.outbox(), metrics, &mut broken);
         }
+        self.send_crossings(worker);
         for token in broken {
             self.close_stream(token, worker, registry, metrics);
         }
@@ -443,7 +459,8 @@ mod tests {
                 limits,
                 ..Config::default()
             };
-            let sockets = Sockets::open(&config, 0, poll.registry()).unwrap();
+            let sockets =
+                Sockets::open(&config, 0, poll.registry(), Neighbours::default()).unwrap();
             let worker = Worker::new(sockets.candidates(), &config, Instant::now());
             Self {
                 poll,

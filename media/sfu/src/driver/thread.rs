@@ -1,5 +1,6 @@
 //! The thread of a worker: waits for packets, commands and deadlines, and measures how much it has to do.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +13,13 @@ use rustix::time::{ClockId, clock_gettime};
 use str0m::Candidate;
 
 use super::addresses::BindError;
+use super::neighbours::Neighbours;
 use super::sockets::{CLOSE_UNBOUND, Sockets, WAKER};
 use super::{WorkerMetrics, add, set};
 use crate::config::Config;
 use crate::event::EventSink;
-use crate::queue::WorkerSender;
-use crate::queue::{CommandQueue, RoomCommand};
+use crate::queue::{RoomInstruction, WorkerQueue, WorkerSender};
+use crate::transport::TrackKey;
 use crate::worker::Worker;
 
 /// How many commands are handled before packets have their turn.
@@ -29,7 +31,7 @@ const COMMAND_TIME: Duration = Duration::from_millis(2);
 
 /// A running worker.
 pub struct WorkerThread {
-    /// Sends commands to the worker.
+    /// Sends instructions to the worker.
     pub sender: WorkerSender,
     /// What it has done.
     pub metrics: Arc<WorkerMetrics>,
@@ -46,7 +48,9 @@ struct Driver {
     poll: Poll,
     sockets: Sockets,
     worker: Worker,
-    commands: WaitingCommands,
+    waiting: OpenQueue,
+    /// The mirrors for which packets of other workers may wait.
+    ready: VecDeque<TrackKey>,
     sink: Arc<dyn EventSink>,
     metrics: Arc<WorkerMetrics>,
     stop: Arc<AtomicBool>,
@@ -57,10 +61,10 @@ struct Driver {
     packets_until: Instant,
 }
 
-/// The commands that wait for a worker. Nothing is kept any more once it has ended.
-struct WaitingCommands(Arc<CommandQueue>);
+/// What waits for a worker. Nothing is kept any more once it has ended.
+struct OpenQueue(Arc<WorkerQueue>);
 
-impl Drop for WaitingCommands {
+impl Drop for OpenQueue {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -75,12 +79,13 @@ pub fn start_worker(
     config: &Config,
     port: u16,
     sink: Arc<dyn EventSink>,
+    neighbours: Neighbours,
 ) -> Result<WorkerThread, BindError> {
     let poll = Poll::new().map_err(BindError::Thread)?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(BindError::Thread)?);
-    let sockets = Sockets::open(config, port, poll.registry())?;
+    let sockets = Sockets::open(config, port, poll.registry(), neighbours)?;
     let (candidates, udp) = (sockets.candidates(), sockets.udp_addresses());
-    let commands = Arc::new(CommandQueue::default());
+    let queue = Arc::new(WorkerQueue::default());
     let metrics = Arc::new(WorkerMetrics::default());
     let stop = Arc::new(AtomicBool::new(false));
     let now = Instant::now();
@@ -88,7 +93,8 @@ pub fn start_worker(
         poll,
         sockets,
         worker: Worker::new(candidates.clone(), config, now),
-        commands: WaitingCommands(commands.clone()),
+        waiting: OpenQueue(queue.clone()),
+        ready: VecDeque::new(),
         sink,
         metrics: metrics.clone(),
         stop: stop.clone(),
@@ -101,7 +107,7 @@ pub fn start_worker(
         .spawn(|| driver.run());
     let thread = Some(thread.map_err(BindError::Thread)?);
     Ok(WorkerThread {
-        sender: WorkerSender::new(commands, waker),
+        sender: WorkerSender::new(queue, waker),
         metrics,
         candidates,
         udp,
@@ -125,7 +131,8 @@ impl Driver {
             }
             let woken = Instant::now();
             workload.note_begin(woken);
-            self.handle_commands();
+            self.handle_instructions();
+            self.receive_mirrored();
             for event in &events {
                 self.sockets.note_ready(event.token());
             }
@@ -140,13 +147,14 @@ impl Driver {
             );
             if let Some((worked, waited)) = workload.note_end(done) {
                 self.worker.note_work(worked, waited);
+                set(&self.metrics.busy_thousandths, workload.busy_thousandths());
             }
         }
     }
 
     /// Returns how long nothing is to be done, if no packet and no command comes.
     fn longest_wait(&self) -> Duration {
-        if self.has_more_commands || self.sockets.has_more() {
+        if self.has_more_commands || self.sockets.has_more() || !self.ready.is_empty() {
             return Duration::ZERO;
         }
         let deadline = self
@@ -156,7 +164,7 @@ impl Driver {
         deadline.saturating_duration_since(Instant::now())
     }
 
-    fn handle_commands(&mut self) {
+    fn handle_instructions(&mut self) {
         let begun = Instant::now();
         self.has_more_commands = true;
         if begun < self.packets_until && self.sockets.has_more() {
@@ -164,11 +172,11 @@ impl Driver {
         }
         let mut now = begun;
         for _ in 0..COMMAND_BATCH {
-            let Some(RoomCommand { room, command }) = self.commands.0.pop() else {
+            let Some(RoomInstruction { room, instruction }) = self.waiting.0.pop() else {
                 self.has_more_commands = false;
                 break;
             };
-            self.worker.handle_command(&room, command, now);
+            self.worker.handle_instruction(&room, instruction, now);
             now = Instant::now();
             if now.saturating_duration_since(begun) >= COMMAND_TIME {
                 break;
@@ -177,6 +185,21 @@ impl Driver {
         self.packets_until = now + now.saturating_duration_since(begun);
         set(&self.metrics.peers, self.worker.peers());
         self.complete();
+    }
+
+    /// Forwards packets of other workers in one turn: a batch of each mirror that has some.
+    fn receive_mirrored(&mut self) {
+        self.waiting.0.take_ready(&mut self.ready);
+        for _ in 0..self.ready.len() {
+            let Some(mirror) = self.ready.pop_front() else {
+                return;
+            };
+            if self.worker.forward_mirrored(mirror, Instant::now()) {
+                self.ready.push_back(mirror);
+            }
+            self.sockets
+                .send(&mut self.worker, self.poll.registry(), &self.metrics);
+        }
     }
 
     fn handle_timeouts(&mut self) {
@@ -202,6 +225,7 @@ impl Driver {
         let counters = self.worker.counters();
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
+        set(&self.metrics.mirrored_packets, counters.mirrored_packets);
         set(
             &self.metrics.key_frame_requests,
             counters.key_frame_requests,
@@ -241,6 +265,9 @@ impl Drop for WorkerThread {
 /// How often the processor time is read: that is a system call.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Over how long the share of the time in which a thread is busy is taken. A key frame makes a thread busy for a moment.
+const SHARE: Duration = Duration::from_secs(1);
+
 /// The processor time of the calling thread, and the time in which it had nothing to do.
 pub struct Workload {
     /// When the processor time was read last, and what it was.
@@ -249,6 +276,8 @@ pub struct Workload {
     waited: Duration,
     /// Since when it waits.
     waits_since: Instant,
+    /// The share of the time in which it did not wait, in thousandths: the mean over about [`SHARE`].
+    busy_thousandths: f64,
 }
 
 impl Workload {
@@ -258,7 +287,13 @@ impl Workload {
             read: (now, processor_time()),
             waited: Duration::ZERO,
             waits_since: now,
+            busy_thousandths: 0.,
         }
+    }
+
+    /// Returns the share of the last second in which the thread was busy, in thousandths.
+    pub fn busy_thousandths(&self) -> usize {
+        self.busy_thousandths as usize
     }
 
     /// Notes that the thread has something to do from now on.
@@ -274,10 +309,14 @@ impl Workload {
             return None;
         }
         self.read = (now, processor_time());
-        Some((
-            self.read.1.saturating_sub(before),
+        let (elapsed, waited) = (
+            now.saturating_duration_since(at),
             std::mem::take(&mut self.waited),
-        ))
+        );
+        let busy = elapsed.saturating_sub(waited).div_duration_f64(elapsed) * 1000.;
+        let weight = elapsed.div_duration_f64(SHARE).min(1.);
+        self.busy_thousandths += (busy - self.busy_thousandths) * weight;
+        Some((self.read.1.saturating_sub(before), waited))
     }
 }
 
@@ -307,5 +346,18 @@ mod tests {
         let (worked, waited) = workload.note_end(begun + INTERVAL).unwrap();
         assert!((20..80).contains(&worked.as_millis()), "{worked:?}");
         assert_eq!(waited, INTERVAL * 3 / 4);
+        assert_eq!(workload.busy_thousandths(), 25, "a quarter of a tenth");
+    }
+
+    #[test]
+    fn a_thread_that_has_waited_for_a_second_is_not_busy() {
+        let begun = Instant::now();
+        let mut workload = Workload::new(begun);
+        workload.note_begin(begun);
+        workload.note_end(begun + SHARE);
+        assert_eq!(workload.busy_thousandths(), 1000);
+        workload.note_begin(begun + SHARE * 2);
+        workload.note_end(begun + SHARE * 2);
+        assert_eq!(workload.busy_thousandths(), 0);
     }
 }

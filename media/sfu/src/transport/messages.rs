@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use str0m::channel::{ChannelConfig, ChannelId};
@@ -9,7 +10,7 @@ use str0m::channel::{ChannelConfig, ChannelId};
 use super::{ChannelUse, Source, Transport, TransportKey};
 #[cfg(test)]
 use crate::data::Backlog;
-use crate::data::{self, Message};
+use crate::data::{self, DataLink, Message};
 
 /// The most packets that are held of one connection. Those beyond it are lost, by which the sender notices that it has to send more
 /// slowly. DTLS takes a packet that is at most 63 packets late for a replayed one.
@@ -22,6 +23,25 @@ const SMALL: usize = 256;
 /// The first byte of application data in DTLS 1.2, and the first bytes of what is encrypted in DTLS 1.3.
 const APPLICATION_DATA: u8 = 23;
 const ENCRYPTED: std::ops::RangeInclusive<u8> = 32..=63;
+
+/// What has to catch up before further messages of a client are read.
+#[derive(Debug, Clone)]
+pub enum Awaited {
+    /// A receiver, by its connection.
+    Receiver(TransportKey),
+    /// The receivers on another worker of the room, by the way to them.
+    Neighbour(Arc<DataLink>),
+}
+
+impl PartialEq for Awaited {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Receiver(receiver), Self::Receiver(other)) => receiver == other,
+            (Self::Neighbour(link), Self::Neighbour(other)) => Arc::ptr_eq(link, other),
+            _ => false,
+        }
+    }
+}
 
 /// A packet that waits to be handled.
 #[derive(Debug)]
@@ -155,20 +175,20 @@ impl Transport {
         self.backlog.judge(now)
     }
 
-    /// Lets the client's messages wait for a receiver of them.
-    pub fn await_receiver(&mut self, receiver: TransportKey) {
-        if !self.awaited.contains(&receiver) {
-            self.awaited.push(receiver);
+    /// Lets the client's messages wait for receivers of them.
+    pub fn await_receivers(&mut self, receivers: Awaited) {
+        if !self.awaited.contains(&receivers) {
+            self.awaited.push(receivers);
         }
     }
 
     /// Takes the receivers that the client's messages wait for, to be set again without those that have caught up.
-    pub fn take_awaited(&mut self) -> Vec<TransportKey> {
+    pub fn take_awaited(&mut self) -> Vec<Awaited> {
         std::mem::take(&mut self.awaited)
     }
 
     /// Sets the receivers that the client's messages wait for.
-    pub fn set_awaited(&mut self, receivers: Vec<TransportKey>) {
+    pub fn set_awaited(&mut self, receivers: Vec<Awaited>) {
         self.awaited = receivers;
     }
 

@@ -28,7 +28,7 @@ use crate::measure::LinkQuality;
 use crate::sdp;
 pub use channels::ChannelUse;
 use channels::Channels;
-pub use messages::{HeldPacket, HeldPackets};
+pub use messages::{Awaited, HeldPacket, HeldPackets};
 pub use settings::{TransportSettings, dependency_extension};
 
 new_key_type! {
@@ -121,8 +121,8 @@ pub struct Transport {
     channels: Channels,
     /// Reliable messages that wait for the client.
     backlog: Backlog,
-    /// The connections that have to catch up before further messages of this client are read.
-    awaited: Vec<TransportKey>,
+    /// What has to catch up before further messages of this client are read.
+    awaited: Vec<Awaited>,
     /// The packets with these messages.
     held: HeldPackets,
     /// The last statistics.

@@ -8,7 +8,8 @@ use conclave_model::{EgressId, TrackSid};
 use str0m::bwe::BweKind;
 
 use super::Worker;
-use super::tracks::{PublishedLayer, PublishedTrack};
+use super::layer::PublishedLayer;
+use super::tracks::PublishedTrack;
 use crate::allocate::{LayerRate, VideoDemand, allocate};
 use crate::codec::TrackMedium;
 use crate::command::{NewRecorder, TrackSettings};

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use conclave_model::ClientAddress;
@@ -14,9 +15,10 @@ use str0m::{Candidate, Output};
 
 use super::demux::Demux;
 use crate::config::Config;
+use crate::data::DataLink;
 use crate::transport::{
-    Firing, HeldPacket, HeldPackets, PeerKey, Source, Transport, TransportKey, TransportRole,
-    TransportSettings,
+    Awaited, Firing, HeldPacket, HeldPackets, PeerKey, Source, Transport, TransportKey,
+    TransportRole, TransportSettings,
 };
 
 /// A datagram, or a packet of a TCP connection, as it was received.
@@ -273,11 +275,31 @@ impl Connections {
         if self.is_awaited(receiver)
             && let Some(sender) = self.transports.get_mut(sender)
         {
-            sender.await_receiver(receiver);
+            sender.await_receivers(Awaited::Receiver(receiver));
         }
     }
 
-    fn is_awaited(&self, receiver: TransportKey) -> bool {
+    /// Lets a sender wait for the receivers of its message on another worker, if too much waits for them.
+    pub fn await_neighbour(&mut self, sender: TransportKey, link: &Arc<DataLink>) {
+        if link.is_awaited()
+            && let Some(sender) = self.transports.get_mut(sender)
+        {
+            sender.await_receivers(Awaited::Neighbour(Arc::clone(link)));
+        }
+    }
+
+    /// Notes that receivers may have caught up.
+    pub fn note_caught_up(&mut self) {
+        self.has_backlog_shrunk = true;
+    }
+
+    /// Returns whether receivers may have caught up since the last call of [`Connections::take_holding`].
+    pub fn has_backlog_shrunk(&self) -> bool {
+        self.has_backlog_shrunk
+    }
+
+    /// Returns whether so much waits for a receiver that senders wait for it.
+    pub fn is_awaited(&self, receiver: TransportKey) -> bool {
         self.get(receiver).is_some_and(Transport::is_awaited)
     }
 
@@ -320,7 +342,10 @@ impl Connections {
             return false;
         };
         let mut awaited = sender.take_awaited();
-        awaited.retain(|receiver| self.is_awaited(*receiver));
+        awaited.retain(|awaited| match awaited {
+            Awaited::Receiver(receiver) => self.is_awaited(*receiver),
+            Awaited::Neighbour(link) => link.is_awaited(),
+        });
         let has_to_wait = !awaited.is_empty();
         if let Some(sender) = self.transports.get_mut(key) {
             sender.set_awaited(awaited);

@@ -68,6 +68,13 @@ impl DataTracks {
         self.0.retain(|track| track.sid != *sid);
     }
 
+    /// Returns the tracks, with their handles and whether they are muted.
+    pub fn iter(&self) -> impl Iterator<Item = (&TrackSid, u16, bool)> {
+        self.0
+            .iter()
+            .map(|track| (&track.sid, track.handle, track.is_muted))
+    }
+
     /// Stops or resumes the forwarding of a track.
     pub fn set_muted(&mut self, sid: &TrackSid, is_muted: bool) {
         if let Some(track) = self.by_sid(sid) {

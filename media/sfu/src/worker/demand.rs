@@ -6,7 +6,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::sections::Section;
-use super::tracks::{AwaitedCodec, BackupCodec, PublishedTrack};
+use super::tracks::{AwaitedCodec, BackupCodec, Feed, PublishedTrack};
 use crate::allocate::QualityUse;
 use crate::codec::{Codec, TrackMedium};
 use crate::event::{CodecUse, PeerEvent};
@@ -29,7 +29,7 @@ impl PublishedTrack {
     }
 
     /// Returns the entry of a backup codec.
-    fn backup_of(&mut self, codec: Codec) -> Option<&mut BackupCodec> {
+    pub fn backup_of(&mut self, codec: Codec) -> Option<&mut BackupCodec> {
         self.backups.iter_mut().find(|backup| backup.codec == codec)
     }
 }
@@ -95,11 +95,16 @@ impl Worker {
     }
 
     /// Sends the requests of a track that are wanted and not too early.
-    fn send_key_frame_requests(&mut self, key: TrackKey) {
+    pub(super) fn send_key_frame_requests(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get_mut(key) else {
             return;
         };
-        let Some(publisher) = self.connections.get_mut(track.transport) else {
+        let (transport, mid) = match track.feed {
+            Feed::Connection { transport, mid } => (transport, mid),
+            Feed::Source { .. } => return,
+            Feed::Mirror(_) => return self.request_mirrored_key_frames(key),
+        };
+        let Some(publisher) = self.connections.get_mut(transport) else {
             return;
         };
         let mut was_sent = false;
@@ -109,7 +114,7 @@ impl Worker {
             .filter(|layer| layer.key_frames.is_due(self.now))
         {
             // A layer that has not sent yet begins with a key frame.
-            if !publisher.request_key_frame(track.mid, layer.rid) {
+            if !publisher.request_key_frame(mid, layer.rid) {
                 continue;
             }
             layer.key_frames.note_sent(self.now);
@@ -117,7 +122,7 @@ impl Worker {
             was_sent = true;
         }
         if was_sent {
-            self.connections.touch(track.transport);
+            self.connections.touch(transport);
         }
     }
 
@@ -155,7 +160,12 @@ impl Worker {
             .chain(recorded)
             .filter_map(|settings| track.wanted_layer(*settings))
             .max();
-        let used = best.map_or(0, |best| best + 1);
+        let mirrored = track.taps.iter().map(|tap| tap.used_layers).max();
+        let used = best.map_or(0, |best| best + 1).max(mirrored.unwrap_or(0));
+        if track.is_mirror() {
+            self.tell_used_layers(key, used);
+            return false;
+        }
         self.tracks
             .get_mut(key)
             .is_some_and(|track| track.quality_use.update(used, self.now).is_some())
@@ -166,7 +176,10 @@ impl Worker {
         let Some(track) = self.tracks.get(key) else {
             return false;
         };
-        let Some(codec) = track.backups.get(index).map(|backup| backup.codec) else {
+        let Some(BackupCodec {
+            codec, awaited_on, ..
+        }) = track.backups.get(index)
+        else {
             return false;
         };
         let waits = |awaiting: &AwaitedCodec| {
@@ -174,16 +187,21 @@ impl Worker {
                 .roster
                 .get(awaiting.peer)
                 .and_then(|peer| peer.wanted.get(&track.sid));
-            awaiting.codec == codec && settings.is_some_and(|settings| !settings.is_disabled)
+            awaiting.codec == *codec && settings.is_some_and(|settings| !settings.is_disabled)
         };
-        let is_requested = track.awaiting.iter().any(waits);
+        let is_requested = track.awaiting.iter().any(waits) || !awaited_on.is_empty();
+        let (codec, is_mirror) = (*codec, track.is_mirror());
         let backup = self
             .tracks
             .get_mut(key)
             .and_then(|track| track.backups.get_mut(index));
-        backup.is_some_and(|backup| {
+        let has_changed = backup.is_some_and(|backup| {
             std::mem::replace(&mut backup.is_requested, is_requested) != is_requested
-        })
+        });
+        if has_changed && is_mirror {
+            self.tell_awaited(key, codec, is_requested);
+        }
+        has_changed && !is_mirror
     }
 
     /// Reports which qualities of a video are used in its codecs.
@@ -256,6 +274,7 @@ impl Worker {
         if let Some(peer) = self.roster.get_mut(key) {
             peer.published.push(streams);
         }
+        self.share_track(streams);
         self.emit(
             key,
             PeerEvent::BackupPublished {
@@ -287,6 +306,7 @@ impl Worker {
                 .and_then(|first| first.backup_of(codec));
             if let Some(backup) = backup.filter(|backup| backup.streams.is_none()) {
                 (backup.streams, backup.is_requested) = (Some(streams), true);
+                backup.awaited_on.clear();
                 let receivers = self.tracks.receivers(first);
                 self.choose_codecs(first, receivers);
             }
@@ -318,8 +338,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
-        peer.announced
-            .retain(|track| track.sid != *sid || !track.is_backup || track.codec != Some(codec));
+        peer.withdraw_backup(sid, codec);
         let Some(first) = self.track_of(key, sid) else {
             return;
         };

@@ -76,8 +76,9 @@ impl Worker {
             return;
         };
         peer.has_failed = true;
+        self.share_failure(key);
         self.disconnect_peer(key);
-        self.emit(key, PeerEvent::Failed(reason));
+        self.report(key, PeerEvent::Failed(reason));
     }
 
     /// Fails a participant whose client sends more than it may.
@@ -88,7 +89,7 @@ impl Worker {
         }
     }
 
-    fn disconnect_peer(&mut self, key: PeerKey) {
+    pub(super) fn disconnect_peer(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };

@@ -1,18 +1,33 @@
 //! Data messages and packets of data tracks from participant to participant.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use conclave_model::participant::DataKind;
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use str0m::channel::ChannelId;
 
 use super::roster::{Peer, Room};
+use super::shared_room::{HeldCommand, Neighbour};
 use super::{Worker, data_tracks};
-use crate::command::ServerMessage;
-use crate::data::{self, DATA_TRACK, Message, Routed, Sender};
+use crate::command::{PeerCommand, ServerMessage};
+use crate::data::{self, BYTES_TO_WAIT_FOR, DATA_TRACK, Message, Routed, Sender};
 use crate::dropped::DropReason;
-use crate::event::{FailureReason, PeerEvent};
-use crate::transport::{ChannelUse, PeerKey, TransportKey};
+use crate::event::{FailureReason, PeerEvent, Receivers};
+use crate::mirror::WorkerId;
+use crate::notice::Notice;
+use crate::transport::{ChannelUse, PeerKey, RoomKey, TransportKey};
+
+/// Where a message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MessageSource {
+    /// The control side.
+    Server,
+    /// A client of this worker, by its connection.
+    Client(TransportKey),
+    /// A client of another worker.
+    Neighbour,
+}
 
 impl Worker {
     /// Handles that a client has opened a data channel.
@@ -83,8 +98,9 @@ impl Worker {
             receivers.into_iter().filter(|receiver| *receiver != key),
             kind,
             &routed,
-            Some(from),
+            MessageSource::Client(from),
         );
+        self.cross_message(room, (key, from), kind, &routed);
         if reports_messages && let Some(sent) = data::sent_message(kind, &routed) {
             self.emit(key, PeerEvent::MessageSent(sent));
         }
@@ -111,18 +127,19 @@ impl Worker {
         let routed = data::server_packet(message);
         let room = self.roster.room_named(room);
         let receivers = room.map_or_else(Vec::new, |room| self.roster.members(room));
-        self.deliver(receivers.into_iter(), kind, &routed, None);
+        self.deliver(receivers.into_iter(), kind, &routed, MessageSource::Server);
     }
 
     /// Sends a message to those of the participants that it is for and that may receive it. The client that sent it has to wait for
-    /// those that do not keep up.
+    /// those that do not keep up; of a client on another worker, these are returned.
     fn deliver(
         &mut self,
         receivers: impl Iterator<Item = PeerKey>,
         kind: DataKind,
         routed: &Routed,
-        from: Option<TransportKey>,
-    ) {
+        from: MessageSource,
+    ) -> Vec<TransportKey> {
+        let mut slow = Vec::new();
         for key in receivers {
             let Some(peer) = self
                 .roster
@@ -137,11 +154,101 @@ impl Worker {
             {
                 let subscriber = peer.subscriber;
                 self.send_message(key, kind, &routed.message);
-                if let Some(from) = from {
-                    self.connections.await_receiver(from, subscriber);
+                match from {
+                    MessageSource::Client(from) => {
+                        self.connections.await_receiver(from, subscriber);
+                    }
+                    MessageSource::Neighbour if self.connections.is_awaited(subscriber) => {
+                        slow.push(subscriber);
+                    }
+                    MessageSource::Neighbour | MessageSource::Server => {}
                 }
             }
         }
+        slow
+    }
+
+    /// Sends a message to the other workers of its room, once to each that has receivers of it. The client that sent it has to wait
+    /// for those that do not keep up.
+    fn cross_message(
+        &mut self,
+        room: RoomKey,
+        (sender, from): (PeerKey, TransportKey),
+        kind: DataKind,
+        routed: &Routed,
+    ) {
+        let Some(shared) = self.roster.shared(room) else {
+            return;
+        };
+        let Some(sid) = self.roster.get(sender).map(|peer| &peer.info.sid) else {
+            return;
+        };
+        let mirrors = || shared.mirrors().filter_map(|key| self.roster.get(key));
+        let has_receivers = |worker: WorkerId| {
+            let mut there = mirrors().filter(|peer| peer.home() == Some(worker));
+            let is_for = |peer: &Peer| {
+                let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
+                routed.to.include(identity, sid)
+            };
+            routed.to == Receivers::default() || there.any(is_for)
+        };
+        let (most, reason) = match kind {
+            DataKind::Reliable => (self.limits.data_backlog_bytes, DropReason::DataBacklog),
+            DataKind::Lossy => (BYTES_TO_WAIT_FOR, DropReason::MirrorFull),
+        };
+        let notice = Notice::Message {
+            sender: sid.clone(),
+            kind,
+            routed: Arc::new(routed.clone()),
+        };
+        let (mut told, mut lost) = (Vec::new(), 0);
+        for neighbour in shared.neighbours() {
+            if !has_receivers(neighbour.worker()) {
+                continue;
+            }
+            if neighbour.outgoing().add(routed.message.len(), most) {
+                told.push(neighbour.worker());
+            } else {
+                lost += 1;
+            }
+            self.connections.await_neighbour(from, neighbour.outgoing());
+        }
+        (0..lost).for_each(|_| self.note_drop(None, reason));
+        for worker in told {
+            self.tell(room, worker, notice.clone());
+        }
+    }
+
+    /// Delivers a message of a participant that lives on another worker.
+    pub(super) fn deliver_crossed(
+        &mut self,
+        room: RoomKey,
+        from: WorkerId,
+        (sender, kind): (&ParticipantSid, DataKind),
+        routed: &Arc<Routed>,
+    ) {
+        let sender_key = self.mirror_of(from, sender);
+        let may_publish = sender_key
+            .and_then(|sender| self.roster.get(sender))
+            .is_some_and(|peer| peer.info.permissions.can_publish_data);
+        if may_publish {
+            let receivers = self.roster.members(room);
+            let slow = self.deliver(
+                receivers.into_iter(),
+                kind,
+                routed,
+                MessageSource::Neighbour,
+            );
+            if !slow.is_empty() {
+                self.await_slow(room, from, slow);
+            }
+            let is_kept = kind == DataKind::Reliable && routed.sequence > 0;
+            if let Some(room) = self.roster.room_mut(room).filter(|_| is_kept) {
+                let routed = Routed::clone(routed);
+                room.recent.push(sender.to_string(), routed, self.now);
+            }
+        }
+        self.note_arrived(room, from, routed.message.len());
     }
 
     fn send_message(&mut self, key: PeerKey, kind: DataKind, message: &Message) {
@@ -204,11 +311,31 @@ impl Worker {
         sid: &TrackSid,
         handle: Option<u16>,
     ) {
-        let Some(room) = self.roster.get(key).map(|peer| peer.room) else {
+        let Some(subscriber) = self.roster.get(key) else {
             return;
         };
-        let publisher = self.roster.by_sid(of);
-        let publisher = publisher.and_then(|publisher| self.roster.get_mut(publisher));
+        let (room, peer) = (subscriber.room, subscriber.info.sid.clone());
+        let Some(publisher) = self.roster.by_sid(of) else {
+            let (publisher, track) = (of.clone(), sid.clone());
+            let command = match handle {
+                Some(handle) => PeerCommand::SubscribeDataTrack {
+                    publisher,
+                    track,
+                    handle,
+                },
+                None => PeerCommand::UnsubscribeDataTrack { publisher, track },
+            };
+            let awaited = of.clone();
+            return self.hold_command(
+                room,
+                HeldCommand {
+                    awaited,
+                    peer,
+                    command,
+                },
+            );
+        };
+        let publisher = self.roster.get_mut(publisher);
         if let Some(publisher) = publisher.filter(|publisher| publisher.room == room) {
             match handle {
                 Some(handle) => publisher.data_tracks.subscribe(sid, key, handle),
@@ -218,7 +345,7 @@ impl Worker {
     }
 
     /// Forwards a packet of a participant to the subscribers of the data track that it names. What does not fit is lost, as media is.
-    fn forward_data_packet(&mut self, publisher: PeerKey, mut packet: Vec<u8>) {
+    pub(super) fn forward_data_packet(&mut self, publisher: PeerKey, mut packet: Vec<u8>) {
         let Some(handle) = data_tracks::handle(&packet) else {
             return;
         };
@@ -230,12 +357,36 @@ impl Worker {
         let Some(mut subscribers) = subscribers else {
             return;
         };
+        self.cross_data_packet(publisher, &packet);
         subscribers.retain(|(subscriber, handle)| {
             data_tracks::set_handle(&mut packet, *handle);
             self.send_data_packet(*subscriber, &packet)
         });
         if let Some(peer) = self.roster.get_mut(publisher) {
             peer.data_tracks.put_back(handle, subscribers);
+        }
+    }
+
+    /// Sends a packet of a participant to the other workers of its room, once to each, if the participant lives on this one.
+    fn cross_data_packet(&mut self, publisher: PeerKey, packet: &[u8]) {
+        let Some(peer) = self.roster.get(publisher).filter(|peer| peer.is_here()) else {
+            return;
+        };
+        let room = peer.room;
+        let Some(shared) = self.roster.shared(room) else {
+            return;
+        };
+        let notice = Notice::DataPacket {
+            publisher: peer.info.sid.clone(),
+            packet: packet.into(),
+        };
+        let has_room =
+            |neighbour: &&Neighbour| neighbour.outgoing().add(packet.len(), BYTES_TO_WAIT_FOR);
+        let (told, lost): (Vec<_>, Vec<_>) = shared.neighbours().partition(has_room);
+        let told: Vec<_> = told.into_iter().map(Neighbour::worker).collect();
+        (0..lost.len()).for_each(|_| self.outputs.count_drop(DropReason::MirrorFull));
+        for worker in told {
+            self.tell(room, worker, notice.clone());
         }
     }
 

@@ -15,7 +15,8 @@
 //! - [`Tracks`]: published tracks with their layers, subscriptions ([`Subscription`](subscription::Subscription)) and
 //!   recorders.
 //! - [`Negotiations`]: whose sections are to be compared with what was signalled, and when.
-//! - [`Outputs`]: packets to send, events, counters, warnings.
+//! - [`SharedRoom`](shared_room::SharedRoom), of a room that is on several workers: the others, and the participants that live on them.
+//! - [`Outputs`]: packets to send, events, what goes to other workers, counters, warnings.
 //!
 //! # The path of a packet
 //!
@@ -25,14 +26,14 @@
 //!                          ▼
 //!                       send.rs      for each Subscription: does it get this layer? → Rewriter (adapt) → Transport of the receiver
 //!                          │
-//!                          ▼         recorders.rs: the same for recorders
+//!                          ▼         recorders.rs: the same for recorders; mirrors.rs: for other workers, from which it comes here as well
 //!  driver ◀──outbox──── flush        each touched Transport is driven once
 //! ```
 //!
 //! Which layer a subscription gets is decided beforehand: `allocate.rs` compares what is wanted with the bandwidth, whenever one of them
 //! changes. `demand.rs` asks publishers for key frames, qualities and backup codecs. All else is control: `lifecycle.rs` (participants
 //! come and go), `publishing.rs` (offers of clients), `subscribing.rs` and `negotiation.rs` (what the server sends, and telling the
-//! client so), `messages.rs`, `ticks.rs` and `reports.rs`.
+//! client so), `sharing.rs` (what workers of a room tell each other), `messages.rs`, `ticks.rs` and `reports.rs`.
 
 mod allocate;
 mod codecs;
@@ -40,8 +41,10 @@ mod connections;
 mod data_tracks;
 mod demand;
 mod demux;
+mod layer;
 mod lifecycle;
 mod messages;
+mod mirrors;
 mod negotiation;
 mod outputs;
 mod publishing;
@@ -51,17 +54,19 @@ mod reports;
 mod roster;
 mod sections;
 mod send;
+mod shared_room;
+mod sharing;
 mod subscribing;
 mod subscription;
 mod ticks;
 mod tracks;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::{Duration, Instant};
 
-use conclave_model::NamespacedRoom;
+use conclave_model::{NamespacedRoom, ParticipantSid};
 use str0m::Candidate;
 use str0m::net::Transmit;
 
@@ -69,15 +74,17 @@ use crate::allocate::{GROUPS, Overload};
 use crate::command::{Command, PeerCommand};
 use crate::config::{Config, Limits};
 use crate::event::{Event, PeerEvent};
-use crate::transport::PeerKey;
+use crate::notice::Instruction;
+use crate::transport::{PeerKey, RoomKey};
 pub use connections::Datagram;
-pub use outputs::Counters;
+pub use outputs::{Counters, Crossings};
 
 use connections::Connections;
 use negotiation::Negotiations;
 use outputs::Outputs;
 use reports::Inspection;
-use roster::Roster;
+use roster::{Peer, Roster};
+use shared_room::HeldCommand;
 use ticks::Ticks;
 use tracks::Tracks;
 
@@ -97,6 +104,8 @@ pub struct Worker {
     ticks: Ticks,
     overload: Overload,
     outputs: Outputs,
+    /// The rooms in which senders on other workers wait for receivers on this one.
+    slow_rooms: Vec<RoomKey>,
 }
 
 impl Worker {
@@ -112,6 +121,27 @@ impl Worker {
             ticks: Ticks::new(now),
             overload: Overload::new(now),
             outputs: Outputs::default(),
+            slow_rooms: Vec::new(),
+        }
+    }
+
+    /// Handles what the control side, or another worker, has put into the queue for a room.
+    pub fn handle_instruction(
+        &mut self,
+        room: &NamespacedRoom,
+        instruction: Instruction,
+        now: Instant,
+    ) {
+        self.advance_clock(now);
+        match instruction {
+            Instruction::Command(command) => self.handle_command(room, command, now),
+            Instruction::Share(share) => self.share_room(room, share),
+            Instruction::AddMirror { peer, home } => self.add_mirror(room, peer, home),
+            Instruction::Notice {
+                from,
+                sharing,
+                notice,
+            } => self.handle_notice(room, (from, sharing), notice),
         }
     }
 
@@ -119,11 +149,10 @@ impl Worker {
     pub fn handle_command(&mut self, room: &NamespacedRoom, command: Command, now: Instant) {
         self.advance_clock(now);
         match command {
-            Command::Peer { peer, command } => {
-                if let Some(key) = self.roster.by_sid(&peer) {
-                    self.handle_peer_command(key, command);
-                }
-            }
+            Command::Peer { peer, command } => match self.roster.by_sid(&peer) {
+                Some(key) => self.handle_peer_command(key, command),
+                None => self.hold_peer_command(room, peer, command),
+            },
             Command::AddPeer(info) => self.add_peer(room, info),
             Command::CloseRoom => self.close_room(room),
             Command::ReportMessages { enabled } => self.report_messages(room, enabled),
@@ -134,7 +163,27 @@ impl Worker {
         }
     }
 
-    fn handle_peer_command(&mut self, key: PeerKey, command: PeerCommand) {
+    /// Handles a command for a participant that is not known: it may be about to be.
+    fn hold_peer_command(
+        &mut self,
+        room: &NamespacedRoom,
+        peer: ParticipantSid,
+        command: PeerCommand,
+    ) {
+        if let Some(room) = self.roster.room_named(room) {
+            let awaited = peer.clone();
+            self.hold_command(
+                room,
+                HeldCommand {
+                    awaited,
+                    peer,
+                    command,
+                },
+            );
+        }
+    }
+
+    pub(super) fn handle_peer_command(&mut self, key: PeerKey, command: PeerCommand) {
         match command {
             PeerCommand::Remove => self.remove_peer(key),
             PeerCommand::Fail(reason) => {
@@ -273,6 +322,11 @@ impl Worker {
         self.roster.has_nothing() && self.connections.is_empty() && self.tracks.is_empty()
     }
 
+    /// Removes and returns what goes to other workers; `None` if nothing does.
+    pub fn take_crossings(&mut self) -> Option<Crossings> {
+        self.outputs.take_crossings()
+    }
+
     /// Returns the packets to send, in order. The caller empties the list.
     pub fn outbox(&mut self) -> &mut Vec<Transmit> {
         self.outputs.outbox()
@@ -287,8 +341,15 @@ impl Worker {
         self.now = self.now.max(now);
     }
 
-    /// Reports something of a participant.
+    /// Reports something of a participant that lives on this worker; of others, their own workers do.
     fn emit(&mut self, peer: PeerKey, event: PeerEvent) {
+        if self.roster.get(peer).is_some_and(Peer::is_here) {
+            self.report(peer, event);
+        }
+    }
+
+    /// Reports something of a participant.
+    fn report(&mut self, peer: PeerKey, event: PeerEvent) {
         if let Some((room, peer)) = self.roster.named(peer) {
             self.outputs
                 .report(room.clone(), peer.info.sid.clone(), event);

@@ -7,14 +7,26 @@ use str0m::net::Transmit;
 
 use crate::dropped::{DropReason, Drops};
 use crate::event::{Event, PeerEvent, RoomEvent};
+use crate::mirror::{RingReader, WorkerId};
+use crate::notice::Instruction;
 
 /// What a worker puts out.
 #[derive(Default)]
 pub struct Outputs {
     outbox: Vec<Transmit>,
     events: Vec<Event>,
+    crossings: Crossings,
     counters: Counters,
     warnings: Warnings,
+}
+
+/// What goes to other workers.
+#[derive(Default)]
+pub struct Crossings {
+    /// What they are told, with the room that it is about, in order.
+    pub told: Vec<(WorkerId, NamespacedRoom, Instruction)>,
+    /// The mirrors for which packets have been put into rings.
+    pub ready: Vec<RingReader>,
 }
 
 /// What a worker has forwarded since its start.
@@ -24,6 +36,8 @@ pub struct Counters {
     pub published_packets: usize,
     /// Media packets that were sent on, counted for each receiver.
     pub forwarded_packets: usize,
+    /// Media packets that were put into rings of mirrors, counted for each of these.
+    pub mirrored_packets: usize,
     /// Packets that were not sent on; those that a receiver did not get are counted for each receiver.
     pub dropped: Drops,
     /// Key frames that were requested from publishers.
@@ -66,6 +80,22 @@ impl Outputs {
         std::mem::take(&mut self.events)
     }
 
+    /// Removes and returns what goes to other workers; `None` if nothing does.
+    pub fn take_crossings(&mut self) -> Option<Crossings> {
+        let is_empty = self.crossings.told.is_empty() && self.crossings.ready.is_empty();
+        (!is_empty).then(|| std::mem::take(&mut self.crossings))
+    }
+
+    /// Tells another worker something about a room.
+    pub fn tell(&mut self, to: WorkerId, room: NamespacedRoom, instruction: Instruction) {
+        self.crossings.told.push((to, room, instruction));
+    }
+
+    /// Tells the reader of a ring that packets wait in it.
+    pub fn announce(&mut self, reader: RingReader) {
+        self.crossings.ready.push(reader);
+    }
+
     /// Reports something of a participant.
     pub fn report(&mut self, room: NamespacedRoom, peer: ParticipantSid, event: PeerEvent) {
         self.events.push(Event::Peer { room, peer, event });
@@ -89,6 +119,11 @@ impl Outputs {
     /// Counts a packet that was sent on to a receiver.
     pub fn count_forwarded(&mut self) {
         self.counters.forwarded_packets += 1;
+    }
+
+    /// Counts a packet that was put into the ring of a mirror.
+    pub fn count_mirrored(&mut self) {
+        self.counters.mirrored_packets += 1;
     }
 
     /// Counts a packet that was not sent on.

@@ -6,10 +6,10 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::roster::Peer;
-use super::subscription::Incoming;
-use super::tracks::PublishedTrack;
+use super::tracks::{Feed, Mirror, PublishedTrack};
 use crate::codec::{Codec, TrackMedium};
 use crate::event::{FailureReason, PeerEvent};
+use crate::packet::Incoming;
 use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
 use crate::track::NewTrack;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
@@ -89,7 +89,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
-        if peer.is_source() {
+        if peer.is_source() && peer.is_here() {
             return self.publish_source_track(key, track);
         }
         peer.announced.push(track);
@@ -108,14 +108,8 @@ impl Worker {
             Codec::H264
         };
         let (sid, codec) = (info.sid.clone(), info.codec.unwrap_or(fallback));
-        let mut track = PublishedTrack::new(
-            info,
-            codec,
-            key,
-            TransportKey::default(),
-            Mid::from(""),
-            self.now,
-        );
+        let feed = Feed::Source { sequence: 0 };
+        let mut track = PublishedTrack::new(info, codec, key, feed, self.now);
         track.set_layers(&[], self.now);
         let params = self
             .connections
@@ -133,6 +127,34 @@ impl Worker {
         });
         self.insert_track(key, track, String::new());
         self.offer_to_waiting(key, &sid);
+    }
+
+    /// Publishes a track of a participant that lives on another worker.
+    pub(super) fn publish_mirror(
+        &mut self,
+        key: PeerKey,
+        info: NewTrack,
+        codec: Codec,
+        rids: &[String],
+    ) {
+        let (sid, is_backup) = (info.sid.clone(), info.is_backup);
+        let feed = Feed::Mirror(Mirror::default());
+        let mut track = PublishedTrack::new(info, codec, key, feed, self.now);
+        track.set_layers(rids, self.now);
+        if is_backup {
+            self.insert_backup(key, track, String::new());
+        } else {
+            self.insert_track(key, track, String::new());
+        }
+        self.offer_streams(key, &sid, is_backup);
+    }
+
+    /// Offers a track that has just been published to those who wait for it, or for it in a backup codec.
+    fn offer_streams(&mut self, key: PeerKey, sid: &TrackSid, is_backup: bool) {
+        self.use_backups(key, sid);
+        if !is_backup {
+            self.offer_to_waiting(key, sid);
+        }
     }
 
     /// Keeps the sections that send and that no track claims, for one that is announced after the offer.
@@ -239,7 +261,9 @@ impl Worker {
             "a client offers a track only with codecs that are not forwarded, or that it may not use",
             &info.sid,
         );
-        let refused = match info.codec.filter(|_| info.is_backup) {
+        let backup = info.codec.filter(|_| info.is_backup);
+        self.share_end(key, &info.sid, backup);
+        let refused = match backup {
             Some(codec) => PeerEvent::BackupEnded {
                 track: info.sid,
                 codec,
@@ -259,7 +283,8 @@ impl Worker {
         let mid = Mid::from(section.mid.as_str());
         let codec = preferred_codec(&info, &section.codecs);
         let (sid, is_backup) = (info.sid.clone(), info.is_backup);
-        let mut track = PublishedTrack::new(info, codec, key, transport, mid, self.now);
+        let feed = Feed::Connection { transport, mid };
+        let mut track = PublishedTrack::new(info, codec, key, feed, self.now);
         track.set_layers(&section.rids, self.now);
         let mid_text = section.mid.clone();
         let track_key = if is_backup {
@@ -270,10 +295,7 @@ impl Worker {
         if let Some(transport) = self.connections.get_mut(transport) {
             transport.add_track(mid, track_key);
         }
-        self.use_backups(key, &sid);
-        if !is_backup {
-            self.offer_to_waiting(key, &sid);
-        }
+        self.offer_streams(key, &sid, is_backup);
     }
 
     /// Adds a track to its publisher and its room, and reports it.
@@ -289,6 +311,7 @@ impl Worker {
             peer.published.push(track_key);
             room.tracks.insert(sid.clone(), track_key);
         }
+        self.share_track(track_key);
         self.emit(
             key,
             PeerEvent::TrackPublished {
@@ -332,14 +355,11 @@ impl Worker {
         else {
             return;
         };
-        let sid = sid.clone();
-        let ended = if info.is_backup {
-            PeerEvent::BackupEnded {
-                track: sid,
-                codec: *codec,
-            }
-        } else {
-            PeerEvent::TrackEnded(sid)
+        let (sid, backup) = (sid.clone(), Some(*codec).filter(|_| info.is_backup));
+        self.share_end(key, &sid, backup);
+        let ended = match backup {
+            Some(codec) => PeerEvent::BackupEnded { track: sid, codec },
+            None => PeerEvent::TrackEnded(sid),
         };
         self.end_track(track);
         self.emit(key, ended);
@@ -403,8 +423,10 @@ impl Worker {
         let Some(track) = self.tracks.remove(key) else {
             return;
         };
-        if let Some(transport) = self.connections.get_mut(track.transport) {
-            transport.remove_track(track.mid);
+        if let Feed::Connection { transport, mid } = track.feed
+            && let Some(transport) = self.connections.get_mut(transport)
+        {
+            transport.remove_track(mid);
         }
         if let Some(peer) = self.roster.get_mut(track.peer) {
             peer.published.retain(|track| *track != key);

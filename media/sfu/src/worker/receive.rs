@@ -1,5 +1,6 @@
 //! From a datagram to a packet of a layer: this is the first half of every packet's path.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use conclave_model::TrackSid;
@@ -11,12 +12,12 @@ use str0m::{Event as RtcEvent, Output};
 
 use super::Worker;
 use super::connections::Datagram;
-use super::subscription::{Incoming, Packet};
-use super::tracks::PublishedTrack;
+use super::tracks::{Feed, PublishedTrack};
 use crate::adapt::{DependencyDescriptor, MediaPacket};
 use crate::codec::{Codec, TrackMedium};
 use crate::command::SourcePacket;
 use crate::dropped::DropReason;
+use crate::packet::{Incoming, Packet};
 use crate::recorder::SenderReport;
 use crate::transport::{HeldPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey};
 
@@ -83,6 +84,9 @@ impl Worker {
     /// Handles a held packet of each sender whose receivers have caught up, if any may have since the last call. Returns whether there was
     /// one.
     pub(super) fn release_packets(&mut self) -> bool {
+        if self.connections.has_backlog_shrunk() {
+            self.release_neighbours();
+        }
         let mut has_released = false;
         for key in self.connections.take_holding().into_iter().flatten() {
             let Some(packet) = self.connections.release(key) else {
@@ -204,7 +208,7 @@ impl Worker {
         if is_layered || !track.codec.numbers_pictures() {
             media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
         }
-        let extensions = &packet.header.ext_vals;
+        let extensions = Cow::Borrowed(&packet.header.ext_vals);
         let is_last = packet.header.marker;
         let report = packet.last_sender_info.as_ref().map(SenderReport::from);
         self.distribute(
@@ -291,16 +295,18 @@ impl Worker {
         let Some((payload_type, Some(incoming))) = track.payload else {
             return Err(DropReason::OtherCodec);
         };
-        track.source_sequence += 1;
-        let sequence = track.source_sequence;
+        let Feed::Source { sequence } = &mut track.feed else {
+            return Err(DropReason::Unclaimed);
+        };
+        *sequence += 1;
         let media = MediaPacket::from_payload(
             track.codec,
             payload,
-            sequence,
+            *sequence,
             timestamp,
             captured.min(self.now),
         );
-        let extensions = &ExtensionValues::default();
+        let extensions = Cow::Owned(ExtensionValues::default());
         let packet = Packet {
             media,
             incoming,

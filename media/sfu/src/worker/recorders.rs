@@ -6,12 +6,12 @@ use std::time::Instant;
 use conclave_model::EgressId;
 
 use super::subscription::LayerChoice;
-use super::subscription::Packet;
 use super::tracks::{PublishedTrack, Recorder};
 use crate::adapt::SequenceNumbers;
 use crate::codec::TrackMedium;
 use crate::command::NewRecorder;
 use crate::dropped::{DropReason, Drops};
+use crate::packet::Packet;
 use crate::recorder::RecordedPacket;
 
 impl PublishedTrack {

@@ -8,11 +8,13 @@ use conclave_model::{NamespacedRoom, ParticipantSid};
 use str0m::net::Protocol;
 
 use super::connections::Connections;
+use super::layer::PublishedLayer;
 use super::outputs::Outputs;
 use super::roster::{Peer, Roster, Silence};
-use super::tracks::{PublishedLayer, PublishedTrack, Tracks};
+use super::tracks::{PublishedTrack, Tracks};
 use crate::event::{ConnectionQuality, PeerQuality, PublishRate, RoomEvent, Speaker};
 use crate::measure::{LinkQuality, kilobits};
+use crate::mirror::Tap;
 use crate::snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot,
     TransportSnapshot,
@@ -225,7 +227,8 @@ impl Inspection<'_> {
             layers: seen
                 .map(|(layer, quality)| self.layer_snapshot(layer, quality))
                 .collect(),
-            subscribers: track.subscriptions.len(),
+            subscribers: track.subscriptions.len()
+                + track.taps.iter().map(Tap::receivers).sum::<usize>(),
         }
     }
 

@@ -8,9 +8,12 @@ use slotmap::SlotMap;
 
 use super::data_tracks::DataTracks;
 use super::sections::{AskedOffers, Negotiation, Sections};
+use super::shared_room::SharedRoom;
+use crate::codec::Codec;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
 use crate::data::RecentMessages;
 use crate::event::ConnectionQuality;
+use crate::mirror::WorkerId;
 use crate::sdp::OfferedSection;
 use crate::track::NewTrack;
 use crate::transport::{PeerKey, RoomKey, TrackKey, TransportKey};
@@ -22,14 +25,15 @@ pub struct Roster {
     room_by_name: HashMap<NamespacedRoom, RoomKey>,
     peers: SlotMap<PeerKey, Peer>,
     peer_by_sid: HashMap<ParticipantSid, PeerKey>,
+    /// How many of the participants live on other workers.
+    mirrors: usize,
 }
 
 /// A room of a worker: its participants and what they publish.
-#[derive(Debug)]
 pub struct Room {
     /// The room's name, with its project.
     name: NamespacedRoom,
-    /// The participants in the order of their joins.
+    /// The participants that live on this worker, in the order of their joins.
     peers: Vec<PeerKey>,
     /// The published tracks.
     pub tracks: HashMap<TrackSid, TrackKey>,
@@ -39,6 +43,8 @@ pub struct Room {
     pub recent: RecentMessages,
     /// Whether user messages are reported.
     pub reports_messages: bool,
+    /// The other workers of the room; `None` if it is on this one only.
+    pub shared: Option<Box<SharedRoom>>,
 }
 
 /// A participant of a worker.
@@ -47,6 +53,8 @@ pub struct Peer {
     pub info: NewPeer,
     /// The room that the participant is in.
     pub room: RoomKey,
+    /// The worker on which it lives, if it is not this one: then it has no transports here, and receives nothing.
+    home: Option<WorkerId>,
     /// When it came. It gets no message from before.
     pub joined_at: Instant,
     /// The connection that the client offers: the publisher's, or the only one. The null key before the first offer.
@@ -100,11 +108,7 @@ impl Roster {
         if self.peer_by_sid.contains_key(&info.sid) {
             return None;
         }
-        let rooms = &mut self.rooms;
-        let room = *self
-            .room_by_name
-            .entry(room.clone())
-            .or_insert_with(|| rooms.insert(Room::new(room.clone())));
+        let room = self.open_room(room);
         let sid = info.sid.clone();
         let key = self.peers.insert(Peer::new(info, room, now));
         self.peer_by_sid.insert(sid, key);
@@ -114,15 +118,49 @@ impl Roster {
         Some(key)
     }
 
+    /// Returns the room with a name, which is opened if it is not open.
+    pub fn open_room(&mut self, name: &NamespacedRoom) -> RoomKey {
+        let rooms = &mut self.rooms;
+        let room = self.room_by_name.entry(name.clone());
+        *room.or_insert_with(|| rooms.insert(Room::new(name.clone())))
+    }
+
+    /// Adds a participant that lives on another worker to a room that is shared with that. `None` if the sid is known already.
+    pub fn add_mirror(
+        &mut self,
+        room: RoomKey,
+        info: NewPeer,
+        home: WorkerId,
+        now: Instant,
+    ) -> Option<PeerKey> {
+        if self.peer_by_sid.contains_key(&info.sid) {
+            return None;
+        }
+        let shared = self.rooms.get_mut(room)?.shared.as_mut()?;
+        let sid = info.sid.clone();
+        let key = self.peers.insert(Peer {
+            home: Some(home),
+            ..Peer::new(info, room, now)
+        });
+        shared.add_mirror(key);
+        self.peer_by_sid.insert(sid, key);
+        self.mirrors += 1;
+        Some(key)
+    }
+
     /// Forgets a participant. Its room stays open.
     pub fn remove(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.remove(key) else {
             return;
         };
         self.peer_by_sid.remove(&peer.info.sid);
+        self.mirrors -= usize::from(!peer.is_here());
         if let Some(room) = self.rooms.get_mut(peer.room) {
             room.peers.retain(|other| *other != key);
             room.asked.remove(key);
+            if let Some(shared) = &mut room.shared {
+                shared.remove_mirror(key);
+            }
         }
     }
 
@@ -131,7 +169,10 @@ impl Roster {
     pub fn close_room(&mut self, name: &NamespacedRoom) -> Option<(RoomKey, Vec<PeerKey>)> {
         let key = self.room_by_name.remove(name)?;
         let room = self.rooms.get_mut(key)?;
-        Some((key, std::mem::take(&mut room.peers)))
+        let mut peers = std::mem::take(&mut room.peers);
+        let shared = room.shared.take();
+        peers.extend(shared.iter().flat_map(|shared| shared.mirrors()));
+        Some((key, peers))
     }
 
     /// Forgets a room.
@@ -154,19 +195,20 @@ impl Roster {
         self.peer_by_sid.get(sid).copied()
     }
 
-    /// Returns all participants.
+    /// Returns all participants that live on this worker.
     pub fn keys(&self) -> impl Iterator<Item = PeerKey> {
-        self.peers.keys()
+        let here = self.peers.iter().filter(|(_, peer)| peer.is_here());
+        here.map(|(key, _)| key)
     }
 
-    /// Returns the number of participants.
+    /// Returns the number of participants that live on this worker.
     pub fn len(&self) -> usize {
-        self.peers.len()
+        self.peers.len() - self.mirrors
     }
 
-    /// Returns whether there are no participants.
+    /// Returns whether no participants live on this worker.
     pub fn is_empty(&self) -> bool {
-        self.peers.is_empty()
+        self.len() == 0
     }
 
     /// Returns whether there are no participants and no rooms.
@@ -186,6 +228,16 @@ impl Roster {
         self.rooms.get_mut(key)
     }
 
+    /// Returns what is known of the other workers of a room; `None` if it is on this one only.
+    pub fn shared(&self, key: RoomKey) -> Option<&SharedRoom> {
+        self.rooms.get(key)?.shared.as_deref()
+    }
+
+    /// Returns what is known of the other workers of a room, to change.
+    pub fn shared_mut(&mut self, key: RoomKey) -> Option<&mut SharedRoom> {
+        self.rooms.get_mut(key)?.shared.as_deref_mut()
+    }
+
     /// Returns the open room with a name.
     pub fn room_named(&self, name: &NamespacedRoom) -> Option<RoomKey> {
         self.room_by_name.get(name).copied()
@@ -198,7 +250,7 @@ impl Roster {
         Some((peer, room))
     }
 
-    /// Returns the participants of a room in the order of their joins.
+    /// Returns the participants of a room that live on this worker, in the order of their joins.
     pub fn members(&self, room: RoomKey) -> Vec<PeerKey> {
         self.rooms
             .get(room)
@@ -206,7 +258,7 @@ impl Roster {
             .unwrap_or_default()
     }
 
-    /// Returns the rooms with their participants.
+    /// Returns the rooms with their participants that live on this worker.
     pub fn rooms(&self) -> Vec<(NamespacedRoom, Vec<PeerKey>)> {
         self.rooms
             .values()
@@ -228,6 +280,11 @@ impl Roster {
 }
 
 impl Room {
+    /// Returns its name.
+    pub const fn name(&self) -> &NamespacedRoom {
+        &self.name
+    }
+
     /// Opens an empty room.
     fn new(name: NamespacedRoom) -> Self {
         Self {
@@ -237,6 +294,7 @@ impl Room {
             asked: AskedOffers::default(),
             recent: RecentMessages::default(),
             reports_messages: false,
+            shared: None,
         }
     }
 }
@@ -248,6 +306,7 @@ impl Peer {
         Self {
             info,
             room,
+            home: None,
             joined_at,
             publisher,
             subscriber,
@@ -266,6 +325,16 @@ impl Peer {
             reported_kbps: 0,
             has_failed: false,
         }
+    }
+
+    /// Returns whether the participant lives on this worker.
+    pub const fn is_here(&self) -> bool {
+        self.home.is_none()
+    }
+
+    /// Returns the worker on which it lives; `None` if it is this one.
+    pub const fn home(&self) -> Option<WorkerId> {
+        self.home
     }
 
     /// Returns whether the participant uses one connection for both directions.
@@ -287,11 +356,18 @@ impl Peer {
         }
     }
 
-    /// Returns the connections: two, one, or none of a source.
+    /// Returns the connections: two, one, or none of a source and of one that lives elsewhere.
     pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
-        let first = (!self.is_source()).then_some(self.publisher);
-        let second = (self.info.mode == ConnectionMode::Dual).then_some(self.subscriber);
+        let first = (!self.is_source() && self.is_here()).then_some(self.publisher);
+        let is_dual = self.info.mode == ConnectionMode::Dual && self.is_here();
+        let second = is_dual.then_some(self.subscriber);
         first.into_iter().chain(second)
+    }
+
+    /// Admits a track in a backup codec no more.
+    pub fn withdraw_backup(&mut self, sid: &TrackSid, codec: Codec) {
+        self.announced
+            .retain(|track| track.sid != *sid || !track.is_backup || track.codec != Some(codec));
     }
 
     /// Forgets an offer that was not answered: what it adds does not exist. Returns whether the data channels are among it.

@@ -9,12 +9,14 @@ use str0m::rtp::{ExtensionValues, RtpWrite};
 
 use super::Worker;
 use super::codecs::negotiated;
+use super::mirrors::cross;
 use super::recorders::record;
-use super::subscription::{Incoming, Outgoing, Packet, Passed, Subscription};
+use super::subscription::{Outgoing, Passed, Subscription};
 use crate::adapt::DependencyDescriptor;
 use crate::codec::Codec;
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
+use crate::packet::{Incoming, Packet};
 use crate::transport::{LayerKey, PeerKey, Transport};
 
 /// The most empty packets of a muted track to one receiver: more than one, since any can be lost.
@@ -32,16 +34,19 @@ impl Worker {
             .tracks
             .receive(key, media, self.now)
             .ok_or(DropReason::Unclaimed)?;
-        self.outputs.count_published();
-        if let Some(level) = packet.extensions.audio_level {
-            track
-                .speech
-                .observe(level, media.timestamp, media.clock_rate, self.now);
+        if !track.is_mirror() {
+            self.outputs.count_published();
+            if let Some(level) = packet.extensions.audio_level {
+                track
+                    .speech
+                    .observe(level, media.timestamp, media.clock_rate, self.now);
+            }
         }
         if track.is_muted {
             return Err(DropReason::Muted);
         }
         record(track, key.layer, packet, self.outputs.drops());
+        cross(track, key.layer, packet, &mut self.outputs);
         let mut first_frames = Vec::new();
         for subscription in &mut track.subscriptions {
             let Some(receiver) = self.connections.get_mut(subscription.transport) else {
@@ -209,7 +214,7 @@ fn pass_on(
 
 /// Returns the header extensions with which a packet is sent, its frame with this number.
 fn outgoing_extensions(packet: &Packet<'_>, frame_number: Option<u16>) -> ExtensionValues {
-    let from = packet.extensions;
+    let from = &*packet.extensions;
     let mut extensions = ExtensionValues {
         audio_level: from.audio_level,
         voice_activity: from.voice_activity,

@@ -112,6 +112,7 @@ impl Worker {
         else {
             return;
         };
+        let sent = section.sent();
         let subscription = self.tracks.take_subscription(section, key);
         section.clear();
         let Some(subscription) = subscription else {
@@ -123,6 +124,7 @@ impl Worker {
             section.set_retransmissions(has_retransmissions);
         }
         self.connections.touch(subscription.transport);
+        self.update_ring(sent);
     }
 
     /// Takes the sources from the sections that carry nothing, so that no padding is sent on them. A negotiation has given them some.
@@ -286,6 +288,7 @@ impl Worker {
         let (Some(mid), Some(track_key)) = (section.mid(), section.track()) else {
             return;
         };
+        let sent_before = section.sent();
         let before = self.tracks.take_subscription(section, key);
         let Some(track) = self.tracks.get_mut(streams) else {
             return;
@@ -313,16 +316,19 @@ impl Worker {
         };
         let subscription = before.map_or_else(new, Subscription::in_another_codec);
         track.subscriptions.push(subscription);
+        self.update_ring(sent_before);
+        self.update_ring(Some(streams));
         self.note_subscribed(track_key);
     }
 
     /// Tells the publisher when its track is subscribed for the first time.
-    fn note_subscribed(&mut self, track: TrackKey) {
-        let Some(track) = self.tracks.get_mut(track) else {
+    pub(super) fn note_subscribed(&mut self, track_key: TrackKey) {
+        let Some(track) = self.tracks.get_mut(track_key) else {
             return;
         };
         let (publisher, sid) = (track.peer, track.sid.clone());
         if !std::mem::replace(&mut track.was_subscribed, true) {
+            self.tell_subscribed(track_key);
             self.emit(publisher, PeerEvent::TrackSubscribed(sid));
         }
     }
@@ -344,6 +350,7 @@ impl Worker {
             .get(track_key)
             .and_then(|track| track.awaiting.iter().find(is_known));
         let reported_at = known.map_or(Some(self.now + BACKUP_TIMEOUT), |known| known.reported_at);
+        let sent_before = section.sent();
         let subscription = self.tracks.take_subscription(section, key);
         if let Some(track) = self.tracks.get_mut(track_key) {
             track.awaiting.push(AwaitedCodec {
@@ -353,6 +360,7 @@ impl Worker {
                 reported_at,
             });
         }
+        self.update_ring(sent_before);
         self.note_subscribed(track_key);
         self.report_quality_use(track_key);
     }

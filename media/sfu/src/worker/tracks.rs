@@ -1,22 +1,23 @@
 //! The published tracks of a worker, each in one codec, and those who receive them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, TrackSid};
 use slotmap::SlotMap;
 use str0m::media::{Mid, Pt, Rid};
 
+use super::layer::{PublishedLayer, order_rids};
 use super::sections::Section;
-use super::subscription::Incoming;
 use super::subscription::{LayerChoice, Subscription};
 use crate::adapt::{DependencyDescriptor, LayerReader, MediaPacket, SequenceNumbers};
-use crate::allocate::{KeyFrameRequests, QualityUse};
+use crate::allocate::QualityUse;
 use crate::codec::{Codec, TrackMedium};
 use crate::command::TrackSettings;
-use crate::measure::RateMeter;
 use crate::measure::SpeechDetector;
+use crate::mirror::{Layering, MirrorRing, Tap, WorkerId};
+use crate::packet::Incoming;
 use crate::recorder::PacketSink;
 use crate::track::{LayerInfo, NewTrack, Quality};
 use crate::transport::{LayerKey, PeerKey, TrackKey, TransportKey};
@@ -177,10 +178,8 @@ pub struct PublishedTrack {
     pub sid: TrackSid,
     /// The participant that publishes it.
     pub peer: PeerKey,
-    /// The publisher's connection.
-    pub transport: TransportKey,
-    /// The section on which it arrives.
-    pub mid: Mid,
+    /// Where its packets come from.
+    pub feed: Feed,
     /// The device or screen.
     pub source: TrackSource,
     /// The codec that was negotiated. Packets of another one are dropped.
@@ -199,40 +198,51 @@ pub struct PublishedTrack {
     pub awaiting: Vec<AwaitedCodec>,
     /// The recorders that receive it.
     pub recorders: Vec<Recorder>,
+    /// The mirrors that receive it, on other workers.
+    pub taps: Vec<Tap>,
     /// In the first codec: whether anyone has ever subscribed to the track.
     pub was_subscribed: bool,
     /// The payload type of the last packet, with its parameters if its codec is that of the track.
     pub payload: Option<(Pt, Option<Incoming>)>,
-    /// The number of the last packet that the control side sent; 0 for a track with a connection.
-    pub source_sequence: u64,
     /// Whether it is speech.
     pub speech: SpeechDetector,
     /// What the publisher knows of its use.
     pub quality_use: QualityUse,
     /// Reads to which layers its packets belong.
-    pub layer_reader: LayerReader,
-    /// Of simulcast: the one of the streams in which all layers are, if there is one.
-    layered_stream: Option<usize>,
+    layer_reader: LayerReader,
+    /// What is known of its layers from its packets.
+    layering: Layering,
 }
 
-/// A layer of a published track.
-pub struct PublishedLayer {
-    /// The id of the layer in its section; `None` without simulcast.
-    pub rid: Option<Rid>,
-    /// Measures the bitrate of what arrives.
-    pub rate: RateMeter,
-    /// Measures that of each temporal layer, from the lowest; empty if the packets name none.
-    pub temporal_rates: Vec<RateMeter>,
-    /// When a packet arrived last.
-    pub last_packet: Option<Instant>,
-    /// When a key frame began last.
-    pub last_key_frame: Option<Instant>,
-    /// The requests for key frames.
-    pub key_frames: KeyFrameRequests,
+/// Where the packets of a track come from.
+pub enum Feed {
+    /// From a section of its publisher's connection.
+    Connection {
+        /// The connection.
+        transport: TransportKey,
+        /// The section.
+        mid: Mid,
+    },
+    /// From the control side.
+    Source {
+        /// The number of the last packet.
+        sequence: u64,
+    },
+    /// From the worker on which its publisher lives.
+    Mirror(Mirror),
+}
+
+/// The feed of a track whose publisher lives on another worker.
+#[derive(Default)]
+pub struct Mirror {
+    /// Where its packets come from, while somebody receives it here.
+    pub ring: Option<Arc<MirrorRing>>,
+    /// How many layers are in use here, as the worker of the publisher was told.
+    pub used_layers: Option<usize>,
 }
 
 /// A backup codec of a track.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct BackupCodec {
     /// A codec that the publisher has named with the track.
     pub codec: Codec,
@@ -240,6 +250,8 @@ pub struct BackupCodec {
     pub streams: Option<TrackKey>,
     /// Whether the publisher is asked to send it.
     pub is_requested: bool,
+    /// The other workers on which receivers wait for it.
+    pub awaited_on: Vec<WorkerId>,
 }
 
 /// A receiver of a track that waits for a codec.
@@ -271,35 +283,22 @@ pub struct Recorder {
 /// How much of the size at which a video is shown a layer must have, in tenths.
 const SIZE_TOLERANCE_TENTHS: u32 = 9;
 
-/// The most temporal layers that are measured by themselves; those above them count as the best one.
-const TEMPORAL_LAYERS: usize = 4;
-
-/// How long a layer counts as live after its last packet.
-const LIVE: Duration = Duration::from_secs(1);
-
 impl PublishedTrack {
     /// Creates a track whose section has been negotiated.
-    pub fn new(
-        info: NewTrack,
-        codec: Codec,
-        peer: PeerKey,
-        transport: TransportKey,
-        mid: Mid,
-        now: Instant,
-    ) -> Self {
+    pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, feed: Feed, now: Instant) -> Self {
         let others = info.backup_codecs.iter().filter(|backup| **backup != codec);
         let backups = others
             .map(|codec| BackupCodec {
                 codec: *codec,
                 streams: None,
                 is_requested: false,
+                awaited_on: Vec::new(),
             })
             .collect();
         Self {
             sid: info.sid.clone(),
             peer,
-            transport,
-            mid,
+            feed,
             source: info.source,
             codec,
             is_muted: info.is_muted,
@@ -309,13 +308,13 @@ impl PublishedTrack {
             backups,
             awaiting: Vec::new(),
             recorders: Vec::new(),
+            taps: Vec::new(),
             was_subscribed: false,
             payload: None,
-            source_sequence: 0,
             speech: SpeechDetector::default(),
             quality_use: QualityUse::new(now),
             layer_reader: LayerReader::default(),
-            layered_stream: None,
+            layering: Layering::default(),
         }
     }
 
@@ -352,15 +351,15 @@ impl PublishedTrack {
     /// Returns whether the layers of the track are in one stream.
     pub fn is_layered(&self) -> bool {
         let is_alone = self.layers.first().is_some_and(|layer| layer.rid.is_none());
-        self.codec.has_layers() && (is_alone || self.layered_stream.is_some())
+        self.codec.has_layers() && (is_alone || self.layering.stream.is_some())
     }
 
     /// Notes whether all layers are in one of the streams of simulcast, as libwebrtc sends VP9 for which no mode was chosen.
     pub fn note_stream(&mut self, layer: usize, media: &MediaPacket) {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
-            Some(2..) => self.layered_stream = Some(layer),
-            Some(_) if self.layered_stream.is_some_and(|stream| stream != layer) => {
-                self.layered_stream = None;
+            Some(2..) => self.layering.stream = Some(layer),
+            Some(_) if self.layering.stream.is_some_and(|stream| stream != layer) => {
+                self.layering.stream = None;
             }
             _ => {}
         }
@@ -368,7 +367,7 @@ impl PublishedTrack {
 
     /// Returns whether who gets a layer gets all below it as well, in each picture.
     pub fn sends_lower_layers(&self) -> bool {
-        self.is_layered() && !self.layer_reader.has_independent_layers()
+        self.is_layered() && !self.layering.is_independent
     }
 
     /// Reads to which layer a packet of a stream with layers belongs, and returns its index. Layers become known with their first packet;
@@ -380,19 +379,41 @@ impl PublishedTrack {
         now: Instant,
     ) -> usize {
         self.layer_reader.read(media, descriptor);
+        self.layering.is_independent = self.layer_reader.has_independent_layers();
         let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
         let layer = spatial.min(Quality::ALL.len() - 1);
+        self.learn_layer(layer, now);
+        layer
+    }
+
+    /// Adds the layers up to one, of which a packet has come.
+    fn learn_layer(&mut self, layer: usize, now: Instant) {
         while self.layers.len() <= layer {
             self.layers
                 .push(PublishedLayer::new(None, self.layers.len(), now));
         }
-        layer
+    }
+
+    /// Returns what is known of its layers from its packets.
+    pub const fn layering(&self) -> Layering {
+        self.layering
+    }
+
+    /// Takes over what the worker of the publisher knows of the layers, with a packet of one.
+    pub fn follow_layering(&mut self, layering: Layering, layer: usize, now: Instant) {
+        self.layering = layering;
+        self.learn_layer(layer, now);
+    }
+
+    /// Returns whether its publisher lives on another worker.
+    pub const fn is_mirror(&self) -> bool {
+        matches!(self.feed, Feed::Mirror(_))
     }
 
     /// Returns the index of the layer whose key frames are those of a layer: in one stream, all have them together.
     pub fn key_frame_layer(&self, layer: usize) -> usize {
         if self.is_layered() {
-            self.layered_stream.unwrap_or(0)
+            self.layering.stream.unwrap_or(0)
         } else {
             layer
         }
@@ -506,94 +527,16 @@ impl PublishedTrack {
     pub fn restart_receivers(&mut self) {
         self.choices().for_each(|choice| choice.current = None);
     }
-}
 
-/// Names of layers, worst first: those of LiveKit's clients, those that examples of the browsers' interface use, and OBS'.
-const KNOWN_RIDS: [[&str; 3]; 3] = [["q", "h", "f"], ["l", "m", "h"], ["2", "1", "0"]];
-
-/// Returns the ids of simulcast layers, worst first. Ids that are not known count in the order of the offer.
-fn order_rids(rids: &[String]) -> Vec<Rid> {
-    let mut ordered: Vec<_> = rids.iter().take(Quality::ALL.len()).collect();
-    let is_of = |names: &&[&str; 3]| ordered.iter().all(|rid| names.contains(&rid.as_str()));
-    if let Some(names) = KNOWN_RIDS.iter().find(is_of) {
-        ordered.sort_by_key(|rid| names.iter().position(|name| name == rid));
-    }
-    ordered
-        .into_iter()
-        .map(|rid| Rid::from(rid.as_str()))
-        .collect()
-}
-
-impl PublishedLayer {
-    fn new(rid: Option<Rid>, index: usize, now: Instant) -> Self {
-        let interval = if index == 0 {
-            Duration::from_millis(500)
-        } else {
-            Duration::from_secs(1)
-        };
-        Self {
-            rid,
-            rate: RateMeter::new(now),
-            temporal_rates: Vec::new(),
-            last_packet: None,
-            last_key_frame: None,
-            key_frames: KeyFrameRequests::new(interval),
-        }
-    }
-
-    /// Returns whether the layer has sent recently.
-    pub fn is_live(&self, now: Instant) -> bool {
-        self.last_packet
-            .is_some_and(|last| now.saturating_duration_since(last) < LIVE)
-    }
-
-    /// Counts a packet. Returns whether the layer was not live before.
-    pub fn note(&mut self, packet: &MediaPacket, now: Instant) -> bool {
-        let was_live = self.is_live(now);
-        let bytes = packet.payload.len();
-        self.rate.add(bytes);
-        if let Some(layer) = packet.layer {
-            let temporal = usize::from(layer.temporal).min(TEMPORAL_LAYERS - 1);
-            while self.temporal_rates.len() <= temporal {
-                self.temporal_rates.push(RateMeter::new(now));
+    /// Makes the receivers of a stream start anew at its next key frame; it is given by the layer whose key frames are those of it.
+    pub fn restart_receivers_of(&mut self, stream: usize) {
+        let layered = self.is_layered();
+        for subscription in &mut self.subscriptions {
+            let choice = &mut subscription.choice;
+            if layered || choice.current == Some(stream) {
+                choice.current = None;
             }
-            self.temporal_rates[temporal].add(bytes);
         }
-        self.last_packet = Some(now);
-        !was_live
-    }
-
-    /// Returns the number of temporal layers, if all of them were measured; 0 otherwise.
-    pub fn measured_temporal_layers(&self) -> usize {
-        let are_measured = self
-            .temporal_rates
-            .iter()
-            .all(|rate| rate.mean_bits_per_second > 0);
-        if are_measured {
-            self.temporal_rates.len()
-        } else {
-            0
-        }
-    }
-
-    /// Returns the measurements of the temporal layers up to one.
-    pub fn up_to(&self, temporal: u8) -> &[RateMeter] {
-        let end = (usize::from(temporal) + 1).min(self.temporal_rates.len());
-        &self.temporal_rates[..end]
-    }
-
-    /// Ends a period of the measurement.
-    pub fn roll(&mut self, now: Instant) {
-        self.rate.roll(now);
-        self.temporal_rates
-            .iter_mut()
-            .for_each(|rate| rate.roll(now));
-    }
-
-    /// Notes that a key frame begins.
-    pub fn note_key_frame(&mut self, now: Instant) {
-        self.last_key_frame = Some(now);
-        self.key_frames.satisfy();
     }
 }
 
@@ -603,6 +546,7 @@ mod tests {
     use str0m::media::MediaKind;
 
     use super::*;
+    use crate::worker::layer::LIVE;
     use crate::worker::tests::commands::new_track;
 
     /// A video of one layer.
@@ -611,8 +555,11 @@ mod tests {
             is_backup,
             ..new_track(sid, "cid", MediaKind::Video)
         };
-        let (peer, transport) = (PeerKey::null(), TransportKey::null());
-        let mut track = PublishedTrack::new(info, Codec::H264, peer, transport, "0".into(), now);
+        let feed = Feed::Connection {
+            transport: TransportKey::null(),
+            mid: "0".into(),
+        };
+        let mut track = PublishedTrack::new(info, Codec::H264, PeerKey::null(), feed, now);
         track.set_layers(&[], now);
         track
     }
@@ -648,21 +595,5 @@ mod tests {
         assert_eq!(published, [first, other, backup]);
         tracks.remove(first);
         assert_eq!(tracks.first_with_sid(&published, &sid), None);
-    }
-
-    #[test]
-    fn layers_are_ordered_by_the_names_that_clients_and_encoders_use() {
-        for (offered, expected) in [
-            (["f", "q", "h"], ["q", "h", "f"]),
-            (["h", "m", "l"], ["l", "m", "h"]),
-            (["0", "1", "2"], ["2", "1", "0"]),
-            (["b", "a", "c"], ["b", "a", "c"]),
-        ] {
-            let ordered: Vec<_> = order_rids(&offered.map(str::to_owned))
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            assert_eq!(ordered, expected);
-        }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use conclave_sfu::machine::{Datagram, Source};
+use conclave_sfu::machine::{Datagram, Source, Worker};
 use str0m::net::Protocol;
 
 use super::support::Connection;
-use super::world::World;
+use super::world::{World, server_address};
 
 impl World {
     /// Lets time pass in small steps.
@@ -42,7 +42,7 @@ impl World {
             .min();
         let next = timeouts
             .into_iter()
-            .chain(self.worker.next_timeout())
+            .chain(self.running().filter_map(|worker| worker.next_timeout()))
             .min()
             .unwrap_or(longest);
         self.now = next.clamp(shortest, longest);
@@ -50,8 +50,19 @@ impl World {
         for connection in self.connections() {
             connection.advance(now);
         }
-        self.worker.handle_timeout(now);
+        for worker in self.running() {
+            worker.handle_timeout(now);
+        }
         self.settle();
+    }
+
+    /// The workers that are not stalled.
+    fn running(&mut self) -> impl Iterator<Item = &mut Worker> {
+        let workers = std::iter::once(&mut self.worker).chain(&mut self.further);
+        let running = workers
+            .zip(&self.waiting)
+            .filter(|(_, waiting)| !waiting.is_stalled);
+        running.map(|(worker, _)| worker)
     }
 
     pub fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
@@ -64,18 +75,87 @@ impl World {
     /// Delivers packets and events until there are none.
     pub fn settle(&mut self) {
         loop {
-            let has_more = self.worker.flush(self.now);
+            let has_crossed = self.cross();
+            let now = self.now;
+            let has_more = self
+                .running()
+                .fold(false, |has_more, worker| worker.flush(now) | has_more);
+            // Before the control side learns of anything.
+            let has_crossed = self.cross() | has_crossed;
             let had_events = self.handle_events();
             let had_packets = self.deliver_to_clients() | self.deliver_to_server();
-            if !has_more && !had_events && !had_packets {
+            if !has_crossed && !has_more && !had_events && !had_packets {
                 return;
             }
         }
     }
 
+    /// Delivers what waits for workers, and what goes from one to another. Returns whether there was anything.
+    fn cross(&mut self) -> bool {
+        let mut has_crossed = false;
+        for index in 0..self.waiting.len() {
+            has_crossed |= self.handle_waiting(index);
+            let worker = match index {
+                0 => &mut self.worker,
+                _ => &mut self.further[index - 1],
+            };
+            let Some(crossings) = worker.take_crossings() else {
+                continue;
+            };
+            has_crossed = true;
+            for (to, _, instruction) in crossings.told {
+                self.waiting[to.0].instructions.push_back(instruction);
+            }
+            for reader in crossings.ready {
+                self.waiting[reader.worker.0].ready.push_back(reader);
+            }
+        }
+        has_crossed
+    }
+
+    /// Lets a worker handle what waits for it, unless it is stalled. Returns whether there was anything.
+    fn handle_waiting(&mut self, index: usize) -> bool {
+        let (waiting, mut had_any) = (&mut self.waiting[index], false);
+        let worker = match index {
+            0 => &mut self.worker,
+            _ => &mut self.further[index - 1],
+        };
+        while !waiting.is_stalled {
+            if let Some(instruction) = waiting.instructions.pop_front() {
+                worker.handle_instruction(&self.room, instruction, self.now);
+            } else if let Some(reader) = waiting.ready.pop_front() {
+                while worker.forward_mirrored(reader.track, self.now) {}
+            } else {
+                break;
+            }
+            had_any = true;
+        }
+        had_any
+    }
+
+    /// Lets a worker, stalled or not, handle the next instruction for it, or the packets that were announced to it first.
+    pub fn handle_next(&mut self, index: usize, is_packets: bool) {
+        let waiting = &mut self.waiting[index];
+        let worker = match index {
+            0 => &mut self.worker,
+            _ => &mut self.further[index - 1],
+        };
+        if is_packets {
+            if let Some(reader) = waiting.ready.pop_front() {
+                while worker.forward_mirrored(reader.track, self.now) {}
+            }
+        } else if let Some(instruction) = waiting.instructions.pop_front() {
+            worker.handle_instruction(&self.room, instruction, self.now);
+        }
+        self.settle();
+    }
+
     fn deliver_to_clients(&mut self) -> bool {
-        let packets: Vec<_> = self.worker.outbox().drain(..).collect();
+        let mut packets: Vec<_> = self.worker.outbox().drain(..).collect();
         self.largest_outbox = self.largest_outbox.max(packets.len());
+        for worker in &mut self.further {
+            packets.append(worker.outbox());
+        }
         let now = self.now;
         for packet in &packets {
             if (self.loses)(false, packet.contents.len(), now) {
@@ -109,7 +189,16 @@ impl World {
                 destination: packet.destination,
                 contents: &packet.contents,
             };
-            self.worker.handle_datagram(datagram, self.now);
+            let workers = std::iter::once(&mut self.worker).chain(&mut self.further);
+            let mut running = workers
+                .zip(&self.waiting)
+                .enumerate()
+                .filter(|(_, (_, waiting))| !waiting.is_stalled);
+            let is_alone = self.waiting.len() == 1;
+            let is_for = |index| is_alone || server_address(index) == packet.destination;
+            if let Some((_, (worker, _))) = running.find(|(index, _)| is_for(*index)) {
+                worker.handle_datagram(datagram, self.now);
+            }
         }
         !packets.is_empty()
     }

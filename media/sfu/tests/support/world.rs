@@ -1,11 +1,12 @@
 //! A worker and its clients in memory, and a clock that the test moves. `network.rs` has what is between them.
 
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
-use conclave_sfu::machine::Worker;
+use conclave_sfu::machine::{Instruction, Placement, RingReader, Worker, WorkerId};
 use conclave_sfu::{
     Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerCommand,
     PeerEvent, PeerSnapshot, Reply, RoomEvent,
@@ -23,9 +24,17 @@ pub const BETWEEN_OFFERS: Duration = Duration::from_millis(155);
 
 pub const SERVER: &str = "192.0.2.1:7882";
 
-/// A worker and its clients in memory.
+/// A worker, or several, and their clients in memory.
 pub struct World {
     pub worker: Worker,
+    /// Further workers; none in most tests.
+    pub further: Vec<Worker>,
+    /// What waits for each worker, if there are several.
+    pub waiting: Vec<Waiting>,
+    /// On which workers the room is.
+    placement: Placement,
+    /// The worker of clients that join; `None` for one after the other.
+    pub home: Option<usize>,
     pub now: Instant,
     /// When the test began.
     pub begun: Instant,
@@ -48,9 +57,20 @@ pub struct World {
     pub loses: Box<dyn FnMut(bool, usize, Instant) -> bool>,
 }
 
+/// What waits for a worker.
+#[derive(Default)]
+pub struct Waiting {
+    pub instructions: VecDeque<Instruction>,
+    pub ready: VecDeque<RingReader>,
+    /// Whether the worker handles nothing: no instructions, no packets, no time.
+    pub is_stalled: bool,
+}
+
 /// A client of LiveKit's protocol, as far as it concerns the worker.
 pub struct Client {
     pub name: &'static str,
+    /// The index of its worker.
+    home: usize,
     pub publisher: Connection,
     pub subscriber: Option<Connection>,
     pub events: Vec<PeerEvent>,
@@ -63,6 +83,14 @@ pub struct Client {
     pub last_offer: String,
     /// Whether the client answers offers.
     pub answers: bool,
+}
+
+/// The address of a worker.
+pub fn server_address(index: usize) -> SocketAddr {
+    let mut address: SocketAddr = SERVER.parse().unwrap();
+    let last = 1 + u8::try_from(index).unwrap();
+    address.set_ip(IpAddr::from([192, 0, 2, last]));
+    address
 }
 
 /// A track that a client publishes.
@@ -104,23 +132,42 @@ impl Publication {
     }
 }
 
+/// Returns a room in which Alice and Bob are connected, and their indices.
+pub fn alice_and_bob(mode: ConnectionMode) -> (World, usize, usize) {
+    let mut world = World::new();
+    let (alice, bob) = (
+        world.join_connected("PA_alice", mode),
+        world.join_connected("PA_bob", mode),
+    );
+    (world, alice, bob)
+}
+
 impl World {
     pub fn new() -> Self {
         Self::with_limits(Limits::default())
     }
 
     pub fn with_limits(limits: Limits) -> Self {
+        Self::with_workers(super::WORKERS, limits)
+    }
+
+    /// Returns so many workers without clients. A room of them is on those that clients come to.
+    pub fn with_workers(count: usize, limits: Limits) -> Self {
         let now = Instant::now();
-        let candidate = Candidate::host(SERVER.parse().unwrap(), "udp").unwrap();
+        let config = Config {
+            limits,
+            ..Config::default()
+        };
+        let worker = |index| {
+            let candidate = Candidate::host(server_address(index), "udp").unwrap();
+            Worker::new(vec![candidate], &config, now)
+        };
         Self {
-            worker: Worker::new(
-                vec![candidate],
-                &Config {
-                    limits,
-                    ..Config::default()
-                },
-                now,
-            ),
+            worker: worker(0),
+            further: (1..count).map(worker).collect(),
+            waiting: (0..count).map(|_| Waiting::default()).collect(),
+            placement: Placement::default(),
+            home: None,
             now,
             begun: now,
             clients: Vec::new(),
@@ -137,17 +184,51 @@ impl World {
     }
 
     pub fn command(&mut self, command: Command) {
-        self.worker
-            .handle_command(&self.room.clone(), command, self.now);
+        self.put(command);
         self.settle();
+    }
+
+    /// Gives a command to the workers, without waiting for its consequences.
+    pub fn put(&mut self, command: Command) {
+        if self.further.is_empty() {
+            self.worker.handle_command(&self.room, command, self.now);
+            return;
+        }
+        let home = WorkerId(self.clients.last().map_or(0, |client| client.home));
+        let waiting = &mut self.waiting;
+        self.placement.route(
+            command,
+            |_| home,
+            |worker, instruction| {
+                waiting[worker.0].instructions.push_back(instruction);
+            },
+        );
+    }
+
+    /// The worker that a client has come to.
+    pub fn worker_of(&self, client: usize) -> &Worker {
+        match self.clients[client].home {
+            0 => &self.worker,
+            home => &self.further[home - 1],
+        }
+    }
+
+    /// The worker that a client has come to, to change.
+    pub fn worker_of_mut(&mut self, client: usize) -> &mut Worker {
+        match self.clients[client].home {
+            0 => &mut self.worker,
+            home => &mut self.further[home - 1],
+        }
     }
 
     /// Lets a client join; returns its index.
     pub fn join(&mut self, name: &'static str, mode: ConnectionMode) -> usize {
         let publisher = self.connection();
         let subscriber = (mode == ConnectionMode::Dual).then(|| self.connection());
+        let next = self.clients.len() % self.waiting.len();
         self.clients.push(Client {
             name,
+            home: self.home.unwrap_or(next),
             publisher,
             subscriber,
             events: Vec::new(),
@@ -398,7 +479,10 @@ impl World {
 
     /// Does what the signalling and the clients do with the events of the worker.
     pub fn handle_events(&mut self) -> bool {
-        let events = self.worker.take_events();
+        let mut events = self.worker.take_events();
+        for worker in &mut self.further {
+            events.append(&mut worker.take_events());
+        }
         let had_any = !events.is_empty();
         for event in events {
             match event {
@@ -438,11 +522,7 @@ impl World {
         let sdp = subscriber.accept_offer(sdp);
         subscriber.advance(self.now);
         let peer = client.name.parse().unwrap();
-        self.worker.handle_command(
-            &self.room,
-            PeerCommand::Answer { offer_id, sdp }.for_peer(peer),
-            self.now,
-        );
+        self.put(PeerCommand::Answer { offer_id, sdp }.for_peer(peer));
     }
 
     fn handle_peer_event(&mut self, index: usize, event: PeerEvent) {

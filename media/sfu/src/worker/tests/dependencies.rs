@@ -189,7 +189,11 @@ fn padding_is_not_sent_and_leaves_no_gap() {
             "{mode:?} {codec}"
         );
         assert_eq!(
-            call.world.worker.counters().dropped.of(DropReason::Padding),
+            call.world
+                .worker_of(call.bob)
+                .counters()
+                .dropped
+                .of(DropReason::Padding),
             73,
             "{mode:?} {codec}"
         );

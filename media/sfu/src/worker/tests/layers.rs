@@ -413,7 +413,7 @@ impl Simulcast {
     /// Lets the bandwidth to the receiver be estimated at this bitrate, in bits per second. Returns what the estimation is to
     /// reach next; 0 if nothing better is wanted.
     fn estimate(&mut self, bits_per_second: u64) -> u64 {
-        let worker = &mut self.world.worker;
+        let worker = self.world.worker_of_mut(self.bob);
         let bob = worker.roster.by_sid(&"PA_bob".parse().unwrap()).unwrap();
         let subscriber = worker.roster.get(bob).unwrap().subscriber;
         let estimate = BweKind::Twcc {
@@ -431,7 +431,7 @@ impl Simulcast {
 
     /// The layer that is to be sent.
     fn target(&self) -> Option<usize> {
-        let worker = &self.world.worker;
+        let worker = self.world.worker_of(self.bob);
         let track = worker
             .tracks
             .values()
@@ -493,18 +493,24 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         assert_eq!(call.last_layer(), Some(2), "{mode:?}");
         for _ in 0..150 {
             call.world
-                .worker
+                .worker_of_mut(call.bob)
                 .note_work(Duration::from_millis(40), Duration::ZERO);
             call.stream(1, &[0, 1, 2]);
         }
         assert_eq!(
-            (call.last_layer(), call.world.worker.reduced_percent()),
+            (
+                call.last_layer(),
+                call.world.worker_of(call.bob).reduced_percent()
+            ),
             (Some(0), 100),
             "{mode:?}"
         );
         call.stream(150, &[0, 1, 2]);
         assert_eq!(
-            (call.last_layer(), call.world.worker.reduced_percent()),
+            (
+                call.last_layer(),
+                call.world.worker_of(call.bob).reduced_percent()
+            ),
             (Some(2), 0),
             "{mode:?}"
         );

@@ -5,7 +5,7 @@ mod backups;
 mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]
-pub(super) mod commands;
+pub(crate) mod commands;
 mod data_tracks;
 mod dependencies;
 mod descriptions;
@@ -13,6 +13,7 @@ mod dropped;
 mod forwarding;
 mod layers;
 mod messages;
+mod mirrors;
 mod muted;
 mod negotiation;
 #[path = "../../../tests/support/network.rs"]
@@ -25,6 +26,7 @@ mod retransmissions;
 mod scalable;
 mod sections;
 mod source;
+mod spread;
 mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
@@ -33,17 +35,10 @@ mod temporal;
 mod world;
 
 use crate::command::ConnectionMode;
-use world::World;
+use world::alice_and_bob;
+
+/// How many workers the room of a world is on.
+const WORKERS: usize = 1;
 
 /// Both ways in which clients connect.
 const MODES: [ConnectionMode; 2] = [ConnectionMode::Dual, ConnectionMode::Single];
-
-/// Returns a room in which Alice and Bob are connected, and their indices.
-fn alice_and_bob(mode: ConnectionMode) -> (World, usize, usize) {
-    let mut world = World::new();
-    let (alice, bob) = (
-        world.join_connected("PA_alice", mode),
-        world.join_connected("PA_bob", mode),
-    );
-    (world, alice, bob)
-}

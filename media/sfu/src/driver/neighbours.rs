@@ -1,0 +1,37 @@
+//! The other workers of the process.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::queue::{RoomInstruction, WorkerSender};
+use crate::worker::Crossings;
+
+/// The workers of the process, by their positions. Empty until all of them have been started.
+#[derive(Clone, Default)]
+pub struct Neighbours(Arc<OnceLock<Vec<WorkerSender>>>);
+
+impl Neighbours {
+    /// Introduces the workers to each other, once.
+    pub fn introduce(&self, workers: impl Iterator<Item = WorkerSender>) {
+        self.0.get_or_init(|| workers.collect());
+    }
+
+    /// Sends what crosses to other workers, each of which is woken once.
+    pub fn send(&self, mut crossings: Crossings) {
+        let workers = self.0.get().into_iter().flatten().enumerate();
+        for (index, worker) in workers {
+            let is_for = |to: usize| to == index;
+            let told = crossings.told.extract_if(.., |(to, ..)| is_for(to.0));
+            let ready = crossings
+                .ready
+                .iter()
+                .filter(|reader| is_for(reader.worker.0));
+            let mut told = told
+                .map(|(_, room, instruction)| RoomInstruction { room, instruction })
+                .peekable();
+            let mut ready = ready.map(|reader| reader.track).peekable();
+            if told.peek().is_some() || ready.peek().is_some() {
+                worker.send_all(told, ready);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The layers of a published track: what arrives of each, and in which order they are.
+
+use std::time::{Duration, Instant};
+
+use str0m::media::Rid;
+
+use crate::adapt::MediaPacket;
+use crate::allocate::KeyFrameRequests;
+use crate::measure::RateMeter;
+use crate::track::Quality;
+
+/// A layer of a published track.
+pub struct PublishedLayer {
+    /// The id of the layer in its section; `None` without simulcast.
+    pub rid: Option<Rid>,
+    /// Measures the bitrate of what arrives.
+    pub rate: RateMeter,
+    /// Measures that of each temporal layer, from the lowest; empty if the packets name none.
+    pub temporal_rates: Vec<RateMeter>,
+    /// When a packet arrived last.
+    pub last_packet: Option<Instant>,
+    /// When a key frame began last.
+    pub last_key_frame: Option<Instant>,
+    /// The requests for key frames.
+    pub key_frames: KeyFrameRequests,
+}
+
+/// The most temporal layers that are measured by themselves; those above them count as the best one.
+const TEMPORAL_LAYERS: usize = 4;
+
+/// How long a layer counts as live after its last packet.
+pub const LIVE: Duration = Duration::from_secs(1);
+
+impl PublishedLayer {
+    pub fn new(rid: Option<Rid>, index: usize, now: Instant) -> Self {
+        let interval = if index == 0 {
+            Duration::from_millis(500)
+        } else {
+            Duration::from_secs(1)
+        };
+        Self {
+            rid,
+            rate: RateMeter::new(now),
+            temporal_rates: Vec::new(),
+            last_packet: None,
+            last_key_frame: None,
+            key_frames: KeyFrameRequests::new(interval),
+        }
+    }
+
+    /// Returns whether the layer has sent recently.
+    pub fn is_live(&self, now: Instant) -> bool {
+        self.last_packet
+            .is_some_and(|last| now.saturating_duration_since(last) < LIVE)
+    }
+
+    /// Counts a packet. Returns whether the layer was not live before.
+    pub fn note(&mut self, packet: &MediaPacket, now: Instant) -> bool {
+        let was_live = self.is_live(now);
+        let bytes = packet.payload.len();
+        self.rate.add(bytes);
+        if let Some(layer) = packet.layer {
+            let temporal = usize::from(layer.temporal).min(TEMPORAL_LAYERS - 1);
+            while self.temporal_rates.len() <= temporal {
+                self.temporal_rates.push(RateMeter::new(now));
+            }
+            self.temporal_rates[temporal].add(bytes);
+        }
+        self.last_packet = Some(now);
+        !was_live
+    }
+
+    /// Returns the number of temporal layers, if all of them were measured; 0 otherwise.
+    pub fn measured_temporal_layers(&self) -> usize {
+        let are_measured = self
+            .temporal_rates
+            .iter()
+            .all(|rate| rate.mean_bits_per_second > 0);
+        if are_measured {
+            self.temporal_rates.len()
+        } else {
+            0
+        }
+    }
+
+    /// Returns the measurements of the temporal layers up to one.
+    pub fn up_to(&self, temporal: u8) -> &[RateMeter] {
+        let end = (usize::from(temporal) + 1).min(self.temporal_rates.len());
+        &self.temporal_rates[..end]
+    }
+
+    /// Ends a period of the measurement.
+    pub fn roll(&mut self, now: Instant) {
+        self.rate.roll(now);
+        self.temporal_rates
+            .iter_mut()
+            .for_each(|rate| rate.roll(now));
+    }
+
+    /// Notes that a key frame begins.
+    pub fn note_key_frame(&mut self, now: Instant) {
+        self.last_key_frame = Some(now);
+        self.key_frames.satisfy();
+    }
+}
+
+/// Names of layers, worst first: those of LiveKit's clients, those that examples of the browsers' interface use, and OBS'.
+const KNOWN_RIDS: [[&str; 3]; 3] = [["q", "h", "f"], ["l", "m", "h"], ["2", "1", "0"]];
+
+/// Returns the ids of simulcast layers, worst first. Ids that are not known count in the order of the offer.
+pub fn order_rids(rids: &[String]) -> Vec<Rid> {
+    let mut ordered: Vec<_> = rids.iter().take(Quality::ALL.len()).collect();
+    let is_of = |names: &&[&str; 3]| ordered.iter().all(|rid| names.contains(&rid.as_str()));
+    if let Some(names) = KNOWN_RIDS.iter().find(is_of) {
+        ordered.sort_by_key(|rid| names.iter().position(|name| name == rid));
+    }
+    ordered
+        .into_iter()
+        .map(|rid| Rid::from(rid.as_str()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_ordered_by_the_names_that_clients_and_encoders_use() {
+        for (offered, expected) in [
+            (["f", "q", "h"], ["q", "h", "f"]),
+            (["h", "m", "l"], ["l", "m", "h"]),
+            (["0", "1", "2"], ["2", "1", "0"]),
+            (["b", "a", "c"], ["b", "a", "c"]),
+        ] {
+            let ordered: Vec<_> = order_rids(&offered.map(str::to_owned))
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert_eq!(ordered, expected);
+        }
+    }
+}

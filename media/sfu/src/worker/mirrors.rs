@@ -1,0 +1,294 @@
+//! Packets of tracks between the workers of a room, and what receivers of a mirror need of the publisher.
+//!
+//! On the worker of the publisher, a track has a [`Tap`] for each other worker with receivers. On these, it has a [`Mirror`] as its
+//! feed; all else of it is as if its publisher were there.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Worker;
+use super::outputs::Outputs;
+use super::shared_room::SharedRoom;
+use super::tracks::{Feed, Mirror, PublishedTrack};
+use crate::codec::Codec;
+use crate::dropped::DropReason;
+use crate::mirror::{MirrorRing, MirroredPacket, RingEntry, RingReader, Tap, WorkerId};
+use crate::notice::{Notice, StreamName};
+use crate::packet::Packet;
+use crate::transport::{LayerKey, PeerKey, TrackKey};
+
+/// How many packets of a mirror are handled before their consequences are sent.
+const BATCH: usize = 16;
+
+/// Puts a packet into the rings of the mirrors of its track, and counts those that are lost.
+pub fn cross(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, outputs: &mut Outputs) {
+    if track.taps.is_empty() {
+        return;
+    }
+    let stream = track.key_frame_layer(layer);
+    let mirrored = Arc::new(MirroredPacket {
+        layer,
+        packet: packet.detached(),
+        layering: track.layering(),
+    });
+    let mut lacks_key_frame = false;
+    for tap in &mut track.taps {
+        let offered = tap.offer(&mirrored, stream);
+        if offered.has_lost {
+            outputs.count_drop(DropReason::MirrorFull);
+        } else {
+            outputs.count_mirrored();
+        }
+        if offered.is_news {
+            outputs.announce(tap.reader());
+        }
+        lacks_key_frame |= offered.lacks_key_frame;
+    }
+    if lacks_key_frame && let Some(layer) = track.layers.get_mut(stream) {
+        layer.key_frames.want();
+    }
+}
+
+impl PublishedTrack {
+    /// Returns the ring from which a mirror gets its packets, if it gets any.
+    fn ring(&self) -> Option<Arc<MirrorRing>> {
+        match &self.feed {
+            Feed::Mirror(mirror) => mirror.ring.clone(),
+            Feed::Connection { .. } | Feed::Source { .. } => None,
+        }
+    }
+
+    /// Notes that requests for key frames are sent on. Returns the layers of which.
+    fn take_key_frame_requests(&mut self, now: Instant) -> Vec<usize> {
+        let layers = self.layers.iter_mut().enumerate();
+        let due = layers.filter(|(_, layer)| layer.key_frames.is_due(now));
+        due.map(|(index, layer)| {
+            layer.key_frames.note_sent(now);
+            index
+        })
+        .collect()
+    }
+}
+
+impl Worker {
+    /// Forwards packets that another worker has put into the ring of a mirror. Returns whether there may be more.
+    pub fn forward_mirrored(&mut self, key: TrackKey, now: Instant) -> bool {
+        self.advance_clock(now);
+        let Some(ring) = self.tracks.get(key).and_then(PublishedTrack::ring) else {
+            return false;
+        };
+        for _ in 0..BATCH {
+            let Some(entry) = ring.take() else {
+                return false;
+            };
+            if let Err(reason) = self.forward_entry(key, &entry) {
+                self.note_drop(None, reason);
+            }
+        }
+        true
+    }
+
+    fn forward_entry(&mut self, key: TrackKey, entry: &RingEntry) -> Result<(), DropReason> {
+        let MirroredPacket {
+            layer,
+            packet,
+            layering,
+        } = &*entry.packet;
+        let track = self.tracks.get_mut(key).ok_or(DropReason::Unclaimed)?;
+        track.follow_layering(*layering, *layer, self.now);
+        if entry.follows_loss {
+            let stream = track.key_frame_layer(*layer);
+            track.restart_receivers_of(stream);
+        }
+        let layer = LayerKey {
+            track: key,
+            layer: *layer,
+        };
+        self.distribute(layer, packet)
+    }
+
+    /// Gives a mirror a ring as long as somebody receives it.
+    pub(super) fn update_ring(&mut self, key: Option<TrackKey>) {
+        let Some((key, track)) = key.and_then(|key| Some((key, self.tracks.get_mut(key)?))) else {
+            return;
+        };
+        let (receivers, medium) = (track.subscriptions.len(), track.medium());
+        let worker = self
+            .roster
+            .get(track.peer)
+            .and_then(|peer| self.roster.shared(peer.room))
+            .map(SharedRoom::worker);
+        let (Feed::Mirror(mirror), Some(worker)) = (&mut track.feed, worker) else {
+            return;
+        };
+        match &mirror.ring {
+            Some(ring) if receivers > 0 => ring.set_receivers(receivers),
+            None if receivers == 0 => {}
+            Some(_) => {
+                *mirror = Mirror::default();
+                self.tell_home(key, Notice::Untap);
+            }
+            None => {
+                let ring = Arc::new(MirrorRing::new(medium, RingReader { worker, track: key }));
+                ring.set_receivers(receivers);
+                mirror.ring = Some(Arc::clone(&ring));
+                self.tell_home(key, |stream| Notice::Tap(stream, ring));
+            }
+        }
+    }
+
+    /// Tells the worker of a mirrored track's publisher something of it.
+    fn tell_home(&mut self, key: TrackKey, notice: impl FnOnce(StreamName) -> Notice) {
+        let Some(track) = self.tracks.get(key) else {
+            return;
+        };
+        let Some(publisher) = self.roster.get(track.peer) else {
+            return;
+        };
+        let stream = StreamName {
+            publisher: publisher.info.sid.clone(),
+            track: track.sid.clone(),
+            codec: track.codec,
+        };
+        if let Some(home) = publisher.home() {
+            let room = publisher.room;
+            self.tell(room, home, notice(stream));
+        }
+    }
+
+    /// Sends the requests for key frames of a mirror on.
+    pub(super) fn request_mirrored_key_frames(&mut self, key: TrackKey) {
+        let now = self.now;
+        let track = self.tracks.get_mut(key);
+        let layers = track.map_or_else(Vec::new, |track| track.take_key_frame_requests(now));
+        for layer in layers {
+            self.tell_home(key, |stream| Notice::KeyFrame { stream, layer });
+        }
+    }
+
+    /// Tells how many layers are in use on this worker, if that has changed.
+    pub(super) fn tell_used_layers(&mut self, key: TrackKey, layers: usize) {
+        let Some(track) = self.tracks.get_mut(key) else {
+            return;
+        };
+        let Feed::Mirror(mirror) = &mut track.feed else {
+            return;
+        };
+        // Without receivers, there is nothing in use.
+        if mirror.ring.is_some() && mirror.used_layers.replace(layers) != Some(layers) {
+            self.tell_home(key, |stream| Notice::Used { stream, layers });
+        }
+    }
+
+    /// Tells whether anybody on this worker waits for a track in a backup codec.
+    pub(super) fn tell_awaited(&mut self, key: TrackKey, codec: Codec, is_awaited: bool) {
+        self.tell_home(key, |stream| Notice::Awaited {
+            stream: StreamName { codec, ..stream },
+            is_awaited,
+        });
+    }
+
+    /// Tells that a participant of this worker has subscribed to a mirror.
+    pub(super) fn tell_subscribed(&mut self, key: TrackKey) {
+        self.tell_home(key, |stream| Notice::Subscribed {
+            publisher: stream.publisher,
+            track: stream.track,
+        });
+    }
+
+    /// Handles what another worker needs of a stream that is published on this one.
+    pub(super) fn serve_mirror(&mut self, from: WorkerId, notice: Notice) {
+        match notice {
+            Notice::Tap(stream, ring) => {
+                if let Some(track) = self.published_stream(&stream) {
+                    track.taps.retain(|tap| tap.reader().worker != from);
+                    track.taps.push(Tap::new(ring));
+                }
+            }
+            Notice::Untap(stream) => {
+                if let Some(track) = self.published_stream(&stream) {
+                    track.taps.retain(|tap| tap.reader().worker != from);
+                }
+            }
+            Notice::KeyFrame { stream, layer } => self.serve_key_frame(&stream, layer),
+            Notice::Used { stream, layers } => {
+                if let Some(track) = self.published_stream(&stream) {
+                    let mut taps = track.taps.iter_mut();
+                    if let Some(tap) = taps.find(|tap| tap.reader().worker == from) {
+                        tap.used_layers = layers;
+                    }
+                    self.report_use_of(&stream);
+                }
+            }
+            Notice::Awaited { stream, is_awaited } => self.serve_codec(from, &stream, is_awaited),
+            _ => {}
+        }
+    }
+
+    /// Returns the track that a stream is of, in its codec, if its publisher lives on this worker.
+    fn stream_key(&self, stream: &StreamName) -> Option<TrackKey> {
+        let publisher = self.publisher_here(stream)?;
+        let in_codec = |key: &TrackKey| {
+            self.tracks
+                .get(*key)
+                .is_some_and(|track| track.codec == stream.codec)
+        };
+        let mut tracks = self.tracks_of(publisher, &stream.track).into_iter();
+        tracks.find(in_codec)
+    }
+
+    fn publisher_here(&self, stream: &StreamName) -> Option<PeerKey> {
+        let publisher = self.roster.by_sid(&stream.publisher)?;
+        self.roster.get(publisher).filter(|peer| peer.is_here())?;
+        Some(publisher)
+    }
+
+    fn published_stream(&mut self, stream: &StreamName) -> Option<&mut PublishedTrack> {
+        let key = self.stream_key(stream)?;
+        self.tracks.get_mut(key)
+    }
+
+    /// Requests a key frame for receivers on another worker.
+    fn serve_key_frame(&mut self, stream: &StreamName, layer: usize) {
+        let Some(key) = self.stream_key(stream) else {
+            return;
+        };
+        let Some(track) = self.tracks.get_mut(key) else {
+            return;
+        };
+        let layer = track.key_frame_layer(layer);
+        if let Some(layer) = track.layers.get_mut(layer) {
+            layer.key_frames.want();
+        }
+        // A mirror may hear first that its track is not muted any more: then the request is sent when this worker does.
+        if !track.is_muted {
+            self.send_key_frame_requests(key);
+        }
+    }
+
+    /// Notes whether receivers on another worker wait for a backup codec.
+    fn serve_codec(&mut self, from: WorkerId, stream: &StreamName, is_awaited: bool) {
+        let first = self
+            .publisher_here(stream)
+            .and_then(|publisher| self.track_of(publisher, &stream.track));
+        let Some(track) = first.and_then(|first| self.tracks.get_mut(first)) else {
+            return;
+        };
+        if let Some(backup) = track.backup_of(stream.codec) {
+            backup.awaited_on.retain(|worker| *worker != from);
+            if is_awaited && backup.streams.is_none() {
+                backup.awaited_on.push(from);
+            }
+        }
+        self.report_use_of(stream);
+    }
+
+    /// Reports which qualities of a track are used, after receivers on another worker have changed that.
+    fn report_use_of(&mut self, stream: &StreamName) {
+        let publisher = self.publisher_here(stream);
+        let first = publisher.and_then(|publisher| self.track_of(publisher, &stream.track));
+        if let Some(first) = first {
+            self.report_quality_use(first);
+        }
+    }
+}

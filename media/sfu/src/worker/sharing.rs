@@ -1,0 +1,334 @@
+//! A room on several workers: the participants that live on others come, change and go here, and the workers tell each other so.
+//! [`notice`](crate::notice) says in which order.
+
+use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+
+use super::Worker;
+use super::roster::Peer;
+use super::shared_room::{HeldCommand, Neighbour, SharedRoom};
+use super::tracks::PublishedTrack;
+use crate::codec::Codec;
+use crate::command::NewPeer;
+use crate::mirror::WorkerId;
+use crate::notice::{Instruction, Notice, PeerState, Share, SharingId, StreamName};
+use crate::track::NewTrack;
+use crate::transport::{PeerKey, RoomKey, TrackKey, TransportKey};
+
+impl Worker {
+    /// Shares a room with other workers, and tells them of its participants if they do not know them.
+    pub(super) fn share_room(&mut self, name: &NamespacedRoom, share: Share) {
+        let key = self.roster.open_room(name);
+        let Some(room) = self.roster.room_mut(key) else {
+            return;
+        };
+        let new = || Box::new(SharedRoom::new(share.sharing, share.worker));
+        let shared = room.shared.get_or_insert_with(new);
+        let new: Vec<_> = share.neighbours.iter().map(|new| new.worker).collect();
+        for neighbour in share.neighbours {
+            shared.add_neighbour(neighbour, !share.is_new);
+        }
+        if share.is_new {
+            room.reports_messages = share.reports_messages;
+            return;
+        }
+        for worker in new {
+            self.introduce_to(key, worker);
+        }
+    }
+
+    /// Tells another worker of the participants that live on this one.
+    fn introduce_to(&mut self, room: RoomKey, worker: WorkerId) {
+        for peer in self.roster.members(room) {
+            if let Some(state) = self.peer_state(peer) {
+                self.tell(room, worker, Notice::Peer(Box::new(state)));
+            }
+        }
+        self.tell(room, worker, Notice::AllPeers);
+    }
+
+    /// Returns what mirrors of a participant have to know; `None` if its media has failed.
+    fn peer_state(&self, key: PeerKey) -> Option<PeerState> {
+        let peer = self.roster.get(key).filter(|peer| !peer.has_failed)?;
+        let mut published = peer.published.clone();
+        self.tracks.first_codecs_first(&mut published);
+        let tracks = published.into_iter().filter_map(|key| self.tracks.get(key));
+        let state = |track: &PublishedTrack| {
+            let info = NewTrack {
+                is_muted: track.is_muted,
+                ..track.info.clone()
+            };
+            (info, track.codec, rids(track))
+        };
+        let data_tracks = peer.data_tracks.iter();
+        Some(PeerState {
+            info: peer.info.clone(),
+            announced: peer.announced.clone(),
+            published: tracks.map(state).collect(),
+            data_tracks: data_tracks
+                .map(|(sid, handle, is_muted)| (sid.clone(), handle, is_muted))
+                .collect(),
+        })
+    }
+
+    /// Adds a participant that has come to another worker.
+    pub(super) fn add_mirror(&mut self, room: &NamespacedRoom, info: NewPeer, home: WorkerId) {
+        if let Some(room) = self.roster.room_named(room) {
+            self.roster.add_mirror(room, info, home, self.now);
+        }
+    }
+
+    /// Keeps a command that concerns a participant which is not known, if another worker may still tell of it.
+    pub(super) fn hold_command(&mut self, room: RoomKey, held: HeldCommand) {
+        if let Some(shared) = self.roster.shared_mut(room) {
+            shared.hold(held);
+        }
+    }
+
+    /// Handles what another worker of a room tells.
+    pub(super) fn handle_notice(
+        &mut self,
+        room: &NamespacedRoom,
+        (from, sharing): (WorkerId, SharingId),
+        notice: Notice,
+    ) {
+        let Some(room) = self.roster.room_named(room) else {
+            return;
+        };
+        let shared = self.roster.shared(room);
+        if shared.is_none_or(|shared| shared.sharing() != sharing) {
+            return;
+        }
+        match notice {
+            Notice::Peer(state) => self.add_known_mirror(room, from, *state),
+            Notice::AllPeers => {
+                if let Some(shared) = self.roster.shared_mut(room) {
+                    shared.note_known(from);
+                }
+            }
+            Notice::Published {
+                stream,
+                is_backup,
+                rids,
+            } => self.mirror_track(from, &stream, is_backup, &rids),
+            Notice::Ended { publisher, track } => {
+                if let Some(key) = self.mirror_of(from, &publisher) {
+                    self.unpublish_track(key, &track);
+                }
+            }
+            Notice::BackupEnded(stream) => self.end_mirrored_backup(from, &stream),
+            Notice::Failed(publisher) => {
+                if let Some(key) = self.mirror_of(from, &publisher) {
+                    if let Some(peer) = self.roster.get_mut(key) {
+                        peer.has_failed = true;
+                    }
+                    self.disconnect_peer(key);
+                }
+            }
+            Notice::Subscribed { publisher, track } => {
+                let publisher = self.roster.by_sid(&publisher);
+                let track = publisher.and_then(|publisher| self.track_of(publisher, &track));
+                if let Some(track) = track {
+                    self.note_subscribed(track);
+                }
+            }
+            Notice::Message {
+                sender,
+                kind,
+                routed,
+            } => self.deliver_crossed(room, from, (&sender, kind), &routed),
+            Notice::DataPacket { publisher, packet } => {
+                self.note_arrived(room, from, packet.len());
+                if let Some(key) = self.mirror_of(from, &publisher) {
+                    self.forward_data_packet(key, packet.to_vec());
+                }
+            }
+            Notice::CaughtUp => self.connections.note_caught_up(),
+            Notice::Tap(..)
+            | Notice::Untap(_)
+            | Notice::KeyFrame { .. }
+            | Notice::Used { .. }
+            | Notice::Awaited { .. } => self.serve_mirror(from, notice),
+        }
+    }
+
+    /// Returns the mirror of a participant that lives on a worker.
+    pub(super) fn mirror_of(&self, home: WorkerId, sid: &ParticipantSid) -> Option<PeerKey> {
+        let key = self.roster.by_sid(sid)?;
+        let is_there = |peer: &&Peer| peer.home() == Some(home);
+        self.roster.get(key).filter(is_there).map(|_| key)
+    }
+
+    /// Adds a participant that was on another worker when the room was shared, and handles the commands that were held for it.
+    fn add_known_mirror(&mut self, room: RoomKey, home: WorkerId, state: PeerState) {
+        let sid = state.info.sid.clone();
+        let Some(key) = self.roster.add_mirror(room, state.info, home, self.now) else {
+            return;
+        };
+        if let Some(peer) = self.roster.get_mut(key) {
+            peer.announced = state.announced;
+            for (track, handle, is_muted) in state.data_tracks {
+                peer.data_tracks.publish(track.clone(), handle);
+                peer.data_tracks.set_muted(&track, is_muted);
+            }
+        }
+        for (info, codec, rids) in state.published {
+            self.publish_mirror(key, info, codec, &rids);
+        }
+        let shared = self.roster.shared_mut(room);
+        let held = shared.map_or_else(Vec::new, |shared| shared.take_held(&sid));
+        for HeldCommand { peer, command, .. } in held {
+            if let Some(peer) = self.roster.by_sid(&peer) {
+                self.handle_peer_command(peer, command);
+            }
+        }
+    }
+
+    /// Publishes a track of another worker, unless it was withdrawn in the meantime.
+    fn mirror_track(
+        &mut self,
+        from: WorkerId,
+        stream: &StreamName,
+        is_backup: bool,
+        rids: &[String],
+    ) {
+        let Some(key) = self.mirror_of(from, &stream.publisher) else {
+            return;
+        };
+        let Some(peer) = self.roster.get_mut(key) else {
+            return;
+        };
+        let is_named = |track: &NewTrack| {
+            let has_codec = !is_backup || track.codec == Some(stream.codec);
+            track.sid == stream.track && track.is_backup == is_backup && has_codec
+        };
+        if let Some(position) = peer.announced.iter().position(is_named) {
+            let info = peer.announced.remove(position);
+            self.publish_mirror(key, info, stream.codec, rids);
+        }
+    }
+
+    fn end_mirrored_backup(&mut self, from: WorkerId, stream: &StreamName) {
+        let Some(key) = self.mirror_of(from, &stream.publisher) else {
+            return;
+        };
+        if let Some(peer) = self.roster.get_mut(key) {
+            peer.withdraw_backup(&stream.track, stream.codec);
+        }
+        let is_ended = |key: &TrackKey| {
+            let track = self.tracks.get(*key);
+            track.is_some_and(|track| track.info.is_backup && track.codec == stream.codec)
+        };
+        let mut tracks = self.tracks_of(key, &stream.track).into_iter();
+        if let Some(streams) = tracks.find(is_ended) {
+            self.end_backup(streams);
+        }
+    }
+
+    /// Tells the other workers of a room of a track that has just been published on this one.
+    pub(super) fn share_track(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get(key) else {
+            return;
+        };
+        let (publisher, is_backup) = (track.peer, track.info.is_backup);
+        let (sid, codec, rids) = (track.sid.clone(), track.codec, rids(track));
+        self.tell_neighbours(publisher, |publisher| Notice::Published {
+            stream: StreamName {
+                publisher,
+                track: sid,
+                codec,
+            },
+            is_backup,
+            rids,
+        });
+    }
+
+    /// Tells the other workers of a room that a track has ended, or a backup codec of it, without a command of the control side.
+    pub(super) fn share_end(&mut self, publisher: PeerKey, sid: &TrackSid, backup: Option<Codec>) {
+        let track = sid.clone();
+        self.tell_neighbours(publisher, |publisher| match backup {
+            Some(codec) => Notice::BackupEnded(StreamName {
+                publisher,
+                track,
+                codec,
+            }),
+            None => Notice::Ended { publisher, track },
+        });
+    }
+
+    /// Tells the other workers of a room that the media of a participant has failed.
+    pub(super) fn share_failure(&mut self, publisher: PeerKey) {
+        self.tell_neighbours(publisher, Notice::Failed);
+    }
+
+    /// Tells all other workers of a room something of a participant that lives on this one.
+    fn tell_neighbours(&mut self, of: PeerKey, notice: impl FnOnce(ParticipantSid) -> Notice) {
+        let Some(peer) = self.roster.get(of).filter(|peer| peer.is_here()) else {
+            return;
+        };
+        let (room, sid) = (peer.room, &peer.info.sid);
+        let Some(shared) = self.roster.shared(room) else {
+            return;
+        };
+        let notice = notice(sid.clone());
+        let workers: Vec<_> = shared.neighbours().map(Neighbour::worker).collect();
+        for worker in workers {
+            self.tell(room, worker, notice.clone());
+        }
+    }
+
+    /// Tells another worker of a room something.
+    pub(super) fn tell(&mut self, room: RoomKey, to: WorkerId, notice: Notice) {
+        let Some(room) = self.roster.room(room) else {
+            return;
+        };
+        if let Some(shared) = &room.shared {
+            let notice = Instruction::Notice {
+                from: shared.worker(),
+                sharing: shared.sharing(),
+                notice,
+            };
+            self.outputs.tell(to, room.name().clone(), notice);
+        }
+    }
+
+    /// Counts a message of another worker that has arrived, and lets its senders go on if they have waited for that.
+    pub(super) fn note_arrived(&mut self, room: RoomKey, from: WorkerId, bytes: usize) {
+        let shared = self.roster.shared_mut(room);
+        if shared.is_some_and(|shared| shared.note_arrived(from, bytes)) {
+            self.tell(room, from, Notice::CaughtUp);
+        }
+    }
+
+    /// Lets senders on another worker wait for receivers of their message on this one.
+    pub(super) fn await_slow(&mut self, room: RoomKey, from: WorkerId, slow: Vec<TransportKey>) {
+        if let Some(shared) = self.roster.shared_mut(room) {
+            shared.await_receivers(from, slow);
+        }
+        if !self.slow_rooms.contains(&room) {
+            self.slow_rooms.push(room);
+        }
+    }
+
+    /// Lets senders on other workers go on whose receivers have caught up.
+    pub(super) fn release_neighbours(&mut self) {
+        for room in std::mem::take(&mut self.slow_rooms) {
+            let Some(shared) = self.roster.shared_mut(room) else {
+                continue;
+            };
+            let connections = &self.connections;
+            let released = shared.release(|receiver| connections.is_awaited(receiver));
+            if shared.has_slow_receivers() {
+                self.slow_rooms.push(room);
+            }
+            for worker in released {
+                self.tell(room, worker, Notice::CaughtUp);
+            }
+        }
+    }
+}
+
+/// Returns the ids of the layers of a track.
+fn rids(track: &PublishedTrack) -> Vec<String> {
+    let rids = track.layers.iter().filter_map(|layer| layer.rid);
+    rids.map(|rid| rid.to_string()).collect()
+}

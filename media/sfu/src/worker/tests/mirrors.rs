@@ -1,0 +1,542 @@
+//! A room on several workers.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use str0m::format::Codec;
+
+use super::MODES;
+use super::layers::{RIDS, layers_of, three_layers};
+use super::messages::{numbers, packet};
+use super::world::{Publication, World};
+use crate::command::{Command, ConnectionMode, PeerCommand, TrackSettings};
+use crate::config::Limits;
+use crate::dropped::DropReason;
+use crate::event::{FailureReason, PeerEvent};
+use crate::track::Quality;
+use crate::worker::Worker;
+
+/// Alice is on the first worker; Bob and Carol are on the second one.
+struct Call {
+    world: World,
+    alice: usize,
+    bob: usize,
+    carol: usize,
+}
+
+impl Call {
+    fn new(mode: ConnectionMode) -> Self {
+        let mut world = World::with_workers(2, Limits::default());
+        let mut join = |name, home| {
+            world.home = Some(home);
+            world.join_connected(name, mode)
+        };
+        let (alice, bob, carol) = (join("PA_alice", 0), join("PA_bob", 1), join("PA_carol", 1));
+        Self {
+            world,
+            alice,
+            bob,
+            carol,
+        }
+    }
+
+    fn publish(&mut self, sid: &str, codec: Codec) -> Publication {
+        self.world.publish(self.alice, sid, codec, &[])
+    }
+
+    fn command(&mut self, peer: &str, command: PeerCommand) {
+        self.world.command(command.for_peer(peer.parse().unwrap()));
+    }
+
+    fn set_muted(&mut self, track: &Publication, muted: bool) {
+        let track = track.sid.parse().unwrap();
+        self.command("PA_alice", PeerCommand::SetMuted { track, muted });
+    }
+
+    fn stall(&mut self, worker: usize, is_stalled: bool) {
+        self.world.waiting[worker].is_stalled = is_stalled;
+        self.world.settle();
+    }
+
+    /// The first bytes of the packets of a track that a client has received, but for empty ones.
+    fn heard(&self, client: usize, track: &Publication) -> Vec<u8> {
+        let received = self.world.received(client, track);
+        received
+            .iter()
+            .filter_map(|packet| packet.payload.first().copied())
+            .collect()
+    }
+
+    fn second(&self) -> &Worker {
+        &self.world.further[0]
+    }
+
+    /// How many packets were lost because a ring was full.
+    fn losses(&self) -> u64 {
+        let counters = self.world.worker.counters();
+        counters.dropped.of(DropReason::MirrorFull)
+    }
+
+    /// How many key frames alice was asked for since the last call.
+    fn take_requests(&mut self) -> usize {
+        let publisher = &mut self.world.clients[self.alice].publisher;
+        std::mem::take(&mut publisher.key_frame_requests).len()
+    }
+}
+
+#[test]
+fn a_packet_crosses_once_to_another_worker_and_reaches_all_its_receivers_there() {
+    for mode in MODES {
+        let mut call = Call::new(mode);
+        let mut voice = call.publish("TR_voice", Codec::Opus);
+        call.world.send(&mut voice, None, &[0]);
+        let mirrored = |call: &Call| call.world.worker.counters().mirrored_packets;
+        assert_eq!(mirrored(&call), 0, "nobody receives it");
+        for client in [call.bob, call.carol] {
+            call.world.subscribe(client, &voice);
+        }
+        for number in 1..=20 {
+            call.world.send(&mut voice, None, &[number]);
+            call.world.run(Duration::from_millis(20));
+        }
+        for client in [call.bob, call.carol] {
+            assert_eq!(
+                call.heard(client, &voice),
+                Vec::from_iter(1..=20),
+                "{mode:?}"
+            );
+            let received = call.world.received(client, &voice);
+            assert!(
+                received
+                    .iter()
+                    .all(|packet| packet.audio_level == Some(-20))
+            );
+        }
+        assert_eq!(mirrored(&call), 20, "{mode:?}");
+        let counters = call.second().counters();
+        assert_eq!(
+            (counters.published_packets, counters.forwarded_packets),
+            (0, 40)
+        );
+        let subscribers = call.world.snapshot(&["PA_alice"])[0].published[0].subscribers;
+        assert_eq!(subscribers, 2, "{mode:?}");
+        let told = PeerEvent::TrackSubscribed("TR_voice".parse().unwrap());
+        let events = call.world.clients[call.alice].events.iter();
+        assert_eq!(
+            events.filter(|event| **event == told).count(),
+            1,
+            "{mode:?}"
+        );
+        for client in [call.bob, call.carol] {
+            call.world.unsubscribe(client, &voice);
+        }
+        call.world.send(&mut voice, None, &[21]);
+        assert_eq!(mirrored(&call), 20, "{mode:?}: nobody receives it any more");
+    }
+}
+
+#[test]
+fn a_publisher_learns_which_qualities_are_used_on_other_workers() {
+    let mut call = Call::new(ConnectionMode::Single);
+    call.world.layers = three_layers();
+    let camera = call
+        .world
+        .publish(call.alice, "TR_camera", Codec::Vp8, &RIDS);
+    let mut layers = layers_of(&camera);
+    for client in [call.bob, call.carol] {
+        call.world.subscribe(client, &camera);
+    }
+    let ask = |call: &mut Call, peer: &str, quality, is_disabled| {
+        let (track, settings) = (
+            "TR_camera".parse().unwrap(),
+            TrackSettings {
+                quality,
+                is_disabled,
+                ..TrackSettings::default()
+            },
+        );
+        call.command(peer, PeerCommand::SetTrackSettings { track, settings });
+    };
+    let mut used = |call: &mut Call, seconds: usize| {
+        for _ in 0..25 * seconds {
+            let is_key = call.take_requests() > 0;
+            for (layer, track) in layers.iter_mut().enumerate() {
+                call.world.send_layer(track, layer, is_key);
+            }
+            call.world.run(Duration::from_millis(40));
+        }
+        let events = call.world.clients[call.alice].events.iter().rev();
+        let mut told = events.filter_map(|event| match event {
+            PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs[0].enabled),
+            _ => None,
+        });
+        told.next()
+    };
+    ask(&mut call, "PA_bob", Quality::Low, false);
+    ask(&mut call, "PA_carol", Quality::Low, false);
+    assert_eq!(used(&mut call, 12), Some([true, false, false]));
+    ask(&mut call, "PA_carol", Quality::Medium, false);
+    assert_eq!(used(&mut call, 1), Some([true, true, false]));
+    ask(&mut call, "PA_bob", Quality::Low, true);
+    call.world.leave(call.carol);
+    assert_eq!(used(&mut call, 8), Some([false, false, false]));
+}
+
+#[test]
+fn a_mute_applies_on_every_worker_at_once_even_if_one_of_them_is_late() {
+    for late in [0, 1] {
+        let mut call = Call::new(ConnectionMode::Single);
+        let mut voice = call.publish("TR_voice", Codec::Opus);
+        call.world.subscribe(call.bob, &voice);
+        call.world.send(&mut voice, None, &[1]);
+        // Of a late second worker, the packet waits in the ring; a late first one does not get it.
+        call.stall(late, true);
+        call.world.send(&mut voice, None, &[2]);
+        call.set_muted(&voice, true);
+        call.world.send(&mut voice, None, &[3]);
+        call.stall(late, false);
+        call.world.send(&mut voice, None, &[4]);
+        assert_eq!(call.heard(call.bob, &voice), [1], "{late}");
+        call.set_muted(&voice, false);
+        call.world.send(&mut voice, None, &[5]);
+        assert_eq!(call.heard(call.bob, &voice), [1, 5], "{late}");
+    }
+}
+
+#[test]
+fn what_happened_before_a_worker_joins_the_room_is_known_there_and_what_happens_meanwhile_is_kept()
+{
+    for (is_muted, is_muted_meanwhile) in [(false, true), (true, false), (false, false)] {
+        let mut world = World::with_workers(2, Limits::default());
+        world.home = Some(0);
+        let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+        let (bob, carol) = (alice, alice);
+        let mut call = Call {
+            world,
+            alice,
+            bob,
+            carol,
+        };
+        let mut voice = call.publish("TR_voice", Codec::Opus);
+        let ended = call.publish("TR_ended", Codec::Opus);
+        call.set_muted(&voice, is_muted);
+        call.world.waiting[0].is_stalled = true;
+        call.world.home = Some(1);
+        call.bob = call.world.join_connected("PA_bob", ConnectionMode::Single);
+        call.set_muted(&voice, is_muted_meanwhile);
+        call.command(
+            "PA_alice",
+            PeerCommand::UnpublishTrack(ended.sid.parse().unwrap()),
+        );
+        call.stall(0, false);
+        for track in [&voice, &ended] {
+            call.world.subscribe(call.bob, track);
+        }
+        call.world.run(Duration::from_secs(1));
+        call.world.send(&mut voice, None, &[1]);
+        let heard = if is_muted_meanwhile { vec![] } else { vec![1] };
+        assert_eq!(call.heard(call.bob, &voice), heard);
+        let subscribed = &call.world.snapshot(&["PA_bob"])[0].subscribed;
+        assert_eq!(subscribed.len(), 1, "one has ended");
+        call.set_muted(&voice, false);
+        call.world.send(&mut voice, None, &[2]);
+        assert_eq!(call.heard(call.bob, &voice).last(), Some(&2));
+    }
+}
+
+#[test]
+fn who_is_removed_or_fails_is_gone_from_every_worker_and_nothing_is_left_of_a_closed_room() {
+    for is_removed in [true, false] {
+        let mut call = Call::new(ConnectionMode::Single);
+        let mut voice = call.publish("TR_voice", Codec::Opus);
+        for client in [call.bob, call.carol] {
+            call.world.subscribe(client, &voice);
+        }
+        call.world.send(&mut voice, None, &[1]);
+        call.stall(1, true);
+        call.world.send(&mut voice, None, &[2]);
+        if is_removed {
+            call.world.leave(call.alice);
+        } else {
+            call.command(
+                "PA_alice",
+                PeerCommand::Fail(FailureReason::TooManyCommands),
+            );
+        }
+        call.stall(1, false);
+        call.world.run(Duration::from_secs(1));
+        let bob = call.world.snapshot(&["PA_bob"]);
+        assert!(bob[0].subscribed.is_empty(), "{is_removed}");
+        if is_removed {
+            assert_eq!(call.heard(call.bob, &voice), [1]);
+        }
+        assert_eq!(call.second().peers(), 2);
+        assert_eq!(call.world.worker.peers(), usize::from(!is_removed));
+        call.world.command(Command::CloseRoom);
+        assert!(call.second().is_empty() && call.world.worker.is_empty());
+    }
+}
+
+#[test]
+fn a_client_that_causes_too_many_commands_for_mirrors_fails() {
+    let mut call = Call::new(ConnectionMode::Single);
+    let refused = PeerCommand::Fail(FailureReason::TooManyCommands);
+    let command = refused.for_peer("PA_alice".parse().unwrap());
+    let (room, now) = (call.world.room.clone(), call.world.now);
+    call.world.further[0].handle_command(&room, command, now);
+    call.world.settle();
+    let failed = PeerEvent::Failed(FailureReason::TooManyCommands);
+    assert!(call.world.clients[call.alice].events.contains(&failed));
+}
+
+#[test]
+fn a_track_that_its_client_ends_is_gone_from_every_worker() {
+    let mut call = Call::new(ConnectionMode::Single);
+    let voice = call.publish("TR_voice", Codec::Opus);
+    call.world.subscribe(call.bob, &voice);
+    assert_eq!(call.world.snapshot(&["PA_bob"])[0].subscribed.len(), 1);
+    call.world.stop_publishing(&voice);
+    call.world.run(Duration::from_secs(1));
+    assert!(call.world.snapshot(&["PA_bob"])[0].subscribed.is_empty());
+    assert!(call.second().tracks.is_empty());
+}
+
+#[test]
+fn audio_that_does_not_fit_into_the_ring_loses_the_oldest_packets() {
+    let mut call = Call::new(ConnectionMode::Single);
+    let mut voice = call.publish("TR_voice", Codec::Opus);
+    call.world.subscribe(call.bob, &voice);
+    call.world.waiting[1].is_stalled = true;
+    for number in 0..100 {
+        call.world.send(&mut voice, None, &[number]);
+    }
+    assert_eq!(call.losses(), 36);
+    call.stall(1, false);
+    assert_eq!(call.heard(call.bob, &voice), Vec::from_iter(36..100));
+}
+
+/// Lets all clients of a call open their channels.
+fn with_channels(mode: ConnectionMode) -> Call {
+    let mut call = Call::new(mode);
+    for client in [call.alice, call.bob, call.carol] {
+        if call.world.clients[client].subscriber.is_some() {
+            call.world.offer(client, None, [1, 0], false);
+        }
+    }
+    call.world.run_until("all channels are open", |world| {
+        world.clients.iter().all(|client| {
+            let receives = client.subscriber.as_ref().unwrap_or(&client.publisher);
+            client.publisher.channels.len() >= 2 && receives.channels.len() >= 2
+        })
+    });
+    call
+}
+
+#[test]
+fn messages_cross_in_order_and_only_to_where_their_receivers_are() {
+    for mode in MODES {
+        let mut call = with_channels(mode);
+        let send = |call: &mut Call, number, to: &[&str]| {
+            let (now, alice) = (call.world.now, call.alice);
+            let publisher = &mut call.world.clients[alice].publisher;
+            assert!(publisher.send_message("_reliable", &packet(number, 100, to), now));
+            call.world.settle();
+        };
+        for number in 1..=20 {
+            send(&mut call, number, &[]);
+        }
+        send(&mut call, 21, &["PA_carol"]);
+        call.world.run(Duration::from_millis(200));
+        let (bob, carol) = (call.bob, call.carol);
+        assert_eq!(
+            numbers(&mut call.world, bob, "_reliable"),
+            Vec::from_iter(1..=20)
+        );
+        assert_eq!(
+            numbers(&mut call.world, carol, "_reliable"),
+            Vec::from_iter(1..=21)
+        );
+        call.world.waiting[1].is_stalled = true;
+        send(&mut call, 22, &["PA_nobody"]);
+        assert!(call.world.waiting[1].instructions.is_empty());
+        // The sender may not send any more before its message has arrived.
+        send(&mut call, 23, &[]);
+        let mut permissions = super::commands::new_peer("PA_alice", mode).permissions;
+        permissions.can_publish_data = false;
+        call.command("PA_alice", PeerCommand::SetPermissions(permissions));
+        call.world.waiting[1].instructions.rotate_left(1);
+        call.stall(1, false);
+        call.world.run(Duration::from_millis(200));
+        assert_eq!(
+            numbers(&mut call.world, bob, "_reliable"),
+            Vec::from_iter(1..=20)
+        );
+    }
+}
+
+#[test]
+fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything() {
+    const COUNT: u32 = 60;
+    for is_stalled in [false, true] {
+        let mut call = with_channels(ConnectionMode::Single);
+        call.world.leave(call.carol);
+        let (mut left, mut last) = (300_000., call.world.now);
+        call.world.loses = Box::new(move |is_to_server, bytes, now| {
+            if is_to_server || bytes < 500 {
+                return false;
+            }
+            let since = now.saturating_duration_since(last).as_secs_f64();
+            left = f64::min(left + since * 400_000., 400_000.);
+            last = last.max(now);
+            let is_lost = left < bytes as f64;
+            left -= if is_lost { 0. } else { bytes as f64 };
+            is_lost
+        });
+        call.world.waiting[1].is_stalled = is_stalled;
+        let (mut next, end) = (1, call.world.now + Duration::from_secs(90));
+        let (alice, bob) = (call.alice, call.bob);
+        while numbers(&mut call.world, bob, "_reliable").len() < COUNT as usize {
+            assert!(call.world.now < end, "{is_stalled}: {next} were sent");
+            let now = call.world.now;
+            let publisher = &mut call.world.clients[alice].publisher;
+            while next <= COUNT
+                && publisher.send_message("_reliable", &packet(next, 60_000, &[]), now)
+            {
+                next += 1;
+            }
+            call.world.run(Duration::from_millis(100));
+            if call.world.now > end.checked_sub(Duration::from_secs(88)).unwrap() {
+                call.world.waiting[1].is_stalled = false;
+            }
+        }
+        assert_eq!(
+            numbers(&mut call.world, bob, "_reliable"),
+            Vec::from_iter(1..=COUNT)
+        );
+        let lost = |worker: &Worker| worker.counters().dropped.of(DropReason::DataBacklog);
+        assert_eq!((lost(&call.world.worker), lost(call.second())), (0, 0));
+    }
+}
+
+/// What happens in the property test.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Alice says something.
+    Speak,
+    Mute(bool),
+    /// Bob, or Carol, is to hear her or not.
+    Hear(bool, bool),
+    /// A worker handles nothing any more, or goes on.
+    Stall(usize, bool),
+    /// A stalled worker handles its next instruction, or the packets that have been announced to it.
+    Handle(usize, bool),
+    /// Time passes.
+    Wait,
+    Leave,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => Just(Step::Speak),
+        3 => any::<bool>().prop_map(Step::Mute),
+        2 => any::<(bool, bool)>().prop_map(|(bob, wants)| Step::Hear(bob, wants)),
+        3 => (0..2_usize, any::<bool>()).prop_map(|(worker, stalls)| Step::Stall(worker, stalls)),
+        4 => (0..2_usize, any::<bool>()).prop_map(|(worker, packets)| Step::Handle(worker, packets)),
+        2 => Just(Step::Wait),
+        1 => Just(Step::Leave),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// The call of the property test, and what is expected of it.
+struct Course {
+    call: Call,
+    voice: Publication,
+    is_muted: bool,
+    has_left: bool,
+    hears: [bool; 2],
+    /// The number of the last packet, and those that were sent while the track was muted.
+    number: u8,
+    silenced: Vec<u8>,
+}
+
+impl Course {
+    fn new() -> Self {
+        let mut call = Call::new(ConnectionMode::Single);
+        let voice = call.publish("TR_voice", Codec::Opus);
+        Self {
+            call,
+            voice,
+            is_muted: false,
+            has_left: false,
+            hears: [false; 2],
+            number: 0,
+            silenced: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Speak => self.speak(),
+            Step::Mute(is_muted) => {
+                self.is_muted = is_muted;
+                self.call.set_muted(&self.voice, is_muted);
+            }
+            Step::Hear(is_bob, wants) => {
+                self.hears[usize::from(!is_bob)] = wants;
+                let track = self.voice.sid.parse().unwrap();
+                let command = if wants {
+                    PeerCommand::Subscribe(track)
+                } else {
+                    PeerCommand::Unsubscribe(track)
+                };
+                self.call
+                    .command(if is_bob { "PA_bob" } else { "PA_carol" }, command);
+            }
+            Step::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
+            Step::Handle(worker, is_packets) => self.call.world.handle_next(worker, is_packets),
+            Step::Wait => self.call.world.run(Duration::from_millis(30)),
+            Step::Leave => {
+                self.has_left = true;
+                self.call.command("PA_alice", PeerCommand::Remove);
+            }
+        }
+    }
+
+    fn speak(&mut self) {
+        self.number += 1;
+        if self.is_muted || self.has_left {
+            self.silenced.push(self.number);
+        }
+        self.call.world.send(&mut self.voice, None, &[self.number]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_the_order_nothing_of_a_muted_track_is_heard_and_at_last_all_who_may_hear_do(
+        steps in steps()
+    ) {
+        let mut course = Course::new();
+        for step in steps {
+            course.take(step);
+        }
+        for worker in 0..2 {
+            course.call.stall(worker, false);
+        }
+        course.call.world.run(Duration::from_secs(1));
+        course.speak();
+        course.call.world.run(Duration::from_millis(100));
+        for (client, wants) in [(course.call.bob, course.hears[0]), (course.call.carol, course.hears[1])] {
+            let heard = course.call.heard(client, &course.voice);
+            prop_assert!(heard.is_sorted(), "{heard:?}");
+            prop_assert!(!heard.iter().any(|number| course.silenced.contains(number)), "{heard:?}");
+            let hears_last = wants && !course.is_muted && !course.has_left;
+            prop_assert_eq!(heard.last() == Some(&course.number), hears_last, "{:?}", heard);
+        }
+        course.call.world.command(Command::CloseRoom);
+        prop_assert!(course.call.second().is_empty() && course.call.world.worker.is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! The same with the participants of a room on two workers in turn: what clients notice does not depend on where they are.
+
+#![allow(
+    clippy::duplicate_mod,
+    dead_code,
+    reason = "the tests are those of one worker, in another world, and others use more of it"
+)]
+
+#[path = "backpressure.rs"]
+mod backpressure;
+#[path = "backups.rs"]
+mod backups;
+#[path = "data_tracks.rs"]
+mod data_tracks;
+#[path = "dependencies.rs"]
+mod dependencies;
+#[path = "forwarding.rs"]
+mod forwarding;
+#[path = "layers.rs"]
+mod layers;
+#[path = "messages.rs"]
+mod messages;
+#[path = "muted.rs"]
+mod muted;
+#[path = "negotiation.rs"]
+mod negotiation;
+#[path = "../../../tests/support/network.rs"]
+mod network;
+#[path = "padding.rs"]
+mod padding;
+#[path = "reconnect.rs"]
+mod reconnect;
+#[path = "recorders.rs"]
+mod recorders;
+#[path = "retransmissions.rs"]
+mod retransmissions;
+#[path = "scalable.rs"]
+mod scalable;
+#[path = "sections.rs"]
+mod sections;
+#[path = "source.rs"]
+mod source;
+#[path = "temporal.rs"]
+mod temporal;
+#[path = "../../../tests/support/world.rs"]
+mod world;
+
+use super::{MODES, commands, support};
+use world::alice_and_bob;
+
+/// How many workers the room of a world is on.
+const WORKERS: usize = 2;
