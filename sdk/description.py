@@ -1,8 +1,9 @@
-"""Makes the description that the SDKs are generated from, from the OpenAPI description of the API.
+"""Makes the description that the SDKs are generated from, from the OpenAPI descriptions of the API.
 
 What a generator makes of `tests/data/openapi.json` alone is correct and inconvenient: each call returns a union with the error
 envelope, and the events of webhooks are no named types. So this module
 
+- puts the operations below `/ext/v1` beside those of the contract (`is_extension` tells them apart): clients have them as `ext`;
 - removes what the SDKs' own transport does: refusals (it raises them as errors) and credentials (it adds them);
 - removes what only a validator reads: examples, links, patterns, and conditions between fields, which the server checks;
 - names the pages of lists (`RoomPage`), so that all three languages call them the same;
@@ -19,9 +20,26 @@ UNUSED = {"example", "examples", "links", "pattern", "minLength", "maxLength", "
 # Ids are opaque texts. Types of their own would make each SDK depend on a library, or each caller convert.
 OPAQUE_FORMATS = {"uuid", "uint64"}
 
-def for_generators(source: Path) -> dict:
+
+def whole(sources: list[Path]) -> dict:
+    """Returns the descriptions as one."""
+    first, *others = [json.loads(source.read_text()) for source in sources]
+    for other in others:
+        first["paths"] |= other["paths"]
+        for name, schema in other["components"]["schemas"].items():
+            if first["components"]["schemas"].setdefault(name, schema) != schema:
+                raise ValueError(f"the descriptions have two schemas {name}")
+    return first
+
+
+def is_extension(path: str) -> bool:
+    """Tells whether a path is beyond the contract."""
+    return path.startswith("/ext/")
+
+
+def for_generators(sources: list[Path]) -> dict:
     """Returns the description in OpenAPI 3.1."""
-    description = json.loads(source.read_text())
+    description = whole(sources)
     description.pop("servers", None)
     description["components"].pop("securitySchemes", None)
     schemas = description["components"]["schemas"]

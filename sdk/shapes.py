@@ -3,7 +3,7 @@
 import json
 
 import responses
-from description import SCHEMA, argument_name, event_names
+from description import SCHEMA, argument_name, event_names, is_extension
 
 
 class Table(responses.Table):
@@ -93,6 +93,7 @@ class Operation:
 
     def __init__(self, table, path, operation):
         self.name, self.summary = operation["operationId"], operation["summary"]
+        self.is_extension = is_extension(path)
         parameters = operation.get("parameters", [])
         self.path_arguments = [argument_name(path, one["name"]) for one in parameters if one["in"] == "path"]
         self.query = [

@@ -207,8 +207,9 @@ class Writer(Shapes):
         sent.append(f"statuses: []int{{{', '.join(map(str, response['statuses']))}}}")
         lines += comment(f"{name}: {operation.summary}.")
         returns = f"(*{result}, error)" if result else "error"
-        lines.append(f"func (c *Client) {name}({', '.join(taken)}) {returns} {{")
-        call = f"resultOf[{result}](ctx, c, " if result else "c.run(ctx, "
+        lines.append(f"func {receiver(operation)} {name}({', '.join(taken)}) {returns} {{")
+        client = "e.client" if operation.is_extension else "c"
+        call = f"resultOf[{result}](ctx, {client}, " if result else f"{client}.run(ctx, "
         lines += [f"return {call}outgoing{{{', '.join(sent)}}})", "}"]
         if operation.items:
             lines += self.iterator(name, operation, taken, path)
@@ -217,17 +218,18 @@ class Writer(Shapes):
     def iterator(self, name, operation, taken, path):
         item = go_name(operation.item)
         lines = comment(
-            f"All{name[4:]} yields the items of all pages of [Client.{name}], from params.Offset on; params.Limit is the size of "
+            f"All{name[4:]} yields the items of all pages of [{owner(operation)}.{name}], from params.Offset on; params.Limit is the size of "
             "a page. An error ends it."
         )
-        lines.append(f"func (c *Client) All{name[4:]}({', '.join(taken)}) iter.Seq2[{item}, error] {{")
+        lines.append(f"func {receiver(operation)} All{name[4:]}({', '.join(taken)}) iter.Seq2[{item}, error] {{")
         lines += [f"var page {name}Params", "if params != nil {", "page = *params", "}"]
         page = go_name(self.table.responses[operation.name]["type"])
         lines += [f"return all(page.Offset, func(offset int64) (*{page}, error) {{", "page.Offset = offset"]
-        return [*lines, f"return c.{name}({', '.join(['ctx', *path, '&page'])})", "})", "}"]
+        own = "e" if operation.is_extension else "c"
+        return [*lines, f"return {own}.{name}({', '.join(['ctx', *path, '&page'])})", "})", "}"]
 
     def parameters(self, name, operation):
-        lines = [f"// {name}Params are the parameters of [Client.{name}]. One that has no value is not sent."]
+        lines = [f"// {name}Params are the parameters of [{owner(operation)}.{name}]. One that has no value is not sent."]
         lines.append(f"type {name}Params struct {{")
         for field in operation.query:
             lines += comment(field.description)
@@ -236,6 +238,15 @@ class Writer(Shapes):
                 f'{camel(field.name)} {pointer}{self.go_type(field.kind, field.schema)} `query:"{field.name}"`'
             )
         return [*lines, "}"]
+
+
+def owner(operation):
+    """Returns the type that has the method of an operation."""
+    return "Extensions" if operation.is_extension else "Client"
+
+
+def receiver(operation):
+    return "(e Extensions)" if operation.is_extension else "(c *Client)"
 
 
 def camel(text):

@@ -54,7 +54,7 @@ import datetime
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from .._sender import AsyncSender, Sender
+from .._sender import AsyncExtension, AsyncSender, Extension, Sender
 from .models import *
 '''
 
@@ -158,17 +158,28 @@ class Writer(Shapes):
         lines = [CALLS]
         for prefix in ("", "Async"):
             lines += [f"class {prefix}Calls({prefix}Sender):", f'    """The calls of `{prefix}Conclave`.', ""]
-            lines += [
-                "    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key"
-            ]
-            lines += [
-                "    that is made for each call: a repeated key returns the first response again, for 24 hours.",
-                '    """',
-            ]
-            for operation in self.operations:
-                lines += indented(self.call(operation, bool(prefix)))
-                if operation.items:
-                    lines += indented(self.iterator(operation, bool(prefix)))
+            lines += self.notes_on_calls()
+            lines += self.methods_of(bool(prefix), is_extension=False)
+            lines += [f"class {prefix}ExtCalls({prefix}Extension):"]
+            lines += [f'    """The calls of `{prefix}Conclave.ext`: those below `/ext/v1`, beyond the contract.', ""]
+            lines += self.notes_on_calls()
+            lines += self.methods_of(bool(prefix), is_extension=True)
+        return lines
+
+    @staticmethod
+    def notes_on_calls():
+        return [
+            "    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key",
+            "    that is made for each call: a repeated key returns the first response again, for 24 hours.",
+            '    """',
+        ]
+
+    def methods_of(self, is_async, is_extension):
+        lines = []
+        for operation in self.operations:
+            if operation.is_extension == is_extension:
+                lines += indented(self.call(operation, is_async))
+                lines += indented(self.iterator(operation, is_async)) if operation.items else []
         return lines
 
     def call(self, operation, is_async):

@@ -12,7 +12,7 @@ import re
 import shutil
 
 import responses
-from description import SCHEMA, argument_name, event_names
+from description import SCHEMA, argument_name, event_names, is_extension
 
 HEAD = "// Written by sdk/generate from the description of the API.\n"
 # A newer server may send other words; an editor still completes the known ones.
@@ -23,6 +23,7 @@ COMMON_CODES = {"invalid_request", "payload_too_large", "unauthorized", "rate_li
 CLASS = """\
 A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list an
 iterator over the items of all its pages, from `offset` on; `limit` is the size of a page. Each call throws `ConclaveError`."""
+EXTENSIONS = "The `ext` of `Conclave`: a method for each operation below `/ext/v1`, beyond the contract."
 
 
 def write(description, original, output):
@@ -271,6 +272,8 @@ class Operation:
     def __init__(self, types, method, path, operation):
         self.types, self.route, self.operation = types, f"{method} {path}", operation
         self.name = camel(operation["operationId"])
+        self.is_extension = is_extension(path)
+        self.owner = "Extensions" if self.is_extension else "Conclave"
         self.query_type = pascal(operation["operationId"]) + "Query"
         parameters = operation.get("parameters", [])
         self.path = [
@@ -326,7 +329,7 @@ class Operation:
 
     def iterator(self):
         item = self.types.expression(self.item())
-        text = [f"Iterate over the items of all pages of {{@link Conclave.{self.name}}}.", *self.documented()]
+        text = [f"Iterate over the items of all pages of {{@link {self.owner}.{self.name}}}.", *self.documented()]
         given = "".join(f"{one['argument']}, " for one in self.path)
         name = self.name.replace("list", "all", 1)
         return (
@@ -363,15 +366,24 @@ def events(description):
 
 
 def conclave(operations):
-    """Returns the class with all methods."""
-    methods = [text for one in operations for text in one.methods()]
+    """Returns the classes with all methods."""
+    methods, extensions = (
+        [text for one in operations if one.is_extension == is_extension for text in one.methods()]
+        for is_extension in (False, True)
+    )
     imported = "".join(f"  {name},\n" for name in sorted(set().union(*(one.named() for one in operations))))
     return (
-        f'{HEAD}\nimport {{ type CallOptions, ConclaveClient }} from "../client.js";\n'
+        f'{HEAD}\nimport {{ type CallOptions, ConclaveClient, Extension }} from "../client.js";\n'
         + 'import { items } from "../pages.js";\n'
         + f'import type {{\n{imported}}} from "./types.gen.js";\n\n'
+        + comment([EXTENSIONS])
+        + "export class Extensions extends Extension {\n"
+        + "\n".join(extensions)
+        + "}\n\n"
         + comment([CLASS])
         + "export class Conclave extends ConclaveClient {\n"
+        + comment(["The operations below `/ext/v1`, beyond the contract."], "  ")
+        + "  readonly ext = new Extensions((operation, parameters, options) => this.call(operation, parameters, options));\n\n"
         + "\n".join(methods)
         + "}\n"
     )

@@ -2264,3 +2264,8 @@ func (c *Client) CreateWebhookEndpoint(ctx context.Context, body CreateWebhookEn
 func (c *Client) DeleteWebhookEndpoint(ctx context.Context, webhookEndpointID string) error {
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/webhook-endpoints/{id}", values: []string{webhookEndpointID}, statuses: []int{204}})
 }
+
+// DisableRoomCode: Disable a room code by its id; tokens it has given stay valid.
+func (e Extensions) DisableRoomCode(ctx context.Context, room, codeID string) error {
+	return e.client.run(ctx, outgoing{method: "DELETE", path: "/ext/v1/rooms/{name}/codes/{id}", values: []string{room, codeID}, statuses: []int{204}})
+}

@@ -16,12 +16,20 @@ import (
 // Client is a project, by the URL of its server and one of its API keys. It has a method for each operation of the API, and may be
 // used by several goroutines.
 type Client struct {
+	// Ext has the operations below /ext/v1, beyond the contract.
+	Ext Extensions
+
 	server     string
 	credential credential
 	http       *http.Client
 	retry      RetryPolicy
 	// problem is why no call can be sent.
 	problem error
+}
+
+// Extensions are the operations of a Client that are beyond the contract.
+type Extensions struct {
+	client *Client
 }
 
 // Option changes a Client.
@@ -55,6 +63,7 @@ func New(url, apiKey string, options ...Option) *Client {
 	for _, option := range options {
 		option(client)
 	}
+	client.Ext = Extensions{client}
 	own := *client.http
 	// A redirected POST would become a GET, and its response be taken for that of the call.
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

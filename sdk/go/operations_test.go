@@ -95,13 +95,14 @@ func (o operation) methods(id string) []string {
 // the error.
 func call(t *testing.T, client *Client, name string, values []string) ([]any, error) {
 	t.Helper()
-	receiver := reflect.ValueOf(client)
-	for number := range receiver.NumMethod() {
-		if !strings.EqualFold(receiver.Type().Method(number).Name, name) {
-			continue
+	for _, receiver := range []reflect.Value{reflect.ValueOf(client), reflect.ValueOf(client.Ext)} {
+		for number := range receiver.NumMethod() {
+			if !strings.EqualFold(receiver.Type().Method(number).Name, name) {
+				continue
+			}
+			method := receiver.Method(number)
+			return results(method.Call(arguments(t, method.Type(), values)))
 		}
-		method := receiver.Method(number)
-		return results(method.Call(arguments(t, method.Type(), values)))
 	}
 	t.Fatalf("there is no method %s", name)
 	return nil, nil

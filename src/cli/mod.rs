@@ -44,7 +44,9 @@ use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
 use crate::data_dir::DEFAULT_DATA;
 use crate::error::CliError;
 use crate::http::admin::docs::site::{Form, Site};
-use crate::{http, server};
+use crate::http::api::openapi;
+use crate::http::api::routes::{CONTRACT, EXTENSIONS};
+use crate::server;
 use addresses::parse_address;
 use output::print;
 
@@ -94,7 +96,11 @@ pub enum Command {
     /// Make an event happen in a room with simulated participants, or send an example of it.
     Trigger(TriggerArgs),
     /// Print the OpenAPI description.
-    Openapi,
+    Openapi {
+        /// Describe the operations below /ext/v1.
+        #[arg(long)]
+        ext: bool,
+    },
     /// Show the settings.
     #[command(subcommand, name = "config")]
     Settings(ConfigCommand),
@@ -191,10 +197,10 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_for(Mode::Dev, file, at)?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
-        Command::Openapi => output::print(&format!(
-            "{}\n",
-            http::api::openapi::text(http::api::v1::operations())
-        )),
+        Command::Openapi { ext } => {
+            let part = if ext { &EXTENSIONS } else { &CONTRACT };
+            output::print(&format!("{}\n", openapi::text(part)))
+        }
         Command::Project(command) => projects::run(command, &config()?, &data, is_named),
         Command::Key(command) => keys::run(command, &config()?, &data),
         Command::Recording(command) => recordings::run(command, &config()?, &data),

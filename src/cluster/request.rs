@@ -8,7 +8,7 @@ use conclave_model::{ErrorCode, Problem};
 
 use super::headers;
 use super::passage::Repeat;
-use crate::http::api::v1;
+use crate::http::api::routes::find_route;
 use crate::http::frame::idempotency::KEY;
 use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::request_boundary::opens_websocket;
@@ -91,7 +91,7 @@ fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
 }
 
 fn takes_key(method: &Method, path: &str) -> bool {
-    v1::find_route(path)
+    find_route(path)
         .and_then(|route| route.operation(method.as_str()))
         .is_some_and(|operation| operation.spec().idempotent)
 }
@@ -99,7 +99,7 @@ fn takes_key(method: &Method, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::api::v1;
+    use crate::http::api::routes;
 
     fn repeated(method: &str, path: &str, key: Option<&'static str>) -> Repeat {
         let mut headers = HeaderMap::new();
@@ -145,7 +145,7 @@ mod tests {
                 "{method} {path}"
             );
         }
-        for operation in v1::operations() {
+        for operation in routes::operations() {
             let spec = operation.spec();
             let path = spec.path.replace(['{', '}'], "");
             let expected = if spec.idempotent || spec.method.as_str() == "GET" {

@@ -12,7 +12,7 @@ use rustls::pki_types::DnsName;
 use url::{Host, Url};
 
 conclave_model::settings! {
-    /// The API listener: /v1/*, /openapi.json, /healthz.
+    /// The API listener: /v1/*, /ext/v1/*, /openapi.json, /ext/openapi.json, /healthz.
     pub struct HttpConfig {
         /// Address and port of the API; port 0 takes any free port.
         ///

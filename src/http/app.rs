@@ -14,7 +14,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
 use super::api::error::ApiError;
-use super::api::v1::{self, Route};
+use super::api::routes::{PARTS, Route, find_route};
 use super::frame::origins::{is_preflight, requested_host};
 use super::listener::trace::ShownPath;
 use super::measured::Measured;
@@ -35,11 +35,13 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let api = Arc::clone(state);
-    let operations = web::scope(v1::PREFIX).app_data(ShownPath(shown_path));
-    config.service(operations.default_service(web::to(move |request, payload| {
-        respond(Arc::clone(&api), request, payload)
-    })));
+    for part in PARTS {
+        let api = Arc::clone(state);
+        let operations = web::scope(part.prefix).app_data(ShownPath(shown_path));
+        config.service(operations.default_service(web::to(move |request, payload| {
+            respond(Arc::clone(&api), request, payload)
+        })));
+    }
     public_health(config, &state.checks.fixed);
     public_description(config, &state.checks.fixed);
     files::configure(config, state);
@@ -66,7 +68,7 @@ async fn respond(
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let Some(route) = v1::find_route(request.match_info().as_str()) else {
+    let Some(route) = find_route(request.match_info().as_str()) else {
         return no_route(&state, &request);
     };
     let Some(operation) = route.operation(request.method().as_str()) else {
@@ -83,7 +85,7 @@ async fn respond(
 
 /// The path of a request as the log may show it.
 fn shown_path(request: &HttpRequest) -> Option<Cow<'_, str>> {
-    let route = v1::find_route(request.match_info().as_str())?;
+    let route = find_route(request.match_info().as_str())?;
     Some(if route.is_secret() {
         route.path.into()
     } else {

@@ -12,13 +12,13 @@ use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web
 use conclave_model::{ErrorCode, Problem};
 
 use super::api::error::ApiError;
+use super::api::openapi;
+use super::api::routes::{CONTRACT, EXTENSIONS, PARTS};
 use super::api::spec::Method;
-use super::api::{openapi, v1};
 use super::frame::limits::FixedLimits;
 use super::listener::trace::with_head;
 
 const HEALTH: &str = "/healthz";
-const OPENAPI: &str = "/openapi.json";
 
 /// Routes `/healthz` on the admin listener, without a rate. It answers while the process serves.
 pub fn health(config: &mut web::ServiceConfig) {
@@ -33,22 +33,30 @@ fn alive() -> HttpResponse {
     HttpResponse::Ok().json(serde_json::json!({"ok": true}))
 }
 
-/// The OpenAPI description, written when it is first asked for.
-static DESCRIPTION: LazyLock<web::Bytes> = LazyLock::new(|| openapi::text(v1::operations()).into());
+/// The OpenAPI descriptions, each written when it is first asked for.
+static DESCRIPTIONS: [LazyLock<web::Bytes>; 2] = [
+    LazyLock::new(|| openapi::text(&CONTRACT).into()),
+    LazyLock::new(|| openapi::text(&EXTENSIONS).into()),
+];
 
-/// Routes the OpenAPI description on the admin listener, without a rate.
+/// Routes the OpenAPI descriptions on the admin listener, without a rate.
 pub fn describe(config: &mut web::ServiceConfig) {
-    config.service(single_method_resource(
-        OPENAPI,
-        Method::Get,
-        web::get().to(async || description()),
-    ));
+    for (part, text) in PARTS.into_iter().zip(&DESCRIPTIONS) {
+        config.service(single_method_resource(
+            part.description,
+            Method::Get,
+            web::get().to(move || {
+                let response = description(text);
+                async { response }
+            }),
+        ));
+    }
 }
 
-fn description() -> HttpResponse {
+fn description(text: &web::Bytes) -> HttpResponse {
     HttpResponse::Ok()
         .content_type("application/json")
-        .body(DESCRIPTION.clone())
+        .body(text.clone())
 }
 
 /// Routes `/healthz` on a public listener.
@@ -56,9 +64,13 @@ pub fn public_health(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>)
     config.service(fixed_resource(HEALTH, limits, |_| alive()));
 }
 
-/// Routes the OpenAPI description on a public listener.
+/// Routes the OpenAPI descriptions on a public listener.
 pub fn public_description(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>) {
-    config.service(fixed_resource(OPENAPI, limits, |_| description()));
+    for (part, text) in PARTS.into_iter().zip(&DESCRIPTIONS) {
+        config.service(fixed_resource(part.description, limits, move |_| {
+            description(text)
+        }));
+    }
 }
 
 /// A path whose response to a GET needs no credential and no record.
@@ -118,7 +130,7 @@ pub fn single_method_resource(
 pub fn no_such_route() -> Problem {
     Problem::new(
         ErrorCode::NotFound,
-        "no such route; /openapi.json describes those that exist",
+        "no such route; /openapi.json and /ext/openapi.json describe those that exist",
     )
 }
 

@@ -9,13 +9,14 @@ use crate::support::{Request, Response, TestApp};
 /// The paths that probes ask by any name.
 const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Paths that a foreign web page must not reach.
-const GUARDED: [&str; 9] = [
+const GUARDED: [&str; 10] = [
     "/debug/actors",
     "/debug/events",
     "/docs/",
     "/docs/api",
     "/docs/api/settings.json",
     "/openapi.json",
+    "/ext/openapi.json",
     "/sandbox/participants/PA_1",
     "/sdk/conclave-sdk.tgz",
     "/nowhere",

@@ -1,15 +1,19 @@
-//! The list of the contract's operations, and the description that the server gives of itself.
+//! The list of the contract's operations, and the descriptions that the server gives of itself.
 
 use std::fmt;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
 use crate::snapshot;
+use crate::support::TestApp;
 
 /// The operations beyond the contract, generated.
 pub const ADDITIONS: &str = "tests/data/additions.csv";
+
+/// The paths of the descriptions: that of the contract, and that of the operations beyond it.
+pub const DESCRIPTIONS: [&str; 2] = ["/openapi.json", "/ext/openapi.json"];
 
 /// The first line of both lists.
 const COLUMNS: &str =
@@ -34,6 +38,8 @@ pub struct Described {
     pub method: String,
     pub path: String,
     pub operation: Value,
+    /// The description that has it.
+    pub document: Arc<Value>,
 }
 
 /// The contract's own list.
@@ -67,23 +73,19 @@ pub fn row(id: &str) -> Row {
         .unwrap_or_else(|| panic!("{id} is not in {ADDITIONS}"))
 }
 
-/// The list of additions that a description makes, in the format of the contract's list.
+/// The operations of a description, in the format of the contract's list.
 pub fn additions_of(document: &Value) -> String {
-    let contract = contract();
-    let described = described(document);
-    let added = described
+    let lines: String = described(document)
         .iter()
-        .filter(|operation| contract.iter().all(|row| row.id != operation.id()));
-    let lines: String = added
         .map(|operation| operation.to_row().to_string() + "\n")
         .collect();
     format!("{COLUMNS}\n{lines}")
 }
 
-/// The description as the program prints it.
+/// The description of the operations beyond the contract, as the program prints it.
 fn printed_description() -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .arg("openapi")
+        .args(["openapi", "--ext"])
         .env_clear()
         .output()
         .unwrap();
@@ -166,8 +168,19 @@ impl fmt::Display for Row {
     }
 }
 
+/// The descriptions that a server serves, the contract's first.
+pub fn documents(app: &TestApp) -> [Value; 2] {
+    DESCRIPTIONS.map(|path| app.get(path).anonymous().send().expect(200))
+}
+
+/// Every operation of a server, those beyond the contract too.
+pub fn every_operation(app: &TestApp) -> Vec<Described> {
+    documents(app).iter().flat_map(described).collect()
+}
+
 /// Every operation of a description.
 pub fn described(document: &Value) -> Vec<Described> {
+    let whole = Arc::new(document.clone());
     let paths = document["paths"].as_object().unwrap();
     let operations = paths.iter().flat_map(|(path, methods)| {
         methods
@@ -178,6 +191,7 @@ pub fn described(document: &Value) -> Vec<Described> {
                 method: method.to_ascii_uppercase(),
                 path: path.clone(),
                 operation: operation.clone(),
+                document: Arc::clone(&whole),
             })
     });
     operations.collect()

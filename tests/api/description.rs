@@ -1,24 +1,15 @@
-//! What the description at `/openapi.json` says beside the contract: links between operations, and tags.
+//! What the descriptions say beside the contract: links between operations, tags, and types that both have.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::contract::described;
+use crate::contract::{described, documents, every_operation};
 use crate::support::TestApp;
-
-fn document() -> Value {
-    TestApp::start()
-        .get("/openapi.json")
-        .anonymous()
-        .send()
-        .expect(200)
-}
 
 #[test]
 fn every_link_leads_to_an_operation_and_fills_its_parameters() {
-    let document = document();
-    let built = described(&document);
+    let built = every_operation(&TestApp::start());
     let mut links = 0;
     let responses = built.iter().flat_map(|operation| {
         operation.operation["responses"]
@@ -58,17 +49,43 @@ fn every_link_leads_to_an_operation_and_fills_its_parameters() {
 
 #[test]
 fn every_tag_of_an_operation_is_described() {
-    let document = document();
-    let described_tags: BTreeSet<_> = document["tags"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tag| tag["name"].as_str().unwrap())
-        .collect();
-    let built = described(&document);
-    let used: BTreeSet<_> = built
-        .iter()
-        .map(|operation| operation.operation["tags"][0].as_str().unwrap())
-        .collect();
-    assert_eq!(described_tags, used);
+    for document in documents(&TestApp::start()) {
+        let described_tags: BTreeSet<_> = document["tags"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tag| tag["name"].as_str().unwrap())
+            .collect();
+        let built = described(&document);
+        let used: BTreeSet<_> = built
+            .iter()
+            .map(|operation| operation.operation["tags"][0].as_str().unwrap())
+            .collect();
+        assert_eq!(described_tags, used);
+    }
+}
+
+/// The viewer and the SDKs show both descriptions as one.
+#[test]
+fn a_type_or_group_of_one_name_is_the_same_in_both_descriptions() {
+    let [contract, extensions] = documents(&TestApp::start());
+    let mut common = 0;
+    for (name, schema) in extensions["components"]["schemas"].as_object().unwrap() {
+        if let Some(known) = contract["components"]["schemas"].get(name) {
+            assert_eq!(schema, known, "{name}");
+            common += 1;
+        }
+    }
+    assert!(common > 0);
+    let tags = |document: &Value| document["tags"].as_array().unwrap().clone();
+    let known = tags(&contract);
+    for tag in tags(&extensions) {
+        let same = known.iter().find(|known| known["name"] == tag["name"]);
+        assert!(same.is_none_or(|same| *same == tag), "{tag}");
+    }
+    for part in ["openapi", "servers"] {
+        assert_eq!(contract[part], extensions[part]);
+    }
+    let schemes = |document: &Value| document["components"]["securitySchemes"].clone();
+    assert_eq!(schemes(&contract), schemes(&extensions));
 }

@@ -10,6 +10,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use url::Url;
 
+use crate::contract::{DESCRIPTIONS, documents, every_operation};
 use crate::support::{Response, TestApp};
 
 /// The values of an attribute in the tags of a page, unescaped. Examples of HTML are text, in which `<` is escaped.
@@ -84,7 +85,7 @@ fn the_page_and_every_file_it_names_are_served_with_their_types() {
 }
 
 #[test]
-fn the_viewer_shows_the_description_that_the_api_serves() {
+fn the_viewer_shows_the_descriptions_that_the_api_serves() {
     let app = TestApp::start();
     let start = app
         .admin("GET", "/docs/api/viewer.js")
@@ -92,29 +93,31 @@ fn the_viewer_shows_the_description_that_the_api_serves() {
         .send()
         .text();
     for setting in [
-        "read('/openapi.json')",
+        "files = ['/openapi.json', '/ext/openapi.json', '/docs/api/settings.json']",
+        "files.map(read)",
         "dom_id: '#swagger-ui'",
         "validatorUrl: 'none'",
         "filter: true",
     ] {
         assert!(start.contains(setting), "{setting} is not in {start}");
     }
-    let here = app.admin("GET", "/openapi.json").anonymous().send();
-    assert_eq!(kind(&here), "application/json");
-    assert_eq!(
-        here.expect(200),
-        app.get("/openapi.json").anonymous().send().expect(200)
-    );
+    for path in DESCRIPTIONS {
+        let here = app.admin("GET", path).anonymous().send();
+        assert_eq!(kind(&here), "application/json");
+        assert_eq!(
+            here.expect(200),
+            app.get(path).anonymous().send().expect(200)
+        );
+    }
 }
 
 #[test]
 fn every_group_of_operations_leads_to_a_page_that_explains_it() {
     let app = TestApp::start();
-    let described = app.get("/openapi.json").anonymous().send().expect(200);
-    let groups = described["tags"]
-        .as_array()
-        .unwrap()
+    let described = documents(&app);
+    let groups = described
         .iter()
+        .flat_map(|document| document["tags"].as_array().unwrap())
         .map(|tag| tag["name"].as_str().unwrap().to_owned());
     let settings = settings(&app);
     let pages = settings["pages"].as_object().unwrap();
@@ -126,19 +129,8 @@ fn every_group_of_operations_leads_to_a_page_that_explains_it() {
         assert_leads_to_a_heading(&app, page["url"].as_str().unwrap());
     }
     // An operation leads to its section of the reference.
-    for operation in described["paths"]
-        .as_object()
-        .unwrap()
-        .values()
-        .flat_map(|path| path.as_object().unwrap().values())
-    {
-        assert_leads_to_a_heading(
-            &app,
-            &format!(
-                "/docs/api.html#{}",
-                operation["operationId"].as_str().unwrap()
-            ),
-        );
+    for operation in every_operation(&app) {
+        assert_leads_to_a_heading(&app, &format!("/docs/api.html#{}", operation.id()));
     }
 }
 
@@ -367,6 +359,7 @@ fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_a
         "/sdk/python/README.md",
         "/sdk/",
         "/openapi.json",
+        "/ext/openapi.json",
     ] {
         assert!(
             index.contains(&format!("]({page}): ")),

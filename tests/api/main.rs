@@ -1,4 +1,4 @@
-//! Tests of the API over HTTP. The modules below `v1` mirror the URLs; the others test what holds for every call.
+//! Tests of the API over HTTP. The modules below `v1` and `ext` mirror the URLs; the others test what holds for every call.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +25,7 @@ mod description;
 mod docs;
 mod event_fields;
 mod every_operation;
+mod ext;
 mod faults;
 mod files;
 mod frame;

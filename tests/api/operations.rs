@@ -1,13 +1,16 @@
-//! The description at `/openapi.json` against the contract's list, row by row.
+//! The description at `/openapi.json` against the contract's list, and that at `/ext/openapi.json` against the reviewed additions, row by
+//! row.
 
 use std::collections::BTreeSet;
 
 use conclave_model::ErrorCode;
 use conclave_model::event::{EventType, TestEvent};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::contract::{
-    ADDITIONS, Described, Row, additions_of, contract, described, fits, row, rows,
+    ADDITIONS, Described, Row, additions, additions_of, contract, described, documents,
+    every_operation, fits, row,
 };
 use crate::snapshot;
 use crate::support::TestApp;
@@ -97,17 +100,15 @@ const CODES: &[(u16, &[&str])] = &[
     ),
 ];
 
+/// The description of the contract.
 fn document() -> Value {
-    TestApp::start()
-        .get("/openapi.json")
-        .anonymous()
-        .send()
-        .expect(200)
+    let [contract, _] = documents(&TestApp::start());
+    contract
 }
 
 /// Compares every described operation with its row.
 fn each(check: impl Fn(&Described, &Row)) {
-    for operation in described(&document()) {
+    for operation in every_operation(&TestApp::start()) {
         check(&operation, &row(operation.id()));
     }
 }
@@ -126,24 +127,22 @@ fn the_contract_has_54_operations_with_one_open_and_nine_for_room_tokens() {
 }
 
 #[test]
-fn the_description_has_the_whole_contract_and_the_reviewed_additions() {
-    let document = document();
-    let built = described(&document);
-    let mut ids: Vec<&str> = built.iter().map(Described::id).collect();
-    let rows = rows();
-    let mut expected: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    ids.sort_unstable();
-    expected.sort_unstable();
-    assert_eq!(ids, expected);
-    snapshot::check(ADDITIONS, &additions_of(&document));
+fn the_descriptions_have_the_whole_contract_and_the_reviewed_additions() {
+    let [of_contract, extensions] = documents(&TestApp::start());
+    for (document, rows) in [(&of_contract, contract()), (&extensions, additions())] {
+        let built = described(document);
+        let mut ids: Vec<&str> = built.iter().map(Described::id).collect();
+        let mut expected: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        ids.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(ids, expected);
+    }
+    snapshot::check(ADDITIONS, &additions_of(&extensions));
 }
 
 #[test]
-fn the_contracts_list_is_what_the_description_says_of_its_operations() {
-    let document = document();
-    for operation in described(&document) {
-        assert_eq!(operation.to_row(), row(operation.id()).with_key_reuse());
-    }
+fn the_lists_are_what_the_descriptions_say_of_their_operations() {
+    each(|operation, row| assert_eq!(operation.to_row(), row.clone().with_key_reuse()));
 }
 
 #[test]
@@ -326,29 +325,31 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_reference_resolves_and_every_schema_is_referred_to() {
-    let document = document();
-    let mut found = BTreeSet::new();
-    references(&document, &mut found);
-    assert!(found.len() > 10);
-    for reference in &found {
-        let pointer = reference.strip_prefix('#').unwrap();
-        assert!(
-            document.pointer(pointer).is_some_and(Value::is_object),
-            "{reference}"
-        );
+    let mut all = 0;
+    for document in documents(&TestApp::start()) {
+        let mut found = BTreeSet::new();
+        references(&document, &mut found);
+        for reference in &found {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(
+                document.pointer(pointer).is_some_and(Value::is_object),
+                "{reference}"
+            );
+        }
+        for name in fields(&document["components"]["schemas"]) {
+            assert!(
+                found.contains(&format!("#/components/schemas/{name}")),
+                "{name} is not referred to"
+            );
+        }
+        all += found.len();
     }
-    for name in fields(&document["components"]["schemas"]) {
-        assert!(
-            found.contains(&format!("#/components/schemas/{name}")),
-            "{name} is not referred to"
-        );
-    }
+    assert!(all > 10);
 }
 
 #[test]
 fn every_example_fits_its_schema() {
-    let document = document();
-    for operation in described(&document) {
+    for operation in every_operation(&TestApp::start()) {
         let mut bodies = vec![
             operation
                 .operation
@@ -360,9 +361,15 @@ fn every_example_fits_its_schema() {
             .values();
         bodies.extend(responses.map(|response| response.pointer("/content/application~1json")));
         for body in bodies.into_iter().flatten() {
-            fits(&document, &body["schema"], &body["example"], operation.id());
+            fits(
+                &operation.document,
+                &body["schema"],
+                &body["example"],
+                operation.id(),
+            );
         }
     }
+    let document = document();
     for (name, webhook) in document["webhooks"].as_object().unwrap() {
         let body = &webhook["post"]["requestBody"]["content"]["application/json"];
         assert!(body["example"].is_object(), "{name}");
@@ -377,7 +384,7 @@ fn the_webhooks_are_the_events_and_the_test_event() {
     events.push(TestEvent::NAME);
     events.sort_unstable();
     assert_eq!(fields(&document["webhooks"]), events);
-    let all: BTreeSet<_> = described(&document)
+    let all: BTreeSet<_> = every_operation(&TestApp::start())
         .iter()
         .map(|operation| operation.id().to_owned())
         .collect();
@@ -429,27 +436,59 @@ fn every_enum_value_is_described_as_on_the_wire() {
 }
 
 #[test]
-fn the_description_is_openapi_3_1_0_and_needs_no_credential() {
-    let document = document();
+fn the_descriptions_are_openapi_3_1_0_and_need_no_credential() {
+    for document in documents(&TestApp::start()) {
+        assert_eq!(
+            (&document["openapi"], &document["info"]["version"]),
+            (&json!("3.1.0"), &json!("v1"))
+        );
+    }
+}
+
+/// Removes everything that is marked as beyond the contract.
+fn without_extensions(value: &mut Value) {
+    let is_kept = |inner: &Value| inner["x-extension"] != true;
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, inner| is_kept(inner));
+            fields.values_mut().for_each(without_extensions);
+        }
+        Value::Array(items) => {
+            items.retain(is_kept);
+            items.iter_mut().for_each(without_extensions);
+        }
+        _ => {}
+    }
+}
+
+/// The SHA-256 of the contract's description, compact and with its keys in order. It changes only with the contract.
+const CONTRACT_SHA_256: &str = "999057dae28d377f4617166532bba2295ea3099acce3e60fd23521247981ae4c";
+
+#[test]
+fn what_the_contract_does_not_have_is_marked_in_its_description() {
+    let mut document = document();
+    without_extensions(&mut document);
     assert_eq!(
-        (&document["openapi"], &document["info"]["version"]),
-        (&json!("3.1.0"), &json!("v1"))
+        hex::encode(Sha256::digest(document.to_string())),
+        CONTRACT_SHA_256,
+        "a difference from tests/data/openapi.json at the last commit is not marked with x-extension"
     );
 }
 
 #[test]
-fn the_description_is_the_one_that_was_reviewed() {
-    let now = serde_json::to_string_pretty(&document()).unwrap() + "\n";
-    snapshot::check("tests/data/openapi.json", &now);
+fn the_descriptions_are_those_that_were_reviewed() {
+    let files = ["tests/data/openapi.json", "tests/data/openapi-ext.json"];
+    for (file, document) in files.into_iter().zip(documents(&TestApp::start())) {
+        let now = serde_json::to_string_pretty(&document).unwrap() + "\n";
+        snapshot::check(file, &now);
+    }
 }
 
 #[test]
-fn the_program_prints_the_description_that_the_server_serves() {
+fn the_program_prints_the_descriptions_that_the_server_serves() {
     let app = TestApp::start();
-    assert_eq!(
-        conclave(&app, &["openapi"]),
-        app.get("/openapi.json").send().expect(200)
-    );
+    let printed = [&["openapi"][..], &["openapi", "--ext"]].map(|words| conclave(&app, words));
+    assert_eq!(printed, documents(&app));
 }
 
 #[test]

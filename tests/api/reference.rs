@@ -1,4 +1,4 @@
-//! `docs/api.md` and the tables of `docs/operations.md` and `docs/webhooks.md`, all generated from the description. The first has
+//! `docs/api.md` and the tables of `docs/operations.md` and `docs/webhooks.md`, all generated from the descriptions. The first has
 //! a section for each operation, each event and each type.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use conclave_model::event::EventType;
 use serde_json::Value;
 
-use crate::contract::{Described, described, rows};
+use crate::contract::{Described, described, documents, rows};
 use crate::snapshot;
 use crate::support::TestApp;
 
@@ -16,12 +16,16 @@ const OF_EVERY_EVENT: [&str; 4] = ["type", "project_id", "room", "occurred_at"];
 const PREFACE: &str = "\
 # The API, call by call
 
-Made from the OpenAPI description by `CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference`; a test fails when it is
-stale. The same description is at `/openapi.json`, and with a viewer that calls it at `/docs/api` on the admin listener.
+Made from the OpenAPI descriptions by `CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference`; a test fails when it is
+stale. The same descriptions are at `/openapi.json` and, for the calls below `/ext/v1`, at `/ext/openapi.json`; a viewer that calls both is at
+`/docs/api` on the admin listener.
 
 ";
 
-/// Every described operation, in the order of the contract.
+/// The prefix of the operations beyond the contract.
+const EXTENSIONS: &str = "/ext/";
+
+/// Every described operation, in the order of the lists, the contract's first.
 fn in_order(document: &Value) -> Vec<Described> {
     let order: Vec<_> = rows().into_iter().map(|row| row.id).collect();
     let mut operations = described(document);
@@ -291,10 +295,15 @@ fn render(document: &Value) -> String {
     let mut out = PREFACE.to_owned() + text(&document["info"]["description"]) + "\n\n";
     let mut tag = String::new();
     for operation in in_order(document) {
-        let of = text(&operation.operation["tags"][0]);
+        let group = text(&operation.operation["tags"][0]);
+        let of = if operation.path.starts_with(EXTENSIONS) {
+            format!("Calls beyond the contract: {group}")
+        } else {
+            format!("Calls: {group}")
+        };
         if of != tag {
-            let _ = write!(out, "## Calls: {of}\n\n");
-            of.clone_into(&mut tag);
+            let _ = write!(out, "## {of}\n\n");
+            tag = of;
         }
         out += &section(&operation);
     }
@@ -313,12 +322,15 @@ fn render(document: &Value) -> String {
     out.trim_end().to_owned() + "\n"
 }
 
+/// Both descriptions as one.
 fn document() -> Value {
-    TestApp::start()
-        .get("/openapi.json")
-        .anonymous()
-        .send()
-        .expect(200)
+    let [mut whole, extensions] = documents(&TestApp::start());
+    for part in ["/paths", "/components/schemas"] {
+        let more = extensions.pointer(part).unwrap().as_object().unwrap();
+        let known = whole.pointer_mut(part).unwrap().as_object_mut().unwrap();
+        known.extend(more.clone());
+    }
+    whole
 }
 
 #[test]
@@ -326,9 +338,9 @@ fn the_reference_is_the_description() {
     snapshot::check("docs/api.md", &render(&document()));
 }
 
-/// The table of `docs/operations.md`.
-fn overview(document: &Value) -> String {
-    let row = |described: &Described| {
+/// A table of `docs/operations.md`.
+fn overview(operations: &[&Described]) -> String {
+    let row = |described: &&Described| {
         let operation = &described.operation;
         let idempotent = if described.to_row().idempotent {
             "yes"
@@ -345,7 +357,7 @@ fn overview(document: &Value) -> String {
             summary,
         ]
     };
-    let rows: Vec<_> = in_order(document).iter().map(row).collect();
+    let rows: Vec<_> = operations.iter().map(row).collect();
     table(&["Method", "Path", "Called with", "Idempotent", ""], &rows)
 }
 
@@ -367,8 +379,14 @@ fn check_table(file: &str, name: &str, table: &str) {
 }
 
 #[test]
-fn the_table_of_operations_is_the_description() {
-    check_table("docs/operations.md", "operations", &overview(&document()));
+fn the_tables_of_operations_are_the_descriptions() {
+    let operations = in_order(&document());
+    let (extensions, of_contract): (Vec<_>, Vec<_>) = operations
+        .iter()
+        .partition(|operation| operation.path.starts_with(EXTENSIONS));
+    for (name, operations) in [("operations", of_contract), ("extensions", extensions)] {
+        check_table("docs/operations.md", name, &overview(&operations));
+    }
 }
 
 /// An event as the description has it.

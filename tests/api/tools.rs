@@ -22,7 +22,7 @@ pub struct Other {
 /// Runs the program on the running app's data directory.
 #[track_caller]
 pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
-    let json = (arguments != ["openapi"]).then_some("--json");
+    let json = (arguments.first() != Some(&"openapi")).then_some("--json");
     let output = app.program().args(arguments).args(json).output().unwrap();
     assert!(
         output.status.success(),

@@ -75,6 +75,7 @@ fn serve_gives_the_key_of_dev_to_no_page_and_takes_no_calls_from_one() {
         "/docs/api/settings.json",
         "/docs/api/viewer.js",
         "/openapi.json",
+        "/ext/openapi.json",
     ] {
         let answer = serving.admin("GET", path).send();
         assert_eq!(

@@ -98,7 +98,8 @@ const INSERT: &str =
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)";
 const USE: &str = "UPDATE codes SET uses = uses + 1, updated_at = ?3
      WHERE id = ?1 AND project_id = ?2 AND disabled = 0 AND expires_at > ?3 AND (max_uses IS NULL OR uses < max_uses)";
-const DISABLE: &str = "UPDATE codes SET disabled = 1, updated_at = ?3 WHERE hash = ?1 AND project_id = ?2 AND disabled = 0";
+const SELECT_BY_ID: &str = select!(" WHERE id = ?1 AND project_id = ?2 AND room_id = ?3");
+const DISABLE: &str = "UPDATE codes SET disabled = 1, updated_at = ?3 WHERE id = ?1 AND project_id = ?2 AND disabled = 0";
 
 fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
     Ok(RoomCodeRecord {
@@ -181,6 +182,11 @@ fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreEr
         return StoreError::refuse(Problem::code_not_found());
     }
     Ok(())
+}
+
+fn disable(tx: &Tx<'_>, code: &RoomCodeRecord) -> Result<(), StoreError> {
+    tx.sql
+        .put(DISABLE, args![code.id, &code.project_id, tx.now])
 }
 
 fn exchange(
@@ -301,8 +307,35 @@ impl Codes {
             .write(Queue::of(&project), move |tx| {
                 let known =
                     by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
-                known.ok_or_else(Problem::code_not_found)?;
-                tx.sql.put(DISABLE, args![&code, &project, tx.now])
+                let known = known.ok_or_else(Problem::code_not_found)?;
+                disable(tx, &known.record)
+            })
+            .await
+    }
+
+    /// Disables a code of a room by its id. A disabled code does not change.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name, or the room has no such code.
+    pub async fn disable_by_id(
+        &self,
+        project: ProjectId,
+        room: RoomName,
+        id: CodeId,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::of(&project), move |tx| {
+                let room = by_name(tx.sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
+                let known = tx
+                    .sql
+                    .one(SELECT_BY_ID, args![id, &project, room.id], record)?;
+                let unknown = || {
+                    Problem::new(
+                        ErrorCode::CodeNotFound,
+                        "no room code by that id in the room",
+                    )
+                };
+                disable(tx, &known.ok_or_else(unknown)?)
             })
             .await
     }

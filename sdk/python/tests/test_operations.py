@@ -52,21 +52,28 @@ def methods(name: str) -> list[str]:
     return [name, name.replace("list_", "all_", 1)] if ALL[name]["is_list"] else [name]
 
 
+def invoke(client: Conclave | AsyncConclave, method: str, values: list[str]) -> Any:  # noqa: ANN401
+    """Calls a method of a client, or of its extensions if the operation is beyond the contract."""
+    is_extension = any(one["path"].startswith("/ext/") and method in methods(name) for name, one in ALL.items())
+    function = getattr(client.ext if is_extension else client, method)
+    # The SDK leaves the comparison with the description to the server.
+    parameters = inspect.signature(function).parameters.values()
+    required = {one.name: "x" for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty}
+    return function(*values, **required)
+
+
 def call(kind: Kind, server: Server, method: str, values: list[str]) -> object:
     """Calls a method of a client, and goes through what it yields."""
-    parameters = inspect.signature(getattr(Conclave, method)).parameters.values()
-    # The SDK leaves the comparison with the description to the server.
-    required = {one.name: "x" for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty}
     transport = httpx.MockTransport(server)
     once = RetryPolicy(max_retries=0)
     if kind == "sync":
         with Conclave("http://conclave.test", KEY, transport=transport, retry=once) as conclave:
-            result = getattr(conclave, method)(*values, **required)
+            result = invoke(conclave, method, values)
             return list(cast(Iterator[object], result)) if isinstance(result, Iterator) else result
 
     async def run() -> object:
         async with AsyncConclave("http://conclave.test", KEY, transport=transport, retry=once) as conclave:
-            result = getattr(conclave, method)(*values, **required)
+            result = invoke(conclave, method, values)
             if isinstance(result, AsyncIterator):
                 return [item async for item in cast(AsyncIterator[object], result)]
             return await result

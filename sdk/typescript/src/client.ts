@@ -48,6 +48,18 @@ interface Parameters {
   body?: unknown;
 }
 
+/** Sends the request of an operation, and returns its result. */
+type Call = <T>(operation: string, parameters: Parameters, options?: CallOptions) => Promise<T>;
+
+/** The part of `Conclave.ext` that is written by hand: it sends its calls as the client sends its own. */
+export class Extension {
+  protected readonly call: Call;
+
+  constructor(call: Call) {
+    this.call = call;
+  }
+}
+
 /** The part of a client that is written by hand. */
 export class ConclaveClient {
   readonly #url: string;

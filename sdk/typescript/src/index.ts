@@ -1,7 +1,7 @@
 // The client of Conclave for servers: every operation of its API, and the verification of its webhooks.
 export type { CallOptions, ConclaveOptions, LinkOptions } from "./client.js";
 export { ConclaveError, type ErrorCode } from "./errors.js";
-export { Conclave } from "./generated/conclave.gen.js";
+export { Conclave, type Extensions } from "./generated/conclave.gen.js";
 export type * from "./generated/types.gen.js";
 export type { RetryPolicy } from "./retry.js";
 export * as webhooks from "./webhooks.js";

@@ -50,7 +50,7 @@ function client(answer: Answer) {
 
 /** The methods for an operation: that of a list has an iterator, too. Each calls, and goes through what it yields. */
 function methods(name: string): Array<(conclave: Conclave, values: unknown[]) => Promise<unknown>> {
-  const { is_list } = operations[name];
+  const { is_list, path } = operations[name];
   const method = name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
   if (name === "recording_link") {
     return [(conclave, [id]) => conclave.recordingLink(id as string)];
@@ -58,11 +58,11 @@ function methods(name: string): Array<(conclave: Conclave, values: unknown[]) =>
   // Then comes a body, a query, or the options of the call.
   const given = (values: unknown[]) => [...values, {}];
   type Callable = Record<string, (...given: unknown[]) => unknown>;
-  const call = async (conclave: Conclave, values: unknown[]) =>
-    (conclave as unknown as Callable)[method](...given(values));
+  const of = (conclave: Conclave) => (path.startsWith("/ext/") ? conclave.ext : conclave) as unknown as Callable;
+  const call = async (conclave: Conclave, values: unknown[]) => of(conclave)[method](...given(values));
   const all = async (conclave: Conclave, values: unknown[]) => {
     const found: unknown[] = [];
-    const iterator = (conclave as unknown as Callable)[method.replace(/^list/, "all")](...given(values));
+    const iterator = of(conclave)[method.replace(/^list/, "all")](...given(values));
     for await (const item of iterator as AsyncIterable<unknown>) {
       found.push(item);
     }

@@ -1,6 +1,6 @@
 //! The OpenAPI 3.1.0 description, made from the operations themselves: what is routed is what is described.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_model::ErrorCode;
 use conclave_model::event::{self, EventDoc};
@@ -8,11 +8,8 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::operation::Operation;
+use super::routes::Part;
 use super::spec::{Access, Link, OperationSpec};
-
-const DESCRIPTION: &str = "Control plane for real-time video calls. Every failure has one envelope; branch on `code`. \
-    Besides the codes listed with an operation, any can answer 403 `origin_rejected` (a browser call from another \
-    origin), 408 `request_timeout`, 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.";
 
 /// The groups of operations, in the order in which they are shown.
 const TAGS: [(&str, &str); 13] = [
@@ -199,11 +196,13 @@ fn describe_event(event: EventDoc) -> Value {
     }})
 }
 
-/// The description of everything that is routed, and of the events that webhooks report.
-pub fn document(operations: &[Box<dyn Operation>]) -> Value {
+/// The description of a part of the API, and of the events that webhooks report if it lists them.
+pub fn document(part: &Part) -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
-    for operation in operations {
+    let mut tags = BTreeSet::new();
+    for operation in part.operations() {
+        tags.insert(operation.doc().tag);
         let method = operation.spec().method.as_str().to_ascii_lowercase();
         paths
             .entry(operation.spec().path)
@@ -217,22 +216,26 @@ pub fn document(operations: &[Box<dyn Operation>]) -> Value {
         );
     }
     let mut webhooks: Map<String, Value> = Map::new();
-    for event in event::docs() {
+    for event in event::docs().into_iter().filter(|_| part.has_events) {
         let parts = event.schemas.iter();
         schemas.extend(parts.map(|(name, schema)| (name.clone(), rendered(schema))));
         webhooks.insert(event.name.to_owned(), describe_event(event));
     }
     schemas.insert("Error".into(), error_schema());
-    json!({
+    let tags: Vec<_> = TAGS
+        .into_iter()
+        .filter(|(name, _)| tags.contains(name))
+        .map(|(name, description)| json!({"name": name, "description": description}))
+        .collect();
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
-            "title": "Conclave", "version": "v1", "description": DESCRIPTION,
+            "title": part.title, "version": "v1", "description": part.about,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
         },
         "servers": [{"url": "/", "description": "The server that this description comes from"}],
-        "tags": TAGS.map(|(name, description)| json!({"name": name, "description": description})),
+        "tags": tags,
         "paths": paths,
-        "webhooks": webhooks,
         "components": {
             "schemas": schemas,
             "securitySchemes": {
@@ -240,11 +243,15 @@ pub fn document(operations: &[Box<dyn Operation>]) -> Value {
                 "roomToken": {"type": "apiKey", "in": "header", "name": "X-Svc-Room-Token"}
             }
         }
-    })
+    });
+    if part.has_events {
+        document["webhooks"] = webhooks.into();
+    }
+    document
 }
 
 /// The description as text.
-pub fn text(operations: &[Box<dyn Operation>]) -> String {
+pub fn text(part: &Part) -> String {
     // A JSON value always has a text.
-    serde_json::to_string_pretty(&document(operations)).unwrap_or_default()
+    serde_json::to_string_pretty(&document(part)).unwrap_or_default()
 }

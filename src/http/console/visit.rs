@@ -25,8 +25,8 @@ use crate::http::api::error::ApiError;
 use crate::http::api::input::FromRequest;
 use crate::http::api::input::parameters::{RequestSource, segment};
 use crate::http::api::operation::{Declaration, Handler, Operation};
+use crate::http::api::routes;
 use crate::http::api::spec::Method;
-use crate::http::api::v1;
 use crate::http::resource::page_response;
 use crate::http::state::AppState;
 
@@ -245,7 +245,7 @@ impl Visit {
         _: H,
         project: &ProjectId,
     ) -> OperatorCall<H, I> {
-        let mut operations = v1::operations().iter();
+        let mut operations = routes::operations();
         OperatorCall {
             state: Arc::clone(&self.state),
             operation: operations.find_map(|known| known.typed()),

@@ -73,6 +73,7 @@ fn a_client_has_one_rate_of_fixed_responses_wherever_it_asks_and_whatever_it_say
     for (address, path) in [
         (&app.api, "/openapi.json"),
         (&direct, "/openapi.json"),
+        (&direct, "/ext/openapi.json"),
         (&app.api, "/call"),
         (&app.api, "/call/page.css"),
     ] {

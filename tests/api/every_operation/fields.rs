@@ -79,12 +79,11 @@ fn put(body: &mut Value, place: &[String], value: Value) {
 impl Api {
     /// Every place of every body, with the example to change.
     fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
-        let document = self.app.get("/openapi.json").send().expect(200);
         let places = self.with_bodies().flat_map(|(operation, example)| {
             let schema =
                 &operation.operation["requestBody"]["content"]["application/json"]["schema"];
             let mut found = Vec::new();
-            places(&document, schema, &Vec::new(), &mut found);
+            places(&operation.document, schema, &Vec::new(), &mut found);
             found
                 .into_iter()
                 .map(move |(place, schema)| (operation, example, place, schema))

@@ -4,9 +4,11 @@
 mod fields;
 mod random;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::contract::{Described, described, fits, row};
+use crate::contract::{Described, every_operation, fits, row};
 use crate::support::{Receiver, Request, Response, TestApp};
 use crate::tools::{assert_envelope, default_template};
 
@@ -29,13 +31,16 @@ struct Api {
 impl Api {
     /// Starts an app with a room and one participant.
     fn start() -> Self {
-        let app = TestApp::start();
+        Self::of(TestApp::start())
+    }
+
+    fn of(app: TestApp) -> Self {
         app.post("/v1/rooms")
             .json(json!({"name": "standup", "empty_timeout_seconds": 86_400}))
             .send()
             .expect(201);
         app.join("standup", "alice", "host");
-        let operations = described(&app.get("/openapi.json").send().expect(200));
+        let operations = every_operation(&app);
         Self {
             template: default_template(&app),
             operations,
@@ -51,7 +56,7 @@ impl Api {
             ("roles" | "destinations", _) => "host".into(),
             ("templates", _) => self.template.clone(),
             ("recordings" | "broadcasts" | "ingress", _) => "EG_unknown".into(),
-            ("codes", _) => "abcd-efgh-jkmn".into(),
+            ("codes", "code") => "abcd-efgh-jkmn".into(),
             _ => "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21".into(),
         })
     }
@@ -146,6 +151,70 @@ fn no_operation_of_a_key_answers_to_a_room_token() {
 }
 
 #[test]
+fn every_operation_of_a_key_counts_in_its_rate() {
+    let burst = 200;
+    let api = Api::of(TestApp::start_with(|config| {
+        config.limits.requests_per_second = 1;
+        config.limits.burst = burst;
+    }));
+    // What the start has taken.
+    api.app.advance(Duration::from_secs(burst.into()));
+    let mut left = burst;
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| row(operation.id()).auth != "none")
+    {
+        assert_ne!(api.request(operation).send().status, 429);
+        left -= 1;
+    }
+    for _ in 0..left {
+        api.app.get("/v1/plan").send().expect(200);
+    }
+    for operation in api
+        .operations
+        .iter()
+        .filter(|operation| row(operation.id()).auth != "none")
+    {
+        let limited = api.request(operation).send();
+        limited.expect_error(429, "rate_limited", None);
+    }
+}
+
+#[test]
+fn every_idempotent_operation_replays_its_response() {
+    let api = Api::start();
+    let mut replayed = 0;
+    for operation in &api.operations {
+        if !row(operation.id()).idempotent {
+            continue;
+        }
+        let send = || {
+            let request = api.request_with_example(operation);
+            request.header("idempotency-key", operation.id()).send()
+        };
+        let (first, second) = (send(), send());
+        assert_described(operation, &first);
+        assert_eq!(
+            (second.status, second.text()),
+            (first.status, first.text()),
+            "{}",
+            operation.id()
+        );
+        let header = |answer: &Response| answer.headers.contains_key("idempotency-replayed");
+        assert_eq!(
+            (header(&first), header(&second)),
+            (false, true),
+            "{}: {}",
+            operation.id(),
+            first.text()
+        );
+        replayed += 1;
+    }
+    assert!(replayed > 10, "{replayed}");
+}
+
+#[test]
 fn no_operation_accepts_a_body_over_the_limit() {
     let api = Api::start();
     for operation in &api.operations {
@@ -237,7 +306,6 @@ fn actual_answers_fit_the_description() {
     api.app.leave(&sid, true);
     api.app.tick();
     receiver.next();
-    let document = api.app.get("/openapi.json").send().expect(200);
     let mut fitted = 0;
     for operation in api
         .operations
@@ -253,7 +321,7 @@ fn actual_answers_fit_the_description() {
             .operation
             .pointer(&content)
             .unwrap_or_else(|| panic!("{}", answer.text()));
-        fits(&document, schema, &answer.json(), operation.id());
+        fits(&operation.document, schema, &answer.json(), operation.id());
         fitted += u32::from(answer.status < 300);
     }
     assert!(fitted >= 15, "{fitted}");
@@ -268,7 +336,7 @@ fn a_room_token_without_the_permission_cannot_moderate_its_room() {
     for operation in api
         .operations
         .iter()
-        .filter(|operation| operation.path.starts_with("/v1/rooms/{name}"))
+        .filter(|operation| operation.path.contains("/v1/rooms/{name}"))
     {
         let row = row(operation.id());
         let Some(permission) = row.permission else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::contract::described;
+use crate::contract::every_operation;
 use crate::support::{Receiver, TestApp, eventually};
 use crate::tools::{default_template, other_project};
 
@@ -15,6 +15,7 @@ struct Things {
     endpoint: String,
     delivery: String,
     ingress: String,
+    code: String,
 }
 
 fn things(app: &TestApp) -> Things {
@@ -29,6 +30,11 @@ fn things(app: &TestApp) -> Things {
         delivery.is_string()
     });
     let session = app.get("/v1/sessions").send().json()["sessions"][0]["id"].clone();
+    let code = app
+        .post("/v1/rooms/standup/codes")
+        .json(json!({"role": "guest"}))
+        .send()
+        .expect(201);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     Things {
         template: default_template(app),
@@ -36,6 +42,7 @@ fn things(app: &TestApp) -> Things {
         endpoint: text(&endpoint["id"]),
         delivery: text(&delivery),
         ingress: text(&app.ingress("standup", "encoder")["ingress_id"]),
+        code: text(&code["id"]),
     }
 }
 
@@ -50,6 +57,7 @@ impl Things {
             ("webhook-endpoints", _) => self.endpoint.clone(),
             ("webhook-deliveries", _) => self.delivery.clone(),
             ("ingress", _) => self.ingress.clone(),
+            ("codes", "id") => self.code.clone(),
             _ => "unknown".into(),
         }
     }
@@ -73,7 +81,13 @@ fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
             .send()
             .expect(200),
     );
-    seen.push(app.get("/v1/rooms/standup/participants").send().expect(200));
+    for below in ["participants", "codes"] {
+        seen.push(
+            app.get(&format!("/v1/rooms/standup/{below}"))
+                .send()
+                .expect(200),
+        );
+    }
     seen
 }
 
@@ -85,7 +99,7 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
     let other = other_project(&app, "self_hosted");
     let before = everything(&app, &things);
     let mut refused = 0;
-    for operation in described(&app.get("/openapi.json").send().expect(200)) {
+    for operation in every_operation(&app) {
         if !operation.path.contains('{') {
             continue;
         }
@@ -113,7 +127,7 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
 
 /// The answers of all operations without path parameters that only read, by operation id.
 fn reads(app: &TestApp, key: &str) -> BTreeMap<String, Value> {
-    let operations = described(&app.get("/openapi.json").send().expect(200));
+    let operations = every_operation(app);
     let reads = operations
         .iter()
         .filter(|operation| operation.method == "GET" && !operation.path.contains('{'));

@@ -1,12 +1,12 @@
-"""Checks that the OpenAPI description is exact: whoever sends only what it allows is not refused for the shape of the
-request, and gets only what it promises.
+"""Checks that the OpenAPI descriptions are exact: whoever sends only what they allow is not refused for the shape of the
+request, and gets only what they promise.
 
     scripts/check openapi                               checks everything
     scripts/check openapi --seed 7 --max-examples 300   searches elsewhere, and longer
     scripts/check openapi --only create_room            sends requests to one operation only
 
 Two tools do the work: `schemathesis` sends requests that are generated from the description to a server of its own (a
-sandbox on free ports, its data in a temporary directory), and `redocly lint` reads the description. Both are installed
+sandbox on free ports, its data in a temporary directory), and `redocly lint` reads the descriptions. Both are installed
 once, in target/check-openapi. What JSON Schema cannot say, and the server refuses all the same, is listed with its reason
 in exceptions.toml; an entry there that no request needed any more fails the check too, unless it is
 marked as rare.
@@ -36,6 +36,8 @@ from ..support.telling import wait_for
 SCHEMATHESIS = "4.32.5"
 REDOCLY = "2.77.0"
 NODE = "22.20.0"
+# That of the contract, and that of the operations beyond it: where each is, and how the program prints it.
+DESCRIPTIONS = {"/openapi.json": ["openapi"], "/ext/openapi.json": ["openapi", "--ext"]}
 PHASES = "examples,coverage,fuzzing,stateful"
 SCHEMATHESIS_SECONDS = 600
 
@@ -138,7 +140,7 @@ def prepare(server):
     recording = server.api("/v1/rooms/standup/recordings", {"type": "room_composite"})["egress_id"]
     broadcast = server.api("/v1/rooms/standup/broadcasts", {"destination": "channel"})["egress_id"]
     ingress = server.api("/v1/rooms/standup/ingress", {"input_type": "whip", "participant_identity": "encoder"})
-    code = server.api("/v1/rooms/standup/codes", {"role": "guest"})["code"]
+    code = server.api("/v1/rooms/standup/codes", {"role": "guest"})
     server.api("/v1/rooms/standup/participants/bob/role", {"role": "guest"})
     return {
         "rooms": ["standup"],
@@ -150,7 +152,8 @@ def prepare(server):
         "recordings": [recording],
         "broadcasts": [broadcast],
         "ingresses": [ingress["ingress_id"]],
-        "codes": [code],
+        "codes": [code["code"]],
+        "code_ids": [code["id"]],
         "sessions": [row["id"] for row in server.api("/v1/sessions")["sessions"]],
         "endpoints": [endpoint["id"]],
         "deliveries": [failed_delivery(server)],
@@ -167,7 +170,7 @@ def failed_delivery(server):
 
 # Which made ids a parameter takes: the paths it is in, the parameter, the ids.
 KNOWN_IDS = [
-    (r"^/v1/rooms/\{name\}", "path.name", "rooms"),
+    (r"^(/ext)?/v1/rooms/\{name\}", "path.name", "rooms"),
     (r"^/v1/rooms/\{name\}/participants/\{identity\}", "path.identity", "identities"),
     (r"/mute$", "body.track_sid", "tracks"),
     (r"^/v1/templates/\{id\}", "path.id", "templates"),
@@ -178,6 +181,7 @@ KNOWN_IDS = [
     (r"^/v1/broadcasts/", "path.egress_id", "broadcasts"),
     (r"^/v1/ingress/", "path.ingress_id", "ingresses"),
     (r"^/v1/codes/", "path.code", "codes"),
+    (r"/codes/\{id\}$", "path.id", "code_ids"),
     (r"^/v1/sessions/", "path.id", "sessions"),
     (r"^/v1/webhook-deliveries/", "path.id", "deliveries"),
 ]
@@ -203,13 +207,26 @@ def settings(ids, paths):
 
 
 def send_requests(schemathesis, server, options, work):
-    """Lets schemathesis loose on the server; returns its exit code and the findings that its hooks wrote down."""
+    """Lets schemathesis loose on the server; returns its output if it failed, and the findings that its hooks wrote down."""
     ids = prepare(server)
-    description = server.api("/openapi.json")
-    (work / "schemathesis.toml").write_text(settings(ids, description["paths"]))
     findings = work / "findings.jsonl"
     findings.touch()
-    command = [schemathesis, "--config-file", work / "schemathesis.toml", "run", f"{server.ready['api']}/openapi.json"]
+    failed = ""
+    for path in DESCRIPTIONS:
+        paths = server.api(path)["paths"]
+        known = {operation["operationId"] for item in paths.values() for operation in item.values()}
+        if options.only and not known.intersection(options.only):
+            continue
+        (work / "schemathesis.toml").write_text(settings(ids, paths))
+        code, output = send_requests_of(path, schemathesis, server, options, work, ids)
+        failed += output if code else ""
+    return failed, [json.loads(line) for line in findings.read_text().splitlines()]
+
+
+def send_requests_of(path, schemathesis, server, options, work, ids):
+    """Sends the requests of one description; returns the exit code and the output of schemathesis."""
+    findings = work / "findings.jsonl"
+    command = [schemathesis, "--config-file", work / "schemathesis.toml", "run", server.ready["api"] + path]
     command += ["--url", server.ready["api"], "--phases", options.phases, "--seed", str(options.seed), "--no-color"]
     command += ["--max-examples", str(options.max_examples), "--workers", "1"]
     command += [part for name in options.only for part in ("--include-operation-id", name)]
@@ -220,15 +237,14 @@ def send_requests(schemathesis, server, options, work):
         "CHECK_OPENAPI_KEEP": json.dumps(sum(ids.values(), [])),
         "CHECK_OPENAPI_KEY": server.ready["api_key"],
     }
-    output = work / "schemathesis.log"
+    output = work / f"schemathesis{path.replace('/', '-')}.log"
     with open(output, "wb") as log:
         process = subprocess.Popen(command, cwd=work, env=variables, stdout=log, stderr=subprocess.STDOUT)
         try:
             watch(process, output, findings)
         finally:
             process.kill()
-    lines = [json.loads(line) for line in findings.read_text().splitlines()]
-    return process.returncode, lines, output.read_text()
+    return process.returncode, output.read_text()
 
 
 def watch(process, output, findings):
@@ -317,15 +333,16 @@ def main():
     try:
         section(f"schemathesis {SCHEMATHESIS}: {options.phases}")
         server = Target(built, work)
-        code, findings, output = send_requests(schemathesis, server, options, work)
+        failed, findings = send_requests(schemathesis, server, options, work)
         section("what schemathesis found")
         faults = report_requests(findings, complete)
-        if code:
-            print(output)
+        if failed:
+            print(failed)
             faults += 1
         section(f"redocly lint {REDOCLY}")
-        faults += lint(redocly, run([built, "openapi"], cwd=work), work)
-        section("the description is exact" if not faults else f"{faults} faults")
+        for words in DESCRIPTIONS.values():
+            faults += lint(redocly, run([built, *words], cwd=work), work)
+        section("the descriptions are exact" if not faults else f"{faults} faults")
         return 1 if faults else 0
     finally:
         if server:

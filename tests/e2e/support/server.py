@@ -122,7 +122,7 @@ class Server:
 
     def request(self, method, path, body=None):
         """Calls the API, or the admin listener for what is there, and returns the body of the response."""
-        is_api = path.startswith(("/v1/", "/openapi.json"))
+        is_api = path.startswith(("/v1/", "/ext/", "/openapi.json"))
         base, context = self.ready["api" if is_api else "admin"], None
         if is_api and self.certificate:
             base, context = f"https://localhost:{base.rpartition(':')[2]}", ssl.create_default_context(cafile=self.certificate)

@@ -83,6 +83,8 @@ fn write_seeds(api: &mut Api) {
         "GET /v1/rooms/%73tandup",
         "OPTIONS /v1/rooms",
         "GET /openapi.json",
+        "GET /ext/openapi.json",
+        "DELETE /ext/v1/rooms/standup/codes/abcd-efgh-jkmn",
         "GET /health",
         "GET http://localhost/v1/rooms",
         "OPTIONS *",

@@ -14,8 +14,11 @@ use crate::support::TestApp;
 /// After so many requests the app is a new one: the clock stands still, and the rate limit of the tests is 100,000.
 const REQUESTS_OF_AN_APP: u32 = 90_000;
 
-/// The description, as `tests/api` checks it in.
-const DESCRIPTION: &str = include_str!("../../data/openapi.json");
+/// The descriptions, as `tests/api` checks them in.
+const DESCRIPTIONS: [&str; 2] = [
+    include_str!("../../data/openapi.json"),
+    include_str!("../../data/openapi-ext.json"),
+];
 
 /// Errors of the server as a whole, which no operation lists.
 const GLOBAL: [&str; 7] = [
@@ -62,18 +65,20 @@ struct Running {
     app: TestApp,
     template: String,
     code: String,
+    code_id: String,
     connection: Option<BufReader<TcpStream>>,
     requests: u32,
 }
 
 impl Api {
-    /// Reads the description. The app starts at the first request.
+    /// Reads the descriptions. The app starts at the first request.
     #[must_use]
     pub fn new() -> Self {
-        let document: Value = serde_json::from_str(DESCRIPTION).unwrap();
+        let documents: [Value; 2] =
+            DESCRIPTIONS.map(|description| serde_json::from_str(description).unwrap());
         Self {
-            operations: operations(&document),
-            words: words(&document),
+            operations: documents.iter().flat_map(operations).collect(),
+            words: words(&documents),
             running: None,
         }
     }
@@ -153,11 +158,12 @@ impl Running {
             .json(json!({"role": "host"}))
             .send()
             .expect(201);
-        let code = code["code"].as_str().unwrap().to_owned();
+        let [code, code_id] = ["code", "id"].map(|name| code[name].as_str().unwrap().to_owned());
         Self {
             app,
             template,
             code,
+            code_id,
             connection: None,
             requests: 0,
         }
@@ -172,6 +178,7 @@ impl Running {
                 ("participants", _) => "alice",
                 ("roles" | "destinations", _) => "host",
                 ("templates", _) => &self.template,
+                ("codes", _) if segment == "{id}" => &self.code_id,
                 ("codes", _) => &self.code,
                 ("recordings" | "broadcasts" | "ingress", _) => "EG_unknown",
                 _ => "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21",
@@ -440,7 +447,7 @@ fn validator(document: &Value, schema: &Value) -> Validator {
 }
 
 /// Every name of a field and every word of an enumeration.
-fn words(document: &Value) -> Vec<String> {
+fn words(documents: &[Value]) -> Vec<String> {
     let mut words = BTreeSet::from(
         [
             "standup",
@@ -452,7 +459,9 @@ fn words(document: &Value) -> Vec<String> {
         ]
         .map(str::to_owned),
     );
-    collect_words(&document["components"]["schemas"], &mut words);
+    for document in documents {
+        collect_words(&document["components"]["schemas"], &mut words);
+    }
     words.into_iter().collect()
 }
 

@@ -2,7 +2,7 @@
 
 import httpx
 
-from ._generated.calls import AsyncCalls, Calls
+from ._generated.calls import AsyncCalls, AsyncExtCalls, Calls, ExtCalls
 from ._generated.models import RecordingLink
 from .errors import ConclaveError
 
@@ -20,6 +20,11 @@ class Conclave(Calls):
         ConclaveError: if the URL or the key is missing or cannot be one.
     """
 
+    @property
+    def ext(self) -> ExtCalls:
+        """The operations below `/ext/v1`, beyond the contract."""
+        return ExtCalls(self._send, self._all)
+
     def recording_link(self, egress_id: str, *, expires_in_seconds: int = 3600, timeout: float | None = None) -> str:
         """Returns a link to the file of a recording on the server's disk, for those without an API key.
 
@@ -31,6 +36,11 @@ class Conclave(Calls):
 
 class AsyncConclave(AsyncCalls):
     """`Conclave` for asyncio."""
+
+    @property
+    def ext(self) -> AsyncExtCalls:
+        """The operations below `/ext/v1`, beyond the contract."""
+        return AsyncExtCalls(self._send, self._all)
 
     async def recording_link(
         self, egress_id: str, *, expires_in_seconds: int = 3600, timeout: float | None = None

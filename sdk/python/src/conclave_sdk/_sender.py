@@ -1,6 +1,6 @@
 """What sends the calls of both clients."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -127,3 +127,17 @@ class AsyncSender:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class Extension:
+    """Sends the calls of `Conclave.ext` as the client sends its own."""
+
+    def __init__(self, send: Callable[..., Any], every: Callable[..., Iterator[Any]]) -> None:
+        self._send, self._all = send, every
+
+
+class AsyncExtension:
+    """Sends the calls of `AsyncConclave.ext` as the client sends its own."""
+
+    def __init__(self, send: Callable[..., Awaitable[Any]], every: Callable[..., AsyncIterator[Any]]) -> None:
+        self._send, self._all = send, every

@@ -1,6 +1,6 @@
 // Written by sdk/generate from the description of the API.
 
-import { type CallOptions, ConclaveClient } from "../client.js";
+import { type CallOptions, ConclaveClient, Extension } from "../client.js";
 import { items } from "../pages.js";
 import type {
   Broadcast,
@@ -71,11 +71,28 @@ import type {
   WebhookEndpointPage,
 } from "./types.gen.js";
 
+/** The `ext` of `Conclave`: a method for each operation below `/ext/v1`, beyond the contract. */
+export class Extensions extends Extension {
+  /**
+   * Disable a room code by its id; tokens it has given stay valid.
+   *
+   * @param room The room's name.
+   * @param codeId The code's id.
+   * @throws {ConclaveError} `invalid_room_name`, `code_not_found`, `room_not_found`
+   */
+  disableRoomCode(room: string, codeId: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /ext/v1/rooms/{name}/codes/{id}", { path: { name: room, id: codeId } }, options);
+  }
+}
+
 /**
  * A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list an
  * iterator over the items of all its pages, from `offset` on; `limit` is the size of a page. Each call throws `ConclaveError`.
  */
 export class Conclave extends ConclaveClient {
+  /** The operations below `/ext/v1`, beyond the contract. */
+  readonly ext = new Extensions((operation, parameters, options) => this.call(operation, parameters, options));
+
   /**
    * Give a participant another role, in place.
    *

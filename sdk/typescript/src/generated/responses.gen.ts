@@ -15,6 +15,7 @@ export const RESPONSES: Record<string, { statuses: number[]; type?: string }> = 
   "DELETE /v1/templates/{id}": { statuses: [204] },
   "DELETE /v1/webhook-endpoints/{id}": { statuses: [204] },
   "DELETE /v1/codes/{code}": { statuses: [204] },
+  "DELETE /ext/v1/rooms/{name}/codes/{id}": { statuses: [204] },
   "DELETE /v1/rooms/{name}": { statuses: [204] },
   "POST /v1/codes/{code}/exchange": { statuses: [201], type: "Token" },
   "GET /v1/broadcasts/{egress_id}": { statuses: [200], type: "Broadcast" },

@@ -245,7 +245,7 @@ pub(super) fn index() -> String {
         .map(|file| listed_sdk(file.path, &String::from_utf8_lossy(file.content)))
         .collect();
     format!(
-        "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}- [Packages](/sdk/): for npm, pip and Go, with the commands that install them\n\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
+        "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}- [Packages](/sdk/): for npm, pip and Go, with the commands that install them\n\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n- [Extensions](/ext/openapi.json): the operations below /ext/v1, as JSON\n"
     )
 }
 

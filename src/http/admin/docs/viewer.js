@@ -14,10 +14,17 @@
     return response.json();
   };
   const note = document.querySelector('#note');
-  const [description, settings] = await Promise.all([read('/openapi.json'), read('/docs/api/settings.json')]).catch((error) => {
+  const files = ['/openapi.json', '/ext/openapi.json', '/docs/api/settings.json'];
+  const [description, extensions, settings] = await Promise.all(files.map(read)).catch((error) => {
     note.textContent = `The description could not be loaded: ${error.message}`;
     throw error;
   });
+
+  // One list: the operations below /ext/v1 are in the groups of what they are about.
+  Object.assign(description.paths, extensions.paths);
+  Object.assign(description.components.schemas, extensions.components.schemas);
+  const isNew = (tag) => description.tags.every((known) => known.name !== tag.name);
+  description.tags.push(...extensions.tags.filter(isNew));
 
   // Swagger UI takes a relative link as one on the API's server.
   const here = (path) => new URL(path, location.href).href;

@@ -9,7 +9,7 @@ import datetime
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from .._sender import AsyncSender, Sender
+from .._sender import AsyncExtension, AsyncSender, Extension, Sender
 from .models import *
 
 
@@ -1300,6 +1300,24 @@ class Calls(Sender):
         self._send("delete_webhook_endpoint", [webhook_endpoint_id], timeout=timeout)
 
 
+class ExtCalls(Extension):
+    """The calls of `Conclave.ext`: those below `/ext/v1`, beyond the contract.
+
+    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key
+    that is made for each call: a repeated key returns the first response again, for 24 hours.
+    """
+
+    def disable_room_code(
+        self,
+        room: str,
+        code_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Disable a room code by its id; tokens it has given stay valid."""
+        self._send("disable_room_code", [room, code_id], timeout=timeout)
+
+
 class AsyncCalls(AsyncSender):
     """The calls of `AsyncConclave`.
 
@@ -2587,3 +2605,21 @@ class AsyncCalls(AsyncSender):
     ) -> None:
         """Stop delivery to an endpoint; what is queued for it is dropped."""
         await self._send("delete_webhook_endpoint", [webhook_endpoint_id], timeout=timeout)
+
+
+class AsyncExtCalls(AsyncExtension):
+    """The calls of `AsyncConclave.ext`: those below `/ext/v1`, beyond the contract.
+
+    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key
+    that is made for each call: a repeated key returns the first response again, for 24 hours.
+    """
+
+    async def disable_room_code(
+        self,
+        room: str,
+        code_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Disable a room code by its id; tokens it has given stay valid."""
+        await self._send("disable_room_code", [room, code_id], timeout=timeout)

@@ -18,6 +18,7 @@ RESPONSES: dict[str, tuple[str, str, list[int], str | None]] = {
     "delete_template": ("DELETE", "/v1/templates/{id}", [204], None),
     "delete_webhook_endpoint": ("DELETE", "/v1/webhook-endpoints/{id}", [204], None),
     "disable_code": ("DELETE", "/v1/codes/{code}", [204], None),
+    "disable_room_code": ("DELETE", "/ext/v1/rooms/{name}/codes/{id}", [204], None),
     "end_room": ("DELETE", "/v1/rooms/{name}", [204], None),
     "exchange_code": ("POST", "/v1/codes/{code}/exchange", [201], "Token"),
     "get_broadcast": ("GET", "/v1/broadcasts/{egress_id}", [200], "Broadcast"),

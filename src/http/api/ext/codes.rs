@@ -1,0 +1,55 @@
+//! Room codes by id. The list of a room's codes shows the ids, and only the one who created a code has it whole.
+
+use conclave_model::{CodeId, ErrorCode, RoomName};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::http::api::context::RequestContext;
+use crate::http::api::error::Result;
+use crate::http::api::input::{Input, NoBody, NoParams};
+use crate::http::api::operation::{Operation, operation};
+use crate::http::api::response::NoContent;
+use crate::http::api::spec::Method;
+
+/// The path of a room code by its id.
+#[derive(Deserialize, IntoParams)]
+pub struct CodeIdPath {
+    /// The room's name.
+    #[param(inline)]
+    name: RoomName,
+    /// The code's id.
+    #[param(inline)]
+    id: CodeId,
+}
+
+/// The operations on room codes.
+pub fn operations() -> Vec<Box<dyn Operation>> {
+    vec![
+        operation(
+            Method::Delete,
+            "/ext/v1/rooms/{name}/codes/{id}",
+            "disable_room_code",
+            disable,
+        )
+        .about(
+            "codes",
+            "Disable a room code by its id; tokens it has given stay valid",
+        )
+        .errors(&[ErrorCode::RoomNotFound, ErrorCode::CodeNotFound])
+        .build(),
+    ]
+}
+
+pub async fn disable(
+    context: RequestContext,
+    input: Input<CodeIdPath, NoParams, NoBody>,
+) -> Result<NoContent> {
+    let CodeIdPath { name, id } = input.path;
+    context
+        .state
+        .store
+        .codes()
+        .disable_by_id(context.project(), name, id)
+        .await?;
+    Ok(NoContent)
+}

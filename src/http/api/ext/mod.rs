@@ -1,0 +1,15 @@
+//! The operations beyond the contract, below `/ext/v1`: their table ([`operations`]), and a file for each resource. They are declared as
+//! those of [`v1`](super::v1) are, and show the same types.
+
+pub(in crate::http) mod codes;
+
+use std::sync::LazyLock;
+
+use super::operation::Operation;
+
+static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(codes::operations);
+
+/// Every operation, in the order of the OpenAPI description.
+pub fn operations() -> &'static [Box<dyn Operation>] {
+    &OPERATIONS
+}

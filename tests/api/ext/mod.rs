@@ -1,0 +1,4 @@
+//! `/ext/v1/*`.
+
+mod codes;
+mod frame;
