@@ -311,7 +311,13 @@ fn a_room_code_is_shown_once_with_its_link_and_disabled() {
     assert_eq!(exchanged["role"], "guest");
     let page = browser.page(&room);
     assert!(page.contains(&format!("{}-****-****", &code[..4])) && !page.contains(&code));
-    browser.act(&format!("{room}/codes/disable"), &[("code", &code)]);
+    let listed = app.get("/v1/rooms/standup/codes").send().expect(200);
+    let id = listed["codes"][0]["id"].as_str().unwrap();
+    let disable = format!("{room}/codes/{id}/disable");
+    let button = |page: &str| page.contains(&format!("action=\"{disable}\""));
+    assert!(button(&page), "{page}");
+    let page = browser.act(&disable, &[]);
+    assert!(!button(&page) && page.contains("disabled"), "{page}");
     app.post(&format!("/v1/codes/{code}/exchange"))
         .anonymous()
         .send()

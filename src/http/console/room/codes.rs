@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::{RoomPage, room_path};
 use crate::http::api::error::ApiError;
+use crate::http::api::ext;
 use crate::http::api::response::Json;
 use crate::http::api::v1::codes::{self, RoomCodeJson};
 use crate::http::console::layout::{self, Place};
 use crate::http::console::parts::{
-    ROWS, badge, empty, field, form, nothing, or_nothing, secret, select, table, time,
+    ROWS, badge, danger, empty, field, form, nothing, or_nothing, secret, select, table, time,
 };
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
@@ -22,7 +23,10 @@ const QUIET: i32 = 4;
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/codes", create),
-        route::action("/projects/{project}/rooms/{name}/codes/disable", disable),
+        route::action(
+            "/projects/{project}/rooms/{name}/codes/{id}/disable",
+            disable,
+        ),
     ]
 }
 
@@ -40,10 +44,9 @@ impl RoomPage<'_> {
                 @if rows.is_empty() {
                     (empty("There is no room code.", "A user with a code joins without your backend."))
                 } @else {
-                    (table("Room codes", &["Code", "Role", "Identity", "Uses", "Expires", "Status"], &rows))
+                    (table("Room codes", &["Code", "Role", "Identity", "Uses", "Expires", "Status", "Actions"], &rows))
                 }
                 @if self.is_open() { (self.create_form()) }
-                @if !rows.is_empty() { (self.disable_form()) }
             }
         })
     }
@@ -62,6 +65,14 @@ impl RoomPage<'_> {
             html! { (code.uses) @if let Some(cap) = code.max_uses { " of " (cap) } },
             time(code.expires_at),
             badge(status),
+            html! {
+                @if status == "active" {
+                    (danger(self.visit, &self.path(&format!("/codes/{}/disable", code.id)), "Disable",
+                        &format!("Disable the code {}?", code.code)))
+                } @else {
+                    (nothing())
+                }
+            },
         ]
     }
 
@@ -92,18 +103,6 @@ impl RoomPage<'_> {
                     p { button type="submit" { "Create room code" } }
                 }))
             }
-        }
-    }
-
-    fn disable_form(&self) -> Markup {
-        html! {
-            h3 { "Disable a code" }
-            (form(self.visit, &self.path("/codes/disable"), &html! {
-                (field("disable-code", "The whole code", &html! {
-                    input #disable-code name="code" required placeholder="abcd-efgh-jkmn" autocomplete="off";
-                }, "Only its first four characters are stored."))
-                p { button.danger type="submit" { "Disable" } }
-            }))
         }
     }
 }
@@ -147,8 +146,9 @@ async fn create(visit: Visit) -> Answer {
 async fn disable(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     visit
-        .call(codes::disable, &project)
-        .path("code", visit.field("code"))
+        .call(ext::codes::disable, &project)
+        .path("name", &visit.param("name"))
+        .path("id", &visit.param("id"))
         .send()
         .await?;
     Ok(visit.done(&room_path(&project, &visit.param("name")), "code-disabled"))
