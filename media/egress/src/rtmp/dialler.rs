@@ -158,6 +158,7 @@ impl RtmpDialler {
 
 #[cfg(test)]
 impl RtmpDialler {
+    /// Replaces name resolution by `resolve`.
     #[must_use]
     pub fn with_resolver(
         self,
