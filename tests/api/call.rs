@@ -428,10 +428,7 @@ fn everyone_learns_what_is_recorded_or_broadcast_and_who_may_stop_it_how() {
         app.post(&path).json(body).send().expect(201)["egress_id"].clone()
     };
     let recording = begun("recordings", json!({"type": "room_composite"}));
-    let broadcast = begun(
-        "broadcasts",
-        json!({"urls": ["rtmp://live.example/app/key"]}),
-    );
+    let broadcast = begun("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]}));
     // The role of a lead may stop recordings, and no broadcasts.
     let expected = json!([{"kind": "recording", "egress_id": recording}, {"kind": "broadcast"}]);
     assert_eq!(running("algebra", "lead"), expected);

@@ -95,7 +95,8 @@ async function details(server, browser, page, folder) {
   await page.locator('#menu-button').click();
   await page.locator('#details-button').click();
   const list = page.locator('#details-list');
-  await until(async () => /Received\s+[1-9]\d* kbit\/s\s+Sent\s+[1-9]\d* kbit\/s/.test(await list.innerText()), 'no rates are shown');
+  await until(async () => /Received\s+[1-9]\d* kbit\/s\s+Sent\s+[1-9]\d* kbit\/s/.test(await list.innerText()), 'no rates are shown', 20_000)
+    .catch(async ({ message }) => assert.fail(`${message}: ${await list.innerText()}`));
   const found = await list.innerText();
   assert.match(found, /Round trip\s+\d+ ms/);
   assert.match(found, /Way\s+(UDP|TCP)/);

@@ -42,7 +42,7 @@ export async function pages(server, site, browser, folder) {
   await embed(window, { code, name: 'Ada', 'max-tiles': '9', 'skip-lobby': '' }, 'position: fixed; inset: 0; height: auto');
   await eventOf(window, 'joined');
   const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
-  await until(async () => await frame.locator('#people-total').innerText() === '25', 'not all are there');
+  await until(async () => await frame.locator('#people-total').getAttribute('data-count') === '25', 'not all are there');
   const page = async () => [await frame.locator('#page-number').innerText(), (await names(frame)).length].join();
   await until(async () => await page() === '1 of 3,9', 'the first page does not have nine tiles');
   const first = await names(frame);

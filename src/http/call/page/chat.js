@@ -55,9 +55,10 @@ export class Chat {
 
   count(unread) {
     this.unread = unread;
-    element('unread').textContent = unread ? String(Math.min(unread, 99)) : '';
+    const { dataset } = element('unread');
+    dataset.count = unread ? String(Math.min(unread, 99)) : '';
     label(this.button, unread ? 'chat-unread' : 'chat');
-    if (unread) this.button.setAttribute('aria-label', `${this.button.title} (${element('unread').textContent})`);
+    if (unread) this.button.setAttribute('aria-label', `${this.button.title} (${dataset.count})`);
   }
 
   async send(message) {

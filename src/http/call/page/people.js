@@ -79,8 +79,7 @@ export class People {
   show() {
     const count = this.room.remoteParticipants.size + 1;
     element('people-count').textContent = String(count);
-    element('people-total').textContent = String(Math.min(count, 999));
-    // The name of a button has the text that is seen on it.
+    element('people-total').dataset.count = String(Math.min(count, 999));
     element('people-button').setAttribute('aria-label', `${text('participants')} (${count})`);
     if (!this.isShown) return;
     const { permissions, canModerate } = this.moderation;

@@ -31,6 +31,8 @@ export class Stage {
     room.on(RoomEvent.ActiveSpeakersChanged, (speakers) => this.speak(speakers));
     room.on(RoomEvent.TrackSubscribed, (track) => {
       if (track.kind === Track.Kind.Audio) document.body.append(track.attach());
+      // The client SDK pauses video that is not shown any more, but not what never was: so it is shown for no time.
+      else track.detach(track.attach());
     });
     room.on(RoomEvent.TrackUnsubscribed, (track) => {
       if (track.kind === Track.Kind.Audio) track.detach().forEach((media) => media.remove());
@@ -96,7 +98,6 @@ export class Stage {
     this.large = this.tiles.get(large?.key) ?? null;
     this.isPair = isPair;
     for (const tile of this.tiles.values()) tile.update({ ...this.view, pinned: this.pinned });
-    this.subscribe();
     this.arrange();
     this.floating.follow();
   }
@@ -126,17 +127,6 @@ export class Stage {
   newTile({ key, participant, isScreen }) {
     const actions = { pin: (pinned) => this.togglePin(pinned), more: this.view.more, resized: () => this.arrange() };
     return Object.assign(new Tile(participant, isScreen ? 'screen' : 'person', actions), { key });
-  }
-
-  // Video is received of those whose tiles are shown, and sound of everyone.
-  subscribe() {
-    for (const participant of this.room.remoteParticipants.values()) {
-      for (const publication of participant.videoTrackPublications.values()) {
-        const key = publication.source === Track.Source.ScreenShare ? screenKey(participant) : personKey(participant);
-        const isWanted = this.tiles.has(key);
-        if (publication.isDesired !== isWanted) publication.setSubscribed(isWanted);
-      }
-    }
   }
 
   // What is large: in a call of two, the other; or what is pinned, or a screen, or who speaks.
