@@ -2,6 +2,7 @@
 //! client.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::time::Duration;
 
 use crate::schema::word_enum;
@@ -223,12 +224,22 @@ impl Problem {
         )
     }
 
-    /// 404 `role_not_found`: the template has no role with that name.
-    pub fn role_not_found() -> Self {
-        Self::new(
-            ErrorCode::RoleNotFound,
-            "no role by that name in the template",
-        )
+    /// 404 `role_not_found`: the template has no role of that name. The message lists those that it has, the first ones if there are many.
+    pub fn role_not_found<R: Display>(roles: impl IntoIterator<Item = R>) -> Self {
+        const SHOWN: usize = 20;
+        let mut roles = roles.into_iter();
+        let shown: Vec<_> = roles
+            .by_ref()
+            .take(SHOWN)
+            .map(|role| role.to_string())
+            .collect();
+        let known = match (shown.join(", "), roles.count()) {
+            (none, 0) if none.is_empty() => "none".to_owned(),
+            (all, 0) => all,
+            (first, more) => format!("{first} and {more} more"),
+        };
+        let message = format!("no role by that name in the template, which has {known}");
+        Self::new(ErrorCode::RoleNotFound, message)
     }
 
     /// 404 `code_not_found`: the same for every code that cannot be used, so that the reason stays unknown to the

@@ -255,7 +255,7 @@ fn find_role<'a>(
     }
     roles
         .get(name)
-        .ok_or_else(|| Problem::role_not_found().at("role").into())
+        .ok_or_else(|| Problem::role_not_found(roles.keys()).at("role").into())
 }
 
 #[cfg(test)]

@@ -127,6 +127,15 @@ pub(crate) fn find_role(
     sql.one(SELECT_ROLE, args![project, id, name], role)
 }
 
+/// The refusal of a role that a template does not have.
+pub(crate) fn no_such_role(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: &TemplateId,
+) -> Result<Problem, StoreError> {
+    Ok(Problem::role_not_found(roles(sql, project, id)?.keys()))
+}
+
 /// Whether the project has the template.
 pub(crate) fn exists(
     sql: Sql<'_>,
@@ -422,7 +431,10 @@ impl Templates {
         self.0
             .read(move |sql| {
                 refuse_unknown_template(sql, &project, &id)?;
-                Ok(find_role(sql, &project, &id, &name)?.ok_or_else(Problem::role_not_found)?)
+                match find_role(sql, &project, &id, &name)? {
+                    Some(role) => Ok(role),
+                    None => StoreError::refuse(no_such_role(sql, &project, &id)?),
+                }
             })
             .await
     }
@@ -441,7 +453,7 @@ impl Templates {
             .write(Queue::of(&project), move |tx| {
                 let template = existing(tx.sql, &project, &id)?;
                 if !template.roles.contains_key(&name) {
-                    return StoreError::refuse(Problem::role_not_found());
+                    return StoreError::refuse(Problem::role_not_found(template.roles.keys()));
                 }
                 refuse_deleting_role(tx.sql, &template, &name)?;
                 tx.sql.put(DELETE_ROLE, args![&id, &project, &name])?;

@@ -208,9 +208,12 @@ fn each_field_out_of_its_range_is_refused_by_its_dotted_path() {
             .send()
             .expect_error(400, "invalid_request", Some(field));
     }
-    app.get(&path)
-        .send()
-        .expect_error(404, "role_not_found", None);
+    let unknown = app.get(&path).send();
+    unknown.expect_error(404, "role_not_found", None);
+    assert_eq!(
+        unknown.json()["error"]["message"],
+        "no role by that name in the template, which has none"
+    );
 }
 
 #[test]

@@ -294,6 +294,10 @@ fn an_unknown_room_an_unknown_role_and_a_missing_template_have_different_errors(
         (unknown.status, &unknown.json()["error"]["code"]),
         (404, &json!("role_not_found"))
     );
+    assert_eq!(
+        unknown.json()["error"]["message"],
+        "no role by that name in the template, which has guest, host"
+    );
 
     let other = other_project(&app, "self_hosted");
     app.post("/v1/rooms")

@@ -250,8 +250,13 @@ pub(crate) fn room_role(
     };
     let project = &room.project_id;
     let find = |sql: Sql<'_>| templates::find_role(sql, project, template, name);
-    let found = snapshot.role(project, template, name, find)?;
-    found.ok_or_else(|| Problem::role_not_found().at("role").into())
+    match snapshot.role(project, template, name, find)? {
+        Some(role) => Ok(role),
+        None => {
+            let refusal = templates::no_such_role(snapshot.sql, project, template)?;
+            StoreError::refuse(refusal.at("role"))
+        }
+    }
 }
 
 /// Who acts with a room token.
