@@ -82,6 +82,18 @@ impl Call {
         let publisher = &mut self.world.clients[self.alice].publisher;
         std::mem::take(&mut publisher.key_frame_requests).len()
     }
+
+    /// Sends frames of a video for so long, key frames where they are requested. Returns how many were.
+    fn film(&mut self, camera: &mut Publication, frames: usize) -> usize {
+        let mut keys = 0;
+        for _ in 0..frames {
+            let is_key = self.take_requests() > 0;
+            keys += usize::from(is_key);
+            self.world.send_vp8(camera, None, is_key);
+            self.world.run(Duration::from_millis(40));
+        }
+        keys
+    }
 }
 
 #[test]
@@ -132,6 +144,35 @@ fn a_packet_crosses_once_to_another_worker_and_reaches_all_its_receivers_there()
         }
         call.world.send(&mut voice, None, &[21]);
         assert_eq!(mirrored(&call), 20, "{mode:?}: nobody receives it any more");
+    }
+}
+
+#[test]
+fn a_video_begins_with_a_key_frame_that_its_publisher_is_asked_for() {
+    for mode in MODES {
+        let mut call = Call::new(mode);
+        let mut camera = call.publish("TR_camera", Codec::Vp8);
+        call.world.send_vp8(&mut camera, None, true);
+        call.take_requests();
+        call.world.subscribe(call.bob, &camera);
+        assert_eq!(call.film(&mut camera, 10), 1, "{mode:?}");
+        let received = call.world.received(call.bob, &camera);
+        assert!(received.len() >= 9, "{mode:?}: {}", received.len());
+        assert_eq!(received[0].payload[6], 0, "{mode:?}: it begins a key frame");
+        assert!(
+            received
+                .windows(2)
+                .all(|pair| pair[1].sequence == pair[0].sequence + 1)
+        );
+        call.film(&mut camera, 100);
+        let (mid, now) = (received[0].mid, call.world.now);
+        call.world.receiver(call.bob).request_key_frame(mid, now);
+        call.world.run(Duration::from_millis(200));
+        assert_eq!(call.take_requests(), 1, "{mode:?}: it cannot decode");
+        let snapshot = call.world.snapshot(&["PA_alice", "PA_bob"]);
+        let sids: Vec<_> = snapshot.iter().map(|peer| peer.sid.as_str()).collect();
+        assert_eq!(sids, ["PA_alice", "PA_bob"]);
+        assert_eq!(snapshot[1].subscribed[0].current, Some(Quality::Low));
     }
 }
 
@@ -302,6 +343,38 @@ fn a_track_that_its_client_ends_is_gone_from_every_worker() {
 }
 
 #[test]
+fn a_video_that_does_not_fit_into_the_ring_goes_on_with_a_key_frame_that_is_requested() {
+    let mut call = Call::new(ConnectionMode::Single);
+    let mut camera = call.publish("TR_camera", Codec::Vp8);
+    call.world.subscribe(call.bob, &camera);
+    call.film(&mut camera, 100);
+    let before = call.world.received(call.bob, &camera).len();
+    call.world.waiting[1].is_stalled = true;
+    for _ in 0..600 {
+        call.world.send_vp8(&mut camera, None, false);
+    }
+    let lost = call.losses();
+    assert!((80..100).contains(&lost), "{lost}");
+    call.world.run(Duration::from_millis(200));
+    assert_eq!(call.take_requests(), 1);
+    call.stall(1, false);
+    call.world.send_vp8(&mut camera, None, false);
+    assert_eq!(call.losses(), lost + 1, "it cannot be shown");
+    call.world.send_vp8(&mut camera, None, true);
+    call.world.send_vp8(&mut camera, None, false);
+    call.world.run(Duration::from_millis(100));
+    let received = call.world.received(call.bob, &camera);
+    assert_eq!(received.len() as u64, before as u64 + 600 - lost + 2);
+    assert_eq!(received[received.len() - 2].payload[6], 0, "a key frame");
+    assert!(
+        received
+            .windows(2)
+            .all(|pair| pair[1].sequence == pair[0].sequence + 1),
+        "nothing is missed of what was never sent"
+    );
+}
+
+#[test]
 fn audio_that_does_not_fit_into_the_ring_loses_the_oldest_packets() {
     let mut call = Call::new(ConnectionMode::Single);
     let mut voice = call.publish("TR_voice", Codec::Opus);
@@ -313,6 +386,65 @@ fn audio_that_does_not_fit_into_the_ring_loses_the_oldest_packets() {
     assert_eq!(call.losses(), 36);
     call.stall(1, false);
     assert_eq!(call.heard(call.bob, &voice), Vec::from_iter(36..100));
+}
+
+#[test]
+fn a_packet_crosses_to_each_of_several_workers() {
+    let mut world = World::with_workers(3, Limits::default());
+    let clients = ["PA_alice", "PA_bob", "PA_carol"]
+        .map(|name| world.join_connected(name, ConnectionMode::Single));
+    let mut tracks = clients.map(|client| {
+        let sid = format!("TR_{client}");
+        world.publish(client, &sid, Codec::Opus, &[])
+    });
+    for client in clients {
+        for track in tracks.iter().filter(|track| track.client != client) {
+            world.subscribe(client, track);
+        }
+    }
+    for track in &mut tracks {
+        world.send(track, None, &[1, 2, 3]);
+    }
+    for client in clients {
+        let others = tracks.iter().filter(|track| track.client != client);
+        let received: Vec<_> = others
+            .map(|track| world.received(client, track).len())
+            .collect();
+        assert_eq!(received, [1, 1]);
+        assert_eq!(world.worker_of(client).counters().mirrored_packets, 2);
+    }
+    world.leave(clients[0]);
+    world.command(Command::CloseRoom);
+    assert!(
+        clients
+            .iter()
+            .all(|client| world.worker_of(*client).is_empty())
+    );
+}
+
+#[test]
+fn a_data_track_can_be_subscribed_to_before_its_publisher_is_known() {
+    let mut world = World::with_workers(2, Limits::default());
+    let peer = |name: &str| name.parse().unwrap();
+    let (track, publisher) = ("DTR_1".parse().unwrap(), peer("PA_alice"));
+    world.join_connected("PA_alice", ConnectionMode::Single);
+    let published = PeerCommand::PublishDataTrack { track, handle: 7 };
+    world.command(published.for_peer(peer("PA_alice")));
+    world.waiting[0].is_stalled = true;
+    world.join("PA_bob", ConnectionMode::Single);
+    let subscribed = PeerCommand::SubscribeDataTrack {
+        publisher,
+        track: "DTR_1".parse().unwrap(),
+        handle: 300,
+    };
+    world.command(subscribed.for_peer(peer("PA_bob")));
+    world.waiting[0].is_stalled = false;
+    world.settle();
+    let roster = &mut world.further[0].roster;
+    let [alice, bob] = ["PA_alice", "PA_bob"].map(|name| roster.by_sid(&peer(name)).unwrap());
+    let mirror = roster.get_mut(alice).unwrap();
+    let subscribers = mirror.data_tracks.take_subscribers(7);
+    assert_eq!(subscribers, Some(vec![(bob, 300)]));
 }
 
 /// Lets all clients of a call open their channels.
@@ -423,6 +555,8 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
 enum Step {
     /// Alice says something.
     Speak,
+    /// She says more than fits into a ring.
+    Burst,
     Mute(bool),
     /// Bob, or Carol, is to hear her or not.
     Hear(bool, bool),
@@ -438,6 +572,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => Just(Step::Speak),
+        1 => Just(Step::Burst),
         3 => any::<bool>().prop_map(Step::Mute),
         2 => any::<(bool, bool)>().prop_map(|(bob, wants)| Step::Hear(bob, wants)),
         3 => (0..2_usize, any::<bool>()).prop_map(|(worker, stalls)| Step::Stall(worker, stalls)),
@@ -456,8 +591,8 @@ struct Course {
     has_left: bool,
     hears: [bool; 2],
     /// The number of the last packet, and those that were sent while the track was muted.
-    number: u8,
-    silenced: Vec<u8>,
+    number: u16,
+    silenced: Vec<u16>,
 }
 
 impl Course {
@@ -478,6 +613,7 @@ impl Course {
     fn take(&mut self, step: Step) {
         match step {
             Step::Speak => self.speak(),
+            Step::Burst => (0..70).for_each(|_| self.speak()),
             Step::Mute(is_muted) => {
                 self.is_muted = is_muted;
                 self.call.set_muted(&self.voice, is_muted);
@@ -508,7 +644,18 @@ impl Course {
         if self.is_muted || self.has_left {
             self.silenced.push(self.number);
         }
-        self.call.world.send(&mut self.voice, None, &[self.number]);
+        let payload = self.number.to_be_bytes();
+        self.call.world.send(&mut self.voice, None, &payload);
+    }
+
+    /// The numbers of the packets that a client has received, but for empty ones.
+    fn heard(&self, client: usize) -> Vec<u16> {
+        let received = self.call.world.received(client, &self.voice);
+        let number = |payload: &[u8]| Some(u16::from_be_bytes(payload.try_into().ok()?));
+        received
+            .iter()
+            .filter_map(|packet| number(&packet.payload))
+            .collect()
     }
 }
 
@@ -530,7 +677,7 @@ proptest! {
         course.speak();
         course.call.world.run(Duration::from_millis(100));
         for (client, wants) in [(course.call.bob, course.hears[0]), (course.call.carol, course.hears[1])] {
-            let heard = course.call.heard(client, &course.voice);
+            let heard = course.heard(client);
             prop_assert!(heard.is_sorted(), "{heard:?}");
             prop_assert!(!heard.iter().any(|number| course.silenced.contains(number)), "{heard:?}");
             let hears_last = wants && !course.is_muted && !course.has_left;
