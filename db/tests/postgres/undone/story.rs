@@ -444,6 +444,13 @@ impl Story {
                 store.codes().disable(self.project.clone(), code).await
             })
             .await;
+        let other = store.codes().create(new(), None).await.unwrap().record.id;
+        failures
+            .check("Codes::disable_by_id", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.codes().disable_by_id(project, room, other).await
+            })
+            .await;
     }
 
     async fn use_ingress(&self, room: &Room) {
