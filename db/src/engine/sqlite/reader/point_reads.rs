@@ -104,11 +104,12 @@ impl Drop for Timer {
     }
 }
 
-/// Ends each snapshot that is old, since the write-ahead log cannot be reused meanwhile, until a while without reads. Starting this task
-/// wakes a thread of another runtime, which costs as much as several reads: a new one for each snapshot took a tenth of a request's time.
+/// Ends each snapshot that is old, since the write-ahead log cannot be reused meanwhile, until a while without reads. Starting this task, and
+/// each of its turns, wakes threads of another runtime, which costs as much as several reads: one for each snapshot took a fifth of the
+/// processor time of a token. Reads renew an old snapshot themselves, so only idle threads depend on this task.
 async fn end_when_old(timer: Timer) {
     loop {
-        tokio::time::sleep(SNAPSHOT_AGE).await;
+        tokio::time::sleep(IDLE_AGE).await;
         // A reader that is locked reads.
         let is_idle = timer.0.try_lock().is_some_and(|mut reader| {
             let is_old = reader.connection.is_old();
@@ -127,6 +128,9 @@ async fn end_when_old(timer: Timer) {
 /// How old the snapshot of a point read can be. Commits of this process end it at once; those of another process are read after
 /// this time.
 pub const SNAPSHOT_AGE: Duration = Duration::from_millis(1);
+
+/// How old the snapshot of a thread that reads no more gets, or twice that.
+const IDLE_AGE: Duration = Duration::from_millis(10);
 
 /// A connection that reads, and the transaction that it holds.
 pub(super) struct SnapshotConnection {
