@@ -136,6 +136,20 @@ fn idempotency_key() -> Value {
     })
 }
 
+/// The credentials that operations of a part take.
+fn security_schemes(part: &Part) -> Value {
+    let mut schemes = json!({
+        "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"}
+    });
+    let takes_tokens = |access| matches!(access, Access::KeyOrRoomToken(_));
+    let mut operations = part.operations().iter();
+    if operations.any(|operation| takes_tokens(operation.spec().access)) {
+        schemes["roomToken"] =
+            json!({"type": "apiKey", "in": "header", "name": "X-Svc-Room-Token"});
+    }
+    schemes
+}
+
 fn security(operation: &OperationSpec) -> Value {
     match operation.access {
         Access::Key => json!([{"apiKey": []}]),
@@ -238,10 +252,7 @@ pub fn document(part: &Part) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {
-                "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"},
-                "roomToken": {"type": "apiKey", "in": "header", "name": "X-Svc-Room-Token"}
-            }
+            "securitySchemes": security_schemes(part)
         }
     });
     if part.has_events {
