@@ -112,7 +112,7 @@ const EXPECTED: [Expected; 5] = [
 /// own, which check the epoch and mark the lane, and the protocol allocates.
 const EXPECTED_OF_POSTGRES: [Expected; 5] = [
     costs("get_room", [2, 2, 0, 0], [114, 10_000, 2_464, 12]),
-    costs("create_token", [4, 2, 0, 0], [155, 14_800, 2_672, 15]),
+    costs("create_token", [4, 2, 0, 0], [155, 15_200, 2_672, 15]),
     costs("create_room", [6, 2, 2, 1], [200, 22_000, 3_824, 15]),
     costs("join", [14, 3, 3, 1], [463, 67_500, 16, 6]),
     costs("leave", [9, 1, 2, 1], [268, 36_400, 16, 6]),

@@ -139,9 +139,12 @@ describe("a method", () => {
     assert.match(thrown, /`room_exists`/);
   });
 
-  test("is one of an operation, or an iterator, or the link to a file", () => {
+  test("is one of an operation, or an iterator, the link to a file, or the group `ext`", () => {
     const iterators = lists.map((name) => name.replace("list", "all"));
-    assert.deepEqual(completions("conclave.").sort(), [...operations.keys(), ...iterators, "recordingLink"].sort());
+    assert.deepEqual(
+      completions("conclave.").sort(),
+      [...operations.keys(), ...iterators, "recordingLink", "ext"].sort(),
+    );
   });
 });
 
