@@ -35,8 +35,6 @@ struct Reader {
     connection: SnapshotConnection,
     /// Whether a task waits to end the snapshot.
     has_timer: bool,
-    /// Whether there was a read since that task ended the snapshot last.
-    was_used: bool,
 }
 
 impl PointReads {
@@ -66,7 +64,6 @@ impl PointReads {
         let mut locked = reader.lock();
         let snapshot = locked.connection.snapshot(&self.commits);
         let result = snapshot.and_then(|mut snapshot| catch_panic("a read", || run(&mut snapshot)));
-        locked.was_used = true;
         let has_timer = mem::replace(&mut locked.has_timer, true);
         // What follows is done without the lock: a runtime that shuts down drops the timer at once, which takes the lock.
         drop(locked);
@@ -81,7 +78,6 @@ impl PointReads {
         Ok(Arc::new(Mutex::new(Reader {
             connection,
             has_timer: false,
-            was_used: false,
         })))
     }
 
@@ -110,13 +106,13 @@ impl Drop for Timer {
 async fn end_when_old(timer: Timer) {
     loop {
         tokio::time::sleep(IDLE_AGE).await;
-        // A reader that is locked reads.
+        // A reader that is locked reads. Without a snapshot, it has not read since this task ended the last snapshot.
         let is_idle = timer.0.try_lock().is_some_and(|mut reader| {
-            let is_old = reader.connection.is_old();
-            if is_old {
+            let has_snapshot = reader.connection.has_snapshot();
+            if reader.connection.is_old() {
                 reader.connection.end();
             }
-            is_old && !mem::take(&mut reader.was_used)
+            !has_snapshot
         });
         // The timer locks the reader when it is dropped.
         if is_idle {
@@ -171,6 +167,11 @@ impl SnapshotConnection {
             .query_row([], |row| row.get(0))?;
         self.memory.keep_for(version);
         Ok(())
+    }
+
+    /// Whether a transaction is held, however old.
+    fn has_snapshot(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Whether no transaction is held that is younger than [`SNAPSHOT_AGE`].
