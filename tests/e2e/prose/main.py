@@ -1,28 +1,32 @@
-"""Checks comments, documents, command help and API descriptions for the habits and terms of "How to write" in CONTRIBUTING.md.
+"""Checks comments, documents, command help and API descriptions for the habits and terms of "How to write" in CONTRIBUTING.md, with Vale.
 
     scripts/check prose                    compares the matches of each rule in each area with the baseline
     scripts/check prose --list             prints every match
     scripts/check prose --list media/sfu   prints the matches in an area, or in files below a path
     scripts/check prose --update           lowers the baseline to the current counts; it adds areas and rules, and raises no number
 
-rules.toml has the rules. baseline.toml has, for each area, how many matches of a rule are left from before the rules existed. A new match
-fails the check; so does a rule that misses its example.
+styles/ has the rules. Vale reads Markdown best, so each source file becomes a text with only its comments, each in its line.
+baseline.toml has, for each area, how many matches of a rule are left from before the rules existed. A new match fails the check.
 """
 
 import argparse
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
 
-from ..support.preparation import ROOT
+from ..support.preparation import ROOT, need, skip, target_directory
 
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.toml"
 OPENAPI = "tests/data/openapi.json"
+# Later versions need a newer Go.
+VALE = "3.22.0"
 # Files that a program writes, and other people's.
 GENERATED = re.compile(r"_generated|/generated/|api\.gen|/vendor/|node_modules|tests/data/|docs/api\.md|licenses|^tests/promises\.md|^tests/e2e/prose/")
 # The start of a comment that is alone in its line.
@@ -33,10 +37,6 @@ COMMENTS = {
 }
 # Areas of Rust sources by their folder; the first that fits counts.
 FOLDERS = ("src", "actors", "db", "media/egress", "media/sfu", "media/turn", "media", "model", "outbound")
-# Where a text starts that is not the continuation of the line before.
-STARTS = re.compile(r"\s*(?:[-*] |\d+\. |#|\||>|$)")
-
-
 def area_of(path):
     """Returns the area in which the matches in a file are counted."""
     if path.suffix == ".md" or path.parts[0] in ("config", "docs", "deploy"):
@@ -75,32 +75,36 @@ def files():
     yield Path(OPENAPI), "api", descriptions((ROOT / OPENAPI).read_text())
 
 
-def paragraphs(lines, joins=True):
-    """Returns the first line and the text of each paragraph, list item and row, without code."""
-    is_code, first, text = False, 0, []
-    for number, line in enumerate([*lines, ""], 1):
-        fence = line.lstrip().startswith("```")
-        if is_code or fence or not joins or STARTS.match(line):
-            if text:
-                yield first, re.sub(r"`[^`]*`", "`…`", " ".join(text))
-            first, text = number, []
-        is_code ^= fence
-        if line.strip() and not is_code and not fence:
-            text.append(line.strip().lstrip("#>-* |").strip())
+def vale():
+    """Returns the path of Vale, which is installed if it is missing."""
+    need("go")
+    program = target_directory() / "check-prose" / f"vale-{VALE}" / "vale"
+    if not program.exists():
+        command = ["go", "install", f"github.com/vale-cli/vale/v3/cmd/vale@v{VALE}"]
+        if subprocess.run(command, cwd=HERE, env=os.environ | {"GOBIN": str(program.parent)}).returncode:
+            skip(f"Vale {VALE} cannot be installed")
+    return program
 
 
-def compiled(rules):
-    return {name: re.compile(rule["pattern"], 0 if rule.get("case") else re.IGNORECASE) for name, rule in rules.items()}
-
-
-def matches(rules):
-    """Returns all matches: (area, path, line of the paragraph, rule, text)."""
-    patterns = compiled(rules)
+def matches():
+    """Returns all matches: (area, path, line, rule, message)."""
+    program = vale()
+    texts = target_directory() / "check-prose" / "texts"
+    shutil.rmtree(texts, ignore_errors=True)
+    areas = {}
     for path, area, lines in files():
-        for number, text in paragraphs(lines, joins=area != "api"):
-            for name, pattern in patterns.items():
-                for found in pattern.finditer(text):
-                    yield area, path, number, name, found[0]
+        text = texts / f"{path}.md"
+        text.parent.mkdir(parents=True, exist_ok=True)
+        text.write_text("\n".join(lines))
+        areas[str(path)] = area
+    # The status only reports whether there are matches.
+    found = subprocess.run([program, "--config", HERE / "vale.ini", "--output", "JSON", "."], cwd=texts, capture_output=True, text=True)
+    if found.returncode not in (0, 1) or found.stderr:
+        sys.exit(f"Vale failed: {found.stderr or found.stdout}")
+    for file, alerts in sorted(json.loads(found.stdout).items()):
+        path = file.removesuffix(".md")
+        for alert in alerts:
+            yield areas[path], Path(path), alert["Line"], alert["Check"].removeprefix("Conclave."), alert["Message"]
 
 
 def write(counts):
@@ -116,16 +120,11 @@ def main():
     parser.add_argument("--list", nargs="?", const="", metavar="AREA")
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
-    rules = tomllib.loads((HERE / "rules.toml").read_text())
-    patterns = compiled(rules)
-    for name, rule in rules.items():
-        if [other for other, pattern in patterns.items() if pattern.search(rule["example"])] != [name]:
-            sys.exit(f"the example of {name} has to match that rule alone")
-    found = list(matches(rules))
+    found = list(matches())
     if arguments.list is not None:
-        for area, path, number, name, text in found:
+        for area, path, number, name, message in found:
             if arguments.list in ("", area) or path.is_relative_to(arguments.list):
-                print(f"{path}:{number}: [{name}] {text!r}: {rules[name]['message']}")
+                print(f"{path}:{number}: [{name}] {message}")
         return
     counts = Counter((area, name) for area, _, _, name, _ in found)
     known = tomllib.loads(BASELINE.read_text())
