@@ -206,6 +206,7 @@ pub(super) const FILES: &[File] = files![
     "docs/guide.md",
     "docs/guide/call.png",
     "docs/keys.md",
+    "docs/limits.md",
     "docs/lists-by-the-number-of-rows.svg",
     "docs/livekit.md",
     "docs/mobile.md",
