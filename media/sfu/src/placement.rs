@@ -1,4 +1,4 @@
-//! On which workers a room is, where its participants live, and which of its workers a command concerns.
+//! Placement of rooms and participants on workers, and routing of commands to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,43 +13,45 @@ use crate::mirror::WorkerId;
 use crate::notice::{Instruction, NewNeighbour, Share, SharingId};
 use crate::snapshot::PeerSnapshot;
 
-/// From which share of its time on a worker is half busy, in thousandths.
+/// Load from which a worker counts as half busy, in thousandths of its time.
 const HALF: u64 = 500;
 
-/// How much a worker has to do.
+/// Load of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
-    /// Whether it takes no further participants.
+    /// Whether the worker accepts no further participants.
     pub is_full: bool,
-    /// The share of its time in which it is busy, in thousandths.
+    /// Busy share of its time, in thousandths.
     pub busy: u64,
-    /// Its participants.
+    /// Number of participants.
     pub peers: u64,
 }
 
-/// Returns the worker of a new participant: the preferred one until that is half busy, then the least busy one.
+/// Returns the worker for a new participant: the preferred one until it is half busy, then the least busy one.
 pub fn choose(preferred: WorkerId, loads: impl Iterator<Item = Load> + Clone) -> WorkerId {
     let is_idle = |load: Load| !load.is_full && load.busy < HALF;
     if loads.clone().nth(preferred.0).is_some_and(is_idle) {
         return preferred;
     }
+    // `Load`'s field order is the order of preference. A full worker comes last: if all are full, it rejects the
+    // participant itself.
     let least = loads.enumerate().min_by_key(|(_, load)| *load);
     least.map_or(preferred, |(worker, _)| WorkerId(worker))
 }
 
-/// The workers of a room, and its participants' places on them.
+/// Workers of a room, and the placement of its participants.
 #[derive(Debug)]
 pub struct Placement {
     sharing: SharingId,
-    /// The workers, that of the first participant first.
+    /// Workers, in the order in which the room was opened on them.
     workers: Vec<WorkerId>,
-    /// The participants that do not live on the first one.
+    /// Participants that are not on the first worker.
     elsewhere: HashMap<ParticipantSid, WorkerId>,
     reports_messages: bool,
 }
 
 impl Default for Placement {
-    /// A room without participants is on no worker.
+    /// Creates a placement without workers.
     fn default() -> Self {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -62,13 +64,13 @@ impl Default for Placement {
 }
 
 impl Placement {
-    /// Returns the worker on which the room was opened; `None` before its first participant has come.
+    /// Returns the first worker; `None` before the first participant.
     pub fn first(&self) -> Option<WorkerId> {
         self.workers.first().copied()
     }
 
-    /// Puts a command into the queues of the workers that it concerns. What concerns mirrors comes to them first: see
-    /// [`notice`](crate::notice). `choose` returns the worker of a new participant.
+    /// Puts a command into the queues of the workers concerned, mirrors first: see [`notice`](crate::notice). `choose`
+    /// returns the worker for a new participant.
     pub fn route(
         &mut self,
         command: Command,
@@ -82,12 +84,13 @@ impl Placement {
             }
             Command::Peer { peer, command } => self.route_to_peer(peer, command, put),
             Command::CloseRoom => {
+                // A new opening, with a new id: late notices for the old one are recognized and dropped.
                 for worker in std::mem::take(self).workers {
                     put(worker, Command::CloseRoom.into());
                 }
             }
             Command::ReportMessages { enabled } => {
-                // A room that is on no worker is not known yet.
+                // Without workers, the room does not exist: a worker would ignore this command, too.
                 self.reports_messages = enabled && !self.workers.is_empty();
                 for worker in &self.workers {
                     put(*worker, Command::ReportMessages { enabled }.into());
@@ -117,6 +120,7 @@ impl Placement {
         if self.first() != Some(worker) {
             self.elsewhere.insert(info.sid.clone(), worker);
         }
+        // The mirror must exist before the participant's worker can send notices about it.
         for other in self.workers.iter().filter(|other| **other != worker) {
             let (peer, home) = (info.clone(), worker);
             put(*other, Instruction::AddMirror { peer, home });
@@ -124,7 +128,7 @@ impl Placement {
         put(worker, Command::AddPeer(info).into());
     }
 
-    /// Adds a worker to those of the room. It hears of the others before they hear of it.
+    /// Adds a worker to the room. It receives the others' introduction before they receive its own.
     fn share(&mut self, worker: WorkerId, put: &mut impl FnMut(WorkerId, Instruction)) {
         let others = std::mem::take(&mut self.workers);
         let links = |_: &WorkerId| [Arc::<DataLink>::default(), Arc::default()];
@@ -178,12 +182,13 @@ impl Placement {
         put(home, command.for_peer(peer).into());
     }
 
-    /// Returns where a participant lives. One that is not known is as good as on the first worker, which does not know it either.
+    /// Returns a participant's worker. An unknown participant counts as being on the first one, which ignores its
+    /// commands.
     fn home(&self, peer: &ParticipantSid) -> Option<WorkerId> {
         self.elsewhere.get(peer).copied().or_else(|| self.first())
     }
 
-    /// Asks each worker for the state of its participants, and gives all answers at once.
+    /// Requests the state of participants from each worker, and merges the replies into one.
     fn ask(
         &self,
         peers: Vec<ParticipantSid>,
@@ -201,6 +206,7 @@ impl Placement {
                 None => asked.push((home, vec![peer])),
             }
         }
+        // A reply is due even for an empty list, after everything that is queued.
         if asked.is_empty() {
             asked.push((first, Vec::new()));
         }
@@ -211,7 +217,7 @@ impl Placement {
     }
 }
 
-/// Returns what mirrors of a participant have to do of its command; `None` if it does not concern them.
+/// Returns the part of a command that concerns a participant's mirrors; `None` if they ignore it.
 fn for_mirrors(command: &PeerCommand) -> Option<PeerCommand> {
     Some(match command {
         PeerCommand::Remove => PeerCommand::Remove,
@@ -235,10 +241,10 @@ fn for_mirrors(command: &PeerCommand) -> Option<PeerCommand> {
     })
 }
 
-/// The answers that have come, where they go together, and how many are missing.
+/// Collected snapshots, the reply for all of them, and the number of missing parts.
 type Answers = (Vec<PeerSnapshot>, Option<Reply<Vec<PeerSnapshot>>>, usize);
 
-/// Returns so many replies whose answers are one.
+/// Splits a reply into parts, which are merged into one.
 fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSnapshot>>> {
     if count == 1 {
         return vec![reply];
@@ -256,7 +262,7 @@ fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSna
     (0..count).map(part).collect()
 }
 
-/// Adds an answer. Returns all of them with where they go once they are complete.
+/// Adds a part. Returns the reply and all parts once they are complete.
 fn add_answer(
     (all, reply, missing): &mut Answers,
     part: Vec<PeerSnapshot>,
@@ -275,7 +281,7 @@ mod tests {
     use crate::command::ConnectionMode;
     use crate::worker::tests::commands::new_peer;
 
-    /// What is put into which queue, in a short form.
+    /// Returns the routed instructions in a short form, with their worker.
     fn routed(placement: &mut Placement, command: Command, worker: usize) -> Vec<(usize, String)> {
         let mut put = Vec::new();
         placement.route(
