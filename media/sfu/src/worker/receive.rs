@@ -214,7 +214,7 @@ impl Worker {
             key.layer = track.read_layer(&mut media, descriptor, self.now);
         }
         // Receivers of the other codecs need this number: without it, they stop at each gap in the sequence
-            // numbers, even if only padding was left out.
+        // numbers, even if only padding was left out.
         if is_layered || !track.codec.numbers_pictures() {
             media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
         }

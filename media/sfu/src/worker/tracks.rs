@@ -209,10 +209,7 @@ pub struct PublishedTrack {
 /// Packet source of a track.
 pub enum Feed {
     /// Section of the publisher's connection.
-    Connection {
-        transport: TransportKey,
-        mid: Mid,
-    },
+    Connection { transport: TransportKey, mid: Mid },
     /// Packets from the control side.
     Source {
         /// Sequence number of the last packet.
@@ -270,8 +267,7 @@ pub struct Recorder {
     pub numbers: SequenceNumbers,
 }
 
-/// Minimum size of a layer relative to the displayed size, in tenths. The next layer would cost several times the
-/// bitrate for a difference that is hardly visible.
+/// Minimum size of a layer relative to the displayed size, in tenths, as in LiveKit's server (`GetQualityForDimension`).
 const SIZE_TOLERANCE_TENTHS: u32 = 9;
 
 impl PublishedTrack {
