@@ -88,6 +88,7 @@ impl MirrorRing {
     }
 
     pub fn set_receivers(&self, receivers: usize) {
+        // Read for inspection only, so a late value does no harm.
         self.receivers.store(receivers, Ordering::Relaxed);
     }
 
@@ -102,6 +103,8 @@ impl MirrorRing {
 
     /// Marks the ring as announced. Returns whether the reader must be notified.
     fn announce(&self) -> bool {
+        // Sequentially consistent, as in `take`: here an entry is added before the flag is set, there the flag is
+        // cleared before the ring is read. One of the two sees the other.
         !self.is_announced.swap(true, Ordering::SeqCst)
     }
 }
@@ -172,6 +175,7 @@ impl Tap {
                 ..Offered::default()
             };
         }
+        // The new packet is dropped, not the oldest: what is queued can still be decoded.
         let is_full = self.ring.entries.push(entry(*awaits)).is_err();
         *awaits = is_full;
         Offered {

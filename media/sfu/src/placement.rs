@@ -118,6 +118,7 @@ impl Placement {
             self.share(worker, &mut put);
         }
         if self.first() != Some(worker) {
+            // Most rooms are on one worker, so nothing is stored for its participants.
             self.elsewhere.insert(info.sid.clone(), worker);
         }
         // The mirror must exist before the participant's worker can send notices about it.
@@ -130,6 +131,7 @@ impl Placement {
 
     /// Adds a worker to the room. It receives the others' introduction before they receive its own.
     fn share(&mut self, worker: WorkerId, put: &mut impl FnMut(WorkerId, Instruction)) {
+        // Each pair of workers has a counter per direction, which both ends share.
         let others = std::mem::take(&mut self.workers);
         let links = |_: &WorkerId| [Arc::<DataLink>::default(), Arc::default()];
         let links: Vec<_> = others.iter().map(links).collect();
@@ -168,6 +170,7 @@ impl Placement {
         command: PeerCommand,
         mut put: impl FnMut(WorkerId, Instruction),
     ) {
+        // Without workers, the participant cannot have joined.
         let Some(home) = self.home(&peer) else {
             return;
         };
@@ -176,6 +179,7 @@ impl Placement {
                 put(*worker, copy.for_peer(peer.clone()).into());
             }
         }
+        // `home` is known by now, so this command still reaches it.
         if matches!(command, PeerCommand::Remove) {
             self.elsewhere.remove(&peer);
         }
@@ -246,6 +250,7 @@ type Answers = (Vec<PeerSnapshot>, Option<Reply<Vec<PeerSnapshot>>>, usize);
 
 /// Splits a reply into parts, which are merged into one.
 fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSnapshot>>> {
+    // The usual case needs neither lock nor copy.
     if count == 1 {
         return vec![reply];
     }
@@ -269,6 +274,7 @@ fn add_answer(
 ) -> Option<(Reply<Vec<PeerSnapshot>>, Vec<PeerSnapshot>)> {
     all.extend(part);
     *missing -= 1;
+    // If a worker stops, its part is dropped and the reply is never sent: the caller has a timeout.
     let reply = reply.take_if(|_| *missing == 0)?;
     Some((reply, std::mem::take(all)))
 }

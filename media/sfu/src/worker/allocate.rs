@@ -1,5 +1,5 @@
-//! Layer choice per participant: the best that the subscriber wants, its role and bandwidth allow, and the publisher
-//! sends. Recorders get their layers in the same way, without a bandwidth limit.
+//! Layer choice per participant: the best that fits the subscriber's settings, its role and bandwidth allow, and the
+//! publisher sends. Recorders get their layers in the same way, without a bandwidth limit.
 
 use std::time::Instant;
 
@@ -115,7 +115,7 @@ impl Worker {
             with_audio(allocation.next_bitrate),
             with_audio(allocation.best_bitrate),
         );
-        // Otherwise the estimate would only slowly return to what the network has carried before.
+        // Otherwise the estimate would return only slowly to a bitrate that the network has carried before.
         self.make_room(key, allocation.bitrate + audio_bitrate);
         for ((track, steps), chosen) in tracks.into_iter().zip(allocation.layers) {
             let is_paused = chosen.is_none() && !steps.is_empty();
@@ -144,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Adds a recorder, or changes the layer that it wants.
+    /// Adds a recorder, or changes its settings.
     pub(super) fn attach_recorder(&mut self, key: PeerKey, sid: &TrackSid, new: NewRecorder) {
         let Some(track_key) = self.track_of(key, sid) else {
             return;
@@ -230,7 +230,7 @@ impl Worker {
             .permissions
             .subscribe_max_kbps
             .map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
-        // Probing finds out what the network can carry. There is no point in exceeding the role's limit.
+        // Probing measures the network's capacity. There is no point in exceeding the role's limit.
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
         let Some(transport) = self.connections.get_mut(peer.subscriber) else {
             return;

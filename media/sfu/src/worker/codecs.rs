@@ -72,9 +72,9 @@ pub enum CodecChoice {
     Awaited(usize),
 }
 
-/// Chooses a receiver's codec among those that it can decode: the first one that the publisher sends, or else the first
-/// one that it could send. With `prefers_backup`, backup codecs come before the first codec. `None` if the receiver can
-/// decode none.
+/// Chooses a receiver's codec among its decoders: the first codec that the publisher sends, or else the first that it
+/// could send. With `prefers_backup`, backup codecs come before the first codec. `None` if the receiver can decode
+/// none.
 pub fn choose_codec(
     codecs: &[OfferedCodec],
     prefers_backup: bool,

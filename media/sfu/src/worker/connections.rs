@@ -126,6 +126,7 @@ impl Connections {
 
     /// Closes and removes a connection. Its last packets are put into the outbox.
     pub fn remove(&mut self, key: TransportKey, outbox: &mut Vec<Transmit>) {
+        // From here on, the client's packets are dropped as unknown.
         self.demux.remove(key);
         let Some(mut transport) = self.transports.remove(key) else {
             return;
@@ -155,8 +156,8 @@ impl Connections {
         datagram: &Datagram<'_>,
         handshakes: usize,
     ) -> Option<TransportKey> {
-        // The two highest bits of STUN are 0, and its types begin with byte 0 or 1 (RFC 8489, section 5). This check
-        // spares the parser most unauthenticated traffic.
+        // The first byte of a binding request is 0 (RFC 8489, section 5). This check spares the parser most
+        // unauthenticated traffic.
         datagram.contents.first().filter(|byte| **byte < 2)?;
         let message = StunMessage::parse(datagram.contents)
             .ok()
@@ -169,6 +170,7 @@ impl Connections {
             return None;
         }
         let client = ClientAddress::from(datagram.source.address.ip());
+        // An established connection may change its address at any time, as phones do between Wi-Fi and mobile networks.
         if !self.get(key)?.is_connected() && !self.demux.begin_handshake(key, client, handshakes) {
             return None;
         }
@@ -198,6 +200,7 @@ impl Connections {
     pub fn connect(&mut self, key: TransportKey) -> Option<PeerKey> {
         let transport = self.transports.get_mut(key)?;
         transport.connect();
+        // The client's address may start the next handshake.
         self.demux.end_handshake(key);
         Some(transport.peer())
     }
@@ -221,6 +224,7 @@ impl Connections {
     /// Sets a connection's next deadline.
     pub fn set_due(&mut self, key: TransportKey, due: Instant) {
         if let Some(transport) = self.transports.get_mut(key)
+            // `None` if the timer expires earlier anyway.
             && let Some(at) = transport.set_due(due)
         {
             self.timers.arm(at, key);
@@ -244,6 +248,7 @@ impl Connections {
             return false;
         };
         match transport.fire(now) {
+            // The deadline had moved closer, and an earlier timer has expired for it.
             Firing::Replaced => false,
             Firing::Due => true,
             Firing::Early => {
@@ -337,6 +342,7 @@ impl Connections {
             destination,
             contents: contents.to_vec(),
         };
+        // Counts as a packet from the client, which must not seem silent meanwhile.
         transport.hold(packet, now);
         true
     }
@@ -367,6 +373,7 @@ impl Connections {
 
     /// Removes and returns a connection's next buffered packet, unless a receiver still has to catch up.
     pub fn release(&mut self, key: TransportKey) -> Option<HeldPacket> {
+        // Considered again after the next change.
         if self.has_to_wait(key) {
             self.holding.push(key);
             return None;

@@ -104,7 +104,7 @@ impl Worker {
         };
         let (transport, mid) = match track.feed {
             Feed::Connection { transport, mid } => (transport, mid),
-            // The control side cannot request key frames for what it sends: receivers wait for the next one.
+            // The control side's packets come without a way to request key frames: receivers wait for the next one.
             Feed::Source { .. } => return,
             Feed::Mirror(_) => return self.request_mirrored_key_frames(key),
         };

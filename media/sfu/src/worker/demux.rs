@@ -76,6 +76,7 @@ impl Demux {
     pub fn by_ufrag(&self, ufrag: &str) -> Option<(TransportKey, &str)> {
         let transport = *self.by_ufrag.get(ufrag)?;
         let mut known = self.bindings.get(transport)?.credentials.iter();
+        // Each user name fragment has its own password: an old one must not be combined with a new one.
         let credentials = known.find(|known| known.ufrag == ufrag)?;
         Some((transport, credentials.pass.as_str()))
     }
@@ -93,6 +94,7 @@ impl Demux {
         let Some(bindings) = self.bindings.get_mut(transport) else {
             return;
         };
+        // Most offers do not restart ICE.
         if bindings.credentials.back() == Some(&credentials) {
             return;
         }
@@ -137,6 +139,7 @@ impl Demux {
 
     /// Removes an address, unless it was bound to another transport meanwhile.
     fn forget_source(&mut self, source: Source, transport: TransportKey) {
+        // Another transport may have been bound to it since.
         if self.by_source(source) == Some(transport) {
             self.by_source.remove(&source);
         }
@@ -152,6 +155,7 @@ impl Demux {
         let Some(bindings) = self.bindings.get_mut(transport) else {
             return false;
         };
+        // A client may send from several addresses, but has one handshake per connection.
         if bindings.handshake_with.is_some() {
             return true;
         }

@@ -111,7 +111,9 @@ const KNOWN_RIDS: [[&str; 3]; 3] = [["q", "h", "f"], ["l", "m", "h"], ["2", "1",
 
 /// Returns simulcast RIDs, lowest layer first. Unknown RIDs keep the order of the offer.
 pub fn order_rids(rids: &[String]) -> Vec<Rid> {
+    // LiveKit has names for three qualities.
     let mut ordered: Vec<_> = rids.iter().take(Quality::ALL.len()).collect();
+    // All RIDs must be from one set: `h` is the middle layer in the first set, and the highest in the second.
     let is_of = |names: &&[&str; 3]| ordered.iter().all(|rid| names.contains(&rid.as_str()));
     if let Some(names) = KNOWN_RIDS.iter().find(is_of) {
         ordered.sort_by_key(|rid| names.iter().position(|name| name == rid));

@@ -88,7 +88,7 @@ impl Worker {
             None => Some(data::route_plain(bytes, sender)),
         };
         let Some(routed) = routed else { return };
-        // After a resume, a client repeats messages of which some have already arrived. Their numbers only rise.
+        // After a resume, a client repeats messages, even if they have arrived. Sequence numbers only rise.
         if kind == DataKind::Reliable && routed.sequence > 0 {
             if routed.sequence <= peer.last_message_seq {
                 return;

@@ -113,7 +113,7 @@ impl Worker {
         self.distribute(layer, packet)
     }
 
-    /// Gives a mirror a ring while it has receivers.
+    /// Adds or removes a mirror's ring, which it needs only while it has receivers.
     pub(super) fn update_ring(&mut self, key: Option<TrackKey>) {
         let Some((key, track)) = key.and_then(|key| Some((key, self.tracks.get_mut(key)?))) else {
             return;

@@ -11,9 +11,9 @@
 //!   sends, and its [`DataTracks`](data_tracks::DataTracks).
 //! - [`Connections`]: transports (str0m), their deadlines, and the [`Demux`](demux::Demux) from addresses to transports.
 //! - [`Tracks`]: published tracks with their layers, recorders and [`Subscription`](subscription::Subscription)s.
-//! - [`Negotiations`]: participants whose sections may differ from what was signalled.
-//! - [`SharedRoom`](shared_room::SharedRoom): the other workers of a room, and the participants there.
-//! - [`Outputs`]: packets, events, messages to other workers, counters, warnings.
+//! - [`Negotiations`]: participants with changes that may need signalling. - [`SharedRoom`](shared_room::SharedRoom):
+//! the other workers of a room, and the participants there. - [`Outputs`]: packets, events, messages to other workers,
+//! counters, warnings.
 //!
 //! # A packet from socket to subscriber
 //!
@@ -43,7 +43,7 @@
 //! publisher's worker puts each packet once into a ring per mirror. The other worker distributes it to its own
 //! subscribers as if it had arrived there. Key frame requests and used layers travel back as notices (`sharing.rs`).
 //!
-//! # What is dropped
+//! # Drops
 //!
 //! Media never waits for a slow receiver: late packets are useless, and allocation lowers its layers instead. Each drop is
 //! counted with its [`DropReason`](crate::DropReason), for the metrics and per transport.
@@ -51,9 +51,8 @@
 //! - *On arrival:* unknown addresses; payloads too large to forward; SSRCs without an admitted track; other codecs than
 //!   the negotiated one; muted tracks.
 //! - *Per receiver:* not connected; codec not negotiated; other layers; everything before a key frame; padding; packets
-//!   from before the one with which the receiver started.
-//! - *Full queues:* a mirror's ring, and a recorder's queue. Audio in a ring loses its oldest packet. Video skips to
-//!   the next key frame, which is requested, since nothing after a gap can be decoded.
+//! older than the receiver's first. - *Full queues:* a mirror's ring, and a recorder's queue. Audio in a ring loses its
+//! oldest packet. Video skips to the next key frame, which is requested, since nothing after a gap can be decoded.
 //!
 //! Reliable data messages are the exception: their senders wait (see [`Connections`]).
 //!
@@ -183,6 +182,7 @@ impl Worker {
         self.advance_clock(now);
         match command {
             Command::Peer { peer, command } => match self.roster.by_sid(&peer) {
+                // Sids are unique in the process, so the room need not be compared.
                 Some(key) => self.handle_peer_command(key, command),
                 None => self.hold_peer_command(room, peer, command),
             },
@@ -219,6 +219,7 @@ impl Worker {
     pub(super) fn handle_peer_command(&mut self, key: PeerKey, command: PeerCommand) {
         match command {
             PeerCommand::Remove => self.remove_peer(key),
+            // From signalling, or from this worker's queue if the client causes too many commands.
             PeerCommand::Fail(reason) => {
                 self.warn(
                     key,
@@ -286,7 +287,7 @@ impl Worker {
     /// Drives the connections whose deadline has passed, and does the periodic work that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance_clock(now);
-        // Each connection is driven once: one that is due again immediately must not starve the others.
+        // Each connection is driven once: a connection that is due again immediately must not starve the others.
         for key in self.connections.take_due(self.now) {
             if self.connections.fire(key, self.now) {
                 self.drive(key);

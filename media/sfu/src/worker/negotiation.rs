@@ -1,4 +1,4 @@
-//! Negotiation of what the server sends: by the server's offers in dual mode, by requesting an offer in single mode.
+//! Negotiation of the server's media: by its own offers in dual mode, by requesting an offer in single mode.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// ms apart: they seem to apply an answered offer later.
 const BETWEEN_OFFERS: Duration = Duration::from_millis(150);
 
-/// Participants whose sections may differ from what was signalled, ordered by the time of the next comparison.
+/// Participants whose sections may have unsignalled changes, ordered by the time of the next comparison.
 #[derive(Debug, Default)]
 pub struct Negotiations(BTreeSet<(Instant, PeerKey)>);
 
 impl Negotiations {
-    /// Schedules a comparison. One that was scheduled for later stays.
+    /// Schedules a comparison. A later one stays scheduled.
     fn plan(&mut self, peer: PeerKey, at: Instant) {
         self.0.insert((at, peer));
     }
@@ -168,7 +168,7 @@ impl Worker {
         transport.create_channels(channels);
     }
 
-    /// Dual mode: offers the sections, if they differ from what the client knows.
+    /// Dual mode: offers the sections, if they have changed since the client last learned them.
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
         let Some(peer) = self.roster.get_mut(key) else {

@@ -38,7 +38,7 @@ pub struct Counters {
     pub forwarded_packets: usize,
     /// Media packets put into mirrors' rings, counted per ring.
     pub mirrored_packets: usize,
-    /// Dropped packets; those that a receiver did not get count per receiver.
+    /// Dropped packets, counted per receiver where they were dropped for a receiver.
     pub dropped: Drops,
     /// Key frames requested from publishers.
     pub key_frame_requests: usize,
@@ -83,6 +83,7 @@ impl Outputs {
 
     /// Removes and returns the output for other workers, if there is any.
     pub fn take_crossings(&mut self) -> Option<Crossings> {
+        // Called after each batch, and most rooms are on one worker.
         let is_empty = self.crossings.told.is_empty() && self.crossings.ready.is_empty();
         (!is_empty).then(|| std::mem::take(&mut self.crossings))
     }
@@ -154,6 +155,7 @@ impl Outputs {
         details: &dyn std::fmt::Display,
         now: Instant,
     ) {
+        // A client could otherwise fill the log, and the disk.
         if self.warnings.permit(room, identity, now) {
             log::warn!(participant = sid.as_str(), details:%; "{what}");
         }

@@ -37,6 +37,7 @@ impl Worker {
             return self.refuse_client(key, FailureReason::Negotiation);
         }
         let sections = sdp::read_sections(text);
+        // A participant without a connection has no client that could make an offer.
         let Some(transport) = self.publisher_transport(key) else {
             return self.fail_peer(key, FailureReason::Negotiation);
         };
@@ -57,6 +58,7 @@ impl Worker {
             transport.set_retransmissions(named.copied());
             transport.count_sections(&answer);
         }
+        // The offer may have restarted ICE.
         self.connections.renew_credentials(transport);
         self.connections.touch(transport);
         self.match_sections(key, transport, &sections);
@@ -80,7 +82,7 @@ impl Worker {
             },
         );
         self.keep_unclaimed(key, transport, sections);
-        // The answer tells the client what its sections carry, so sending may start.
+        // With the answer, the client knows its sections' tracks, so sending may start.
         if is_single {
             self.attach_signalled(key);
             self.silence_free_sections(key);
@@ -222,8 +224,8 @@ impl Worker {
         }
     }
 
-    /// Assigns a sending section the announced track that it names, or else the first one with the same medium, since
-    /// Firefox invents track ids. A track is refused if its section has no codec that is forwarded.
+    /// Assigns a sending section the announced track that it names, or else the first announced track for the same
+    /// medium, since Firefox invents track ids. A track is refused if its section has no codec that is forwarded.
     fn match_section(
         &mut self,
         key: PeerKey,
@@ -242,7 +244,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
-        // A section without usable codecs refuses its track, so it must be the one that it names.
+        // A section without usable codecs refuses its track, so it must be the track named by the section.
         let by_id = by_id || section.codecs.is_empty();
         let matches = |track: &NewTrack| {
             track.medium == section.medium
@@ -365,6 +367,7 @@ impl Worker {
         else {
             return;
         };
+        // Copied, since the track is removed before the report.
         let (sid, backup) = (sid.clone(), Some(*codec).filter(|_| info.is_backup));
         self.share_end(key, &sid, backup);
         let ended = match backup {

@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::recorder::RecordedPacket;
 
 impl PublishedTrack {
-    /// Adds a recorder, or changes the layer that it wants.
+    /// Adds a recorder, or changes its settings.
     pub fn attach_recorder(&mut self, new: NewRecorder) {
         let mut recorders = self.recorders.iter_mut();
         match recorders.find(|recorder| recorder.egress == new.egress) {

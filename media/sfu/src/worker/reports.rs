@@ -60,6 +60,7 @@ impl Reports<'_> {
                 level = level.max(heard);
             }
         }
+        // Levels have few steps, so that small changes are not reported.
         if (peer.speaking_level - level).abs() < f32::EPSILON {
             return None;
         }
@@ -86,6 +87,7 @@ impl Reports<'_> {
         let score = connected
             .map(|transport| transport.quality().score())
             .min_by(f32::total_cmp)?;
+        // Only missing packets count, never a low score: LiveKit's JavaScript client reconnects after 10 s of LOST.
         let is_lost = peer.silence != Silence::None || peer.has_failed;
         let quality = if is_lost {
             ConnectionQuality::Lost
@@ -159,7 +161,7 @@ impl Inspection<'_> {
             return Vec::new();
         };
         let keys = sids.iter().filter_map(|sid| self.roster.by_sid(sid));
-        // Sids are unique per worker, but the caller may have asked for those of another room.
+        // Sids are unique per worker, but the request may name sids in another room.
         let peers = keys
             .filter_map(|key| Some((key, self.roster.get(key).filter(|peer| peer.room == room)?)));
         peers

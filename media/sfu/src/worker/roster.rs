@@ -156,6 +156,7 @@ impl Roster {
         self.mirrors -= usize::from(!peer.is_here());
         if let Some(room) = self.rooms.get_mut(peer.room) {
             room.peers.retain(|other| *other != key);
+            // Makes its share available to other clients' offers.
             room.asked.remove(key);
             if let Some(shared) = &mut room.shared {
                 shared.remove_mirror(key);
@@ -169,6 +170,7 @@ impl Roster {
         let key = self.room_by_name.remove(name)?;
         let room = self.rooms.get_mut(key)?;
         let mut peers = std::mem::take(&mut room.peers);
+        // Without this state, removing the participants sends no notices: each worker closes the room itself.
         let shared = room.shared.take();
         peers.extend(shared.iter().flat_map(|shared| shared.mirrors()));
         Some((key, peers))
@@ -342,6 +344,7 @@ impl Peer {
 
     /// Returns the connection that makes the participant ACTIVE once it is established.
     pub fn primary(&self) -> TransportKey {
+        // LiveKit's clients wait for this connection after a join (`subscriber_primary`).
         if self.is_single() || !self.info.is_subscriber_primary {
             self.publisher
         } else {
@@ -351,6 +354,7 @@ impl Peer {
 
     /// Returns the connections: two, one, or none for a source and for a mirror.
     pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
+        // In dual mode, the key is null before the client's first offer, and leads to nothing.
         let first = (!self.is_source() && self.is_here()).then_some(self.publisher);
         let is_dual = self.info.mode == ConnectionMode::Dual && self.is_here();
         let second = is_dual.then_some(self.subscriber);
@@ -368,6 +372,7 @@ impl Peer {
         let Some(offer) = self.negotiation.outstanding.take() else {
             return false;
         };
+        // Their tracks stay assigned, so the next offer adds the sections again.
         self.sections.discard(offer.new_sections);
         offer.has_channels
     }

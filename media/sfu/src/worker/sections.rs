@@ -82,6 +82,7 @@ impl Sections {
             .iter()
             .position(|section| section.is_free(medium))
             .or_else(|| {
+                // In single mode, only the client can add sections.
                 may_create.then(|| {
                     self.0.push(Section::new(None, medium));
                     self.0.len() - 1
@@ -100,6 +101,7 @@ impl Sections {
     pub fn learn(&mut self, mid: Mid, medium: TrackMedium, is_usable: bool) -> Option<usize> {
         let known = self.0.iter().position(|section| section.mid == Some(mid));
         if let Some(section) = known.and_then(|index| self.0.get_mut(index)) {
+            // Sections cannot be removed from a session description (RFC 3264, section 8), so this one stays.
             section.is_usable = is_usable;
             return known.filter(|_| !is_usable);
         }
@@ -114,13 +116,13 @@ impl Sections {
         self.0.iter_mut().filter(|section| section.track.is_none())
     }
 
-    /// Returns the sections that differ from what was signalled, with their indices.
+    /// Returns the sections with unsignalled changes, with their indices.
     pub fn changed(&mut self) -> impl Iterator<Item = (usize, &mut Section)> {
         let sections = self.0.iter_mut().enumerate();
         sections.filter(|(_, section)| section.track != section.signalled)
     }
 
-    /// Returns whether any section differs from what was signalled.
+    /// Returns whether any section has unsignalled changes.
     pub fn has_news(&self) -> bool {
         self.0
             .iter()
@@ -140,6 +142,7 @@ impl Sections {
     /// Returns the indices of sections whose track the client knows.
     pub fn ready(&self) -> Vec<usize> {
         let is_ready =
+            // A track that was assigned after the offer waits for the next one.
             |section: &Section| section.track.is_some() && section.signalled == section.track;
         let sections = self.0.iter().enumerate();
         sections
@@ -152,6 +155,7 @@ impl Sections {
     pub fn discard(&mut self, new: Vec<usize>) {
         for index in new {
             if let Some(section) = self.0.get_mut(index) {
+                // The track stays assigned.
                 (section.mid, section.signalled) = (None, None);
             }
         }
@@ -231,6 +235,7 @@ impl Section {
 
     /// Removes the track.
     pub fn clear(&mut self) {
+        // `signalled` stays: the section is free only when the client knows that it is.
         self.track = None;
     }
 }
@@ -281,6 +286,7 @@ pub struct AskedOffers {
 impl AskedOffers {
     /// Adds a client's offer of this size, if it fits into `most` bytes together with the others.
     pub fn add(&mut self, peer: PeerKey, bytes: usize, most: usize, now: Instant) -> bool {
+        // A repeated request replaces the earlier one.
         self.remove(peer);
         // Clients may ignore the request, so old ones are discarded when space is short.
         if self.bytes + bytes > most {

@@ -88,8 +88,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends an empty packet for each muted track of which a participant has received nothing yet. Clients based on
-    /// Pion, such as LiveKit's Go SDK, report a track to the application only at its first packet. Browsers drop an
+    /// Sends an empty packet for each muted track if a participant has received none of its packets yet. Clients based
+    /// on Pion, such as LiveKit's Go SDK, report a track to the application only at its first packet. Browsers drop an
     /// empty packet (RFC 6263, section 4.1).
     pub(super) fn introduce_muted(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key) else {

@@ -46,7 +46,7 @@ pub struct Subscription {
     pub waits_since: Option<Instant>,
 }
 
-/// What a receiver gets for a packet.
+/// Outcome of a packet for a receiver.
 pub enum Passed {
     /// The packet with these numbers, and whether it ends a video frame.
     Packet(Rewritten, bool),
@@ -118,6 +118,7 @@ impl Subscription {
         }
         if before != self.choice.current {
             self.rewriter.switch(media);
+            // The new layer names its temporal layers with its own key frame.
             self.choice.filter.stop();
         }
         if !self.choice.admit_temporal(media) {
@@ -195,6 +196,7 @@ impl LayerChoice {
     fn refusal(&self, layer: usize) -> DropReason {
         match self.target {
             None => DropReason::NotWanted,
+            // Before the first frame, a lower layer is as good, so it lacks only a key frame as well.
             Some(target) if layer == target || (self.current.is_none() && layer < target) => {
                 DropReason::AwaitsKeyFrame
             }
@@ -206,6 +208,7 @@ impl LayerChoice {
     /// target can start.
     pub fn set_target(&mut self, target: Option<usize>) {
         self.target = target;
+        // The receiver starts again with a key frame, since it misses everything until then.
         if target.is_none() {
             self.current = None;
         }

@@ -67,8 +67,10 @@ impl Worker {
     /// Does the work that is due. A late tick is not made up for: its successor is a full interval later.
     pub(super) fn run_ticks(&mut self) {
         if self.now >= self.ticks.fast {
+            // From now, not from when it was due: an overloaded worker must not run ticks in a burst.
             self.ticks.fast = self.now + FAST;
             for track in self.tracks.keys() {
+                // Repeats requests that were lost or too early.
                 self.request_key_frames(track);
             }
             self.check_group();
@@ -89,6 +91,7 @@ impl Worker {
     }
 
     fn run_second(&mut self) {
+        // First, since the rest reads the bitrates that this completes.
         self.tracks.roll(self.now);
         self.reports().report_rates();
         self.reports().measure_losses();
@@ -130,6 +133,7 @@ impl Worker {
             return;
         }
         let after = self.overload.reduced();
+        // Logged when it starts and ends, not for each group.
         if before == 0 {
             log::warn!(percent = self.reduced_percent(); "a media worker has too much to do: it sends the lowest layers to some");
         } else if after == 0 {
@@ -187,6 +191,7 @@ impl Worker {
             silent if silent >= INTERRUPTED => Silence::Interrupted,
             _ => Silence::None,
         };
+        // A participant is not removed here: its connections stay for a resume, and recover with the next packet.
         self.change_silence(key, silence);
     }
 

@@ -76,6 +76,7 @@ impl Tracks {
     ) -> Option<&mut PublishedTrack> {
         let track = self.tracks.get_mut(key.track)?;
         if track.layers.get_mut(key.layer)?.note(media, now) {
+            // Only queued here: allocation changes receivers, and the caller is in the middle of a packet.
             self.revived.push(key.track);
         }
         // In one stream, a key frame covers all layers, so it satisfies their common request.
@@ -157,6 +158,7 @@ impl Tracks {
             let position = subscriptions
                 .iter()
                 .position(|subscription| subscription.peer == peer)?;
+            // Subscriptions have no order, so this need not move the others.
             return Some(subscriptions.swap_remove(position));
         }
         let awaiting = &mut self.get_mut(section.track()?)?.awaiting;
@@ -182,7 +184,7 @@ pub struct PublishedTrack {
     pub info: NewTrack,
     /// Whether forwarding is stopped.
     pub is_muted: bool,
-    /// Layers, lowest first; a single one without simulcast.
+    /// Layers, lowest first. Without simulcast, there is a single layer.
     pub layers: Vec<PublishedLayer>,
     /// Receivers in this codec.
     pub subscriptions: Vec<Subscription>,
@@ -273,6 +275,7 @@ const SIZE_TOLERANCE_TENTHS: u32 = 9;
 impl PublishedTrack {
     /// Creates a track after its section was negotiated.
     pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, feed: Feed, now: Instant) -> Self {
+        // The negotiated codec may be among them, since the answer falls back to others than the announced one.
         let others = info.backup_codecs.iter().filter(|backup| **backup != codec);
         let backups = others
             .map(|codec| BackupCodec {
@@ -323,6 +326,7 @@ impl PublishedTrack {
         };
         for (index, rid) in ids.into_iter().enumerate() {
             match self.layers.get_mut(index) {
+                // Measurements and pending key frame requests stay with the quality.
                 Some(layer) => layer.rid = rid,
                 None => self.layers.push(PublishedLayer::new(rid, index, now)),
             }
@@ -332,6 +336,7 @@ impl PublishedTrack {
     /// Returns the index of the layer with this id. Without an id, it is the lowest layer.
     pub fn layer_of(&self, rid: Option<Rid>) -> Option<usize> {
         let index = self.layers.iter().position(|layer| layer.rid == rid);
+        // A client may negotiate one layer with a RID, and then send without it.
         index.or_else(|| (rid.is_none() && !self.layers.is_empty()).then_some(0))
     }
 
@@ -348,6 +353,7 @@ impl PublishedTrack {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
             // Most packets do not contain the number of layers, and change nothing.
             Some(2..) => self.layering.stream = Some(layer),
+            // Another stream has a single layer: the client has changed to one stream per layer.
             Some(_) if self.layering.stream.is_some_and(|stream| stream != layer) => {
                 self.layering.stream = None;
             }
@@ -370,6 +376,7 @@ impl PublishedTrack {
     ) -> usize {
         self.layer_reader.read(media, descriptor);
         self.layering.is_independent = self.layer_reader.has_independent_layers();
+        // Without a readable layer, a packet counts for the lowest one.
         let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
         let layer = spatial.min(Quality::ALL.len() - 1);
         self.learn_layer(layer, now);
@@ -437,6 +444,7 @@ impl PublishedTrack {
         }
         let lowest = self.layers.iter().position(|layer| layer.is_live(now))?;
         let waits_long = |target: usize| {
+            // The lowest layer has no lower one to start with: its receivers wait.
             target > lowest
                 && self
                     .layers
@@ -466,6 +474,7 @@ impl PublishedTrack {
     pub fn best_live_layer(&self, wanted: usize, now: Instant) -> Option<usize> {
         let is_live = |layer: &usize| self.is_live(*layer, now);
         let below = (0..=wanted).rev().find(is_live);
+        // Too much is better than no video at all.
         below.or_else(|| (wanted..self.layers.len()).find(is_live))
     }
 
@@ -491,6 +500,7 @@ impl PublishedTrack {
         let has_size = settings.width > 0 && settings.height > 0;
         // WHIP encoders announce no layer sizes: then the highest layer fits.
         let by_size = has_size.then(|| self.layer_for_size(settings).unwrap_or(best));
+        // With fewer layers than qualities, the best layer represents the others.
         Some(by_size.unwrap_or(settings.quality.index()).min(best))
     }
 
@@ -511,6 +521,7 @@ impl PublishedTrack {
         };
         let fitting = (0..self.layers.len())
             .find(|layer| short_side(*layer).is_some_and(|side| side >= needed));
+        // The video is displayed larger than any layer.
         fitting.or(self.layers.len().checked_sub(1))
     }
 
@@ -521,6 +532,7 @@ impl PublishedTrack {
 
     /// Restarts the receivers of a stream at its next key frame. `stream` is the layer that represents its key frames.
     pub fn restart_receivers_of(&mut self, stream: usize) {
+        // Only mirrors restart single streams, and recorders are on the publisher's worker.
         let layered = self.is_layered();
         for subscription in &mut self.subscriptions {
             let choice = &mut subscription.choice;
