@@ -274,7 +274,7 @@ fn add_answer(
 ) -> Option<(Reply<Vec<PeerSnapshot>>, Vec<PeerSnapshot>)> {
     all.extend(part);
     *missing -= 1;
-    // If a worker stops, its part is dropped and the reply is never sent: the caller has a timeout.
+    // If a worker stops, its part is dropped, and with the last part the reply: the caller then stops waiting.
     let reply = reply.take_if(|_| *missing == 0)?;
     Some((reply, std::mem::take(all)))
 }

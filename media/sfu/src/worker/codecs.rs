@@ -48,6 +48,7 @@ pub(super) fn negotiated(transport: &Transport, mid: Mid, codec: Codec) -> Optio
         .codec_config()
         .params()
         .iter()
+        // The connection's parameters are for all sections, and each section accepts a part of them.
         .filter(|params| media.remote_pts().contains(&params.pt()));
     params
         .find(|params| Codec::from_rtc(params.spec().codec) == Some(codec))

@@ -24,6 +24,7 @@ const VERSION: u8 = 0b1110_0000;
 pub fn handle(packet: &[u8]) -> Option<u16> {
     let header = packet.get(..HEADER)?;
     let handle = u16::from_be_bytes(header[HANDLE].try_into().ok()?);
+    // A later version may have the handle elsewhere, so its packets are not forwarded.
     (header[0] & VERSION == 0 && handle != 0).then_some(handle)
 }
 

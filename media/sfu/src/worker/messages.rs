@@ -222,6 +222,7 @@ impl Worker {
             // Even if the message was lost: further ones should wait.
             self.connections.await_neighbour(from, neighbour.outgoing());
         }
+        // Counted without a receiver: the message is lost for all of them on that worker.
         (0..lost).for_each(|_| self.note_drop(None, reason));
         for worker in told {
             self.tell(room, worker, notice.clone());

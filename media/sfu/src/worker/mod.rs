@@ -203,6 +203,7 @@ impl Worker {
         peer: ParticipantSid,
         command: PeerCommand,
     ) {
+        // Without the room, the participant has left, and the command is late.
         if let Some(room) = self.roster.room_named(room) {
             let awaited = peer.clone();
             self.hold_command(
@@ -313,6 +314,7 @@ impl Worker {
                 // Only when all connections are driven: until then, receivers have not taken what they can, and their
                 // senders would wait for longer than necessary.
                 None if self.release_packets() => {}
+                // Driving the connections may have caused either: then the loop continues.
                 None if !self.tracks.has_revived() && !self.run_negotiations() => return false,
                 None => {}
             }

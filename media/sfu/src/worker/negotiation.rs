@@ -230,6 +230,7 @@ impl Worker {
             return;
         };
         // An answer has about as many sections as the connection, so its size is bounded by their number.
+        // One more for the session's own lines.
         let lines = (transport.media_sections() + 1) * self.limits.answer_lines;
         let limits = Limits {
             sdp_lines: lines.min(self.limits.sdp_lines),

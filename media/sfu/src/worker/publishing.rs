@@ -118,6 +118,7 @@ impl Worker {
         let (sid, codec) = (info.sid.clone(), info.codec.unwrap_or(fallback));
         let feed = Feed::Source { sequence: 0 };
         let mut track = PublishedTrack::new(info, codec, key, feed, self.now);
+        // A source has a single layer.
         track.set_layers(&[], self.now);
         // Receivers negotiate payload types by codec parameters, so the source needs some, too.
         let params = self

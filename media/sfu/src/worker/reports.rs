@@ -157,6 +157,7 @@ impl Reports<'_> {
 impl Inspection<'_> {
     /// Returns the state of the named participants that are in the room.
     pub fn snapshots(&self, room: &NamespacedRoom, sids: &[ParticipantSid]) -> Vec<PeerSnapshot> {
+        // The last participant may have left since the request.
         let Some(room) = self.roster.room_named(room) else {
             return Vec::new();
         };

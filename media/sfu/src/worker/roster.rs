@@ -201,6 +201,7 @@ impl Roster {
 
     /// Returns the number of participants on this worker.
     pub fn len(&self) -> usize {
+        // Not counted each time: the driver reads this after each batch of commands.
         self.peers.len() - self.mirrors
     }
 
@@ -356,6 +357,7 @@ impl Peer {
     pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
         // In dual mode, the key is null before the client's first offer, and leads to nothing.
         let first = (!self.is_source() && self.is_here()).then_some(self.publisher);
+        // In single mode, both keys are the same.
         let is_dual = self.info.mode == ConnectionMode::Dual && self.is_here();
         let second = is_dual.then_some(self.subscriber);
         first.into_iter().chain(second)

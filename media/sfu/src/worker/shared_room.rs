@@ -156,6 +156,7 @@ impl SharedRoom {
     pub fn release(&mut self, is_awaited: impl Fn(TransportKey) -> bool) -> Vec<WorkerId> {
         let mut released = Vec::new();
         for neighbour in &mut self.neighbours {
+            // Receivers that have left are not awaited either.
             neighbour.slow.retain(|receiver| is_awaited(*receiver));
             if !neighbour.slow.is_empty() {
                 continue;

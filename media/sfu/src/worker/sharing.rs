@@ -274,6 +274,7 @@ impl Worker {
 
     /// Sends a notice about a participant on this worker to all other workers of its room.
     fn tell_neighbours(&mut self, of: PeerKey, notice: impl FnOnce(ParticipantSid) -> Notice) {
+        // Only the participant's own worker announces anything about it.
         let Some(peer) = self.roster.get(of).filter(|peer| peer.is_here()) else {
             return;
         };
