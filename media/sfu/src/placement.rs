@@ -13,12 +13,12 @@ use crate::mirror::WorkerId;
 use crate::notice::{Instruction, NewNeighbour, Share, SharingId};
 use crate::snapshot::PeerSnapshot;
 
-/// Load from which a worker counts as half busy, in thousandths of its time.
+/// WorkerLoad from which a worker counts as half busy, in thousandths of its time.
 const HALF: u64 = 500;
 
-/// Load of a worker.
+/// WorkerLoad of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Load {
+pub struct WorkerLoad {
     /// Whether the worker accepts no further participants.
     pub is_full: bool,
     /// Busy share of its time, in thousandths.
@@ -28,12 +28,15 @@ pub struct Load {
 }
 
 /// Returns the worker for a new participant: the preferred one until it is half busy, then the least busy one.
-pub fn choose(preferred: WorkerId, loads: impl Iterator<Item = Load> + Clone) -> WorkerId {
-    let is_idle = |load: Load| !load.is_full && load.busy < HALF;
+pub fn choose_worker(
+    preferred: WorkerId,
+    loads: impl Iterator<Item = WorkerLoad> + Clone,
+) -> WorkerId {
+    let is_idle = |load: WorkerLoad| !load.is_full && load.busy < HALF;
     if loads.clone().nth(preferred.0).is_some_and(is_idle) {
         return preferred;
     }
-    // `Load`'s field order is the order of preference. A full worker comes last: if all are full, it rejects the
+    // `WorkerLoad`'s field order is the order of preference. A full worker comes last: if all are full, it rejects the
     // participant itself.
     let least = loads.enumerate().min_by_key(|(_, load)| *load);
     least.map_or(preferred, |(worker, _)| WorkerId(worker))
@@ -104,7 +107,7 @@ impl Placement {
                     put(first, Command::SendData(message).into());
                 }
             }
-            Command::Snapshot { peers, reply } => self.ask(peers, reply, put),
+            Command::Snapshot { peers, reply } => self.request_snapshots(peers, reply, put),
         }
     }
 
@@ -193,7 +196,7 @@ impl Placement {
     }
 
     /// Requests the state of participants from each worker, and merges the replies into one.
-    fn ask(
+    fn request_snapshots(
         &self,
         peers: Vec<ParticipantSid>,
         reply: Reply<Vec<PeerSnapshot>>,
@@ -246,7 +249,7 @@ fn for_mirrors(command: &PeerCommand) -> Option<PeerCommand> {
 }
 
 /// Collected snapshots, the reply for all of them, and the number of missing parts.
-type Answers = (Vec<PeerSnapshot>, Option<Reply<Vec<PeerSnapshot>>>, usize);
+type SnapshotParts = (Vec<PeerSnapshot>, Option<Reply<Vec<PeerSnapshot>>>, usize);
 
 /// Splits a reply into parts, which are merged into one.
 fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSnapshot>>> {
@@ -258,7 +261,7 @@ fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSna
     let part = |_| {
         let answers = Arc::clone(&answers);
         Reply::new(move |part: Vec<PeerSnapshot>| {
-            let complete = add_answer(&mut answers.lock(), part);
+            let complete = add_part(&mut answers.lock(), part);
             if let Some((reply, all)) = complete {
                 reply.send(all);
             }
@@ -268,8 +271,8 @@ fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSna
 }
 
 /// Adds a part. Returns the reply and all parts once they are complete.
-fn add_answer(
-    (all, reply, missing): &mut Answers,
+fn add_part(
+    (all, reply, missing): &mut SnapshotParts,
     part: Vec<PeerSnapshot>,
 ) -> Option<(Reply<Vec<PeerSnapshot>>, Vec<PeerSnapshot>)> {
     all.extend(part);
@@ -432,16 +435,16 @@ mod tests {
     #[test]
     fn participants_come_to_the_preferred_worker_until_it_is_half_busy_and_then_to_the_least_busy()
     {
-        let load = |busy, peers| Load {
+        let load = |busy, peers| WorkerLoad {
             is_full: false,
             busy,
             peers,
         };
-        let full = |busy, peers| Load {
+        let full = |busy, peers| WorkerLoad {
             is_full: true,
             ..load(busy, peers)
         };
-        let chosen = |loads: &[Load]| choose(WorkerId(1), loads.iter().copied()).0;
+        let chosen = |loads: &[WorkerLoad]| choose_worker(WorkerId(1), loads.iter().copied()).0;
         assert_eq!(chosen(&[load(0, 0), load(499, 90)]), 1);
         assert_eq!(chosen(&[load(0, 0), load(500, 90)]), 0);
         assert_eq!(chosen(&[load(300, 0), load(500, 9), load(200, 50)]), 2);

@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use crate::command::Command;
 use crate::driver::WorkerMetrics;
 use crate::mirror::WorkerId;
-use crate::placement::{Load, Placement, choose};
+use crate::placement::{Placement, WorkerLoad, choose_worker};
 use crate::queue::WorkerSender;
 
 /// A worker, as seen by rooms.
-pub(crate) struct WorkerEnd {
+pub(crate) struct WorkerHandle {
     /// Queue for commands.
     pub sender: WorkerSender,
     /// Counters and load.
@@ -23,10 +23,10 @@ pub(crate) struct WorkerEnd {
     pub most_peers: usize,
 }
 
-impl WorkerEnd {
-    fn load(&self) -> Load {
+impl WorkerHandle {
+    fn load(&self) -> WorkerLoad {
         let peers = self.metrics.peers.load(Ordering::Relaxed);
-        Load {
+        WorkerLoad {
             is_full: peers >= self.most_peers as u64,
             busy: self.metrics.busy_thousandths.load(Ordering::Relaxed),
             peers,
@@ -38,7 +38,7 @@ impl WorkerEnd {
 /// dropped ([`Command::CloseRoom`]).
 pub struct RoomHandle {
     room: NamespacedRoom,
-    workers: Arc<[WorkerEnd]>,
+    workers: Arc<[WorkerHandle]>,
     /// Worker for the first participant, unless it is busy. The room counts among this worker's rooms while the handle
     /// exists.
     preferred: (WorkerId, WorkerSender),
@@ -48,7 +48,7 @@ pub struct RoomHandle {
 impl RoomHandle {
     pub(crate) fn new(
         room: NamespacedRoom,
-        workers: Arc<[WorkerEnd]>,
+        workers: Arc<[WorkerHandle]>,
         preferred: (WorkerId, WorkerSender),
     ) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl RoomHandle {
     pub fn send(&self, command: Command) {
         let choose = |placement: &Placement| {
             let preferred = placement.first().unwrap_or(self.preferred.0);
-            choose(preferred, self.workers.iter().map(WorkerEnd::load))
+            choose_worker(preferred, self.workers.iter().map(WorkerHandle::load))
         };
         // The lock is held while sending: commands for several workers must reach each of them in the same order.
         self.placement
