@@ -118,11 +118,11 @@ pub struct Tap {
     pub used_layers: usize,
 }
 
-/// Outcome for a packet that was offered to a ring.
+/// Outcome for a packet that was outcome to a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Offered {
+pub struct PushOutcome {
     /// Whether the reader must be notified.
-    pub is_news: bool,
+    pub needs_wake_up: bool,
     /// Whether a packet was lost: this one, or the oldest.
     pub has_lost: bool,
     /// Whether a key frame must be requested.
@@ -150,7 +150,7 @@ impl Tap {
     }
 
     /// Puts a packet into the ring. `stream` is the layer that represents its stream's key frames.
-    pub fn offer(&mut self, packet: &Arc<MirroredPacket>, stream: usize) -> Offered {
+    pub fn push(&mut self, packet: &Arc<MirroredPacket>, stream: usize) -> PushOutcome {
         let media = &packet.packet.media;
         let entry = |follows_loss| RingEntry {
             packet: Arc::clone(packet),
@@ -159,27 +159,27 @@ impl Tap {
         // Audio has no key frames, and late audio is useless: the oldest packet is dropped.
         if media.is_audio {
             let has_lost = self.ring.entries.force_push(entry(false)).is_some();
-            return Offered {
-                is_news: self.ring.announce(),
+            return PushOutcome {
+                needs_wake_up: self.ring.announce(),
                 has_lost,
                 lacks_key_frame: false,
             };
         }
         let Some(awaits) = self.awaits_key_frame.get_mut(stream) else {
-            return Offered::default();
+            return PushOutcome::default();
         };
         if *awaits && !media.is_entry_point {
             // The key frame was requested when the ring became full.
-            return Offered {
+            return PushOutcome {
                 has_lost: true,
-                ..Offered::default()
+                ..PushOutcome::default()
             };
         }
         // The new packet is dropped, not the oldest: what is queued can still be decoded.
         let is_full = self.ring.entries.push(entry(*awaits)).is_err();
         *awaits = is_full;
-        Offered {
-            is_news: !is_full && self.ring.announce(),
+        PushOutcome {
+            needs_wake_up: !is_full && self.ring.announce(),
             has_lost: is_full,
             lacks_key_frame: is_full,
         }
@@ -248,7 +248,10 @@ mod tests {
     #[test]
     fn a_burst_is_announced_once_until_the_reader_has_taken_it() {
         let (mut tap, ring) = tap(TrackMedium::Audio);
-        let news = |tap: &mut Tap, number| tap.offer(&packet(Codec::Opus, number, true), 0).is_news;
+        let news = |tap: &mut Tap, number| {
+            tap.push(&packet(Codec::Opus, number, true), 0)
+                .needs_wake_up
+        };
         assert!(news(&mut tap, 1) && !news(&mut tap, 2));
         assert!(ring.take().is_some() && !news(&mut tap, 3));
         assert_eq!(taken(&ring).0, [2, 3]);
@@ -260,9 +263,9 @@ mod tests {
         let (mut tap, ring) = tap(TrackMedium::Audio);
         let count = AUDIO_PACKETS as u64 + 3;
         let lost = (0..count).filter(|number| {
-            let offered = tap.offer(&packet(Codec::Opus, *number, true), 0);
-            assert!(!offered.lacks_key_frame);
-            offered.has_lost
+            let outcome = tap.push(&packet(Codec::Opus, *number, true), 0);
+            assert!(!outcome.lacks_key_frame);
+            outcome.has_lost
         });
         assert_eq!(lost.count(), 3);
         assert_eq!(taken(&ring), (Vec::from_iter(3..count), vec![]));
@@ -272,19 +275,19 @@ mod tests {
     fn a_full_ring_of_video_goes_on_with_a_key_frame_which_is_requested() {
         let (mut tap, ring) = tap(TrackMedium::Video);
         let full = VIDEO_PACKETS as u64;
-        let mut offer = |number, is_key, stream| {
-            let offered = tap.offer(&packet(Codec::H264, number, is_key), stream);
-            (offered.has_lost, offered.lacks_key_frame)
+        let mut push = |number, is_key, stream| {
+            let outcome = tap.push(&packet(Codec::H264, number, is_key), stream);
+            (outcome.has_lost, outcome.lacks_key_frame)
         };
-        assert!((0..full).all(|number| offer(number, number == 0, 0) == (false, false)));
-        assert_eq!(offer(full, false, 0), (true, true));
-        assert_eq!(offer(full + 1, false, 0), (true, false), "once");
-        assert_eq!(offer(full + 2, true, 0), (true, true), "it has passed");
+        assert!((0..full).all(|number| push(number, number == 0, 0) == (false, false)));
+        assert_eq!(push(full, false, 0), (true, true));
+        assert_eq!(push(full + 1, false, 0), (true, false), "once");
+        assert_eq!(push(full + 2, true, 0), (true, true), "it has passed");
         assert_eq!(taken(&ring).0.len(), VIDEO_PACKETS);
-        assert_eq!(offer(full + 3, false, 0), (true, false));
-        assert_eq!(offer(full + 4, false, 1), (false, false), "another stream");
-        assert_eq!(offer(full + 5, true, 0), (false, false));
-        assert_eq!(offer(full + 6, false, 0), (false, false));
+        assert_eq!(push(full + 3, false, 0), (true, false));
+        assert_eq!(push(full + 4, false, 1), (false, false), "another stream");
+        assert_eq!(push(full + 5, true, 0), (false, false));
+        assert_eq!(push(full + 6, false, 0), (false, false));
         let numbers = vec![full + 4, full + 5, full + 6];
         assert_eq!(taken(&ring), (numbers, vec![full + 5]));
     }

@@ -21,7 +21,12 @@ use crate::transport::{LayerKey, PeerKey, TrackKey};
 const BATCH: usize = 16;
 
 /// Puts a packet into the rings of a track's mirrors, and counts the lost ones.
-pub fn cross(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, outputs: &mut Outputs) {
+pub fn mirror_packet(
+    track: &mut PublishedTrack,
+    layer: usize,
+    packet: &Packet<'_>,
+    outputs: &mut Outputs,
+) {
     // Most rooms are on one worker: they must not pay for a copy.
     if track.taps.is_empty() {
         return;
@@ -35,17 +40,17 @@ pub fn cross(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, outp
     });
     let mut lacks_key_frame = false;
     for tap in &mut track.taps {
-        let offered = tap.offer(&mirrored, stream);
-        if offered.has_lost {
+        let outcome = tap.push(&mirrored, stream);
+        if outcome.has_lost {
             outputs.count_drop(DropReason::MirrorFull);
         } else {
             outputs.count_mirrored();
         }
         // The driver wakes the reader once per burst, however many packets the ring has.
-        if offered.is_news {
+        if outcome.needs_wake_up {
             outputs.announce(tap.reader());
         }
-        lacks_key_frame |= offered.lacks_key_frame;
+        lacks_key_frame |= outcome.lacks_key_frame;
     }
     // Sent with the next tick, within 100 ms: the ring must drain first anyway.
     if lacks_key_frame && let Some(layer) = track.layers.get_mut(stream) {
@@ -86,7 +91,7 @@ impl Worker {
                 return false;
             };
             if let Err(reason) = self.forward_entry(key, &entry) {
-                self.note_drop(None, reason);
+                self.record_drop(None, reason);
             }
         }
         true
@@ -134,19 +139,19 @@ impl Worker {
             Some(_) => {
                 // Resets the used layers, too: the next tap starts without any.
                 *mirror = Mirror::default();
-                self.tell_home(key, Notice::Untap);
+                self.notify_home(key, Notice::Untap);
             }
             None => {
                 let ring = Arc::new(MirrorRing::new(medium, RingReader { worker, track: key }));
                 ring.set_receivers(receivers);
                 mirror.ring = Some(Arc::clone(&ring));
-                self.tell_home(key, |stream| Notice::Tap(stream, ring));
+                self.notify_home(key, |stream| Notice::Tap(stream, ring));
             }
         }
     }
 
     /// Sends a notice about a mirrored track to its publisher's worker.
-    fn tell_home(&mut self, key: TrackKey, notice: impl FnOnce(StreamName) -> Notice) {
+    fn notify_home(&mut self, key: TrackKey, notice: impl FnOnce(StreamName) -> Notice) {
         let Some(track) = self.tracks.get(key) else {
             return;
         };
@@ -160,7 +165,7 @@ impl Worker {
         };
         if let Some(home) = publisher.home() {
             let room = publisher.room;
-            self.tell(room, home, notice(stream));
+            self.notify(room, home, notice(stream));
         }
     }
 
@@ -170,12 +175,12 @@ impl Worker {
         let track = self.tracks.get_mut(key);
         let layers = track.map_or_else(Vec::new, |track| track.take_key_frame_requests(now));
         for layer in layers {
-            self.tell_home(key, |stream| Notice::KeyFrame { stream, layer });
+            self.notify_home(key, |stream| Notice::KeyFrame { stream, layer });
         }
     }
 
     /// Sends the number of layers in use on this worker, if it has changed.
-    pub(super) fn tell_used_layers(&mut self, key: TrackKey, layers: usize) {
+    pub(super) fn notify_used_layers(&mut self, key: TrackKey, layers: usize) {
         let Some(track) = self.tracks.get_mut(key) else {
             return;
         };
@@ -184,21 +189,21 @@ impl Worker {
         };
         // Without a ring there is no tap to store the number in.
         if mirror.ring.is_some() && mirror.used_layers.replace(layers) != Some(layers) {
-            self.tell_home(key, |stream| Notice::Used { stream, layers });
+            self.notify_home(key, |stream| Notice::Used { stream, layers });
         }
     }
 
     /// Sends whether receivers on this worker wait for a backup codec.
-    pub(super) fn tell_awaited(&mut self, key: TrackKey, codec: Codec, is_awaited: bool) {
-        self.tell_home(key, |stream| Notice::Awaited {
+    pub(super) fn notify_awaited_codec(&mut self, key: TrackKey, codec: Codec, is_awaited: bool) {
+        self.notify_home(key, |stream| Notice::Awaited {
             stream: StreamName { codec, ..stream },
             is_awaited,
         });
     }
 
     /// Reports a subscription to a mirrored track.
-    pub(super) fn tell_subscribed(&mut self, key: TrackKey) {
-        self.tell_home(key, |stream| Notice::Subscribed {
+    pub(super) fn notify_subscription(&mut self, key: TrackKey) {
+        self.notify_home(key, |stream| Notice::Subscribed {
             publisher: stream.publisher,
             track: stream.track,
         });

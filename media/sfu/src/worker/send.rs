@@ -9,9 +9,9 @@ use str0m::rtp::{ExtensionValues, RtpWrite};
 
 use super::Worker;
 use super::codecs::negotiated;
-use super::mirrors::cross;
+use super::mirrors::mirror_packet;
 use super::recorders::record;
-use super::subscription::{Outgoing, Passed, Subscription};
+use super::subscription::{AcceptedPacket, OutgoingPayload, Subscription};
 use crate::adapt::DependencyDescriptor;
 use crate::codec::Codec;
 use crate::dropped::DropReason;
@@ -50,15 +50,15 @@ impl Worker {
         }
         // Before the receivers: a recorder's or mirror's copy shares the payload, and its queue never blocks.
         record(track, key.layer, packet, self.outputs.drops());
-        cross(track, key.layer, packet, &mut self.outputs);
+        mirror_packet(track, key.layer, packet, &mut self.outputs);
         let mut first_frames = Vec::new();
         for subscription in &mut track.subscriptions {
             let Some(receiver) = self.connections.get_mut(subscription.transport) else {
                 continue;
             };
-            let sent = pass_on(subscription, receiver, key.layer, packet);
+            let sent = send_packet(subscription, receiver, key.layer, packet);
             // An empty packet in place of the real one is counted as dropped, although something is sent.
-            if let Err(reason) | Ok(Sent::Empty(reason)) = sent {
+            if let Err(reason) | Ok(SentPacket::Empty(reason)) = sent {
                 self.outputs.count_drop(reason);
                 receiver.note_drop(reason);
             }
@@ -66,7 +66,7 @@ impl Worker {
             if sent.is_ok() {
                 self.connections.touch(subscription.transport);
             }
-            if let Ok(Sent::Packet) = sent {
+            if let Ok(SentPacket::Packet) = sent {
                 self.outputs.count_forwarded();
                 first_frames.extend(
                     subscription
@@ -123,7 +123,7 @@ fn outgoing_payload(
     receiver: &Transport,
     from: Pt,
     incoming: Incoming,
-) -> Option<Outgoing> {
+) -> Option<OutgoingPayload> {
     // The same for nearly every packet, so the last result is cached.
     if let Some((_, outgoing)) = subscription.payload.filter(|(known, _)| *known == from) {
         return outgoing;
@@ -144,18 +144,18 @@ fn outgoing_payload(
 
 /// Returns the payload format for a receiver with these parameters. A RED packet contains the payload type of its
 /// blocks, so it is forwarded only to receivers that use the same one.
-fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
+fn outgoing(params: PayloadParams, incoming: Incoming) -> OutgoingPayload {
     let red = params
         .red()
         .filter(|_| incoming.is_red && params.pt() == incoming.params.pt());
-    Outgoing {
+    OutgoingPayload {
         payload_type: red.unwrap_or(params.pt()),
         strips_red: incoming.is_red && red.is_none(),
     }
 }
 
 /// Packet that was sent to a receiver.
-enum Sent {
+enum SentPacket {
     /// The packet itself, renumbered.
     Packet,
     /// An empty one in its place, for this reason.
@@ -163,12 +163,12 @@ enum Sent {
 }
 
 /// Sends a packet to a receiver, if its layer choice admits the packet.
-fn pass_on(
+fn send_packet(
     subscription: &mut Subscription,
     receiver: &mut Transport,
     layer: usize,
     packet: &Packet<'_>,
-) -> Result<Sent, DropReason> {
+) -> Result<SentPacket, DropReason> {
     if !receiver.can_send() {
         // After the interruption, the receiver needs a key frame: it has missed everything in between.
         subscription.choice.current = None;
@@ -184,8 +184,8 @@ fn pass_on(
     };
     let payload = payload.ok_or(DropReason::MalformedRedundancy)?;
     let (numbers, is_last) = match subscription.accept(layer, packet)? {
-        Passed::Packet(numbers, is_last) => (numbers, is_last),
-        Passed::Empty(numbers, reason) => {
+        AcceptedPacket::Packet(numbers, is_last) => (numbers, is_last),
+        AcceptedPacket::Empty(numbers, reason) => {
             let is_sent = receiver.write_empty(
                 subscription.mid,
                 outgoing.payload_type,
@@ -194,7 +194,7 @@ fn pass_on(
                 true,
             );
             return if is_sent {
-                Ok(Sent::Empty(reason))
+                Ok(SentPacket::Empty(reason))
             } else {
                 Err(reason)
             };
@@ -218,7 +218,7 @@ fn pass_on(
         write = write.vp8_patch(patch);
     }
     if receiver.write_rtp(subscription.mid, write) {
-        Ok(Sent::Packet)
+        Ok(SentPacket::Packet)
     } else {
         Err(DropReason::NoSource)
     }

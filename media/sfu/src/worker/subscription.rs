@@ -35,8 +35,8 @@ pub struct Subscription {
     pub rewriter: Rewriter,
     pub choice: LayerChoice,
     /// Payload format for the publisher's last payload type; `None` inside if the receiver has not negotiated it.
-    pub payload: Option<(Pt, Option<Outgoing>)>,
-    /// Outgoing packets and bitrate.
+    pub payload: Option<(Pt, Option<OutgoingPayload>)>,
+    /// OutgoingPayload packets and bitrate.
     pub rate: RateMeter,
     /// Whether the video is paused for lack of bandwidth.
     pub is_paused: bool,
@@ -47,7 +47,7 @@ pub struct Subscription {
 }
 
 /// Outcome of a packet for a receiver.
-pub enum Passed {
+pub enum AcceptedPacket {
     /// The packet with these numbers, and whether it ends a video frame.
     Packet(Rewritten, bool),
     /// An empty packet with these numbers. The packet itself is left out for this reason, but it came too late to close
@@ -57,7 +57,7 @@ pub enum Passed {
 
 /// Payload format for a receiver.
 #[derive(Debug, Clone, Copy)]
-pub struct Outgoing {
+pub struct OutgoingPayload {
     /// The receiver's payload type.
     pub payload_type: Pt,
     /// Whether redundancy (RED) is removed.
@@ -76,7 +76,11 @@ impl Subscription {
     }
 
     /// Returns what this receiver gets for a packet, or the reason for nothing.
-    pub fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+    pub fn accept(
+        &mut self,
+        layer: usize,
+        packet: &Packet<'_>,
+    ) -> Result<AcceptedPacket, DropReason> {
         // A layered stream may start with packets that name no layer. They are filtered as a whole.
         if packet.is_layered && (packet.media.layer.is_some() || self.choice.current.is_some()) {
             return self.accept_layered(layer, packet);
@@ -85,25 +89,33 @@ impl Subscription {
     }
 
     /// Accepts a packet from a stream with layers. A packet that names no layer is sent along with the others.
-    fn accept_layered(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+    fn accept_layered(
+        &mut self,
+        layer: usize,
+        packet: &Packet<'_>,
+    ) -> Result<AcceptedPacket, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
-        let ends_picture = match media.layered() {
+        let ends_frame = match media.layered() {
             Some(layered) => self.choice.admit_layered(&layered),
             None => Some(false),
         };
-        let Some(ends_picture) = ends_picture else {
+        let Some(ends_frame) = ends_frame else {
             // Closes the gap in sequence numbers: a left-out layer must not look like a loss.
             return self.skip(media, self.choice.refusal(layer));
         };
         if before.is_none() {
             self.rewriter.switch(media);
         }
-        self.pass(media, packet.is_last || ends_picture)
+        self.accept_current(media, packet.is_last || ends_frame)
     }
 
     /// Accepts a packet from a stream with a single spatial layer. Until the receiver shows anything, a lower layer is
     /// welcome.
-    fn accept_whole(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+    fn accept_whole(
+        &mut self,
+        layer: usize,
+        packet: &Packet<'_>,
+    ) -> Result<AcceptedPacket, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
         // The first frame appears sooner: the target's key frame may be a second away.
         if before.is_none()
@@ -124,24 +136,32 @@ impl Subscription {
         if !self.choice.admit_temporal(media) {
             return self.skip(media, DropReason::OtherLayer);
         }
-        self.pass(media, packet.is_last)
+        self.accept_current(media, packet.is_last)
     }
 
     /// Sends a packet from the current source, or leaves it out if it is padding.
-    fn pass(&mut self, packet: &MediaPacket, is_last: bool) -> Result<Passed, DropReason> {
+    fn accept_current(
+        &mut self,
+        packet: &MediaPacket,
+        is_last: bool,
+    ) -> Result<AcceptedPacket, DropReason> {
         if packet.is_padding() {
             return self.skip(packet, DropReason::Padding);
         }
         self.rate.add(packet.payload.len());
         let numbers = self.rewriter.rewrite(packet).ok_or(DropReason::Late)?;
-        Ok(Passed::Packet(numbers, is_last))
+        Ok(AcceptedPacket::Packet(numbers, is_last))
     }
 
     /// Leaves out a packet from the current source for this reason.
-    fn skip(&mut self, packet: &MediaPacket, reason: DropReason) -> Result<Passed, DropReason> {
+    fn skip(
+        &mut self,
+        packet: &MediaPacket,
+        reason: DropReason,
+    ) -> Result<AcceptedPacket, DropReason> {
         self.rewriter
             .skip(packet)
-            .map(|numbers| Passed::Empty(numbers, reason))
+            .map(|numbers| AcceptedPacket::Empty(numbers, reason))
             .ok_or(reason)
     }
 }
