@@ -250,7 +250,13 @@ impl Worker {
         }
     }
 
-    fn set_layer(&mut self, key: PeerKey, track: TrackKey, step: Option<Step>, is_paused: bool) {
+    fn set_layer(
+        &mut self,
+        key: PeerKey,
+        track: TrackKey,
+        step: Option<LayerStep>,
+        is_paused: bool,
+    ) {
         let Some(track) = self.tracks.get_mut(track) else {
             return;
         };
@@ -280,7 +286,7 @@ impl Worker {
 
 /// Amount of a video that can be sent. Each step sends more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct LayerStep {
     layer: usize,
     /// Highest temporal layer; `None` for all.
     temporal: Option<u8>,
@@ -294,7 +300,7 @@ fn demand(
     settings: TrackSettings,
     is_reduced: bool,
     now: Instant,
-) -> (Vec<Step>, VideoDemand) {
+) -> (Vec<LayerStep>, VideoDemand) {
     let wanted = track
         .wanted_layer(settings)
         // Packets of the lowest layer are fewest, and cost the thread least.
@@ -303,7 +309,7 @@ fn demand(
     let best = wanted.and_then(|wanted| track.best_live_layer(wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     let steps = steps(track, layers, now);
-    let rate = |step: &Step| {
+    let rate = |step: &LayerStep| {
         track
             .is_live(step.layer, now)
             .then(|| step_rate(track, *step))
@@ -314,7 +320,7 @@ fn demand(
         .subscription_of(key)
         .map(|subscription| subscription.choice);
     // A temporal layer counts only on its own layer.
-    let is_sent = |step: &Step| {
+    let is_sent = |step: &LayerStep| {
         sent.is_some_and(|sent| {
             sent.current == Some(step.layer)
                 && (step.temporal.is_none() || step.temporal == sent.temporal)
@@ -333,7 +339,7 @@ fn demand(
 
 /// Returns the steps of this many layers: first the temporal layers of the lowest live layer, then one layer after
 /// another.
-fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
+fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<LayerStep> {
     let lowest = (0..layers).find(|layer| track.is_live(*layer, now));
     let mut steps = Vec::new();
     for layer in 0..layers {
@@ -346,12 +352,12 @@ fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
                 .map_or(0, PublishedLayer::measured_temporal_layers);
             let lower =
                 (0..measured.saturating_sub(1)).filter_map(|temporal| u8::try_from(temporal).ok());
-            steps.extend(lower.map(|temporal| Step {
+            steps.extend(lower.map(|temporal| LayerStep {
                 layer,
                 temporal: Some(temporal),
             }));
         }
-        steps.push(Step {
+        steps.push(LayerStep {
             layer,
             temporal: None,
         });
@@ -369,7 +375,7 @@ fn priority(track: &PublishedTrack, settings: TrackSettings) -> u32 {
 }
 
 /// Returns a step's bitrate.
-fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
+fn step_rate(track: &PublishedTrack, step: LayerStep) -> LayerRate {
     let rate = layer_rate(track, step.layer);
     let Some((temporal, layer)) = step.temporal.zip(track.layers.get(step.layer)) else {
         return rate;

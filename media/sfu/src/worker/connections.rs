@@ -49,7 +49,7 @@ pub struct Connections {
     /// Connections that were changed and not driven since, in this order.
     touched: VecDeque<TransportKey>,
     /// Connections with buffered packets.
-    holding: Vec<TransportKey>,
+    buffering: Vec<TransportKey>,
     /// Whether a receiver may have caught up for which senders waited.
     has_backlog_shrunk: bool,
 }
@@ -63,7 +63,7 @@ impl Connections {
             demux: Demux::default(),
             timers: Timers::default(),
             touched: VecDeque::new(),
-            holding: Vec::new(),
+            buffering: Vec::new(),
             has_backlog_shrunk: false,
         }
     }
@@ -171,7 +171,7 @@ impl Connections {
         }
         let client = ClientAddress::from(datagram.source.address.ip());
         // An established connection may change its address at any time, as phones do between Wi-Fi and mobile networks.
-        if !self.get(key)?.is_connected() && !self.demux.begin_handshake(key, client, handshakes) {
+        if !self.get(key)?.is_connected() && !self.demux.start_handshake(key, client, handshakes) {
             return None;
         }
         self.demux.bind(datagram.source, key);
@@ -298,11 +298,11 @@ impl Connections {
     }
 
     /// Records that receivers may have caught up.
-    pub fn note_caught_up(&mut self) {
+    pub fn record_catch_up(&mut self) {
         self.has_backlog_shrunk = true;
     }
 
-    /// Returns whether receivers may have caught up since the last [`Connections::take_holding`].
+    /// Returns whether receivers may have caught up since the last [`Connections::take_buffering`].
     pub fn has_backlog_shrunk(&self) -> bool {
         self.has_backlog_shrunk
     }
@@ -313,7 +313,7 @@ impl Connections {
     }
 
     /// Buffers a packet if its sender has to wait. Returns false if the packet must be handled now.
-    pub fn hold(&mut self, key: TransportKey, packet: &Datagram<'_>, now: Instant) -> bool {
+    pub fn buffer(&mut self, key: TransportKey, packet: &Datagram<'_>, now: Instant) -> bool {
         if !HeldPackets::concern(packet.contents) {
             return false;
         }
@@ -322,12 +322,12 @@ impl Connections {
             return false;
         };
         // Later packets wait behind buffered ones, to keep their order.
-        let has_held = transport.holds_packets();
-        if !has_held && !self.has_to_wait(key) {
+        let has_buffered = transport.holds_packets();
+        if !has_buffered && !self.has_to_wait(key) {
             return false;
         }
-        if !has_held {
-            self.holding.push(key);
+        if !has_buffered {
+            self.buffering.push(key);
         }
         let Some(transport) = self.transports.get_mut(key) else {
             return false;
@@ -367,26 +367,26 @@ impl Connections {
 
     /// Removes and returns the connections with buffered packets, if a receiver may have caught up since the last call.
     /// Each must be passed to [`Connections::release`].
-    pub fn take_holding(&mut self) -> Option<Vec<TransportKey>> {
-        std::mem::take(&mut self.has_backlog_shrunk).then(|| std::mem::take(&mut self.holding))
+    pub fn take_buffering(&mut self) -> Option<Vec<TransportKey>> {
+        std::mem::take(&mut self.has_backlog_shrunk).then(|| std::mem::take(&mut self.buffering))
     }
 
     /// Removes and returns a connection's next buffered packet, unless a receiver still has to catch up.
     pub fn release(&mut self, key: TransportKey) -> Option<HeldPacket> {
         // Considered again after the next change.
         if self.has_to_wait(key) {
-            self.holding.push(key);
+            self.buffering.push(key);
             return None;
         }
         self.transports.get_mut(key)?.release()
     }
 
     /// Buffers a connection's remaining packets again, after one was released and handled.
-    pub fn keep_holding(&mut self, key: TransportKey) {
-        // More may be released at once, so `take_holding` must return it again.
+    pub fn keep_buffering(&mut self, key: TransportKey) {
+        // More may be released at once, so `take_buffering` must return it again.
         self.has_backlog_shrunk = true;
         if self.get(key).is_some_and(Transport::holds_packets) {
-            self.holding.push(key);
+            self.buffering.push(key);
         }
     }
 }

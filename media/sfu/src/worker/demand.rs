@@ -147,7 +147,7 @@ impl Worker {
             };
         }
         if has_changed {
-            self.tell_quality_use(key);
+            self.emit_quality_use(key);
         }
     }
 
@@ -170,7 +170,7 @@ impl Worker {
         let used = best.map_or(0, |best| best + 1).max(mirrored.unwrap_or(0));
         // The publisher's worker adds up all workers and reports to the publisher.
         if track.is_mirror() {
-            self.tell_used_layers(key, used);
+            self.notify_used_layers(key, used);
             return false;
         }
         self.tracks
@@ -207,13 +207,13 @@ impl Worker {
             std::mem::replace(&mut backup.is_requested, is_requested) != is_requested
         });
         if has_changed && is_mirror {
-            self.tell_awaited(key, codec, is_requested);
+            self.notify_awaited_codec(key, codec, is_requested);
         }
         has_changed && !is_mirror
     }
 
     /// Reports a video's used qualities for all of its codecs.
-    pub(super) fn tell_quality_use(&mut self, key: TrackKey) {
+    pub(super) fn emit_quality_use(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key) else {
             return;
         };
@@ -252,7 +252,7 @@ impl Worker {
         let reported: Vec<_> = peer.published.iter().copied().filter(is_reported).collect();
         reported
             .into_iter()
-            .for_each(|track| self.tell_quality_use(track));
+            .for_each(|track| self.emit_quality_use(track));
     }
 
     /// Returns whether an announced backup codec does not belong to its track: it was withdrawn, or the track is
@@ -364,7 +364,7 @@ impl Worker {
             backup.streams.take()
         });
         // Reported before the codec is removed from the list: the publisher must be notified that it is off.
-        self.tell_quality_use(first);
+        self.emit_quality_use(first);
         if let Some(first) = self.tracks.get_mut(first) {
             first.backups.retain(|backup| backup.codec != codec);
         }

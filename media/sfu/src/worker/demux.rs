@@ -146,7 +146,7 @@ impl Demux {
     }
 
     /// Counts a transport's handshake, once. Returns false if the client's address has reached the limit.
-    pub fn begin_handshake(
+    pub fn start_handshake(
         &mut self,
         transport: TransportKey,
         client: ClientAddress,
@@ -258,11 +258,11 @@ mod tests {
     fn handshakes_of_an_address_are_limited_until_they_end() {
         let (mut demux, [first, second], _) = two_transports();
         let client = ClientAddress::from(source(1).address.ip());
-        assert!(demux.begin_handshake(first, client, 1));
-        assert!(demux.begin_handshake(first, client, 1), "it is counted");
-        assert!(!demux.begin_handshake(second, client, 1));
+        assert!(demux.start_handshake(first, client, 1));
+        assert!(demux.start_handshake(first, client, 1), "it is counted");
+        assert!(!demux.start_handshake(second, client, 1));
         demux.end_handshake(first);
-        assert!(demux.begin_handshake(second, client, 1));
+        assert!(demux.start_handshake(second, client, 1));
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
         for (transport, port) in transports.into_iter().zip(5000..) {
             demux.restart(transport, IceCreds::new());
             demux.bind(source(port), transport);
-            demux.begin_handshake(transport, ClientAddress::from(source(1).address.ip()), 2);
+            demux.start_handshake(transport, ClientAddress::from(source(1).address.ip()), 2);
             demux.remove(transport);
         }
         assert!(demux.is_empty());

@@ -56,7 +56,7 @@ impl PublishedLayer {
     }
 
     /// Counts a packet. Returns whether the layer was not live before.
-    pub fn note(&mut self, packet: &MediaPacket, now: Instant) -> bool {
+    pub fn record(&mut self, packet: &MediaPacket, now: Instant) -> bool {
         let was_live = self.is_live(now);
         let bytes = packet.payload.len();
         self.rate.add(bytes);
@@ -100,7 +100,7 @@ impl PublishedLayer {
     }
 
     /// Records the start of a key frame.
-    pub fn note_key_frame(&mut self, now: Instant) {
+    pub fn record_key_frame(&mut self, now: Instant) {
         self.last_key_frame = Some(now);
         self.key_frames.satisfy();
     }

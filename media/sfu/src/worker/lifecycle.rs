@@ -142,7 +142,7 @@ impl Worker {
         let single = peer.is_single();
         // The outstanding or requested offer may have been lost with the signalling connection.
         let lacks_channels = peer.discard_offer();
-        peer.negotiation.asked_at = None;
+        peer.negotiation.requested_at = None;
         // In single mode, the client's own offer restarts ICE.
         peer.negotiation.wants_ice_restart = !single;
         let subscriber = peer.subscriber;

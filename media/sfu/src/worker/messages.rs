@@ -8,7 +8,7 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use str0m::channel::ChannelId;
 
 use super::roster::{Peer, Room};
-use super::shared_room::{HeldCommand, Neighbour};
+use super::shared_room::{BufferedCommand, Neighbour};
 use super::{Worker, data_tracks};
 use crate::command::{PeerCommand, ServerMessage};
 use crate::data::{self, BYTES_TO_WAIT_FOR, DATA_TRACK, Message, Routed, Sender};
@@ -105,7 +105,7 @@ impl Worker {
             &routed,
             MessageSource::Client(from),
         );
-        self.cross_message(room, (key, from), kind, &routed);
+        self.forward_to_neighbours(room, (key, from), kind, &routed);
         if reports_messages && let Some(sent) = data::sent_message(kind, &routed) {
             self.emit(key, PeerEvent::MessageSent(sent));
         }
@@ -176,7 +176,7 @@ impl Worker {
 
     /// Sends a message to the room's other workers, once to each with receivers. The sending client has to wait if too
     /// much is on its way there.
-    fn cross_message(
+    fn forward_to_neighbours(
         &mut self,
         room: RoomKey,
         (sender, from): (PeerKey, TransportKey),
@@ -209,13 +209,13 @@ impl Worker {
             kind,
             routed: Arc::new(routed.clone()),
         };
-        let (mut told, mut lost) = (Vec::new(), 0);
+        let (mut reached, mut lost) = (Vec::new(), 0);
         for neighbour in shared.neighbours() {
             if !has_receivers(neighbour.worker()) {
                 continue;
             }
             if neighbour.outgoing().add(routed.message.len(), most) {
-                told.push(neighbour.worker());
+                reached.push(neighbour.worker());
             } else {
                 lost += 1;
             }
@@ -223,14 +223,14 @@ impl Worker {
             self.connections.await_neighbour(from, neighbour.outgoing());
         }
         // Counted without a receiver: the message is lost for all of them on that worker.
-        (0..lost).for_each(|_| self.note_drop(None, reason));
-        for worker in told {
-            self.tell(room, worker, notice.clone());
+        (0..lost).for_each(|_| self.record_drop(None, reason));
+        for worker in reached {
+            self.notify(room, worker, notice.clone());
         }
     }
 
     /// Delivers a message from a participant on another worker.
-    pub(super) fn deliver_crossed(
+    pub(super) fn deliver_from_neighbour(
         &mut self,
         room: RoomKey,
         from: WorkerId,
@@ -260,7 +260,7 @@ impl Worker {
             }
         }
         // In any case: the other worker counts the message until it has arrived.
-        self.note_arrived(room, from, routed.message.len());
+        self.record_arrival(room, from, routed.message.len());
     }
 
     fn send_message(&mut self, key: PeerKey, kind: DataKind, message: &Message) {
@@ -277,7 +277,7 @@ impl Worker {
         } else {
             let most = self.limits.data_backlog_bytes;
             if !transport.queue_message(message.clone(), most, self.now) {
-                return self.note_drop(Some(subscriber), DropReason::DataBacklog);
+                return self.record_drop(Some(subscriber), DropReason::DataBacklog);
             }
             self.connections.send_backlog(subscriber, self.now);
         }
@@ -340,9 +340,9 @@ impl Worker {
                 None => PeerCommand::UnsubscribeDataTrack { publisher, track },
             };
             let awaited = of.clone();
-            return self.hold_command(
+            return self.buffer_command(
                 room,
-                HeldCommand {
+                BufferedCommand {
                     awaited,
                     peer,
                     command,
@@ -371,7 +371,7 @@ impl Worker {
         let Some(mut subscribers) = subscribers else {
             return;
         };
-        self.cross_data_packet(publisher, &packet);
+        self.forward_data_to_neighbours(publisher, &packet);
         // One buffer for all: only the handle differs. Subscribers that have left are removed here.
         subscribers.retain(|(subscriber, handle)| {
             data_tracks::set_handle(&mut packet, *handle);
@@ -383,7 +383,7 @@ impl Worker {
     }
 
     /// Sends a packet to the room's other workers, once to each, if its publisher is on this worker.
-    fn cross_data_packet(&mut self, publisher: PeerKey, packet: &[u8]) {
+    fn forward_data_to_neighbours(&mut self, publisher: PeerKey, packet: &[u8]) {
         let Some(peer) = self.roster.get(publisher).filter(|peer| peer.is_here()) else {
             return;
         };
@@ -397,11 +397,11 @@ impl Worker {
         };
         let has_room =
             |neighbour: &&Neighbour| neighbour.outgoing().add(packet.len(), BYTES_TO_WAIT_FOR);
-        let (told, lost): (Vec<_>, Vec<_>) = shared.neighbours().partition(has_room);
-        let told: Vec<_> = told.into_iter().map(Neighbour::worker).collect();
+        let (reached, lost): (Vec<_>, Vec<_>) = shared.neighbours().partition(has_room);
+        let reached: Vec<_> = reached.into_iter().map(Neighbour::worker).collect();
         (0..lost.len()).for_each(|_| self.outputs.count_drop(DropReason::MirrorFull));
-        for worker in told {
-            self.tell(room, worker, notice.clone());
+        for worker in reached {
+            self.notify(room, worker, notice.clone());
         }
     }
 

@@ -11,9 +11,9 @@
 //!   sends, and its [`DataTracks`](data_tracks::DataTracks).
 //! - [`Connections`]: transports (str0m), their deadlines, and the [`Demux`](demux::Demux) from addresses to transports.
 //! - [`Tracks`]: published tracks with their layers, recorders and [`Subscription`](subscription::Subscription)s.
-//! - [`Negotiations`]: participants with changes that may need signalling. - [`SharedRoom`](shared_room::SharedRoom):
-//! the other workers of a room, and the participants there. - [`Outputs`]: packets, events, messages to other workers,
-//! counters, warnings.
+//! - [`Negotiations`]: participants with changes that may need signalling.
+//! - [`SharedRoom`](shared_room::SharedRoom): the other workers of a room, and the participants there.
+//! - [`Outputs`]: packets, events, messages to other workers, counters, warnings.
 //!
 //! # A packet from socket to subscriber
 //!
@@ -50,9 +50,10 @@
 //!
 //! - *On arrival:* unknown addresses; payloads too large to forward; SSRCs without an admitted track; other codecs than
 //!   the negotiated one; muted tracks.
-//! - *Per receiver:* not connected; codec not negotiated; other layers; everything before a key frame; padding; packets
-//! older than the receiver's first. - *Full queues:* a mirror's ring, and a recorder's queue. Audio in a ring loses its
-//! oldest packet. Video skips to the next key frame, which is requested, since nothing after a gap can be decoded.
+//! - *Per receiver:* not connected, or silent for ten seconds; codec not negotiated; other layers; everything before a
+//!   key frame; padding; packets older than the receiver's first.
+//! - *Full queues:* a mirror's ring, and a recorder's queue. A full audio ring loses its oldest packet. Video skips to
+//!   the next key frame, which is requested, since nothing after a gap can be decoded.
 //!
 //! Reliable data messages are the exception: their senders wait (see [`Connections`]).
 //!
@@ -117,7 +118,7 @@ use negotiation::Negotiations;
 use outputs::Outputs;
 use reports::Inspection;
 use roster::{Peer, Roster};
-use shared_room::HeldCommand;
+use shared_room::BufferedCommand;
 use ticks::Ticks;
 use tracks::Tracks;
 
@@ -184,7 +185,7 @@ impl Worker {
             Command::Peer { peer, command } => match self.roster.by_sid(&peer) {
                 // Sids are unique in the process, so the room need not be compared.
                 Some(key) => self.handle_peer_command(key, command),
-                None => self.hold_peer_command(room, peer, command),
+                None => self.buffer_peer_command(room, peer, command),
             },
             Command::AddPeer(info) => self.add_peer(room, info),
             Command::CloseRoom => self.close_room(room),
@@ -197,7 +198,7 @@ impl Worker {
     }
 
     /// Queues a command for an unknown participant, which another worker may be about to announce.
-    fn hold_peer_command(
+    fn buffer_peer_command(
         &mut self,
         room: &NamespacedRoom,
         peer: ParticipantSid,
@@ -206,9 +207,9 @@ impl Worker {
         // Without the room, the participant has left, and the command is late.
         if let Some(room) = self.roster.room_named(room) {
             let awaited = peer.clone();
-            self.hold_command(
+            self.buffer_command(
                 room,
-                HeldCommand {
+                BufferedCommand {
                     awaited,
                     peer,
                     command,
@@ -224,7 +225,7 @@ impl Worker {
             PeerCommand::Fail(reason) => {
                 self.warn(
                     key,
-                    "a client sends more than it may",
+                    "a client exceeded a limit",
                     &format_args!("{reason:?}"),
                 );
                 self.refuse_client(key, reason);
@@ -342,7 +343,7 @@ impl Worker {
     }
 
     /// Records CPU time and idle time of the worker's thread.
-    pub fn note_work(&mut self, worked: Duration, waited: Duration) {
+    pub fn record_work(&mut self, worked: Duration, waited: Duration) {
         self.overload.note_work(worked, waited);
     }
 

@@ -99,20 +99,20 @@ impl Worker {
             return;
         }
         if peer.is_single() {
-            self.ask_for_offer(key);
+            self.request_offer(key);
         } else {
             self.make_offer(key);
         }
     }
 
     /// Single mode: requests an offer, if there is anything to negotiate.
-    pub(super) fn ask_for_offer(&mut self, key: PeerKey) {
+    pub(super) fn request_offer(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key).filter(|peer| peer.is_single()) else {
             return;
         };
         let is_pending = peer
             .negotiation
-            .asked_at
+            .requested_at
             .is_some_and(|at| self.now < at + ASK_AGAIN);
         // Before the first offer there is no connection to receive on, and that offer comes anyway.
         if !peer.negotiation.has_offer || is_pending {
@@ -122,18 +122,18 @@ impl Worker {
         let Some((peer, room)) = self.roster.with_room(key) else {
             return;
         };
-        let ([num_audios, num_videos], bytes) = sections_to_ask_for(peer, missing, &self.limits);
+        let ([num_audios, num_videos], bytes) = sections_to_request(peer, missing, &self.limits);
         if num_audios + num_videos == 0 && !peer.sections.has_news() {
             return;
         }
         if !room
-            .asked
+            .requested
             .add(key, bytes, self.limits.asked_bytes, self.now)
         {
             // `check_group` tries again within a second.
             return;
         }
-        peer.negotiation.asked_at = Some(self.now);
+        peer.negotiation.requested_at = Some(self.now);
         self.emit(
             key,
             PeerEvent::MediaSectionsRequired {
@@ -250,9 +250,9 @@ impl Worker {
     }
 }
 
-/// Size of a part of an offer.
+/// SectionSize of a part of an offer.
 #[derive(Clone, Copy)]
-struct Size {
+struct SectionSize {
     bytes: usize,
     /// Lines, without codecs that are not forwarded.
     lines: usize,
@@ -260,29 +260,29 @@ struct Size {
 
 /// Upper limits for a browser's audio section, video section, and the rest. Measured with Chromium 156: 1 kB and 23
 /// lines, 5.2 kB and 86 lines, 1 kB and 20 lines.
-const SOUND: Size = Size {
+const AUDIO: SectionSize = SectionSize {
     bytes: 1_100,
     lines: 26,
 };
-const VIDEO: Size = Size {
+const VIDEO: SectionSize = SectionSize {
     bytes: 5_500,
     lines: 120,
 };
-const OTHER: Size = Size {
+const OTHER: SectionSize = SectionSize {
     bytes: 4_000,
     lines: 100,
 };
 
 /// Returns the number of missing audio and video sections that a client may be asked for without making its offer too
 /// large, and the offer's expected size in bytes.
-fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32; 2], usize) {
-    let Size {
+fn sections_to_request(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32; 2], usize) {
+    let SectionSize {
         mut bytes,
         mut lines,
     } = OTHER;
     let size_of = |section: &Section| {
         if section.medium() == TrackMedium::Audio {
-            SOUND
+            AUDIO
         } else {
             VIDEO
         }
@@ -297,7 +297,7 @@ fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32
         (bytes, lines) = (bytes + size.bytes, lines + size.lines);
     }
     let mut sections = peer.published.len() + peer.sections.len();
-    let asked = [(missing[0], SOUND), (missing[1], VIDEO)].map(|(missing, size)| {
+    let asked = [(missing[0], AUDIO), (missing[1], VIDEO)].map(|(missing, size)| {
         let by_bytes = limits.sdp_bytes.saturating_sub(bytes) / size.bytes;
         let by_lines = limits.offer_lines.saturating_sub(lines) / size.lines;
         let most = by_bytes

@@ -24,7 +24,7 @@ pub struct Outputs {
 #[derive(Default)]
 pub struct Crossings {
     /// Instructions for other workers, with their room, in order.
-    pub told: Vec<(WorkerId, NamespacedRoom, Instruction)>,
+    pub instructions: Vec<(WorkerId, NamespacedRoom, Instruction)>,
     /// Mirrors with packets in their rings.
     pub ready: Vec<RingReader>,
 }
@@ -84,13 +84,13 @@ impl Outputs {
     /// Removes and returns the output for other workers, if there is any.
     pub fn take_crossings(&mut self) -> Option<Crossings> {
         // Called after each batch, and most rooms are on one worker.
-        let is_empty = self.crossings.told.is_empty() && self.crossings.ready.is_empty();
+        let is_empty = self.crossings.instructions.is_empty() && self.crossings.ready.is_empty();
         (!is_empty).then(|| std::mem::take(&mut self.crossings))
     }
 
     /// Adds an instruction for another worker.
-    pub fn tell(&mut self, to: WorkerId, room: NamespacedRoom, instruction: Instruction) {
-        self.crossings.told.push((to, room, instruction));
+    pub fn send_to_worker(&mut self, to: WorkerId, room: NamespacedRoom, instruction: Instruction) {
+        self.crossings.instructions.push((to, room, instruction));
     }
 
     /// Notifies a ring's reader of packets.

@@ -86,7 +86,7 @@ impl Worker {
         if is_single {
             self.attach_signalled(key);
             self.silence_free_sections(key);
-            self.ask_for_offer(key);
+            self.request_offer(key);
         }
     }
 

@@ -40,10 +40,10 @@ impl Worker {
             let handshakes = self.limits.handshakes_per_address;
             self.connections.bind_source(&datagram, handshakes)
         }) else {
-            return self.note_drop(None, DropReason::Stranger);
+            return self.record_drop(None, DropReason::Stranger);
         };
         // Only packets with data messages are buffered: their sender waits for slow receivers.
-        if !self.connections.hold(key, &datagram, self.now) {
+        if !self.connections.buffer(key, &datagram, self.now) {
             self.receive(key, datagram);
         }
     }
@@ -61,7 +61,7 @@ impl Worker {
             datagram.destination,
             datagram.contents,
         ) else {
-            return self.note_drop(Some(key), DropReason::Malformed);
+            return self.record_drop(Some(key), DropReason::Malformed);
         };
         // A buffered packet may outlive its connection.
         let Some(transport) = self.connections.get_mut(key) else {
@@ -91,7 +91,7 @@ impl Worker {
         }
         let mut has_released = false;
         // One packet each: its message may fill a receiver's backlog again, and then the sender has to wait again.
-        for key in self.connections.take_holding().into_iter().flatten() {
+        for key in self.connections.take_buffering().into_iter().flatten() {
             let Some(packet) = self.connections.release(key) else {
                 continue;
             };
@@ -106,7 +106,7 @@ impl Worker {
                 contents,
             };
             self.receive(key, datagram);
-            self.connections.keep_holding(key);
+            self.connections.keep_buffering(key);
             has_released = true;
         }
         has_released
@@ -178,7 +178,7 @@ impl Worker {
     /// Forwards a packet to its track's receivers, or counts why it was dropped.
     pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
         if let Err(reason) = self.try_forward(from, packet) {
-            self.note_drop(Some(from), reason);
+            self.record_drop(Some(from), reason);
         }
     }
 
@@ -207,7 +207,7 @@ impl Worker {
             incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
         // All receivers share this: layer, key frame and frame number are parsed once.
         let mut media = MediaPacket::new(packet, track.codec, incoming.is_red);
-        track.note_stream(key.layer, &media);
+        track.record_stream(key.layer, &media);
         let is_layered = track.is_layered();
         // With several layers in one stream, the SSRC does not identify the layer: the packet does.
         if is_layered {
@@ -262,7 +262,7 @@ impl Worker {
     }
 
     /// Counts a dropped packet, also for its connection if there is one.
-    pub(super) fn note_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
+    pub(super) fn record_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
         self.outputs.count_drop(reason);
         if let Some(transport) = of.and_then(|key| self.connections.get_mut(key)) {
             transport.note_drop(reason);
@@ -289,7 +289,7 @@ impl Worker {
                 .ok_or(DropReason::Unclaimed)
                 .and_then(|track| self.forward_captured(track, packet));
             if let Err(reason) = forwarded {
-                self.note_drop(None, reason);
+                self.record_drop(None, reason);
             }
         }
     }

@@ -73,7 +73,7 @@ impl Recorder {
             let is_admitted = self.choice.admit(layer, media.is_entry_point);
             return is_admitted.then_some((layer, media.sequence, packet.is_last));
         }
-        let ends_picture = match media.layered() {
+        let ends_frame = match media.layered() {
             // Padding only probes the publisher's bandwidth.
             _ if media.is_padding() => None,
             Some(layered) => self.choice.admit_layered(&layered),
@@ -81,7 +81,7 @@ impl Recorder {
             None => (before.is_some() || self.choice.admit(layer, media.is_entry_point))
                 .then_some(false),
         };
-        let Some(ends_picture) = ends_picture else {
+        let Some(ends_frame) = ends_frame else {
             self.numbers.skip(media.sequence);
             return None;
         };
@@ -93,7 +93,7 @@ impl Recorder {
         Some((
             0,
             self.numbers.rewrite(media.sequence)?,
-            packet.is_last || ends_picture,
+            packet.is_last || ends_frame,
         ))
     }
 }

@@ -7,7 +7,7 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use slotmap::SlotMap;
 
 use super::data_tracks::DataTracks;
-use super::sections::{AskedOffers, Negotiation, Sections};
+use super::sections::{Negotiation, RequestedOffers, Sections};
 use super::shared_room::SharedRoom;
 use crate::codec::Codec;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
@@ -38,7 +38,7 @@ pub struct Room {
     /// Published tracks, each in its first codec.
     pub tracks: HashMap<TrackSid, TrackKey>,
     /// Offers that clients were asked for.
-    pub asked: AskedOffers,
+    pub requested: RequestedOffers,
     /// Recent reliable messages, for participants that resume.
     pub recent: RecentMessages,
     /// Whether user messages are reported.
@@ -157,7 +157,7 @@ impl Roster {
         if let Some(room) = self.rooms.get_mut(peer.room) {
             room.peers.retain(|other| *other != key);
             // Makes its share available to other clients' offers.
-            room.asked.remove(key);
+            room.requested.remove(key);
             if let Some(shared) = &mut room.shared {
                 shared.remove_mirror(key);
             }
@@ -287,7 +287,7 @@ impl Room {
             name,
             peers: Vec::new(),
             tracks: HashMap::new(),
-            asked: AskedOffers::default(),
+            requested: RequestedOffers::default(),
             recent: RecentMessages::default(),
             reports_messages: false,
             shared: None,

@@ -252,7 +252,7 @@ pub struct Negotiation {
     /// Single mode: whether the client has made an offer.
     pub has_offer: bool,
     /// Single mode: time at which the client was last asked for an offer that has not arrived.
-    pub asked_at: Option<Instant>,
+    pub requested_at: Option<Instant>,
     /// Dual mode: time of the last offer.
     pub last_offer_at: Option<Instant>,
     /// Time at which changes must be negotiated, if there are any.
@@ -278,12 +278,12 @@ const EXPECTED: Duration = Duration::from_secs(1);
 /// Requested offers that have not arrived. Clients are not all asked at once when something changes: a worker handles
 /// one offer after another, and its queue is bounded.
 #[derive(Debug, Default)]
-pub struct AskedOffers {
+pub struct RequestedOffers {
     offers: HashMap<PeerKey, (Instant, usize)>,
     bytes: usize,
 }
 
-impl AskedOffers {
+impl RequestedOffers {
     /// Adds a client's offer of this size, if it fits into `most` bytes together with the others.
     pub fn add(&mut self, peer: PeerKey, bytes: usize, most: usize, now: Instant) -> bool {
         // A repeated request replaces the earlier one.
@@ -402,7 +402,7 @@ mod tests {
     fn offers_that_do_not_come_make_room_for_others_after_a_second() {
         let mut keys = SlotMap::with_key();
         let [first, second] = [keys.insert(()), keys.insert(())];
-        let (mut asked, now) = (AskedOffers::default(), Instant::now());
+        let (mut asked, now) = (RequestedOffers::default(), Instant::now());
         assert!(asked.add(first, 100, 50, now), "one is always asked");
         assert!(!asked.add(second, 10, 50, now));
         assert!(asked.add(second, 10, 50, now + EXPECTED));

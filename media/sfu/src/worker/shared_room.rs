@@ -19,11 +19,11 @@ pub struct SharedRoom {
     /// Participants on other workers.
     mirrors: Vec<PeerKey>,
     /// Commands for participants that other workers have not announced yet, in order.
-    held: Vec<HeldCommand>,
+    buffered: Vec<BufferedCommand>,
 }
 
 /// Command that waits until another worker announces a participant.
-pub struct HeldCommand {
+pub struct BufferedCommand {
     /// Unknown participant.
     pub awaited: ParticipantSid,
     /// The command's participant, which differs for subscriptions.
@@ -63,7 +63,7 @@ impl SharedRoom {
             worker,
             neighbours: Vec::new(),
             mirrors: Vec::new(),
-            held: Vec::new(),
+            buffered: Vec::new(),
         }
     }
 
@@ -107,32 +107,34 @@ impl SharedRoom {
     }
 
     /// Queues a command if its awaited participant may still be announced.
-    pub fn hold(&mut self, command: HeldCommand) {
+    pub fn buffer(&mut self, command: BufferedCommand) {
         // Otherwise the participant has left, or never existed.
         if self.neighbours.iter().any(|neighbour| !neighbour.is_known) {
-            self.held.push(command);
+            self.buffered.push(command);
         }
     }
 
     /// Removes and returns the commands that wait for a participant.
-    pub fn take_held(&mut self, sid: &ParticipantSid) -> Vec<HeldCommand> {
-        let held = self.held.extract_if(.., |held| held.awaited == *sid);
-        held.collect()
+    pub fn take_buffered(&mut self, sid: &ParticipantSid) -> Vec<BufferedCommand> {
+        let commands = self
+            .buffered
+            .extract_if(.., |command| command.awaited == *sid);
+        commands.collect()
     }
 
     /// Records that another worker has announced all its participants.
-    pub fn note_known(&mut self, worker: WorkerId) {
+    pub fn mark_known(&mut self, worker: WorkerId) {
         if let Some(neighbour) = self.neighbour(worker) {
             neighbour.is_known = true;
         }
         if self.neighbours.iter().all(|neighbour| neighbour.is_known) {
             // The rest are for participants that left before the room was shared.
-            self.held = Vec::new();
+            self.buffered = Vec::new();
         }
     }
 
     /// Counts a message that has arrived from another worker. Returns whether its senders wait, and must be notified.
-    pub fn note_arrived(&mut self, from: WorkerId, bytes: usize) -> bool {
+    pub fn record_arrival(&mut self, from: WorkerId, bytes: usize) -> bool {
         self.neighbour(from).is_some_and(|neighbour| {
             neighbour.incoming.subtract(bytes);
             neighbour.incoming.release()

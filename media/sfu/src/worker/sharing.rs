@@ -5,7 +5,7 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 
 use super::Worker;
 use super::roster::Peer;
-use super::shared_room::{HeldCommand, Neighbour, SharedRoom};
+use super::shared_room::{BufferedCommand, Neighbour, SharedRoom};
 use super::tracks::PublishedTrack;
 use crate::codec::Codec;
 use crate::command::NewPeer;
@@ -42,11 +42,11 @@ impl Worker {
     fn introduce_to(&mut self, room: RoomKey, worker: WorkerId) {
         for peer in self.roster.members(room) {
             if let Some(state) = self.peer_state(peer) {
-                self.tell(room, worker, Notice::Peer(Box::new(state)));
+                self.notify(room, worker, Notice::Peer(Box::new(state)));
             }
         }
         // Sent even without participants: the other worker discards its waiting commands then.
-        self.tell(room, worker, Notice::AllPeers);
+        self.notify(room, worker, Notice::AllPeers);
     }
 
     /// Returns a participant's state for mirrors; `None` if its media has failed.
@@ -83,9 +83,9 @@ impl Worker {
     }
 
     /// Queues a command for an unknown participant, if another worker may still announce it.
-    pub(super) fn hold_command(&mut self, room: RoomKey, held: HeldCommand) {
+    pub(super) fn buffer_command(&mut self, room: RoomKey, command: BufferedCommand) {
         if let Some(shared) = self.roster.shared_mut(room) {
-            shared.hold(held);
+            shared.buffer(command);
         }
     }
 
@@ -108,7 +108,7 @@ impl Worker {
             Notice::Peer(state) => self.add_known_mirror(room, from, *state),
             Notice::AllPeers => {
                 if let Some(shared) = self.roster.shared_mut(room) {
-                    shared.note_known(from);
+                    shared.mark_known(from);
                 }
             }
             Notice::Published {
@@ -136,21 +136,21 @@ impl Worker {
                 let publisher = self.roster.by_sid(&publisher);
                 let track = publisher.and_then(|publisher| self.track_of(publisher, &track));
                 if let Some(track) = track {
-                    self.note_subscribed(track);
+                    self.record_subscription(track);
                 }
             }
             Notice::Message {
                 sender,
                 kind,
                 routed,
-            } => self.deliver_crossed(room, from, (&sender, kind), &routed),
+            } => self.deliver_from_neighbour(room, from, (&sender, kind), &routed),
             Notice::DataPacket { publisher, packet } => {
-                self.note_arrived(room, from, packet.len());
+                self.record_arrival(room, from, packet.len());
                 if let Some(key) = self.mirror_of(from, &publisher) {
                     self.forward_data_packet(key, packet.to_vec());
                 }
             }
-            Notice::CaughtUp => self.connections.note_caught_up(),
+            Notice::CaughtUp => self.connections.record_catch_up(),
             Notice::Tap(..)
             | Notice::Untap(_)
             | Notice::KeyFrame { .. }
@@ -184,8 +184,8 @@ impl Worker {
             self.publish_mirror(key, info, codec, &rids);
         }
         let shared = self.roster.shared_mut(room);
-        let held = shared.map_or_else(Vec::new, |shared| shared.take_held(&sid));
-        for HeldCommand { peer, command, .. } in held {
+        let commands = shared.map_or_else(Vec::new, |shared| shared.take_buffered(&sid));
+        for BufferedCommand { peer, command, .. } in commands {
             if let Some(peer) = self.roster.by_sid(&peer) {
                 self.handle_peer_command(peer, command);
             }
@@ -242,7 +242,7 @@ impl Worker {
         };
         let (publisher, is_backup) = (track.peer, track.info.is_backup);
         let (sid, codec, rids) = (track.sid.clone(), track.codec, rids(track));
-        self.tell_neighbours(publisher, |publisher| Notice::Published {
+        self.notify_neighbours(publisher, |publisher| Notice::Published {
             stream: StreamName {
                 publisher,
                 track: sid,
@@ -257,7 +257,7 @@ impl Worker {
     /// side caused it.
     pub(super) fn share_end(&mut self, publisher: PeerKey, sid: &TrackSid, backup: Option<Codec>) {
         let track = sid.clone();
-        self.tell_neighbours(publisher, |publisher| match backup {
+        self.notify_neighbours(publisher, |publisher| match backup {
             Some(codec) => Notice::BackupEnded(StreamName {
                 publisher,
                 track,
@@ -269,11 +269,11 @@ impl Worker {
 
     /// Announces a participant's media failure to the room's other workers.
     pub(super) fn share_failure(&mut self, publisher: PeerKey) {
-        self.tell_neighbours(publisher, Notice::Failed);
+        self.notify_neighbours(publisher, Notice::Failed);
     }
 
     /// Sends a notice about a participant on this worker to all other workers of its room.
-    fn tell_neighbours(&mut self, of: PeerKey, notice: impl FnOnce(ParticipantSid) -> Notice) {
+    fn notify_neighbours(&mut self, of: PeerKey, notice: impl FnOnce(ParticipantSid) -> Notice) {
         // Only the participant's own worker announces anything about it.
         let Some(peer) = self.roster.get(of).filter(|peer| peer.is_here()) else {
             return;
@@ -285,12 +285,12 @@ impl Worker {
         let notice = notice(sid.clone());
         let workers: Vec<_> = shared.neighbours().map(Neighbour::worker).collect();
         for worker in workers {
-            self.tell(room, worker, notice.clone());
+            self.notify(room, worker, notice.clone());
         }
     }
 
     /// Sends a notice to another worker of a room.
-    pub(super) fn tell(&mut self, room: RoomKey, to: WorkerId, notice: Notice) {
+    pub(super) fn notify(&mut self, room: RoomKey, to: WorkerId, notice: Notice) {
         let Some(room) = self.roster.room(room) else {
             return;
         };
@@ -300,15 +300,15 @@ impl Worker {
                 sharing: shared.sharing(),
                 notice,
             };
-            self.outputs.tell(to, room.name().clone(), notice);
+            self.outputs.send_to_worker(to, room.name().clone(), notice);
         }
     }
 
     /// Counts a message that has arrived from another worker, and notifies its senders if they wait.
-    pub(super) fn note_arrived(&mut self, room: RoomKey, from: WorkerId, bytes: usize) {
+    pub(super) fn record_arrival(&mut self, room: RoomKey, from: WorkerId, bytes: usize) {
         let shared = self.roster.shared_mut(room);
-        if shared.is_some_and(|shared| shared.note_arrived(from, bytes)) {
-            self.tell(room, from, Notice::CaughtUp);
+        if shared.is_some_and(|shared| shared.record_arrival(from, bytes)) {
+            self.notify(room, from, Notice::CaughtUp);
         }
     }
 
@@ -334,7 +334,7 @@ impl Worker {
                 self.slow_rooms.push(room);
             }
             for worker in released {
-                self.tell(room, worker, Notice::CaughtUp);
+                self.notify(room, worker, Notice::CaughtUp);
             }
         }
     }

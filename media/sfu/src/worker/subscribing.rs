@@ -193,9 +193,9 @@ impl Worker {
             return;
         };
         peer.negotiation.has_offer = true;
-        peer.negotiation.asked_at = None;
+        peer.negotiation.requested_at = None;
         // The requested offer is here, so another client may be asked.
-        room.asked.remove(key);
+        room.requested.remove(key);
         let mut lost = Vec::new();
         for offer in offered {
             let (mid, is_usable) = (
@@ -333,17 +333,17 @@ impl Worker {
         // Both codecs may be mirrors, and each counts its receivers.
         self.update_ring(sent_before);
         self.update_ring(Some(streams));
-        self.note_subscribed(track_key);
+        self.record_subscription(track_key);
     }
 
     /// Reports a track's first subscription to its publisher.
-    pub(super) fn note_subscribed(&mut self, track_key: TrackKey) {
+    pub(super) fn record_subscription(&mut self, track_key: TrackKey) {
         let Some(track) = self.tracks.get_mut(track_key) else {
             return;
         };
         let (publisher, sid) = (track.peer, track.sid.clone());
         if !std::mem::replace(&mut track.was_subscribed, true) {
-            self.tell_subscribed(track_key);
+            self.notify_subscription(track_key);
             self.emit(publisher, PeerEvent::TrackSubscribed(sid));
         }
     }
@@ -378,7 +378,7 @@ impl Worker {
             });
         }
         self.update_ring(sent_before);
-        self.note_subscribed(track_key);
+        self.record_subscription(track_key);
         self.report_quality_use(track_key);
     }
 

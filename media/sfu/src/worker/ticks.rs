@@ -116,11 +116,11 @@ impl Worker {
     fn check_group(&mut self) {
         let group = self.ticks.group;
         self.ticks.group = (group + 1) % GROUPS;
-        for peer in self.peers_of(group..group + 1) {
+        for peer in self.peers_in(group..group + 1) {
             self.check_answer(peer);
             self.check_silence(peer);
             self.judge_backlog(peer);
-            self.ask_for_offer(peer);
+            self.request_offer(peer);
             self.allocate(peer);
             self.introduce_muted(peer);
         }
@@ -135,18 +135,20 @@ impl Worker {
         let after = self.overload.reduced();
         // Logged when it starts and ends, not for each group.
         if before == 0 {
-            log::warn!(percent = self.reduced_percent(); "a media worker has too much to do: it sends the lowest layers to some");
+            log::warn!(percent = self.reduced_percent(); "a media worker is overloaded: some participants get only the lowest layers");
         } else if after == 0 {
-            log::info!("a media worker sends the wanted layers to all again");
+            log::info!(
+                "a media worker is no longer overloaded: all participants get their layers again"
+            );
         }
         // Only the groups in between change.
-        for peer in self.peers_of(before.min(after)..before.max(after)) {
+        for peer in self.peers_in(before.min(after)..before.max(after)) {
             self.allocate(peer);
         }
     }
 
     /// Returns the participants in these groups.
-    fn peers_of(&self, groups: Range<u64>) -> Vec<PeerKey> {
+    fn peers_in(&self, groups: Range<u64>) -> Vec<PeerKey> {
         self.roster
             .keys()
             .filter(|key| groups.contains(&group_of(*key)))

@@ -75,14 +75,14 @@ impl Tracks {
         now: Instant,
     ) -> Option<&mut PublishedTrack> {
         let track = self.tracks.get_mut(key.track)?;
-        if track.layers.get_mut(key.layer)?.note(media, now) {
+        if track.layers.get_mut(key.layer)?.record(media, now) {
             // Only queued here: allocation changes receivers, and the caller is in the middle of a packet.
             self.revived.push(key.track);
         }
         // In one stream, a key frame covers all layers, so it satisfies their common request.
         if media.is_entry_point && !media.is_audio {
             let layer = track.key_frame_layer(key.layer);
-            track.layers.get_mut(layer)?.note_key_frame(now);
+            track.layers.get_mut(layer)?.record_key_frame(now);
         }
         Some(track)
     }
@@ -336,7 +336,7 @@ impl PublishedTrack {
     /// Returns the index of the layer with this id. Without an id, it is the lowest layer.
     pub fn layer_of(&self, rid: Option<Rid>) -> Option<usize> {
         let index = self.layers.iter().position(|layer| layer.rid == rid);
-        // A client may negotiate one layer with a RID, and then send without it.
+        // Covers a client that sends without the RIDs of its offer.
         index.or_else(|| (rid.is_none() && !self.layers.is_empty()).then_some(0))
     }
 
@@ -349,7 +349,7 @@ impl PublishedTrack {
 
     /// Records whether one simulcast stream contains all layers, as libwebrtc sends VP9 if no scalability mode was
     /// chosen.
-    pub fn note_stream(&mut self, layer: usize, media: &MediaPacket) {
+    pub fn record_stream(&mut self, layer: usize, media: &MediaPacket) {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
             // Most packets do not contain the number of layers, and change nothing.
             Some(2..) => self.layering.stream = Some(layer),

@@ -494,7 +494,7 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         for _ in 0..150 {
             call.world
                 .worker_of_mut(call.bob)
-                .note_work(Duration::from_millis(40), Duration::ZERO);
+                .record_work(Duration::from_millis(40), Duration::ZERO);
             call.stream(1, &[0, 1, 2]);
         }
         assert_eq!(

@@ -551,9 +551,9 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
     }
 }
 
-/// Step of the property test.
+/// CallStep of the property test.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum CallStep {
     /// Alice sends audio.
     Speak,
     /// Alice sends more than a ring's capacity.
@@ -569,16 +569,16 @@ enum Step {
     Leave,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<CallStep>> {
     let step = prop_oneof![
-        6 => Just(Step::Speak),
-        1 => Just(Step::Burst),
-        3 => any::<bool>().prop_map(Step::Mute),
-        2 => any::<(bool, bool)>().prop_map(|(bob, wants)| Step::Hear(bob, wants)),
-        3 => (0..2_usize, any::<bool>()).prop_map(|(worker, stalls)| Step::Stall(worker, stalls)),
-        4 => (0..2_usize, any::<bool>()).prop_map(|(worker, packets)| Step::Handle(worker, packets)),
-        2 => Just(Step::Wait),
-        1 => Just(Step::Leave),
+        6 => Just(CallStep::Speak),
+        1 => Just(CallStep::Burst),
+        3 => any::<bool>().prop_map(CallStep::Mute),
+        2 => any::<(bool, bool)>().prop_map(|(bob, wants)| CallStep::Hear(bob, wants)),
+        3 => (0..2_usize, any::<bool>()).prop_map(|(worker, stalls)| CallStep::Stall(worker, stalls)),
+        4 => (0..2_usize, any::<bool>()).prop_map(|(worker, packets)| CallStep::Handle(worker, packets)),
+        2 => Just(CallStep::Wait),
+        1 => Just(CallStep::Leave),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -610,15 +610,15 @@ impl Course {
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: CallStep) {
         match step {
-            Step::Speak => self.speak(),
-            Step::Burst => (0..70).for_each(|_| self.speak()),
-            Step::Mute(is_muted) => {
+            CallStep::Speak => self.speak(),
+            CallStep::Burst => (0..70).for_each(|_| self.speak()),
+            CallStep::Mute(is_muted) => {
                 self.is_muted = is_muted;
                 self.call.set_muted(&self.voice, is_muted);
             }
-            Step::Hear(is_bob, wants) => {
+            CallStep::Hear(is_bob, wants) => {
                 self.hears[usize::from(!is_bob)] = wants;
                 let track = self.voice.sid.parse().unwrap();
                 let command = if wants {
@@ -629,10 +629,10 @@ impl Course {
                 self.call
                     .command(if is_bob { "PA_bob" } else { "PA_carol" }, command);
             }
-            Step::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
-            Step::Handle(worker, is_packets) => self.call.world.handle_next(worker, is_packets),
-            Step::Wait => self.call.world.run(Duration::from_millis(30)),
-            Step::Leave => {
+            CallStep::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
+            CallStep::Handle(worker, is_packets) => self.call.world.handle_next(worker, is_packets),
+            CallStep::Wait => self.call.world.run(Duration::from_millis(30)),
+            CallStep::Leave => {
                 self.has_left = true;
                 self.call.command("PA_alice", PeerCommand::Remove);
             }

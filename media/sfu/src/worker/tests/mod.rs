@@ -27,10 +27,10 @@ mod scalable;
 mod sections;
 mod source;
 mod spread;
-mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
 mod temporal;
+mod unauthenticated;
 #[path = "../../../tests/support/world.rs"]
 mod world;
 
