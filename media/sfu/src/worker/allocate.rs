@@ -319,7 +319,6 @@ fn demand(
     let sent = track
         .subscription_of(key)
         .map(|subscription| subscription.choice);
-    // A temporal layer counts only on its own layer.
     let is_sent = |step: &LayerStep| {
         sent.is_some_and(|sent| {
             sent.current == Some(step.layer)

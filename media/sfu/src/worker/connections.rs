@@ -134,7 +134,6 @@ impl Connections {
         // Senders may have waited for this receiver.
         self.has_backlog_shrunk = true;
         transport.close();
-        // Bounded, since nothing else bounds a connection that fails while it closes.
         for _ in 0..LAST_PACKETS {
             match transport.poll() {
                 Ok(Output::Transmit(packet)) => outbox.push(packet),

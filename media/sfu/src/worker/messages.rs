@@ -58,7 +58,6 @@ impl Worker {
             Some(ChannelUse::DataTracks) => return self.forward_data_packet(key, bytes),
             Some(ChannelUse::Packets(kind)) => Some(kind),
             Some(ChannelUse::Plain) => None,
-            // Not used by LiveKit's clients: ignored.
             None => return,
         };
         let kind = labelled.unwrap_or(DataKind::Reliable);

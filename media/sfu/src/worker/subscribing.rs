@@ -58,7 +58,6 @@ impl Worker {
             return;
         };
         *wanted = settings;
-        // Before the report, which depends on the settings.
         self.allocate(key);
         if let Some(track) = self.roster.track_in_room(key, sid) {
             self.report_quality_use(track);
@@ -325,7 +324,7 @@ impl Worker {
             is_paused: false,
             empty_packets: 0,
             waits_since: waits_since
-                // Only the first frame of a live video measures the server's and the publisher's delay.
+                // Audio and muted video have no first frame to wait for.
                 .filter(|_| track.medium() == TrackMedium::Video && !track.is_muted),
         };
         let subscription = before.map_or_else(new, Subscription::in_another_codec);

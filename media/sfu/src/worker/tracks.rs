@@ -351,12 +351,12 @@ impl PublishedTrack {
     /// chosen.
     pub fn record_stream(&mut self, layer: usize, media: &MediaPacket) {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
-            // Most packets do not contain the number of layers, and change nothing.
             Some(2..) => self.layering.stream = Some(layer),
             // Another stream has a single layer: the client has changed to one stream per layer.
             Some(_) if self.layering.stream.is_some_and(|stream| stream != layer) => {
                 self.layering.stream = None;
             }
+            // Most packets do not contain the number of layers, and change nothing.
             _ => {}
         }
     }
