@@ -25,6 +25,7 @@ pub(crate) struct WorkerHandle {
 
 impl WorkerHandle {
     fn load(&self) -> WorkerLoad {
+        // From another thread: a slightly old value only makes the choice less exact.
         let peers = self.metrics.peers.load(Ordering::Relaxed);
         WorkerLoad {
             is_full: peers >= self.most_peers as u64,

@@ -110,6 +110,7 @@ impl Connections {
         full_ice: bool,
         now: Instant,
     ) -> TransportKey {
+        // Created here, since the demux needs the same ones as str0m.
         let credentials = IceCreds::new();
         let transport = Transport::new(
             &self.settings,

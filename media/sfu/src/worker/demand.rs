@@ -166,6 +166,7 @@ impl Worker {
             .chain(recorded)
             .filter_map(|settings| track.wanted_layer(*settings))
             .max();
+        // Subscribers on other workers count by their mirrors' reports.
         let mirrored = track.taps.iter().map(|tap| tap.used_layers).max();
         let used = best.map_or(0, |best| best + 1).max(mirrored.unwrap_or(0));
         // The publisher's worker adds up all workers and reports to the publisher.

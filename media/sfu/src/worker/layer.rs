@@ -62,6 +62,7 @@ impl PublishedLayer {
         self.rate.add(bytes);
         if let Some(layer) = packet.layer {
             let temporal = usize::from(layer.temporal).min(TEMPORAL_LAYERS - 1);
+            // Layers may appear in any order.
             while self.temporal_rates.len() <= temporal {
                 self.temporal_rates.push(RateMeter::new(now));
             }

@@ -352,6 +352,7 @@ fn change_sections(
                 new_sections.push(index);
             }
         }
+        // Keeps the local candidates: the server's addresses are the same.
         credentials = restarts.then(|| changes.ice_restart(true));
     })?;
     peer.negotiation.last_offer_id += 1;

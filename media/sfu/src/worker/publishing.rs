@@ -384,6 +384,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
+        // It may end before it has a media section.
         peer.announced.retain(|track| track.sid != *sid);
         let tracks = self.tracks_of(key, sid);
         self.end_tracks(tracks);

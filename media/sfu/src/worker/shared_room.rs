@@ -119,6 +119,7 @@ impl SharedRoom {
         let commands = self
             .buffered
             .extract_if(.., |command| command.awaited == *sid);
+        // In the order in which they were queued.
         commands.collect()
     }
 

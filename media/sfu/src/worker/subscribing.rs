@@ -27,6 +27,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
+        // A repeated subscription keeps its settings.
         peer.wanted.entry(sid).or_default();
         self.request_negotiation(key);
     }
@@ -394,6 +395,7 @@ impl Worker {
         let is_due = |awaiting: &mut AwaitedCodec| {
             awaiting
                 .reported_at
+                // Each is reported once.
                 .take_if(|at| now >= *at)
                 .map(|_| awaiting.peer)
         };
